@@ -1,0 +1,39 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+# Two workers share two cores: one BLAS thread each.
+export OMP_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+
+.PHONY: venv demo test lint typecheck bench experiments clean
+
+venv: $(STAMP)
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[all,dev]"
+	touch $@
+
+demo: venv
+	$(BIN)/anypca demo --out demo
+
+test: venv lint typecheck
+	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term
+
+lint: venv
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+typecheck: venv
+	$(BIN)/mypy
+
+bench: venv
+	$(BIN)/python -m benchmarks.floor
+	$(BIN)/python -m benchmarks.peers.glmpca
+
+experiments: venv
+	$(BIN)/python -m experiments
+
+clean:
+	rm -rf $(VENV) demo build dist .coverage* .mypy_cache .pytest_cache .ruff_cache

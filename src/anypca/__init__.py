@@ -1,0 +1,3 @@
+"""PCA for any data."""
+
+__version__ = "0.1.0.dev0"

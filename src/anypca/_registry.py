@@ -1,0 +1,53 @@
+"""Names to objects: the only place where strings are resolved."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """A table of factories by name.
+
+    Parameters
+    ----------
+    kind : str
+        What is registered ("family", "prior"), used in error messages.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._factories: dict[str, Callable[..., T]] = {}
+
+    def register(self, factory: Callable[..., T]) -> Callable[..., T]:
+        """Register a class under its ``name`` attribute; usable as a decorator."""
+        name = factory.name  # type: ignore[attr-defined]
+        self._factories[name] = factory
+        return factory
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._factories))
+
+    def __getitem__(self, name: str) -> Callable[..., T]:
+        return self._factories[name]
+
+    def create(self, text: str) -> T:
+        """Build the object called ``text``: a name, or a name with one number as in ``"binomial(16)"``.
+
+        Raises
+        ------
+        ValueError
+            If the name is unknown; the message lists the names and suggests the nearest.
+        """
+        match = re.fullmatch(r"\s*([a-z0-9_]+)\s*(?:\(\s*([0-9.eE+-]+)\s*\))?\s*", text.lower())
+        name = match.group(1) if match else text
+        if match is None or name not in self._factories:
+            near = difflib.get_close_matches(name.lower(), self._factories, n=1, cutoff=0.5)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"unknown {self.kind} {text!r}.{hint} Choose one of {', '.join(self)}.")
+        argument = match.group(2)
+        return self._factories[name](*([] if argument is None else [float(argument)]))

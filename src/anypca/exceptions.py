@@ -1,0 +1,16 @@
+"""Errors and warnings of the package."""
+
+from __future__ import annotations
+
+from sklearn.exceptions import ConvergenceWarning, DataConversionWarning, NotFittedError
+
+__all__ = [
+    "ConvergenceWarning",
+    "DataConversionWarning",
+    "NonFiniteError",
+    "NotFittedError",
+]
+
+
+class NonFiniteError(FloatingPointError):
+    """The objective or a parameter became NaN or infinite during a fit."""

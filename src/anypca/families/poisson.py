@@ -1,0 +1,57 @@
+"""Poisson counts with log link."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln, xlogy
+
+from anypca._typing import Bools, Floats
+from anypca.families._base import Evaluation, Family, families
+
+
+@families.register
+@dataclass(frozen=True)
+class Poisson(Family):
+    r"""Counts: ``log p(x) = x eta - exp(eta) - log x!``, mean ``exp(eta)``.
+
+    The domain is x in {0, 1, 2, ...}; eta is any real number. ``evaluate`` drops ``-log x!``.
+    """
+
+    name = "poisson"
+    support = "values >= 0"
+    remedy = "Use family='gaussian' for centred or transformed data."
+    is_discrete = True
+
+    def evaluate(self, x: Floats, eta: Floats, dispersion: Floats | float = 1.0, *, order: int = 2) -> Evaluation:
+        with np.errstate(over="ignore"):
+            mu = np.exp(eta)
+        value = x * eta
+        value -= mu
+        gradient = x - mu if order >= 1 else None
+        return Evaluation(value, gradient, mu if order >= 2 else None)
+
+    def log_base(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
+        return -gammaln(x + 1.0)
+
+    def saturated(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
+        return xlogy(x, x) - x
+
+    def mean(self, eta: Floats) -> Floats:
+        return np.exp(eta)
+
+    def link(self, mu: Floats) -> Floats:
+        return np.log(mu)
+
+    def variance(self, mu: Floats, dispersion: Floats | float = 1.0) -> Floats:
+        return mu
+
+    def in_support(self, x: Floats) -> Bools:
+        return x >= 0
+
+    def sample(self, eta: Floats, dispersion: Floats | float, rng: np.random.Generator) -> Floats:
+        return rng.poisson(np.exp(eta)).astype(float)
+
+    def interior_mean(self, total: Floats, count: Floats) -> Floats:
+        return np.maximum(total, 0.5) / count
