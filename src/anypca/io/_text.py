@@ -1,0 +1,203 @@
+"""Reader of delimited text."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import itertools
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from anypca.io._columns import check_unique, frame_from_pandas, import_pandas
+from anypca.io._frame import Frame, numbered
+
+_DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", " ": "blank"}
+#: Lines that the guesses look at. More would only cost time: formats do not change half way.
+_PEEK = 200
+_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
+_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
+_DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
+#: Signs for a missing cell besides the empty one and pandas' own (NA, N/A, NaN, null, ...).
+_MISSING = ["?", "."]
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """How a text file is written; ``None`` where it is to be found out."""
+
+    delimiter: str | None = None
+    decimal: str | None = None
+    header: bool | None = None
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """A text file's format, found or given."""
+
+    delimiter: str
+    decimal: str
+    has_header: bool
+    names: list[str]
+
+
+def read_text(path: Path, given: TextFormat) -> Frame:
+    """Read csv, tsv or txt.
+
+    Parameters
+    ----------
+    path : Path
+    given : TextFormat
+
+    Returns
+    -------
+    frame : Frame
+    """
+    text, notes = _decode(path)
+    delimiter = given.delimiter or _find_delimiter(text)
+    try:
+        layout, more = _lay_out(text, delimiter, given, path)
+    except csv.Error as error:
+        raise ValueError(f"{path} cannot be read as text cells: {error}. Save it again as CSV.") from error
+    check_unique(layout.names, path)
+    return frame_from_pandas(_parse(text, layout, path), path, (*notes, *more))
+
+
+def _decode(path: Path) -> tuple[str, list[str]]:
+    """The file's text, with a note when it is not in UTF-8."""
+    try:
+        raw = gzip.decompress(path.read_bytes()) if path.suffix.lower() == ".gz" else path.read_bytes()
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ValueError(f"{path} is not a whole gzip file: {error}. Compress or fetch it again.") from error
+    if not raw.strip():
+        raise ValueError(f"{path} is empty. Expected a line of column names and lines of numbers.")
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return raw.decode("utf-16"), []
+    if b"\0" in raw[:65536]:
+        raise ValueError(
+            f"{path} is not a text file (it holds zero bytes). Save the table as CSV or rename the file."
+        )
+    try:
+        return raw.decode("utf-8-sig"), []
+    except UnicodeDecodeError:
+        # Every byte string is valid here, so this reading cannot fail; names may be off, numbers are not.
+        return raw.decode("latin-1"), [
+            "the file is not in UTF-8; read as Latin-1, so check names with accents"
+        ]
+
+
+def _rows(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Line number and cells of each row that is not blank."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
+    for row in reader:
+        if delimiter == " " and row and row[-1] == "":
+            row = row[:-1]
+        if len(row) > 1 or (row and row[0].strip()):
+            yield reader.line_num, row
+
+
+def _find_delimiter(text: str) -> str:
+    """The delimiter under which most rows have as many cells as the first, then the one with most cells."""
+    scores = {}
+    for delimiter in _DELIMITERS:
+        try:
+            widths = [len(row) for _, row in itertools.islice(_rows(text, delimiter), _PEEK)]
+        except csv.Error:
+            continue
+        if not widths or widths[0] < 2:
+            continue
+        # One cell more than names is what R writes: the row names have no header.
+        agree = max(sum(width == widths[0] + extra for width in widths[1:]) for extra in (0, 1))
+        # Blanks also part the words of names, so they count only when nothing else does.
+        scores[delimiter] = (delimiter != " " or agree == len(widths) - 1, agree, delimiter != " ", widths[0])
+    # A single column: a tab occurs in no cell of it, and leaves the comma free as a decimal sign.
+    return max(scores, key=lambda delimiter: scores[delimiter]) if scores else "\t"
+
+
+def _lay_out(text: str, delimiter: str, given: TextFormat, path: Path) -> tuple[_Layout, list[str]]:
+    """Column names, decimal sign and whether there is a header."""
+    notes = []
+    head = [row for _, row in itertools.islice(_rows(text, delimiter), _PEEK)]
+    decimal = given.decimal or _find_decimal(head, delimiter)
+    if given.decimal is None and decimal == ",":
+        notes.append("commas within numbers read as decimal signs")
+    has_header = not _is_data(head[0]) if given.header is None else given.header
+    if given.header is None and not has_header:
+        notes.append(
+            "the first line holds numbers: columns are called x1, x2, ... (header=True reads it as names)"
+        )
+    names = _check_widths(text, delimiter, [c.strip() for c in head[0]] if has_header else None, path)
+    return _Layout(delimiter, decimal, has_header, _name_the_nameless(names, notes)), notes
+
+
+def _is_data(row: list[str]) -> bool:
+    """Whether a first line holds numbers rather than names; an empty first cell heads an index column."""
+    cells = [cell.strip() for cell in row]
+    return cells[0] != "" and all(cell == "" or _NUMBER.fullmatch(cell) for cell in cells)
+
+
+def _find_decimal(rows: list[list[str]], delimiter: str) -> str:
+    """A comma if numbers hold commas and none holds a point.
+
+    Where commas part the cells, numbers with commas are thousands more often than decimals: left alone.
+    """
+    cells = [cell.strip() for row in rows for cell in row]
+    if any(_DECIMAL_POINT.fullmatch(cell) for cell in cells):
+        return "."
+    has_comma = any(_DECIMAL_COMMA.fullmatch(cell) for cell in cells)
+    return "," if has_comma and delimiter != "," else "."
+
+
+def _check_widths(text: str, delimiter: str, header: list[str] | None, path: Path) -> list[str]:
+    """The column names, one for each cell of every row; ragged rows are refused."""
+    rows = _rows(text, delimiter)
+    number, first = next(rows)
+    expected = len(first)
+    widths: dict[int, int] = {}
+    last_is_empty = True
+    for number, row in rows:
+        widths.setdefault(len(row), number)
+        last_is_empty = last_is_empty and row[-1].strip() == ""
+    if header is not None and set(widths) == {expected + 1}:
+        return [*header, ""] if last_is_empty else ["", *header]
+    ragged = {width: line for width, line in widths.items() if width != expected}
+    if ragged:
+        width, line = min(ragged.items(), key=lambda item: item[1])
+        raise ValueError(
+            f"{path}, line {line}: expected {expected} cells as in the first line, found {width} (delimiter "
+            f"{_DELIMITERS.get(delimiter, delimiter)}). Mend that line, quote cells that hold the delimiter, "
+            "or give the delimiter."
+        )
+    return header if header is not None else list(numbered("x", expected))
+
+
+def _name_the_nameless(names: list[str], notes: list[str]) -> list[str]:
+    """Name columns without one by their place; a first one is a saved index and keeps the empty name."""
+    unnamed = [j for j, name in enumerate(names) if name == "" and j > 0]
+    if unnamed:
+        places = ", ".join(f"column {j + 1}" for j in unnamed)
+        notes.append(f"columns without a name are called by their place: {places}")
+    return [f"column {j + 1}" if j in unnamed else name for j, name in enumerate(names)]
+
+
+def _parse(text: str, layout: _Layout, path: Path) -> Any:
+    """Cells to numbers where a whole column allows it."""
+    pandas = import_pandas()
+    try:
+        return pandas.read_csv(
+            io.StringIO(text),
+            sep=r"\s+" if layout.delimiter == " " else layout.delimiter,
+            decimal=layout.decimal,
+            header=0 if layout.has_header else None,
+            names=layout.names,
+            index_col=False,
+            skipinitialspace=True,
+            na_values=_MISSING,
+            low_memory=False,
+        )
+    except (pandas.errors.ParserError, pandas.errors.EmptyDataError, OverflowError) as error:
+        raise ValueError(f"{path} cannot be parsed: {error}. Save it again as CSV.") from error
