@@ -1,0 +1,10 @@
+"""Pictures of fitted models; each function draws into given Axes, or new ones, and returns them."""
+
+from __future__ import annotations
+
+from anypca.plotting._style import save_figure
+from anypca.plotting.biplot import plot_biplot
+from anypca.plotting.scree import plot_scree
+from anypca.plotting.trace import plot_trace
+
+__all__ = ["plot_biplot", "plot_scree", "plot_trace", "save_figure"]

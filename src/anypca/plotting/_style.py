@@ -1,0 +1,127 @@
+"""Colours, new Axes, names cut to length: what all pictures share."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any
+
+import numpy as np
+
+from anypca._typing import Floats
+from anypca.exceptions import NotFittedError
+
+BLUE, VERMILLION, GREY = "#0072B2", "#D55E00", "#4D4D4D"
+#: The palette of Okabe and Ito, told apart by all common kinds of colour vision; without yellow, which is
+#: faint on white, and black, which is left to arrows among coloured groups.
+PALETTE = (BLUE, VERMILLION, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+BLACK = "#1A1A1A"
+#: With more groups than colours the marker changes, so that no two groups look alike.
+MARKERS = ("o", "^", "s", "D", "v", "P")
+
+
+def new_axes(width: float, height: float) -> Any:
+    """Axes on a figure of their own, without pyplot: no window, no backend, nothing to close.
+
+    Parameters
+    ----------
+    width, height : float
+        Size in inches.
+
+    Returns
+    -------
+    ax : matplotlib.axes.Axes
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("plotting needs matplotlib; install it with pip install 'anypca[plot]'.") from error
+    return Figure(figsize=(width, height), layout="constrained").add_subplot()
+
+
+def tidy(ax: Any) -> None:
+    """Remove the frame's upper and right line.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    """
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def save_figure(ax: Any, path: str | os.PathLike[str], *, dpi: int = 150) -> None:
+    """Save the figure of some Axes as PNG.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    path : path-like
+    dpi : int
+        Dots per inch.
+    """
+    with warnings.catch_warnings():
+        # Names in scripts that the font lacks are drawn as boxes; the tables still hold them.
+        warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from font")
+        # No date or version in the file: the same model gives the same bytes.
+        ax.figure.savefig(path, dpi=dpi, format="png", metadata={"Software": None})
+
+
+def shorten(name: object, most: int = 24) -> str:
+    """A name on one line, cut in the middle, since long names tend to differ at either end.
+
+    Parameters
+    ----------
+    name : object
+    most : int
+        Largest number of characters.
+
+    Returns
+    -------
+    text : str
+    """
+    text = " ".join(str(name).split())
+    if len(text) <= most:
+        return text
+    tail = (most - 1) // 3
+    return f"{text[: most - 1 - tail]}…{text[-tail:]}"
+
+
+def fitted(model: Any, *names: str) -> Any:
+    """The first of some fitted attributes that a model has.
+
+    Parameters
+    ----------
+    model : estimator
+    *names : str
+        Attributes in order of preference.
+
+    Returns
+    -------
+    value : object
+
+    Raises
+    ------
+    NotFittedError
+        If the model has none of them.
+    """
+    for name in names:
+        if hasattr(model, name):
+            return getattr(model, name)
+    raise NotFittedError(f"{type(model).__name__} has no {names[0]}; call fit before plotting it.")
+
+
+def explained(model: Any) -> tuple[Floats, str]:
+    """Share of deviance (or variance, for models that know only this) of each component.
+
+    Parameters
+    ----------
+    model : fitted estimator
+
+    Returns
+    -------
+    ratio : ndarray of shape (n_components,)
+    what : {"deviance", "variance"}
+    """
+    ratio = fitted(model, "explained_deviance_ratio_", "explained_variance_ratio_")
+    what = "deviance" if hasattr(model, "explained_deviance_ratio_") else "variance"
+    return np.asarray(ratio, dtype=float), what
