@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import re
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
@@ -41,7 +42,8 @@ class Registry(Generic[T]):
         Raises
         ------
         ValueError
-            If the name is unknown; the message lists the names and suggests the nearest.
+            If the name is unknown (the message lists the names and suggests the nearest), or if a number is
+            given to a name that takes none.
         """
         match = re.fullmatch(r"\s*([a-z0-9_]+)\s*(?:\(\s*([0-9.eE+-]+)\s*\))?\s*", text.lower())
         name = match.group(1) if match else text
@@ -49,5 +51,18 @@ class Registry(Generic[T]):
             near = difflib.get_close_matches(name.lower(), self._factories, n=1, cutoff=0.5)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise ValueError(f"unknown {self.kind} {text!r}.{hint} Choose one of {', '.join(self)}.")
-        argument = match.group(2)
-        return self._factories[name](*([] if argument is None else [float(argument)]))
+        if match.group(2) is None:
+            return self._factories[name]()
+        return self._create_with_number(name, match.group(2))
+
+    def _create_with_number(self, name: str, number: str) -> T:
+        factory = self._factories[name]
+        if not inspect.signature(factory).parameters:
+            raise ValueError(f"{self.kind} {name!r} takes no number; got {name}({number}). Write {name!r}.")
+        try:
+            value = float(number)
+        except ValueError:
+            raise ValueError(
+                f"{number!r} in {name}({number}) is not a number; write one such as {name}(2)."
+            ) from None
+        return factory(value)

@@ -45,8 +45,8 @@ def log1pexp(x: Floats) -> Floats:
     Examples
     --------
     >>> import numpy as np
-    >>> log1pexp(np.array([0.0, 800.0]))
-    array([  0.69314718, 800.        ])
+    >>> log1pexp(np.array([0.0, 800.0])).round(4).tolist()
+    [0.6931, 800.0]
     """
     value: Floats = np.log1p(np.exp(-np.abs(x)))
     return value + np.maximum(x, 0)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from anypca._registry import Registry
-from anypca._typing import Bools, Floats
+from anypca._typing import Bools, Floats, Ints
 
 families: Registry[Family] = Registry("family")
 
@@ -30,10 +30,12 @@ class Family(ABC):
     r"""A distribution for the entries of one column, with its link.
 
     A family knows densities and derivatives in the linear predictor eta and nothing of scores, loadings or
-    solvers. All methods are elementwise and broadcast; ``dispersion`` is a scalar or one value per column.
+    solvers. All methods are elementwise on arrays whose last axis is the columns; ``dispersion`` is a scalar
+    or one value per column.
 
     The log-likelihood is ``evaluate(x, eta, dispersion).value + log_base(x, dispersion)``.
     It is concave in eta for every family of the registry, so that Newton steps with halving never fail.
+    Families are values: frozen, hashable, comparable, and printed as the call that makes them.
     """
 
     name: ClassVar[str]
@@ -52,8 +54,15 @@ class Family(ABC):
         """The dispersion when it is given or 1 by definition, ``None`` when it is to be estimated."""
         return 1.0
 
+    @classmethod
+    def examples(cls) -> tuple[Family, ...]:
+        """Instances that the conformance tests run over; override when the constructor needs arguments."""
+        return (cls(),)
+
     @abstractmethod
-    def evaluate(self, x: Floats, eta: Floats, dispersion: Floats | float = 1.0, *, order: int = 2) -> Evaluation:
+    def evaluate(
+        self, x: Floats, eta: Floats, dispersion: Floats | float = 1.0, *, order: int = 2
+    ) -> Evaluation:
         """Value, gradient and curvature of the log-likelihood in eta, from one call.
 
         Parameters
@@ -62,6 +71,13 @@ class Family(ABC):
         dispersion : float or ndarray of shape (n_columns,)
         order : {0, 1, 2}
             0: the value only; 1: with the gradient; 2: with the curvature.
+
+        Returns
+        -------
+        Evaluation
+            New arrays in the dtype of ``eta``, which the caller may overwrite: none of them shares memory
+            with another or with the inputs. Where exp overflows on a trial step the value is ``-inf``, never
+            NaN.
         """
 
     @abstractmethod
@@ -100,9 +116,26 @@ class Family(ABC):
         """The family of a slice of the columns (the same for all columns unless mixed)."""
         return self
 
+    def member_columns(self, n_features: int) -> list[tuple[Family, Ints]]:
+        """Groups of columns with one family each: its family and the indices, together all columns."""
+        return [(self, np.arange(n_features))]
+
+    def known_dispersion(self, n_features: int) -> Floats:
+        """The fixed dispersion of every column, NaN where it is to be estimated, shape (n_features,)."""
+        fixed = self.fixed_dispersion
+        return np.full(n_features, np.nan if fixed is None else fixed)
+
     def initial_dispersion(self, mean: Floats, variance: Floats) -> Floats:
-        """A start for the dispersion from the columns' means and variances, shape (n_columns,)."""
-        return np.ones_like(mean)
+        """A start for the dispersion from the columns' means and variances, shape (n_columns,), > 0.
+
+        Where the dispersion is fixed this is the fixed value.
+        """
+        fixed = self.fixed_dispersion
+        return self._moment_dispersion(mean, variance) if fixed is None else np.full_like(mean, fixed)
+
+    def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
+        """Dispersion that gives a column of this mean its variance; needed when it can be estimated."""
+        raise NotImplementedError(f"{type(self).__name__} has no dispersion to estimate")
 
     def log_likelihood(self, x: Floats, eta: Floats, dispersion: Floats | float = 1.0) -> Floats:
         """Log density or log probability of x, with all constants."""
@@ -122,5 +155,40 @@ class Family(ABC):
 
     def pearson(self, x: Floats, eta: Floats, dispersion: Floats | float = 1.0) -> Floats:
         """Squared Pearson residual ``(x - mu)^2 / variance``, of mean 1 under the model."""
-        mu = self.mean(eta)
-        return (x - mu) ** 2 / self.variance(mu, dispersion)
+        # Equal to score^2 / information, which stays finite where the mean or its variance do not.
+        with np.errstate(over="ignore", divide="ignore"):
+            _, gradient, curvature = self.evaluate(x, eta, dispersion, order=2)
+            assert gradient is not None
+            assert curvature is not None
+            ratio = np.divide(gradient, curvature, out=np.zeros_like(gradient), where=gradient != 0)
+            return ratio * gradient
+
+
+def like(dispersion: Floats | float, eta: Floats) -> Floats:
+    """The dispersion in the dtype of eta: float64 dispersions must not turn float32 work into float64."""
+    return np.asarray(dispersion, dtype=eta.dtype)
+
+
+def filled(values: Floats, eta: Floats) -> Floats:
+    """A new array of the shape of eta that repeats ``values`` (a scalar or one per column)."""
+    result = np.empty_like(eta)
+    result[...] = values
+    return result
+
+
+def positive_or_none(value: Any, parameter: str, family: str) -> float | None:
+    """Check a constructor argument that is a positive number or ``None`` (to be estimated).
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
+    if value is None:
+        return None
+    if not (isinstance(value, int | float | np.integer | np.floating) and 0 < value < np.inf):
+        raise ValueError(
+            f"{family} needs {parameter} > 0 and finite; got {parameter}={value!r}. "
+            f"Leave it out to have it estimated."
+        )
+    return float(value)

@@ -17,6 +17,12 @@ class Poisson(Family):
     r"""Counts: ``log p(x) = x eta - exp(eta) - log x!``, mean ``exp(eta)``.
 
     The domain is x in {0, 1, 2, ...}; eta is any real number. ``evaluate`` drops ``-log x!``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Poisson().mean(np.array([0.0, np.log(3.0)])).round(6).tolist()
+    [1.0, 3.0]
     """
 
     name = "poisson"
@@ -24,7 +30,9 @@ class Poisson(Family):
     remedy = "Use family='gaussian' for centred or transformed data."
     is_discrete = True
 
-    def evaluate(self, x: Floats, eta: Floats, dispersion: Floats | float = 1.0, *, order: int = 2) -> Evaluation:
+    def evaluate(
+        self, x: Floats, eta: Floats, dispersion: Floats | float = 1.0, *, order: int = 2
+    ) -> Evaluation:
         with np.errstate(over="ignore"):
             mu = np.exp(eta)
         value = x * eta
@@ -33,13 +41,16 @@ class Poisson(Family):
         return Evaluation(value, gradient, mu if order >= 2 else None)
 
     def log_base(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
-        return -gammaln(x + 1.0)
+        base: Floats = -gammaln(x + 1.0)
+        return base
 
     def saturated(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
-        return xlogy(x, x) - x
+        value: Floats = xlogy(x, x) - x
+        return value
 
     def mean(self, eta: Floats) -> Floats:
-        return np.exp(eta)
+        with np.errstate(over="ignore"):
+            return np.exp(eta)
 
     def link(self, mu: Floats) -> Floats:
         return np.log(mu)
@@ -48,10 +59,11 @@ class Poisson(Family):
         return mu
 
     def in_support(self, x: Floats) -> Bools:
-        return x >= 0
+        return np.isfinite(x) & (x >= 0)
 
     def sample(self, eta: Floats, dispersion: Floats | float, rng: np.random.Generator) -> Floats:
         return rng.poisson(np.exp(eta)).astype(float)
 
     def interior_mean(self, total: Floats, count: Floats) -> Floats:
+        # Half a count instead of none: the log of a mean of zero is not a start.
         return np.maximum(total, 0.5) / count

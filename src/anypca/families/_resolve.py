@@ -1,0 +1,153 @@
+"""From what a user writes for ``family`` to a `Family`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from anypca.families._base import Family, families
+from anypca.families.mixed import Mixed, combine
+
+#: The key of a dict that covers the columns not named.
+DEFAULT = "default"
+
+_EXPECTED = (
+    "family must be a name such as 'poisson', a Family such as Poisson(), "
+    "one of them per column (a list), or a dict from column to them"
+)
+
+
+def resolve_family(family: Any, n_features: int, feature_names: Sequence[str] | None = None) -> Family:
+    """Turn a user's ``family`` argument into a `Family`.
+
+    Parameters
+    ----------
+    family : str, Family, sequence or mapping
+        One for all columns; a sequence of one per column; or a mapping from column name or index to one, in
+        which the key ``"default"`` covers the columns not named. ``"auto"`` is not resolved here, since it
+        needs the data.
+    n_features : int
+        Number of columns.
+    feature_names : sequence of str, optional
+        Names of the columns.
+
+    Returns
+    -------
+    Family
+        A `Mixed` when the columns differ.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown, the number of columns does not match, or a column is uncovered.
+    TypeError
+        If something is neither a name nor a Family.
+
+    Examples
+    --------
+    >>> resolve_family({"default": "poisson", 2: "bernoulli"}, 3)
+    Mixed(members=(Poisson(), Bernoulli()), assignment=(0, 0, 1))
+    """
+    if isinstance(family, str) and family == "auto":
+        raise RuntimeError("family='auto' must be resolved from the data before resolve_family is called")
+    if isinstance(family, Mixed):
+        family._check_width(n_features)
+    if isinstance(family, str | Family):
+        return _single(family)
+    if isinstance(family, Mapping):
+        return _from_mapping(family, n_features, feature_names)
+    if isinstance(family, list | tuple | np.ndarray):
+        return _from_sequence(family, n_features)
+    raise _type_error(family)
+
+
+def _type_error(family: Any) -> TypeError:
+    if isinstance(family, type) and issubclass(family, Family):
+        return TypeError(
+            f"family is the class {family.__name__}; write {family.__name__}() or {family.name!r}."
+        )
+    return TypeError(f"{_EXPECTED}; got {family!r} of type {type(family).__name__}.")
+
+
+def _single(family: Any) -> Family:
+    """The family of one name or object."""
+    if isinstance(family, Family):
+        return family
+    if not isinstance(family, str):
+        raise _type_error(family)
+    if family == "auto":
+        raise ValueError(
+            "family 'auto' stands for the whole table and cannot be given for single columns; "
+            "write family='auto', or name a family for every column."
+        )
+    return families.create(family)
+
+
+def _from_sequence(entries: Sequence[Any] | np.ndarray[Any, Any], n_features: int) -> Family:
+    if len(entries) != n_features:
+        raise ValueError(
+            f"family has {len(entries)} entries but X has {n_features} columns; give one entry per column, "
+            f"or a dict with the key {DEFAULT!r}."
+        )
+    return combine(_each(entries))
+
+
+def _each(entries: Sequence[Any] | np.ndarray[Any, Any]) -> list[Family]:
+    """The families of many names, every name resolved once."""
+    known: dict[Any, Family] = {}
+    result = []
+    for entry in entries:
+        key = entry if isinstance(entry, str | Family) else id(entry)
+        if key not in known:
+            known[key] = _single(entry)
+        result.append(known[key])
+    return result
+
+
+def _from_mapping(mapping: Mapping[Any, Any], n_features: int, feature_names: Sequence[str] | None) -> Family:
+    names = None if feature_names is None else list(feature_names)
+    default = None
+    chosen: list[Any] = [None] * n_features
+    for key, entry in mapping.items():
+        if key == DEFAULT and DEFAULT not in (names or ()):
+            default = entry
+            continue
+        column = _column(key, n_features, names)
+        if chosen[column] is not None:
+            raise ValueError(f"family names column {column} twice, the second time by the key {key!r}.")
+        chosen[column] = entry
+    entries = [default if entry is None else entry for entry in chosen]
+    uncovered = [column for column, entry in enumerate(entries) if entry is None]
+    if uncovered:
+        first = names[uncovered[0]] if names else uncovered[0]
+        raise ValueError(
+            f"family covers {n_features - len(uncovered)} of {n_features} columns; the first without one is "
+            f"{first!r}. Add it, or the key {DEFAULT!r} for all others."
+        )
+    return combine(_each(entries))
+
+
+def _column(key: Any, n_features: int, names: list[str] | None) -> int:
+    """The position of a column given by name or index."""
+    if isinstance(key, str):
+        return _column_of_name(key, names)
+    if isinstance(key, int | np.integer) and not isinstance(key, bool):
+        if not 0 <= key < n_features:
+            raise ValueError(f"family names column {key}, but X has the columns 0 to {n_features - 1}.")
+        return int(key)
+    raise TypeError(
+        f"the keys of family are column names or indices; got {key!r} of type {type(key).__name__}."
+    )
+
+
+def _column_of_name(name: str, names: list[str] | None) -> int:
+    if names is None:
+        raise ValueError(f"family names the column {name!r}, but X has no column names; use column indices.")
+    if name not in names:
+        near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"family names the column {name!r}, which X does not have.{hint}")
+    return names.index(name)

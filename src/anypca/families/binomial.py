@@ -1,0 +1,78 @@
+"""Counts out of a known number of trials, with logit link."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from anypca._typing import Bools, Floats
+from anypca.families._base import Family, families
+from anypca.families._logistic import Logistic
+
+
+@families.register
+@dataclass(frozen=True)
+class Binomial(Logistic):
+    r"""Successes out of n: ``log p(x) = x eta - n log(1 + exp(eta)) + log C(n, x)``.
+
+    The domain is x in {0, ..., n}; eta is any real number, the mean is ``n / (1 + exp(-eta))``.
+    ``evaluate`` drops the binomial coefficient.
+
+    Parameters
+    ----------
+    n_trials : int
+        The number of trials n behind every entry, >= 1.
+
+    Raises
+    ------
+    ValueError
+        If ``n_trials`` is missing or not a positive integer.
+
+    Examples
+    --------
+    >>> Binomial(n_trials=16).support
+    'values from 0 to 16'
+    """
+
+    name = "binomial"
+    remedy = "Set n_trials to the largest possible count, or use family='poisson' for counts without a limit."
+
+    # None only so that a missing number is told apart in the error message.
+    n_trials: int | None = None
+
+    def __post_init__(self) -> None:
+        n: Any = self.n_trials
+        if n is None:
+            raise ValueError(
+                "family 'binomial' needs the number of trials: write Binomial(n_trials=16) or 'binomial(16)'."
+            )
+        if (
+            isinstance(n, bool)
+            or not isinstance(n, int | float | np.integer | np.floating)
+            or n < 1
+            or n != n // 1
+        ):
+            raise ValueError(
+                f"family 'binomial' needs a positive integer n_trials; got {n!r}. "
+                f"Write Binomial(n_trials=16) or 'binomial(16)'."
+            )
+        object.__setattr__(self, "n_trials", int(n))
+
+    @classmethod
+    def examples(cls) -> tuple[Family, ...]:
+        return (cls(n_trials=1), cls(n_trials=7))
+
+    @property
+    def support(self) -> str:  # type: ignore[override]
+        """The support in words."""
+        return f"values from 0 to {self.n_trials}"
+
+    @property
+    def trials(self) -> int:
+        assert self.n_trials is not None
+        return self.n_trials
+
+    def in_support(self, x: Floats) -> Bools:
+        return np.isfinite(x) & (x >= 0) & (x <= self.trials)

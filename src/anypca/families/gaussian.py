@@ -1,0 +1,92 @@
+"""Real numbers with identity link."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from anypca._typing import Bools, Floats
+from anypca.families._base import Evaluation, Family, families, filled, like, positive_or_none
+
+
+@families.register
+@dataclass(frozen=True, init=False, repr=False)
+class Gaussian(Family):
+    r"""Real numbers: ``log p(x) = -(x - eta)^2 / (2 v) - log(2 pi v) / 2``, mean ``eta``, variance v.
+
+    The domain is every real number; the dispersion is the variance v. ``evaluate`` drops
+    ``-log(2 pi v) / 2``.
+
+    Parameters
+    ----------
+    variance : float, optional
+        Variance of the noise; estimated when left out.
+
+    Examples
+    --------
+    >>> Gaussian(variance=2.0).fixed_dispersion
+    2.0
+    """
+
+    name = "gaussian"
+    dispersion_kind = "scale"
+    support = "finite values"
+    remedy = "Mark missing entries with NaN and remove infinite ones."
+
+    # The argument is called variance, as users call it; that attribute is the variance function.
+    noise_variance: float | None
+
+    def __init__(self, variance: float | None = None) -> None:
+        object.__setattr__(self, "noise_variance", positive_or_none(variance, "variance", "Gaussian"))
+
+    def __repr__(self) -> str:
+        return f"Gaussian(variance={self.noise_variance!r})"
+
+    @property
+    def fixed_dispersion(self) -> float | None:
+        return self.noise_variance
+
+    def evaluate(
+        self, x: Floats, eta: Floats, dispersion: Floats | float = 1.0, *, order: int = 2
+    ) -> Evaluation:
+        precision = 1.0 / like(dispersion, eta)
+        value = x - eta
+        with np.errstate(over="ignore"):
+            if order == 0:
+                value *= value
+                value *= -0.5 * precision
+                return Evaluation(value, None, None)
+            gradient = value * precision
+            value *= gradient
+            value *= -0.5
+        return Evaluation(value, gradient, filled(precision, eta) if order >= 2 else None)
+
+    def log_base(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
+        return filled(-0.5 * np.log(2.0 * np.pi * like(dispersion, x)), x)
+
+    def saturated(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
+        return np.zeros_like(x)
+
+    def mean(self, eta: Floats) -> Floats:
+        return eta.copy()
+
+    def link(self, mu: Floats) -> Floats:
+        return mu.copy()
+
+    def variance(self, mu: Floats, dispersion: Floats | float = 1.0) -> Floats:
+        return filled(like(dispersion, mu), mu)
+
+    def in_support(self, x: Floats) -> Bools:
+        return np.isfinite(x)
+
+    def sample(self, eta: Floats, dispersion: Floats | float, rng: np.random.Generator) -> Floats:
+        return eta + np.sqrt(dispersion) * rng.standard_normal(eta.shape)
+
+    def interior_mean(self, total: Floats, count: Floats) -> Floats:
+        return total / count
+
+    def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
+        # A spread at the level of rounding is that of a constant column, for which any variance will do.
+        rounding = 8.0 * np.finfo(variance.dtype).eps * np.abs(mean)
+        return np.where(np.sqrt(variance) > rounding, variance, 1.0).astype(variance.dtype)

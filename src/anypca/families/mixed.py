@@ -1,0 +1,187 @@
+"""A family for every column: tables of counts, answers and measurements side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from anypca._typing import Bools, Floats, Ints
+from anypca.families._base import Evaluation, Family
+
+#: How a member's columns are picked: a slice wherever possible, since a slice is a view and indices copy.
+Picker = slice | Ints
+
+
+@dataclass(frozen=True)
+class Mixed(Family):
+    """Column j follows ``members[assignment[j]]``.
+
+    Every method splits its arrays by columns (the last axis), calls the members and puts the parts together.
+    The dispersion is one value per column (or one for all); members without a dispersion ignore theirs. What
+    a class attribute says of a family (``is_discrete``, ``dispersion_kind``) is to be asked of the members,
+    see `member_columns`.
+
+    Parameters
+    ----------
+    members : tuple of Family
+        The families, all different.
+    assignment : tuple of int
+        For every column the number of its member.
+
+    Raises
+    ------
+    ValueError
+        If a number in ``assignment`` has no member.
+
+    Examples
+    --------
+    >>> from anypca.families import Bernoulli, Poisson
+    >>> Mixed((Poisson(), Bernoulli()), (0, 1, 1)).columns(slice(1, 3))
+    Bernoulli()
+    """
+
+    name = "mixed"
+    support = "values in the support of each column's family"
+
+    members: tuple[Family, ...]
+    assignment: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "members", tuple(self.members))
+        object.__setattr__(self, "assignment", tuple(int(number) for number in self.assignment))
+        if not all(isinstance(member, Family) and not isinstance(member, Mixed) for member in self.members):
+            raise TypeError(f"the members of Mixed are families of one kind; got {self.members!r}.")
+        wrong = [number for number in self.assignment if not 0 <= number < len(self.members)]
+        if wrong:
+            raise ValueError(
+                f"assignment holds the number {wrong[0]}, but there are {len(self.members)} members; "
+                f"use 0 to {len(self.members) - 1}."
+            )
+
+    @property
+    def fixed_dispersion(self) -> float | None:
+        """The dispersion when all columns have the same fixed one, else ``None``; see `known_dispersion`."""
+        values = {member.fixed_dispersion for member, _ in self._groups}
+        return values.pop() if len(values) == 1 else None
+
+    def member_columns(self, n_features: int) -> list[tuple[Family, Ints]]:
+        self._check_width(n_features)
+        columns = np.arange(n_features)
+        return [(member, columns[pick]) for member, pick in self._groups]
+
+    def known_dispersion(self, n_features: int) -> Floats:
+        result = np.empty(n_features)
+        for member, index in self.member_columns(n_features):
+            result[index] = member.known_dispersion(index.size)
+        return result
+
+    def columns(self, index: slice) -> Family:
+        return combine([self.members[number] for number in self.assignment[index]])
+
+    @cached_property
+    def _groups(self) -> tuple[tuple[Family, Picker], ...]:
+        """The members in use, each with its columns."""
+        assigned = np.asarray(self.assignment, dtype=np.intp)
+        pairs = ((member, np.flatnonzero(assigned == number)) for number, member in enumerate(self.members))
+        return tuple((member, _picker(index)) for member, index in pairs if index.size)
+
+    def _check_width(self, width: int) -> None:
+        if width != len(self.assignment):
+            raise ValueError(
+                f"this family describes {len(self.assignment)} columns; the array has {width}. "
+                f"Use family.columns(slice) for a part of the columns."
+            )
+
+    def _apply(self, call: Callable[..., npt.NDArray[Any]], *arrays: Floats | float) -> npt.NDArray[Any]:
+        """Put together ``call(member, *columns of the arrays)``; scalars are passed as they are."""
+        first = np.asarray(arrays[0])
+        self._check_width(first.shape[-1])
+        result: npt.NDArray[Any] | None = None
+        for member, pick in self._groups:
+            part = call(member, *(_take(array, pick) for array in arrays))
+            if result is None:
+                result = np.empty(first.shape, part.dtype)
+            result[..., pick] = part
+        assert result is not None
+        return result
+
+    def evaluate(
+        self, x: Floats, eta: Floats, dispersion: Floats | float = 1.0, *, order: int = 2
+    ) -> Evaluation:
+        self._check_width(eta.shape[-1])
+        outputs = [np.empty_like(eta) for _ in range(order + 1)]
+        for member, pick in self._groups:
+            parts = member.evaluate(x[..., pick], eta[..., pick], _take(dispersion, pick), order=order)
+            for output, part in zip(outputs, parts, strict=False):
+                output[..., pick] = part
+        return Evaluation(*outputs, *[None] * (2 - order))
+
+    def log_base(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
+        return self._apply(lambda member, *parts: member.log_base(*parts), x, dispersion)
+
+    def saturated(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
+        return self._apply(lambda member, *parts: member.saturated(*parts), x, dispersion)
+
+    def mean(self, eta: Floats) -> Floats:
+        return self._apply(lambda member, part: member.mean(part), eta)
+
+    def link(self, mu: Floats) -> Floats:
+        return self._apply(lambda member, part: member.link(part), mu)
+
+    def variance(self, mu: Floats, dispersion: Floats | float = 1.0) -> Floats:
+        return self._apply(lambda member, *parts: member.variance(*parts), mu, dispersion)
+
+    def in_support(self, x: Floats) -> Bools:
+        return self._apply(lambda member, part: member.in_support(part), x)
+
+    def sample(self, eta: Floats, dispersion: Floats | float, rng: np.random.Generator) -> Floats:
+        return self._apply(lambda member, *parts: member.sample(*parts, rng), eta, dispersion)
+
+    def interior_mean(self, total: Floats, count: Floats) -> Floats:
+        return self._apply(lambda member, *parts: member.interior_mean(*parts), total, count)
+
+    def initial_dispersion(self, mean: Floats, variance: Floats) -> Floats:
+        return self._apply(lambda member, *parts: member.initial_dispersion(*parts), mean, variance)
+
+
+def combine(families: Sequence[Family]) -> Family:
+    """The family of a table from the families of its columns: the common one, or a `Mixed`.
+
+    Parameters
+    ----------
+    families : sequence of Family
+        One per column.
+
+    Raises
+    ------
+    ValueError
+        If there is no column.
+    """
+    members = tuple(dict.fromkeys(families))
+    if not members:
+        raise ValueError("a family needs at least one column; got none.")
+    if len(members) == 1:
+        return members[0]
+    number = {member: position for position, member in enumerate(members)}
+    return Mixed(members, tuple(number[family] for family in families))
+
+
+def _picker(index: Ints) -> Picker:
+    """The slice that picks the increasing ``index`` if its steps are equal, else the index itself."""
+    if index.size == 1:
+        return slice(int(index[0]), int(index[0]) + 1)
+    steps = np.diff(index)
+    if (steps == steps[0]).all():
+        return slice(int(index[0]), int(index[-1]) + 1, int(steps[0]))
+    return index
+
+
+def _take(array: Floats | float, pick: Picker) -> Any:
+    """The picked columns of an array, or the scalar itself."""
+    values = np.asarray(array)
+    return values[..., pick] if values.ndim else array
