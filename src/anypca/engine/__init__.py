@@ -1,0 +1,22 @@
+"""Checked tables as row blocks, and the executors that visit them."""
+
+from __future__ import annotations
+
+from anypca.engine._interface import Block, Data, Executor, Table
+from anypca.engine.data import check_data
+from anypca.engine.executors import executor_for
+from anypca.engine.summary import Summary, check_finite, check_values, first_outside, summarise
+
+__all__ = [
+    "Block",
+    "Data",
+    "Executor",
+    "Summary",
+    "Table",
+    "check_data",
+    "check_finite",
+    "check_values",
+    "executor_for",
+    "first_outside",
+    "summarise",
+]

@@ -1,0 +1,266 @@
+"""Dask arrays: blocks, and what belongs to their rows, stay on the workers; only sums travel.
+
+This module is imported when a Dask array comes in, never before.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
+
+import dask
+import numpy as np
+from dask.base import get_scheduler
+
+from anypca._typing import Floats
+from anypca.engine._auxiliary import (
+    check_covariates,
+    check_covariates_shape,
+    check_finite,
+    check_offset,
+    check_offset_shape,
+    check_weights,
+)
+from anypca.engine._blas import one_blas_thread
+from anypca.engine._convert import check_numeric, check_two_dimensional, is_from
+from anypca.engine._interface import Block, Data, Local, Source, Total
+from anypca.engine.data import check_size, working_dtype
+from anypca.engine.sources import make_source
+
+# Statistics added by one task: wide enough for few rounds, narrow enough that no worker holds many of them.
+_FAN_IN = 8
+
+
+class DaskExecutor:
+    """Visits blocks on a Dask cluster, or with Dask's threads when no client is in scope.
+
+    Notes
+    -----
+    A sweep is one graph: a task per block, and a tree that adds the totals. It is submitted once, and the
+    root is fetched once. Locals are kept where they were computed, and their handles carry no graph: the
+    client's memory does not grow with the number of sweeps. The scheduler remembers how they were made, two
+    small tasks per block and sweep, to rebuild what a lost worker held; a sweep without ``local`` starts anew.
+    """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def sweep(
+        self,
+        function: Callable[[Block, Local | None], tuple[Local, Total]],
+        data: Data,
+        local: Sequence[Any] | None = None,
+    ) -> tuple[Sequence[Any], Total]:
+        """Call ``function(block, local)`` on every block; return handles to the new locals and the total.
+
+        Parameters
+        ----------
+        function : callable
+            It is sent to the workers, so it must be possible to pickle it.
+        data : Data
+        local : sequence, optional
+            The handles of the previous sweep.
+
+        Returns
+        -------
+        local : list of Delayed
+            One handle per block, in row order; `gather` fetches what they stand for.
+        total : Addable
+        """
+        before: Sequence[Any] = [None] * len(data.blocks) if local is None else local
+        # a node of its own: the function, with the parameters bound to it, is sent once and not per block
+        shared = dask.delayed(function, pure=False, traverse=False)
+        visit = dask.delayed(_visit, pure=False, nout=2)
+        pairs = [visit(shared, block, piece) for block, piece in zip(data.blocks, before, strict=True)]
+        after, totals = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        *after, root = dask.persist(*after, _tree_sum(totals))
+        (total,) = _fetch([root])
+        return after, total
+
+    def gather(self, local: Sequence[Any]) -> list[Any]:
+        """Bring the locals to this process, in row order."""
+        return _fetch(local)
+
+
+def check_dask(X: Any, sample_weight: Any, offset: Any, covariates: Any, block_rows: int | None) -> Data:
+    """`check_data` for a Dask array: one block per chunk of rows.
+
+    With a client in scope the blocks are computed and kept on the workers. Without one they are computed anew
+    in every sweep, so that tables larger than memory pass through; call ``X.persist()`` before if X fits.
+
+    Parameters
+    ----------
+    X : dask array of shape (n_samples, n_features)
+    sample_weight, offset, covariates : array-like or dask array, optional
+        As for `check_data`; values of Dask offsets and covariates are checked on the workers, later.
+    block_rows : int, optional
+        Largest number of rows in a block.
+    """
+    X = _check_chunks(X, block_rows)
+    n, p = X.shape
+    dtype = working_dtype(X.dtype)
+    may_miss = X.dtype.kind == "f"
+    weight = check_weights(sample_weight, n, dtype)
+    spans = list(itertools.pairwise(itertools.accumulate(X.chunks[0], initial=0)))
+    weights = [None if weight is None else weight[start:stop] for start, stop in spans]
+    offsets = _cut_offset(offset, X, spans, dtype)
+    covariate_rows, n_covariates = _cut_covariates(covariates, X, spans, dtype)
+    pieces = zip(X.to_delayed().ravel(), spans, weights, offsets, covariate_rows, strict=True)
+    make = dask.delayed(_make_block, pure=False)
+    return Data(
+        blocks=_keep([make(*piece, may_miss, dtype) for piece in pieces if piece[1][0] < piece[1][1]]),
+        n_samples=n,
+        n_features=p,
+        n_covariates=n_covariates,
+        dtype=dtype,
+        feature_names=None,
+        may_miss=may_miss,
+        is_distributed=True,
+        has_weights=weight is not None,
+    )
+
+
+def replace_blocks(blocks: Sequence[Any], **changes: Any) -> tuple[Any, ...]:
+    """Handles to the blocks with some fields changed."""
+    change = dask.delayed(replace, pure=False)
+    return _keep([change(block, **changes) for block in blocks])
+
+
+def _check_chunks(X: Any, block_rows: int | None) -> Any:
+    """The array with known shape, one chunk of columns, and the rows in chunks as asked for."""
+    X = check_numeric(check_two_dimensional(X, "X"), "X")
+    _check_known(X, "X")
+    check_size(X.shape)
+    if block_rows is not None:
+        return X.rechunk({0: block_rows, 1: -1})
+    return X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
+
+
+def _check_known(array: Any, name: str) -> None:
+    if any(np.isnan(size) for sizes in array.chunks for size in sizes):
+        raise ValueError(
+            f"{name} has chunks of unknown size: shape {array.shape}. Call {name}.compute_chunk_sizes(), "
+            "make it with dataframe.to_dask_array(lengths=True), or give da.from_delayed the shape."
+        )
+
+
+def _cut_offset(offset: Any, X: Any, spans: Sequence[tuple[int, int]], dtype: np.dtype[Any]) -> list[Any]:
+    """A source of rows per block, or a handle to it."""
+    if not _is_dask_array(offset):
+        source = check_offset(offset, X.shape[0], X.shape[1], dtype)
+        return [None if source is None else source.rows(start, stop) for start, stop in spans]
+    _check_known(offset, "offset")
+    check_offset_shape(offset.shape, X.shape[0], X.shape[1])
+    convert = dask.delayed(_offset_source, pure=False)
+    return [convert(chunk, start, dtype) for chunk, (start, _) in zip(_cut(offset, X), spans, strict=True)]
+
+
+def _cut_covariates(
+    covariates: Any, X: Any, spans: Sequence[tuple[int, int]], dtype: np.dtype[Any]
+) -> tuple[list[Any], int]:
+    """Covariates (rows, n_covariates) per block, or handles to them; and how many there are."""
+    if not _is_dask_array(covariates):
+        values = check_covariates(covariates, X.shape[0], dtype)
+        return [values[start:stop] for start, stop in spans], values.shape[1]
+    _check_known(covariates, "covariates")
+    check_covariates_shape(covariates.shape, X.shape[0])
+    convert = dask.delayed(_covariate_rows, pure=False)
+    chunks = zip(_cut(covariates, X), spans, strict=True)
+    return [convert(chunk, start, dtype) for chunk, (start, _) in chunks], math.prod(covariates.shape[1:])
+
+
+def _cut(array: Any, X: Any) -> Any:
+    """Handles to the array's rows in the chunks of X."""
+    chunks = {0: X.chunks[0], 1: -1} if array.ndim == 2 else {0: X.chunks[0]}
+    return array.rechunk(chunks).to_delayed().ravel()
+
+
+def _offset_source(chunk: Any, start: int, dtype: np.dtype[Any]) -> Source:
+    check_finite(chunk, "offset", dtype, first_row=start)
+    return make_source(chunk[:, np.newaxis] if chunk.ndim == 1 else chunk, dtype, "offset")
+
+
+def _covariate_rows(chunk: Any, start: int, dtype: np.dtype[Any]) -> Floats:
+    check_finite(chunk, "covariates", dtype, first_row=start)
+    values: Floats = (chunk[:, np.newaxis] if chunk.ndim == 1 else chunk).astype(dtype)
+    return values
+
+
+def _make_block(
+    chunk: Any,
+    span: tuple[int, int],
+    weight: Floats | None,
+    offset_source: Source | None,
+    covariates: Floats,
+    may_miss: bool,
+    dtype: np.dtype[Any],
+) -> Block:
+    start, stop = span
+    return Block(
+        start=start,
+        stop=stop,
+        source=make_source(chunk, dtype),
+        first=0,
+        dtype=dtype,
+        weight=weight,
+        offset_source=offset_source,
+        covariates=covariates,
+        may_miss=may_miss,
+    )
+
+
+def _visit(
+    function: Callable[[Block, Local | None], tuple[Local, Total]], block: Block, local: Local | None
+) -> tuple[Local, Total]:
+    with one_blas_thread:
+        return function(block, local)
+
+
+def _tree_sum(totals: Sequence[Any]) -> Any:
+    """Handle to the sum, a few at a time and always in row order."""
+    add = dask.delayed(_add, pure=False)
+    while len(totals) > 1:
+        totals = [add(*totals[i : i + _FAN_IN]) for i in range(0, len(totals), _FAN_IN)]
+    return totals[0]
+
+
+def _add(*totals: Any) -> Any:
+    return functools.reduce(operator.add, totals)
+
+
+def _keep(handles: Sequence[Any]) -> tuple[Any, ...]:
+    """Compute on the workers of a cluster and keep there; stay lazy without one."""
+    if _client() is None:
+        return tuple(handles)
+    return tuple(dask.persist(*handles))
+
+
+def _fetch(handles: Sequence[Any]) -> list[Any]:
+    """What persisted handles stand for, in one exchange."""
+    client = _client()
+    if client is None:
+        return list(dask.compute(*handles))
+    from distributed import futures_of  # there is a client, so it is installed
+
+    return list(client.gather([futures_of(handle)[0] for handle in handles]))
+
+
+def _client() -> Any:
+    """The client of dask.distributed that computations go to now, ``None`` for a local scheduler."""
+    owner = getattr(get_scheduler(), "__self__", None)
+    return owner if is_from(owner, "distributed") else None
+
+
+def _is_dask_array(value: Any) -> bool:
+    return is_from(value, "dask") and hasattr(value, "chunks")

@@ -1,0 +1,161 @@
+"""`check_data`: the border where input is checked once, and cut into row blocks."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from anypca.engine._auxiliary import check_covariates, check_offset, check_weights
+from anypca.engine._convert import Matrix, as_matrix, is_from
+from anypca.engine._interface import Block, Data
+from anypca.engine.sources import make_source
+
+# A block's theta has about this many entries: 1 MB in float32, 2 MB in float64, so that the few passes over
+# it (product, exponential, gradient, curvature) find it in the second-level cache.
+_BLOCK_ENTRIES = 2**18
+# Fewer rows would make the products X' Z thin and the calls many, so wide tables leave the cache instead ...
+_MIN_ROWS = 256
+# ... but a block never takes much more memory than this, several of its size being alive per worker.
+_MAX_BLOCK_BYTES = 2**25
+
+
+def check_data(
+    X: Any,
+    *,
+    sample_weight: Any = None,
+    offset: Any = None,
+    covariates: Any = None,
+    block_rows: int | None = None,
+) -> Data:
+    """Check a table and what comes along with it, and cut it into row blocks.
+
+    Types, shapes, weights, offsets and covariates are checked here. The values of X are read later, block by
+    block: `summarise` and `check_values` look for infinities, empty rows and empty columns.
+
+    Parameters
+    ----------
+    X : array-like, data frame, sparse matrix or Dask array of shape (n_samples, n_features)
+        Arrays of any real dtype and order, memory maps (never loaded whole), pandas and polars frames, scipy
+        sparse matrices and arrays of any format, Dask arrays. NaN, ``None``, pandas' NA and masked entries
+        are missing; entries that a sparse matrix does not store are 0.
+    sample_weight : array-like of shape (n_samples,), optional
+        Finite, >= 0, not all 0.
+    offset : array-like or sparse matrix of shape (n_samples,) or (n_samples, n_features), optional
+        Known parts of the linear predictor; finite.
+    covariates : array-like of shape (n_samples,) or (n_samples, n_covariates), optional
+        Finite.
+    block_rows : int, optional
+        Largest number of rows in a block; by default chosen so that a block fits the processor's cache. For a
+        Dask array, its chunks are the blocks unless this is given.
+
+    Returns
+    -------
+    Data
+        float32 if X is, float64 otherwise. The caller's memory is not copied, except to convert frames of
+        several dtypes, objects, and sparse formats other than CSR.
+
+    Raises
+    ------
+    TypeError
+        If X or a column has a type that holds no numbers, or only some column names are strings.
+    ValueError
+        If shapes do not fit, X is empty, holds strings or complex numbers, or another argument has values
+        that it must not have.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> data = check_data(np.array([[1, 2], [3, 4], [5, 6]]), block_rows=2)
+    >>> data.n_samples, data.n_features, len(data.blocks)
+    (3, 2, 2)
+    >>> data.blocks[1].read().x
+    array([[3., 4.],
+           [5., 6.]])
+    """
+    _check_block_rows(block_rows)
+    if is_from(X, "dask") and hasattr(X, "dask") and hasattr(X, "chunks"):
+        from anypca.engine.dask import check_dask  # dask is optional
+
+        return check_dask(X, sample_weight, offset, covariates, block_rows)
+    matrix = as_matrix(X)
+    check_size(matrix.values.shape)
+    return _in_memory(matrix, sample_weight, offset, covariates, block_rows)
+
+
+def _in_memory(
+    matrix: Matrix, sample_weight: Any, offset: Any, covariates: Any, block_rows: int | None
+) -> Data:
+    n, p = matrix.values.shape
+    dtype = working_dtype(matrix.values.dtype)
+    may_miss = matrix.values.dtype.kind == "f"
+    source = make_source(matrix.values, dtype)
+    weight = check_weights(sample_weight, n, dtype)
+    offset_source = check_offset(offset, n, p, dtype)
+    covariates = check_covariates(covariates, n, dtype)
+    rows = block_rows or default_block_rows(p, dtype.itemsize)
+    blocks = tuple(
+        Block(
+            start=start,
+            stop=stop,
+            source=source,
+            first=start,
+            dtype=dtype,
+            weight=None if weight is None else weight[start:stop],
+            offset_source=offset_source,
+            covariates=covariates[start:stop],
+            may_miss=may_miss,
+        )
+        for start, stop in cut_rows(n, rows)
+    )
+    return Data(
+        blocks=blocks,
+        n_samples=n,
+        n_features=p,
+        n_covariates=covariates.shape[1],
+        dtype=dtype,
+        feature_names=matrix.names,
+        may_miss=may_miss,
+        is_distributed=False,
+        has_weights=weight is not None,
+    )
+
+
+def working_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """float32 for float32, float64 for everything else."""
+    return np.dtype(np.float32) if dtype == np.float32 else np.dtype(np.float64)
+
+
+def default_block_rows(n_features: int, itemsize: int) -> int:
+    """Rows of a block that keep its natural parameters in the cache and its memory bounded."""
+    rows = max(_MIN_ROWS, _BLOCK_ENTRIES // n_features)
+    return max(1, min(rows, _MAX_BLOCK_BYTES // (n_features * itemsize)))
+
+
+def cut_rows(n_samples: int, rows: int) -> list[tuple[int, int]]:
+    """Cut 0..n_samples into runs of at most ``rows``, as equal as possible so that workers share evenly."""
+    n_blocks = math.ceil(n_samples / rows)
+    edges = [i * n_samples // n_blocks for i in range(n_blocks + 1)]
+    return list(itertools.pairwise(edges))
+
+
+def check_size(shape: tuple[int, ...]) -> None:
+    """Raise if there is no row or no column; the wording is scikit-learn's."""
+    for count, what in zip(shape, ("sample(s)", "feature(s)"), strict=True):
+        if count == 0:
+            raise ValueError(
+                f"Found array with 0 {what} (shape={tuple(shape)}) while a minimum of 1 is required. "
+                "Check how X was read or filtered."
+            )
+
+
+def _check_block_rows(block_rows: Any) -> None:
+    if block_rows is None:
+        return
+    if isinstance(block_rows, bool) or not isinstance(block_rows, Integral):
+        raise TypeError(f"block_rows must be an integer or None; got {block_rows!r}.")
+    if block_rows < 1:
+        raise ValueError(f"block_rows must be at least 1; got {block_rows}.")

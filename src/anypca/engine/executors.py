@@ -1,0 +1,179 @@
+"""Visiting blocks with threads, and the choice of an executor."""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+import itertools
+import operator
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from numbers import Integral
+from types import TracebackType
+from typing import Any, Self
+
+import joblib
+
+from anypca.engine._blas import one_blas_thread
+from anypca.engine._interface import Block, Data, Executor, Local, Total
+
+
+def executor_for(data: Data, n_jobs: int | None = None) -> Executor:
+    """The executor that fits where the blocks are.
+
+    Parameters
+    ----------
+    data : Data
+    n_jobs : int, optional
+        Number of threads for data in this process, see `ThreadExecutor`. For Dask the cluster (or the
+        scheduler) decides, and ``n_jobs`` is not used.
+    """
+    if data.is_distributed:
+        from anypca.engine.dask import DaskExecutor  # dask is optional
+
+        return DaskExecutor()
+    return ThreadExecutor(n_jobs)
+
+
+class ThreadExecutor:
+    """Visits blocks with a pool of threads, each with one BLAS thread.
+
+    Parameters
+    ----------
+    n_jobs : int, optional
+        Number of threads. ``None`` and -1 are all cores available to this process, -2 all but one, and so on.
+
+    Attributes
+    ----------
+    n_workers : int
+        Number of threads, at least 1.
+
+    Notes
+    -----
+    Blocks are dealt out in advance, in runs of consecutive blocks, and each thread keeps one running sum; the
+    sums are then added in row order. So the same number of threads gives the same bits, and another number
+    differs by rounding only.
+
+    BLAS is held to one thread from ``__enter__`` to ``__exit__``, also when there is only one worker or one
+    block: blocks are sized for the cache, where threaded BLAS gains nothing, and the bits then do not depend
+    on what else runs. Do large dense algebra that should use all cores outside of the context.
+    """
+
+    def __init__(self, n_jobs: int | None = None) -> None:
+        self.n_workers = count_workers(n_jobs)
+        self._stack = ExitStack()
+        self._pool: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(one_blas_thread)
+        if self.n_workers > 1:  # the calling thread is one of the workers
+            self._pool = self._stack.enter_context(ThreadPoolExecutor(self.n_workers - 1, "anypca"))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pool = None
+        self._stack.close()
+
+    def sweep(
+        self,
+        function: Callable[[Block, Local | None], tuple[Local, Total]],
+        data: Data,
+        local: Sequence[Any] | None = None,
+    ) -> tuple[Sequence[Any], Total]:
+        """Call ``function(block, local)`` on every block; return the new locals and the sum of the totals.
+
+        Parameters
+        ----------
+        function : callable
+            Called with a block and its local (``None`` in the first sweep), possibly in several threads.
+        data : Data
+        local : sequence, optional
+            The locals of the previous sweep.
+
+        Returns
+        -------
+        local : list
+            One element per block, in row order.
+        total : Addable
+        """
+        if self.n_workers > 1 and self._pool is None:
+            with self:
+                return self.sweep(function, data, local)
+        before: Sequence[Any] = [None] * len(data.blocks) if local is None else local
+        stop = threading.Event()
+        shares = [
+            functools.partial(_visit, function, data.blocks[part], before[part], stop)
+            for part in _shares(len(data.blocks), self.n_workers)
+        ]
+        with one_blas_thread:
+            results = self._run(shares, stop)
+        after = [piece for pieces, _ in results for piece in pieces]
+        return after, functools.reduce(operator.add, (total for _, total in results))
+
+    def gather(self, local: Sequence[Any]) -> list[Any]:
+        """The locals as a list, in row order; they are in this process already."""
+        return list(local)
+
+    def _run(self, shares: Sequence[Callable[[], Any]], stop: threading.Event) -> list[Any]:
+        """Run the shares side by side, the first one in this thread; raise the first error by row order."""
+        futures: list[Future[Any]] = []
+        if self._pool is not None:
+            # a copy of the context carries np.errstate into the threads
+            futures = [self._pool.submit(contextvars.copy_context().run, share) for share in shares[1:]]
+        try:
+            return [shares[0](), *(future.result() for future in futures)]
+        finally:
+            stop.set()  # after an error or an interrupt the others end at their next block
+            wait(futures)
+
+
+def _visit(
+    function: Callable[[Block, Local | None], tuple[Local, Total]],
+    blocks: Sequence[Block],
+    before: Sequence[Local | None],
+    stop: threading.Event,
+) -> tuple[list[Local], Total | None]:
+    """One worker's share of a sweep: its new locals, and the sum of its totals."""
+    after: list[Local] = []
+    total: Total | None = None
+    try:
+        for block, piece in zip(blocks, before, strict=True):
+            if stop.is_set():
+                break
+            new, part = function(block, piece)
+            after.append(new)
+            total = part if total is None else total + part
+    except BaseException:
+        stop.set()
+        raise
+    return after, total
+
+
+def _shares(n_blocks: int, n_workers: int) -> list[slice]:
+    """Runs of consecutive blocks, one per worker, none empty."""
+    n_shares = min(n_blocks, n_workers)
+    edges = [i * n_blocks // n_shares for i in range(n_shares + 1)]
+    return [slice(start, stop) for start, stop in itertools.pairwise(edges)]
+
+
+def count_workers(n_jobs: Any) -> int:
+    """Number of threads for ``n_jobs``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is not an integer, or 0.
+    """
+    available: int = joblib.cpu_count()  # heeds affinity masks and container limits
+    if n_jobs is None:
+        return available
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral):
+        raise TypeError(f"n_jobs must be an integer or None; got {n_jobs!r}.")
+    wanted = int(n_jobs)
+    if wanted == 0:
+        raise ValueError("n_jobs must not be 0. Use 1 for one thread, -1 or None for all cores.")
+    return wanted if wanted > 0 else max(1, available + 1 + wanted)

@@ -1,0 +1,324 @@
+"""One pass over the entries: moments of the columns, and what is wrong with the values."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from anypca._typing import Bools, Floats, Ints
+from anypca.engine._convert import describe_entry
+from anypca.engine._interface import Block, Data, Executor
+
+#: Row, column and value of an entry.
+Entry = tuple[int, int, float]
+
+# Entries worked on at a time, 1 MB in float64: the temporaries of the moments stay in the cache, and small
+# beside the block.
+_SLAB_ENTRIES = 2**17
+_N_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What one pass over a table tells; arrays have shape (n_features,) and describe observed entries."""
+
+    n_observed: Ints
+    """Number of observed entries, infinite ones not counted."""
+    weight: Floats
+    """Sum of their sample weights."""
+    mean: Floats
+    """Weighted mean; NaN where the weight is 0, as for variance and skewness."""
+    variance: Floats
+    """Weighted mean of squared deviations from the mean (no correction for degrees of freedom)."""
+    skewness: Floats
+    """Weighted mean of cubed deviations in units of the standard deviation; 0 for constant columns."""
+    minimum: Floats
+    """Smallest entry; NaN where there is none."""
+    maximum: Floats
+    """Largest entry; NaN where there is none."""
+    n_zero: Ints
+    """Number of entries equal to 0."""
+    n_noninteger: Ints
+    """Number of entries that are not whole numbers."""
+    has_missing: bool
+    first_infinite: Entry | None
+    """Row, column and value of the first infinite entry in row order."""
+    n_empty_rows: int
+    """Number of rows without any observed entry."""
+    empty_rows: tuple[int, ...]
+    """The first few of them."""
+    empty_columns: tuple[int, ...]
+    """All columns without any observed entry of positive weight."""
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """Sums of some rows, by column; arrays (n_features,)."""
+
+    n_observed: Ints
+    weight: Floats
+    mean: Floats
+    second: Floats
+    """Weighted sum of squared deviations from the mean of these rows."""
+    third: Floats
+    """Weighted sum of cubed deviations."""
+    minimum: Floats
+    maximum: Floats
+    n_zero: Ints
+    n_noninteger: Ints
+
+    def __add__(self, other: _Moments) -> _Moments:
+        """Merge as Chan, Golub and LeVeque (1983) do; sums of powers would cancel for large means."""
+        weight = self.weight + other.weight
+        divisor = np.where(weight > 0, weight, 1.0)
+        with np.errstate(over="ignore", invalid="ignore"):  # beyond 1e100: reported by check_values
+            gap = other.mean - self.mean
+            product = self.weight * other.weight / divisor
+            cross = self.weight * other.second - other.weight * self.second
+            skew = gap**2 * product * (self.weight - other.weight) + 3.0 * cross
+            return _Moments(
+                n_observed=self.n_observed + other.n_observed,
+                weight=weight,
+                mean=self.mean + gap * (other.weight / divisor),
+                second=self.second + other.second + gap**2 * product,
+                third=self.third + other.third + gap * skew / divisor,
+                minimum=np.minimum(self.minimum, other.minimum),
+                maximum=np.maximum(self.maximum, other.maximum),
+                n_zero=self.n_zero + other.n_zero,
+                n_noninteger=self.n_noninteger + other.n_noninteger,
+            )
+
+
+@dataclass(frozen=True)
+class _First:
+    """The first entry of some kind; adding keeps the one of the lower row."""
+
+    entry: Entry | None
+
+    def __add__(self, other: _First) -> _First:
+        found = [entry for entry in (self.entry, other.entry) if entry is not None]
+        return _First(min(found, default=None))
+
+
+@dataclass(frozen=True)
+class _Partial:
+    """Everything that the pass collects from some rows."""
+
+    moments: _Moments
+    infinite: _First
+    has_missing: bool
+    n_empty_rows: int
+    empty_rows: tuple[int, ...]
+
+    def __add__(self, other: _Partial) -> _Partial:
+        return _Partial(
+            self.moments + other.moments,
+            self.infinite + other.infinite,
+            self.has_missing or other.has_missing,
+            self.n_empty_rows + other.n_empty_rows,
+            tuple(sorted(self.empty_rows + other.empty_rows)[:_N_NAMED]),
+        )
+
+
+def summarise(data: Data, executor: Executor) -> Summary:
+    """Describe the columns of a table in one pass.
+
+    Parameters
+    ----------
+    data : Data
+    executor : Executor
+
+    Returns
+    -------
+    Summary
+        In float64 whatever the dtype of the data. Infinite entries are reported and otherwise left out.
+    """
+    _, partial = executor.sweep(_summarise_block, data)
+    moments = partial.moments
+    seen = moments.weight > 0
+    divisor = np.where(seen, moments.weight, np.nan)
+    with np.errstate(over="ignore", invalid="ignore"):
+        variance = moments.second / divisor
+        spread = np.where(variance == 0, 1.0, variance) ** 1.5
+        skewness = moments.third / divisor / spread
+    return Summary(
+        n_observed=moments.n_observed,
+        weight=moments.weight,
+        mean=np.where(seen, moments.mean, np.nan),
+        variance=variance,
+        skewness=skewness,
+        minimum=np.where(moments.n_observed > 0, moments.minimum, np.nan),
+        maximum=np.where(moments.n_observed > 0, moments.maximum, np.nan),
+        n_zero=moments.n_zero,
+        n_noninteger=moments.n_noninteger,
+        has_missing=partial.has_missing,
+        first_infinite=partial.infinite.entry,
+        n_empty_rows=partial.n_empty_rows,
+        empty_rows=partial.empty_rows,
+        empty_columns=tuple(int(j) for j in np.flatnonzero(~seen)),
+    )
+
+
+def check_values(summary: Summary, data: Data) -> Data:
+    """Refuse tables that no model can be fitted to.
+
+    Parameters
+    ----------
+    summary : Summary
+        Of ``data``.
+    data : Data
+
+    Returns
+    -------
+    Data
+        The same, knowing whether entries are missing.
+
+    Raises
+    ------
+    ValueError
+        If an entry is infinite or too large to square, or a row or column has no observed entry; the message
+        names them.
+    """
+    _raise_if_infinite(summary.first_infinite, data)
+    if summary.empty_columns:
+        names = _name_columns(summary.empty_columns, data.feature_names)
+        where = " in rows of positive weight" if data.has_weights else ""
+        raise ValueError(f"X has no observed entry{where} in {names}: all NaN. Drop these columns.")
+    if summary.n_empty_rows:
+        rows = _some(summary.empty_rows, summary.n_empty_rows)
+        raise ValueError(f"X has no observed entry in row(s) {rows}: all NaN. Drop these rows.")
+    large = np.flatnonzero(~np.isfinite(summary.variance))
+    if len(large):
+        names = _name_columns(tuple(int(j) for j in large), data.feature_names)
+        raise ValueError(f"X has values too large for their squares to be computed in {names}. Rescale them.")
+    return _with_may_miss(data, summary.has_missing)
+
+
+def check_finite(data: Data, executor: Executor) -> None:
+    """Raise a ValueError that names the first infinite entry, if there is one; NaN passes as missing."""
+    _raise_if_infinite(first_outside(data, executor, np.isfinite), data)
+
+
+def first_outside(data: Data, executor: Executor, predicate: Callable[[Floats], Bools]) -> Entry | None:
+    """The first observed entry, in row order, for which ``predicate`` does not hold.
+
+    Parameters
+    ----------
+    data : Data
+    executor : Executor
+    predicate : callable
+        Takes values (rows, n_features), returns booleans of that shape, as ``family.in_support`` does.
+
+    Returns
+    -------
+    (row, column, value) or None
+    """
+    _, first = executor.sweep(functools.partial(_outside_of_block, predicate=predicate), data)
+    return first.entry
+
+
+def _outside_of_block(
+    block: Block, local: None, *, predicate: Callable[[Floats], Bools]
+) -> tuple[None, _First]:
+    table = block.read()
+    outside = ~predicate(table.x)
+    if table.observed is not None:
+        outside &= table.observed
+    return None, _First(_first_true(outside, table.x, block.start))
+
+
+def _first_true(flags: Bools, x: Floats, start: int) -> Entry | None:
+    if not flags.any():
+        return None
+    row, column = divmod(int(np.argmax(flags)), flags.shape[1])
+    return start + row, column, float(x[row, column])
+
+
+def _summarise_block(block: Block, local: None) -> tuple[None, _Partial]:
+    x, observed = block.read()
+    has_missing = observed is not None
+    empty = np.flatnonzero(~observed.any(axis=1)) if observed is not None else np.empty(0, dtype=int)
+    infinite = np.isinf(x)
+    first = _First(_first_true(infinite, x, block.start))
+    if first.entry is not None:  # out of the way of the moments
+        x[infinite] = 1.0
+        observed = ~infinite if observed is None else observed & ~infinite
+    rows = tuple(block.start + int(row) for row in empty[:_N_NAMED])
+    return None, _Partial(_moments(x, observed, block.weight), first, has_missing, len(empty), rows)
+
+
+def _moments(x: Floats, observed: Bools | None, weight: Floats | None) -> _Moments:
+    """Moments of a block, a slab of columns at a time."""
+    row_weight = np.ones(len(x)) if weight is None else weight.astype(np.float64)
+    slabs = [
+        _slab_moments(
+            x[:, part].astype(np.float64), None if observed is None else observed[:, part], row_weight
+        )
+        for part in _slabs(*x.shape)
+    ]
+    fields = (tuple(getattr(slab, name) for slab in slabs) for name in _Moments.__dataclass_fields__)
+    return _Moments(*(np.concatenate(pieces) for pieces in fields))
+
+
+def _slabs(n_rows: int, n_columns: int) -> Iterator[slice]:
+    width = max(1, _SLAB_ENTRIES // n_rows)
+    return (slice(first, first + width) for first in range(0, n_columns, width))
+
+
+def _slab_moments(x: Floats, observed: Bools | None, row_weight: Floats) -> _Moments:
+    """Moments of some columns; missing entries hold 1.0, so they count as neither zero nor fraction."""
+    n_columns = x.shape[1]
+    n_zero = np.count_nonzero(x == 0, axis=0)
+    n_noninteger = np.count_nonzero(x != np.floor(x), axis=0)
+    if observed is None:
+        n_observed = np.full(n_columns, len(x))
+        weight = np.full(n_columns, row_weight.sum())
+        minimum, maximum = x.min(axis=0), x.max(axis=0)
+    else:
+        n_observed = np.count_nonzero(observed, axis=0)
+        weight = row_weight @ observed
+        minimum = x.min(axis=0, where=observed, initial=np.inf)
+        maximum = x.max(axis=0, where=observed, initial=-np.inf)
+        x = np.where(observed, x, 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):  # beyond 1e100: reported by check_values
+        mean = row_weight @ x / np.where(weight > 0, weight, 1.0)
+        x -= mean
+        if observed is not None:
+            x *= observed
+        square = x * x
+        second = row_weight @ square
+        third = row_weight @ (square * x)
+    return _Moments(n_observed, weight, mean, second, third, minimum, maximum, n_zero, n_noninteger)
+
+
+def _with_may_miss(data: Data, may_miss: bool) -> Data:
+    if data.may_miss == may_miss:
+        return data
+    if data.is_distributed:
+        from anypca.engine.dask import replace_blocks  # dask is optional
+
+        return replace(data, may_miss=may_miss, blocks=replace_blocks(data.blocks, may_miss=may_miss))
+    blocks = tuple(replace(block, may_miss=may_miss) for block in data.blocks)
+    return replace(data, may_miss=may_miss, blocks=blocks)
+
+
+def _raise_if_infinite(entry: Entry | None, data: Data) -> None:
+    if entry is not None:
+        row, column, value = entry
+        raise ValueError(
+            f"{describe_entry('X', row, column, data.feature_names)} is {value}; entries must be finite. "
+            "Use NaN for missing entries."
+        )
+
+
+def _name_columns(columns: Sequence[int], names: Sequence[str] | None) -> str:
+    labels = [f"{j} ({names[j]!r})" if names is not None else str(j) for j in columns[:_N_NAMED]]
+    return f"column(s) {_some(labels, len(columns))}"
+
+
+def _some(labels: Sequence[object], total: int) -> str:
+    text = ", ".join(str(label) for label in labels)
+    return text if total == len(labels) else f"{text} and {total - len(labels)} more"
