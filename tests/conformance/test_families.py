@@ -1,0 +1,414 @@
+"""What every family of the registry must satisfy; a new family is tested without a line here."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+import anypca.families
+from anypca.families import Mixed, families
+
+EXAMPLES = [example for name in families for example in families[name].examples()]
+
+
+def dispersions(family):
+    if family.fixed_dispersion is not None:
+        return [family.fixed_dispersion]
+    return [0.3, 1.0, 2.5]
+
+
+CASES = [(family, value) for family in EXAMPLES for value in dispersions(family)]
+each_case = pytest.mark.parametrize(("family", "phi"), CASES, ids=lambda value: str(value))
+each_family = pytest.mark.parametrize("family", EXAMPLES, ids=str)
+
+
+def table(family, phi, n_rows=60, n_columns=3, seed=0):
+    """A table of the family's own draws with the predictor it was drawn from."""
+    rng = np.random.default_rng(seed)
+    eta = rng.normal(size=(n_rows, n_columns))
+    return family.sample(eta, phi, rng), eta + 0.5 * rng.normal(size=eta.shape)
+
+
+def support_rule(family, eta, phi):
+    """Nodes and weights that sum or integrate functions of x over the support, for one scalar eta."""
+    if family.is_discrete:
+        nodes = np.arange(4000.0)
+        nodes = nodes[family.in_support(nodes)]
+        return nodes, np.ones_like(nodes)
+    mean = family.mean(np.array([eta]))
+    if family.in_support(np.array([-1.0]))[0]:
+        spread = np.sqrt(family.variance(mean, phi))
+        nodes = mean + spread * np.linspace(-12, 12, 4001)
+        return nodes, np.full_like(nodes, nodes[1] - nodes[0])
+    # Positive amounts: the trapezoidal rule in log x, far down for shapes below one.
+    logs = np.log(mean) + np.linspace(-150, 8, 20001)
+    return np.exp(logs), np.exp(logs) * (logs[1] - logs[0])
+
+
+def expectation(family, eta, phi):
+    """Support points and their probabilities at eta."""
+    x, weights = support_rule(family, eta, phi)
+    return x, weights * np.exp(family.log_likelihood(x, np.full_like(x, eta), phi))
+
+
+# ---------------------------------------------------------------------------------------- identities
+
+
+@each_case
+@pytest.mark.parametrize("eta", [-1.5, 0.3, 2.0])
+def test_density_is_normalised(family, phi, eta):
+    _, probability = expectation(family, eta, phi)
+    assert_allclose(probability.sum(), 1.0, rtol=1e-9)
+
+
+@each_case
+@pytest.mark.parametrize("eta", [-1.5, 0.3, 2.0])
+def test_mean_and_variance_are_those_of_the_density(family, phi, eta):
+    x, probability = expectation(family, eta, phi)
+    mean = family.mean(np.array([eta]))
+    assert_allclose(probability @ x, mean[0], rtol=1e-8)
+    assert_allclose(probability @ (x - mean) ** 2, family.variance(mean, phi)[0], rtol=1e-8)
+
+
+@each_case
+@pytest.mark.parametrize("eta", [-1.5, 0.3, 2.0])
+def test_score_has_mean_zero_and_variance_curvature(family, phi, eta):
+    x, probability = expectation(family, eta, phi)
+    _, score, curvature = family.evaluate(x, np.full_like(x, eta), phi)
+    assert_allclose(curvature, curvature[0], rtol=1e-12)
+    assert_allclose(probability @ score, 0.0, atol=1e-8 * np.sqrt(curvature[0]))
+    assert_allclose(probability @ score**2, curvature[0], rtol=1e-8)
+
+
+@each_case
+@pytest.mark.parametrize("eta", [-1.5, 0.3, 2.0])
+def test_curvature_is_minus_the_derivative_of_the_expected_gradient(family, phi, eta):
+    x, probability = expectation(family, eta, phi)
+    step = 1e-5
+    ends = [
+        probability @ family.evaluate(x, np.full_like(x, eta + sign * step), phi, order=1).gradient
+        for sign in (-1, 1)
+    ]
+    curvature = family.evaluate(x, np.full_like(x, eta), phi).curvature[0]
+    assert_allclose((ends[0] - ends[1]) / (2 * step), curvature, rtol=1e-6)
+
+
+@each_case
+def test_gradient_is_the_derivative_of_the_value(family, phi):
+    x, eta = table(family, phi)
+    step = 1e-5
+    high, low = (family.evaluate(x, eta + sign * step, phi, order=0).value for sign in (1, -1))
+    gradient = family.evaluate(x, eta, phi, order=1).gradient
+    assert_allclose((high - low) / (2 * step), gradient, rtol=2e-6, atol=2e-6 * np.abs(gradient).max())
+
+
+@each_case
+def test_value_is_concave_in_eta(family, phi):
+    x, _ = table(family, phi)
+    eta = np.linspace(-30, 30, 241)
+    values = family.evaluate(*np.broadcast_arrays(x.reshape(-1, 1), eta), phi, order=0).value
+    bend = np.diff(values, n=2, axis=1)
+    rounding = 8 * np.finfo(float).eps * np.abs(values).max(axis=1, keepdims=True)
+    assert (bend <= rounding).all()
+
+
+@each_case
+def test_pearson_is_the_squared_standardised_residual(family, phi):
+    x, eta = table(family, phi)
+    mean = family.mean(eta)
+    assert_allclose(family.pearson(x, eta, phi), (x - mean) ** 2 / family.variance(mean, phi), rtol=1e-10)
+
+
+@each_family
+def test_link_inverts_mean(family):
+    eta = np.linspace(-8, 8, 65)
+    assert_allclose(family.link(family.mean(eta)), eta, rtol=1e-10, atol=1e-10)
+
+
+# ------------------------------------------------------------------------------ saturation, deviance
+
+
+@each_case
+def test_saturated_is_the_supremum_of_the_value(family, phi):
+    x = np.unique(table(family, phi)[0])
+    eta = np.linspace(-45, 45, 18001)
+    best = family.evaluate(*np.broadcast_arrays(x[:, None], eta), phi, order=0).value.max(axis=1)
+    saturated = family.saturated(x, phi)
+    assert (best <= saturated + 1e-9 * (1 + np.abs(saturated))).all()
+    assert_allclose(best, saturated, rtol=1e-3, atol=2e-3)
+
+
+@each_case
+def test_deviance_is_nonnegative_and_zero_at_saturation(family, phi):
+    x, eta = table(family, phi)
+    assert (family.deviance(x, eta, phi) >= 0).all()
+    fitted = family.mean(eta)  # inside the mean space, so that its link exists
+    inside = fitted if not family.is_discrete else np.maximum(fitted, 1e-3)
+    assert_allclose(family.deviance(inside, family.link(inside), phi), 0.0, atol=1e-9)
+
+
+@each_case
+def test_deviance_is_twice_the_gap_of_log_likelihoods(family, phi):
+    x, eta = table(family, phi)
+    gap = family.saturated_log_likelihood(x, phi) - family.log_likelihood(x, eta, phi)
+    assert_allclose(family.deviance(x, eta, phi), 2 * gap, rtol=1e-9, atol=1e-9)
+
+
+# --------------------------------------------------------------------------------- fused evaluation
+
+
+@each_case
+def test_orders_agree(family, phi):
+    x, eta = table(family, phi)
+    full = family.evaluate(x, eta, phi, order=2)
+    first = family.evaluate(x, eta, phi, order=1)
+    value = family.evaluate(x, eta, phi, order=0)
+    assert value.gradient is None
+    assert value.curvature is None
+    assert first.curvature is None
+    for other in (first, value):
+        assert_allclose(other.value, full.value, rtol=1e-13, atol=1e-13)
+    assert_allclose(first.gradient, full.gradient, rtol=1e-14)
+    assert (full.curvature >= 0).all()
+
+
+@each_case
+@pytest.mark.parametrize("order", [0, 1, 2])
+def test_outputs_are_new_arrays_and_inputs_are_kept(family, phi, order):
+    x, eta = table(family, phi)
+    x_before, eta_before = x.copy(), eta.copy()
+    arrays = [part for part in family.evaluate(x, eta, phi, order=order) if part is not None]
+    assert_array_equal(x, x_before)
+    assert_array_equal(eta, eta_before)
+    for position, part in enumerate(arrays):
+        assert part.shape == eta.shape
+        assert part.flags.writeable
+        assert not any(np.shares_memory(part, other) for other in [x, eta, *arrays[:position]])
+
+
+@each_case
+def test_float32_stays_float32_and_close(family, phi):
+    x, eta = (part.astype(np.float32) for part in table(family, phi))
+    phi64 = np.full(x.shape[1], phi)
+    exact = [x.astype(float), eta.astype(float), phi64]
+    for short, long in zip(family.evaluate(x, eta, phi64), family.evaluate(*exact), strict=True):
+        assert short.dtype == np.float32
+        assert_allclose(short, long, rtol=2e-5, atol=2e-6 * np.abs(long).max())
+    for method in ("log_likelihood", "deviance", "pearson"):
+        short, long = getattr(family, method)(x, eta, phi64), getattr(family, method)(*exact)
+        assert short.dtype == np.float32, method
+        assert_allclose(short, long, rtol=1e-4, atol=2e-5 * np.abs(long).max(), err_msg=method)
+    assert family.mean(eta).dtype == family.link(family.mean(eta)).dtype == np.float32
+    assert family.variance(family.mean(eta), phi64).dtype == np.float32
+
+
+@each_family
+def test_dispersion_per_column(family):
+    values = np.array([0.3, 1.0, 2.5]) if family.fixed_dispersion is None else np.ones(3)
+    x, eta = table(family, values)
+    for method in ("log_likelihood", "deviance", "pearson"):
+        together = getattr(family, method)(x, eta, values)
+        for j, value in enumerate(values):
+            assert_allclose(together[:, j], getattr(family, method)(x[:, j], eta[:, j], value), rtol=1e-13)
+
+
+# ----------------------------------------------------------------------------------------- extremes
+
+
+@each_case
+@pytest.mark.parametrize("order", [0, 1, 2])
+@pytest.mark.parametrize("eta", [-700.0, 700.0])
+def test_extreme_predictors_are_finite(family, phi, order, eta):
+    x = np.unique(table(family, phi)[0])
+    for part in family.evaluate(x, np.full_like(x, eta), phi, order=order):
+        assert part is None or np.isfinite(part).all()
+    assert np.isfinite(family.deviance(x, np.full_like(x, eta), phi)).all()
+    assert np.isfinite(family.mean(np.array([eta]))).all()
+    assert not np.isnan(family.pearson(x, np.full_like(x, eta), phi)).any()
+    assert not np.isnan(family.variance(family.mean(np.array([eta])), phi)).any()
+
+
+@each_case
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("eta", [-1e4, -800.0, 800.0, 1e4])
+def test_overflow_makes_the_value_minus_infinity_never_nan(family, phi, eta, dtype):
+    x = np.unique(table(family, phi)[0]).astype(dtype)
+    value, gradient, curvature = family.evaluate(x, np.full_like(x, eta), phi)
+    assert not np.isnan(value).any()
+    assert (value < np.inf).all()
+    assert not np.isnan(gradient).any()
+    assert not np.isnan(curvature).any()
+    assert (family.deviance(x, np.full_like(x, eta), phi) >= 0).all()
+
+
+@each_family
+def test_empty_arrays(family):
+    empty = np.zeros((0, 3))
+    assert all(part.shape == (0, 3) for part in family.evaluate(empty, empty, 1.0))
+
+
+# ----------------------------------------------------------------------------------------- sampling
+
+
+@each_case
+def test_sampler_moments(family, phi):
+    rng = np.random.default_rng(1)
+    eta = np.full(40_000, 0.4)
+    draws = family.sample(eta, phi, rng)
+    mean, variance = family.mean(eta[:1])[0], family.variance(family.mean(eta[:1]), phi)[0]
+    squares = (draws - mean) ** 2
+    assert draws.dtype == np.float64
+    assert family.in_support(draws).all()
+    assert abs(draws.mean() - mean) < 4 * np.sqrt(variance / draws.size)
+    assert abs(squares.mean() - variance) < 4 * squares.std() / np.sqrt(draws.size)
+
+
+@each_family
+def test_sampler_is_reproducible_and_takes_dispersion_per_column(family):
+    eta = np.zeros((5, 2))
+    phi = np.array([0.5, 1.5])
+    first, second = (family.sample(eta, phi, np.random.default_rng(3)) for _ in range(2))
+    assert first.shape == eta.shape
+    assert_array_equal(first, second)
+
+
+# ----------------------------------------------------------------------------- support and starts
+
+
+@each_family
+def test_support(family):
+    # The engine puts 1.0 in the place of missing entries.
+    assert family.in_support(np.array([1.0]))[0]
+    assert not family.in_support(np.array([np.nan, np.inf, -np.inf])).any()
+    assert family.support
+    assert family.remedy
+
+
+@each_family
+def test_interior_mean_has_a_finite_link(family):
+    values = np.arange(0.0, 20.0)
+    values = values[family.in_support(values)]
+    start = family.interior_mean(10 * values, np.full_like(values, 10.0))
+    assert np.isfinite(family.link(start)).all()
+    plain = family.interior_mean(np.array([0.4e9]), np.array([1e9]))
+    assert_allclose(plain, 0.4, rtol=1e-6)
+
+
+@each_family
+def test_dispersion_kind_and_start(family):
+    mean, variance = np.array([2.0, 4.0]), np.array([7.0, 30.0])
+    start = family.initial_dispersion(mean, variance)
+    known = family.known_dispersion(2)
+    if family.fixed_dispersion is None:
+        assert family.dispersion_kind is not None
+        assert np.isnan(known).all()
+        assert_allclose(family.variance(mean, start), variance, rtol=1e-12)
+    else:
+        assert_array_equal(start, family.fixed_dispersion)
+        assert_array_equal(known, family.fixed_dispersion)
+
+
+@each_family
+def test_dispersion_start_of_constant_columns_is_positive(family):
+    mean = np.array([0.0, 1.0, 5.0])
+    mean = mean[family.in_support(mean)]
+    start = family.initial_dispersion(mean, np.zeros_like(mean))
+    assert ((start > 0) & np.isfinite(start)).all()
+
+
+@each_family
+def test_one_group_of_columns(family):
+    ((member, index),) = family.member_columns(4)
+    assert member == family == family.columns(slice(1, 3))
+    assert_array_equal(index, np.arange(4))
+
+
+# ---------------------------------------------------------------------------------- families as values
+
+
+@each_family
+def test_families_are_values(family):
+    twin = eval(repr(family), vars(anypca.families))
+    for other in (twin, pickle.loads(pickle.dumps(family)), clone(family, safe=False)):
+        assert other == family
+        assert hash(other) == hash(family)
+        assert repr(other) == repr(family)
+    with pytest.raises(AttributeError):
+        family.name = "other"
+
+
+def test_families_differ():
+    assert len(set(EXAMPLES)) == len(EXAMPLES)
+
+
+# --------------------------------------------------------------------------------------------- mixed
+
+LAYOUTS = {
+    "interleaved": tuple(range(len(EXAMPLES))) * 2,
+    "contiguous": tuple(sorted(tuple(range(len(EXAMPLES))) * 2)),
+    "irregular": tuple(np.random.default_rng(0).permutation(tuple(range(len(EXAMPLES))) * 3).tolist()),
+}
+
+
+@pytest.fixture(params=LAYOUTS.values(), ids=LAYOUTS)
+def mixed_table(request):
+    """A mixture of all families with a table, a predictor and dispersions."""
+    family = Mixed(tuple(EXAMPLES), request.param)
+    rng = np.random.default_rng(0)
+    phi = family.known_dispersion(len(request.param))
+    phi[np.isnan(phi)] = rng.uniform(0.3, 2.0, np.isnan(phi).sum())
+    eta = rng.normal(size=(20, phi.size))
+    return family, family.sample(eta, phi, rng), eta, phi
+
+
+def test_mixed_equals_its_members_column_by_column(mixed_table):
+    family, x, eta, phi = mixed_table
+    values = {
+        "evaluate": family.evaluate(x, eta, phi),
+        **{name: getattr(family, name)(x, eta, phi) for name in ("log_likelihood", "deviance", "pearson")},
+        "saturated": family.saturated(x, phi),
+        "mean": family.mean(eta),
+        "link": family.link(family.mean(eta)),
+        "variance": family.variance(family.mean(eta), phi),
+        "in_support": family.in_support(x),
+    }
+    assert values["in_support"].all()
+    for j, number in enumerate(family.assignment):
+        member, column, predictor = EXAMPLES[number], x[:, j], eta[:, j]
+        for whole, part in zip(values["evaluate"], member.evaluate(column, predictor, phi[j]), strict=True):
+            assert_allclose(whole[:, j], part, rtol=1e-14)
+        for name in ("log_likelihood", "deviance", "pearson"):
+            part = getattr(member, name)(column, predictor, phi[j])
+            assert_allclose(values[name][:, j], part, rtol=1e-14, err_msg=name)
+        mean = member.mean(predictor)
+        assert_allclose(values["saturated"][:, j], member.saturated(column, phi[j]), rtol=1e-14)
+        assert_allclose(values["mean"][:, j], mean, rtol=1e-14)
+        assert_allclose(values["link"][:, j], member.link(mean), rtol=1e-14)
+        assert_allclose(values["variance"][:, j], member.variance(mean, phi[j]), rtol=1e-14)
+
+
+def test_mixed_starts_equal_those_of_its_members(mixed_table):
+    family, x, _, _ = mixed_table
+    count = np.full(x.shape[1], float(len(x)))
+    start = family.interior_mean(x.sum(axis=0), count)
+    dispersion = family.initial_dispersion(x.mean(axis=0), x.var(axis=0))
+    for j, number in enumerate(family.assignment):
+        column = x[:, j : j + 1]
+        assert_allclose(
+            start[j], EXAMPLES[number].interior_mean(column.sum(axis=0), count[:1])[0], rtol=1e-14
+        )
+        one = EXAMPLES[number].initial_dispersion(column.mean(axis=0), column.var(axis=0))
+        assert_allclose(dispersion[j], one[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("order", [0, 1, 2])
+def test_mixed_keeps_float32_and_orders(mixed_table, order):
+    family, x, eta, phi = mixed_table
+    parts = family.evaluate(x.astype(np.float32), eta.astype(np.float32), phi, order=order)
+    assert [part is None for part in parts] == [position > order for position in range(3)]
+    assert all(part.dtype == np.float32 for part in parts if part is not None)
+    assert family.mean(eta.astype(np.float32)).dtype == np.float32
