@@ -1,0 +1,165 @@
+"""Loaders of the stored data sets."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+import numpy as np
+
+from anypca._typing import Floats
+from anypca.datasets._dataset import Dataset, load, pixel_names
+from anypca.datasets._specs import SPECS
+
+
+def _choose(stem: str, option: str, value: str, allowed: tuple[str, ...]) -> Dataset:
+    """Load one of the variants of a data set."""
+    if value not in allowed:
+        raise ValueError(f"{option} must be one of {', '.join(map(repr, allowed))}; got {value!r}.")
+    return load(SPECS[f"{stem}_{value}"])
+
+
+def load_barents() -> Dataset:
+    """Fish of the Barents Sea: counts 89 x 30, with offset and covariates."""
+    return load(SPECS["barents"])
+
+
+def load_bibliometrics(kind: str = "counts") -> Dataset:
+    """Publication records of 2230 authors: 9 counts, or 16 standardised logarithms.
+
+    Parameters
+    ----------
+    kind : {"counts", "standardized"}
+
+    Returns
+    -------
+    dataset : Dataset
+    """
+    return _choose("bibliometrics", "kind", kind, ("counts", "standardized"))
+
+
+def load_breast_cancer_original() -> Dataset:
+    """Wisconsin breast cancer, the original set: grades 699 x 9 from 1 to 10, with missing cells."""
+    return load(SPECS["breast_cancer_original"])
+
+
+def load_golub() -> Dataset:
+    """Leukemia gene expression: real values 38 x 3051, two classes."""
+    return load(SPECS["golub"])
+
+
+def load_mnist_5000() -> Dataset:
+    """Handwritten digits: grey values 5000 x 784, ten classes."""
+    return load(SPECS["mnist_5000"])
+
+
+def load_mnist_sevens(variant: str = "basic") -> Dataset:
+    """Handwritten sevens on three backgrounds: grey values 500 x 784.
+
+    Parameters
+    ----------
+    variant : {"basic", "back_rand", "back_image"}
+
+    Returns
+    -------
+    dataset : Dataset
+    """
+    return _choose("mnist_sevens", "variant", variant, ("basic", "back_rand", "back_image"))
+
+
+def load_mollusk() -> Dataset:
+    """Molluscs in rivers: counts 163 x 32, with covariates."""
+    return load(SPECS["mollusk"])
+
+
+def load_newsgroups4() -> Dataset:
+    """Posts of 4 newsgroups: sparse word counts 3730 x 10254."""
+    return load(SPECS["newsgroups4"])
+
+
+def load_newsgroups20() -> Dataset:
+    """Posts of 20 newsgroups: sparse word counts 18774 x 29360."""
+    return load(SPECS["newsgroups20"])
+
+
+def load_oaks() -> Dataset:
+    """Microbes on oak leaves: counts 116 x 114, with offset and covariates."""
+    return load(SPECS["oaks"])
+
+
+def load_pbmc_facs(subset: str = "train") -> Dataset:
+    """Sorted blood cells: sparse gene counts 3774 x 16791 (100 x 16791 for the test part).
+
+    Parameters
+    ----------
+    subset : {"train", "test"}
+
+    Returns
+    -------
+    dataset : Dataset
+    """
+    return _choose("pbmc_facs", "subset", subset, ("train", "test"))
+
+
+def load_pitprops() -> Dataset:
+    """Pit props: the correlation matrix 13 x 13 of 180 logs."""
+    return load(SPECS["pitprops"])
+
+
+def load_scrna_mixology() -> Dataset:
+    """Five cancer cell lines: gene counts 3918 x 500."""
+    return load(SPECS["scrna_mixology"])
+
+
+def load_sms_lexicon() -> Dataset:
+    """Wanted and unwanted text messages: term counts 100 x 55."""
+    return load(SPECS["sms_lexicon"])
+
+
+def load_trichoptera() -> Dataset:
+    """Caddisflies: counts 49 x 17, with the weather as covariates."""
+    return load(SPECS["trichoptera"])
+
+
+def load_usps(subset: str = "train") -> Dataset:
+    """Digits from envelopes: grey values 7291 x 256 in [-1, 1] (2007 x 256 for the test part).
+
+    Parameters
+    ----------
+    subset : {"train", "test"}
+
+    Returns
+    -------
+    dataset : Dataset
+    """
+    return _choose("usps", "subset", subset, ("train", "test"))
+
+
+def load_digits_counts() -> Dataset:
+    """Scikit-learn's digits: counts 1797 x 64 from 0 to 16, ten classes; needs no files.
+
+    Pixels are called ``r<row>c<column>``, counted from 0.
+
+    Returns
+    -------
+    dataset : Dataset
+
+    Examples
+    --------
+    >>> from anypca.datasets import load_digits_counts
+    >>> load_digits_counts().X.shape
+    (1797, 64)
+    """
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    X: Floats = np.asarray(digits.data, dtype=float)
+    return Dataset(
+        X=X,
+        feature_names=pixel_names(8, X.shape[1]),
+        target=np.asarray(digits.target),
+        target_names=tuple(str(name) for name in digits.target_names),
+        offset=None,
+        covariates=MappingProxyType({}),
+        description="1797 handwritten digits, 8 x 8 pixels, each the number of inked points (0 to 16) of a "
+        "4 x 4 square. E. Alpaydin and C. Kaynak, UCI repository (CC BY 4.0), distributed with scikit-learn.",
+    )
