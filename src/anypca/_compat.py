@@ -1,0 +1,97 @@
+"""Everything that is taken from the private parts of scikit-learn, or differs between its versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from sklearn.decomposition._pca import _infer_dimension
+from sklearn.utils._param_validation import Interval, InvalidParameterError, RealNotInt, StrOptions
+from sklearn.utils.validation import _check_feature_names, _check_n_features
+
+from anypca._typing import Floats
+
+try:
+    from sklearn.callback import CallbackSupportMixin
+    from sklearn.callback._callback_support import callback_management_context
+
+    HAS_CALLBACKS = True
+except ImportError:  # scikit-learn < 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Stands in where scikit-learn has no callbacks."""
+
+    HAS_CALLBACKS = False
+
+__all__ = [
+    "HAS_CALLBACKS",
+    "CallbackSupportMixin",
+    "Interval",
+    "InvalidParameterError",
+    "RealNotInt",
+    "StrOptions",
+    "check_features",
+    "fit_callbacks",
+    "infer_dimension",
+]
+
+
+def check_features(estimator: Any, X: Any, *, reset: bool) -> None:
+    """Set (``reset=True``) or compare the names and the number of columns, with scikit-learn's messages.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+    X : table of shape (n_samples, n_features)
+        As the caller gave it: names live in data frames.
+    reset : bool
+        True in ``fit``, False everywhere else.
+    """
+    _check_feature_names(estimator, X, reset=reset)
+    _check_n_features(estimator, X, reset=reset)
+
+
+def infer_dimension(spectrum: Floats, n_samples: int) -> int:
+    """Number of components by Minka's evidence, in 1..n_features - 1.
+
+    Parameters
+    ----------
+    spectrum : ndarray of shape (n_features,)
+        Eigenvalues of the covariance matrix, decreasing, of a table with at least as many rows as columns.
+    n_samples : int
+    """
+    return int(_infer_dimension(np.asarray(spectrum, dtype=np.float64), n_samples))
+
+
+@contextmanager
+def fit_callbacks(estimator: Any, max_iter: int) -> Iterator[Callable[[], None]]:
+    """Surround a fit with the hooks of scikit-learn's callbacks.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+    max_iter : int
+        Largest number of iterations.
+
+    Yields
+    ------
+    notify : callable
+        To be called after each iteration. A callback's wish to stop is not honoured: where a fit stops is
+        decided by stationarity and ``max_iter`` alone.
+    """
+    if not (HAS_CALLBACKS and hasattr(estimator, "_skl_callbacks")):
+        yield lambda: None
+        return
+    with callback_management_context(estimator):
+        root = estimator._init_callback_context(max_subtasks=max_iter)
+        root.call_on_fit_task_begin(estimator=estimator)
+
+        def notify() -> None:
+            iteration = root.subcontext(task_name="iteration")
+            iteration.call_on_fit_task_begin(estimator=estimator)
+            iteration.call_on_fit_task_end(estimator=estimator)
+
+        yield notify
+        root.call_on_fit_task_end(estimator=estimator)

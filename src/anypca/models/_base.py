@@ -1,0 +1,277 @@
+"""What every estimator of the package has in common."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from anypca._compat import (
+    CallbackSupportMixin,
+    InvalidParameterError,
+    StrOptions,
+    check_features,
+    fit_callbacks,
+)
+from anypca.engine import (
+    Block,
+    Data,
+    Executor,
+    Summary,
+    check_data,
+    check_finite,
+    check_values,
+    executor_for,
+    summarise,
+)
+from anypca.exceptions import ConvergenceWarning
+from anypca.solvers import Callback, Progress, Result
+
+logger = logging.getLogger("anypca")
+
+
+@dataclass(frozen=True)
+class Session:
+    """What a fit works with, open while the ``with`` block of `LatentModel._open_fit` runs."""
+
+    data: Data
+    executor: Executor
+    summary: Summary
+    callback: Callback
+    """Reports the progress of `anypca.solvers.Loop`."""
+
+
+class LatentModel(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Base class of the estimators: validation, names, tags, progress, methods that follow from others.
+
+    A subclass states its ``_parameter_constraints``, has the parameters ``n_jobs``, ``max_iter`` and
+    ``verbose``, writes ``fit``, ``transform`` and ``score_samples``, and sets ``components_`` and
+    ``n_components_``.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Fit the model and return the scores: ``fit(X, ...).transform(X, ...)``.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+        y : None
+            Ignored.
+        **fit_params : dict
+            Further arguments of ``fit``; ``offset`` and ``covariates`` are passed to ``transform`` too.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        again = {
+            name: fit_params[name] for name in ("offset", "covariates") if fit_params.get(name) is not None
+        }
+        return self.fit(X, y, **fit_params).transform(X, **again)
+
+    def score(self, X: Any, y: Any = None, **score_params: Any) -> float:
+        """Mean log-likelihood of the rows.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+        y : None
+            Ignored.
+        **score_params : dict
+            Further arguments of ``score_samples``.
+
+        Returns
+        -------
+        float
+        """
+        return float(np.mean(self.score_samples(X, **score_params)))
+
+    @property
+    def _n_features_out(self) -> int:
+        """Number of scores per row, for ``get_feature_names_out``."""
+        return int(self.n_components_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _check_parameters(self) -> None:
+        """Raise on the first constructor parameter that breaks its constraint."""
+        try:
+            self._validate_params()
+        except InvalidParameterError as error:
+            hint = self._suggest()
+            if not hint:
+                raise
+            raise InvalidParameterError(f"{error} {hint}") from None
+
+    def _suggest(self) -> str:
+        """The nearest allowed string for a parameter that is an unknown one, as a sentence."""
+        for name, value in self.get_params(deep=False).items():
+            constraints = self._parameter_constraints.get(name, [])
+            options = [o for c in constraints if isinstance(c, StrOptions) for o in sorted(c.options)]
+            if not isinstance(value, str) or not options or value in options:
+                continue
+            near = difflib.get_close_matches(value.lower(), options, n=1, cutoff=0.5)
+            if near:
+                return f"Did you mean {near[0]!r}?"
+        return ""
+
+    @contextmanager
+    def _open_fit(
+        self, X: Any, *, sample_weight: Any = None, offset: Any = None, covariates: Any = None
+    ) -> Iterator[Session]:
+        """Check the parameters and the training table, and open what the fit needs.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+        sample_weight : array-like of shape (n_samples,) or None
+        offset : array-like of shape (n_samples,) or (n_samples, n_features) or None
+        covariates : array-like of shape (n_samples, n_covariates) or None
+
+        Yields
+        ------
+        Session
+        """
+        self._check_parameters()
+        data = check_data(X, sample_weight=sample_weight, offset=offset, covariates=covariates)
+        self._remember(X, data, uses_offset=offset is not None)
+        with executor_for(data, self.n_jobs) as executor, fit_callbacks(self, self.max_iter) as notify:
+            summary = summarise(data, executor)
+            data = check_values(summary, data)
+            yield Session(data, executor, summary, self._progress(notify))
+
+    def _remember(self, X: Any, data: Data, *, uses_offset: bool) -> None:
+        """Keep what later calls are compared with."""
+        check_features(self, X, reset=True)
+        self.n_features_in_ = data.n_features
+        self._uses_offset = uses_offset
+        self._n_covariates = data.n_covariates
+
+    @contextmanager
+    def _open_new(
+        self, X: Any, *, offset: Any = None, covariates: Any = None
+    ) -> Iterator[tuple[Data, Executor]]:
+        """Check a table of new rows against the fitted model, and open an executor for it.
+
+        Yields
+        ------
+        data : Data
+        executor : Executor
+        """
+        check_is_fitted(self)
+        data = check_data(X, offset=offset, covariates=covariates)
+        check_features(self, X, reset=False)
+        self._check_companions(offset, data)
+        with executor_for(data, self.n_jobs) as executor:
+            check_finite(data, executor)
+            yield data, executor
+
+    def _check_companions(self, offset: Any, data: Data) -> None:
+        """New rows must come with an offset and covariates exactly when the training rows did."""
+        name = type(self).__name__
+        if (offset is not None) != self._uses_offset:
+            was, remedy = ("with", "Pass") if self._uses_offset else ("without", "Leave out")
+            raise ValueError(f"{name} was fitted {was} an offset. {remedy} offset= for new rows too.")
+        if data.n_covariates != self._n_covariates:
+            raise ValueError(
+                f"{name} was fitted with {self._n_covariates} covariates; "
+                f"these rows have {data.n_covariates}. "
+                "Pass covariates= with the same columns as in fit."
+            )
+
+    def _map_rows(
+        self, function: Callable[[Block], Any], X: Any, *, offset: Any = None, covariates: Any = None
+    ) -> list[Any]:
+        """``function`` of every block of new rows, in row order.
+
+        Parameters
+        ----------
+        function : callable
+            Takes a `Block`; must not depend on how the rows are cut into blocks.
+        X : table of shape (n_samples, n_features)
+        offset, covariates : as in ``fit``
+
+        Returns
+        -------
+        list
+            One value per block.
+        """
+
+        def visit(block: Block, _: Any) -> tuple[Any, float]:
+            return function(block), 0.0
+
+        with self._open_new(X, offset=offset, covariates=covariates) as (data, executor):
+            return executor.gather(executor.sweep(visit, data)[0])
+
+    def _progress(self, notify: Callable[[], None]) -> Callback:
+        """A callback that logs (when ``verbose``) and tells scikit-learn's callbacks."""
+
+        def report(progress: Progress) -> None:
+            report_progress(type(self).__name__, progress, is_verbose=bool(self.verbose))
+            notify()
+
+        return report
+
+    def _warn_unless_converged(self, result: Result[Any]) -> None:
+        """Warn with the reason when a fit ended without reaching a stationary point."""
+        if not result.converged:
+            warnings.warn(
+                f"{type(self).__name__}: {result.status.value} (iterations: {result.n_iter}, "
+                f"scaled gradient: {result.criterion:.2g}, tol: {self.tol:.2g}).",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+
+def report_progress(name: str, progress: Progress, *, is_verbose: bool) -> None:
+    """Log one iteration to the logger ``anypca`` at level INFO, its numbers as attributes of the record.
+
+    Parameters
+    ----------
+    name : str
+        What is being fitted.
+    progress : Progress
+    is_verbose : bool
+        Nothing is logged when False.
+    """
+    if is_verbose:
+        logger.info(
+            "%s iteration %d: objective %.8g, scaled gradient %.2g",
+            name,
+            progress.iteration,
+            progress.objective,
+            progress.criterion,
+            extra=progress._asdict(),
+        )
+
+
+def make_generator(random_state: Any) -> np.random.Generator:
+    """A numpy Generator from what scikit-learn accepts as ``random_state``, or from a Generator itself.
+
+    Parameters
+    ----------
+    random_state : int, RandomState instance, Generator or None
+
+    Returns
+    -------
+    numpy.random.Generator
+    """
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    return np.random.default_rng(check_random_state(random_state).randint(2**31))
