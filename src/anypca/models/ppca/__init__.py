@@ -1,0 +1,5 @@
+"""Probabilistic PCA."""
+
+from anypca.models.ppca._estimator import PPCA
+
+__all__ = ["PPCA"]

@@ -1,0 +1,327 @@
+"""Probabilistic PCA as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from anypca._compat import Interval, RealNotInt, StrOptions
+from anypca._typing import Floats
+from anypca.engine import Block
+from anypca.models._base import LatentModel, make_generator
+from anypca.models.ppca import _new_rows
+from anypca.models.ppca._fit import Principal, Task, fit_principal
+from anypca.solvers import Result
+
+
+class PPCA(LatentModel):
+    r"""Probabilistic principal component analysis, with missing entries.
+
+    Rows are modelled as ``x = mean + U' t + e`` with orthonormal components U, independent Gaussian scores t
+    and Gaussian noise e of equal variance in all columns. The fit is by maximum likelihood: in closed form
+    when the table is complete, by EM on the exact likelihood of the observed entries when some are NaN.
+
+    Parameters
+    ----------
+    n_components : int, float, "mle" or None, default=None
+        Number of components. A float in (0, 1): the fewest that explain more than this share of the variance.
+        ``"mle"``: Minka's evidence. ``None``: the largest number that leaves a noise variance. With missing
+        entries the share and the evidence are computed from the covariances of filled-in columns.
+    tol : float, default=1e-5
+        EM stops when the gradient of the log-likelihood per observed entry, in units of the complete-data
+        curvature, is at most this.
+    max_iter : int, default=1000
+        Largest number of EM iterations.
+    n_jobs : int or None, default=None
+        Number of threads; ``None`` and -1 mean all cores. Not used for Dask arrays.
+    verbose : int, default=0
+        If positive, log the iterations to the logger ``anypca`` at level INFO.
+    random_state : int, RandomState instance or None, default=None
+        Start of the iterative eigensolver, which is used only when rows and columns both exceed 4000. The
+        result does not depend on it beyond rounding.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Principal axes, orthonormal, by decreasing variance; the largest-magnitude entry of each is positive.
+    mean_ : ndarray of shape (n_features,)
+        Mean of the model. With missing entries it is not the mean of the observed entries.
+    intercept_ : ndarray of shape (n_features,)
+        The same as ``mean_``.
+    noise_variance_ : float
+        Variance of the noise.
+    explained_variance_ : ndarray of shape (n_components,)
+        Variance of the rows along each component, noise included.
+    explained_variance_ratio_ : ndarray of shape (n_components,)
+        The same as a share of the total variance.
+    explained_deviance_ratio_ : ndarray of shape (n_components,)
+        Equal to ``explained_variance_ratio_``: for Gaussian data the deviance is the sum of squares.
+    n_components_ : int
+        Number of components.
+    n_iter_ : int
+        Number of EM iterations; 1 for the closed form.
+    converged_ : bool
+        Whether EM reached ``tol``; True for the closed form.
+    objective_trace_ : ndarray of shape (n_iter_,)
+        Log-likelihood of the observed entries during the fit, never decreasing.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, when all are strings.
+
+    See Also
+    --------
+    sklearn.decomposition.PCA : The same components for complete data, without posterior.
+
+    Notes
+    -----
+    Likelihood is maximised with the divisor n, and ``objective_trace_`` is that likelihood. The variances are
+    then given the divisors of scikit-learn's ``PCA``, so that both agree on complete tables: n - 1 in place
+    of n (n is the sum of the weights), and for the noise min(n_samples, n_features) - n_components in place
+    of n_features - n_components. Scores and densities use these variances, with missing entries too. With
+    more columns than rows the noise variance is therefore larger than the maximum likelihood one, by
+    (n_features - n_components) / (n_samples - n_components).
+
+    References
+    ----------
+    Tipping and Bishop (1999), Probabilistic principal component analysis, J. R. Statist. Soc. B 61, eqs. 7
+    and 8 (closed form), 6 (posterior).
+    Minka (2000), Automatic choice of dimensionality for PCA.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from anypca import PPCA
+    >>> X = np.array([[1.0, 2.0, 3.1], [2.0, 4.1, 6.0], [3.0, np.nan, 9.0], [4.0, 8.1, 11.9]])
+    >>> model = PPCA(n_components=1).fit(X)
+    >>> bool(abs(model.impute(X)[2, 1] - 6) < 0.2)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(RealNotInt, 0, 1, closed="neither"),
+            StrOptions({"mle"}),
+            None,
+        ],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_components: int | float | str | None = None,
+        *,
+        tol: float = 1e-5,
+        max_iter: int = 1000,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
+            NaN marks missing entries.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            A weight of 2 has the effect of repeating the row.
+
+        Returns
+        -------
+        self : PPCA
+        """
+        with self._open_fit(X, sample_weight=sample_weight) as session:
+            rng = make_generator(self.random_state)
+            task = Task(self.n_components, self.tol, self.max_iter, rng)
+            principal, result = fit_principal(
+                task, session.data, session.executor, session.summary, session.callback
+            )
+        self._store(principal, result)
+        self._warn_unless_converged(result)
+        return self
+
+    def _store(self, principal: Principal, result: Result[Principal]) -> None:
+        """Set the fitted attributes."""
+        self.components_ = principal.components
+        self.mean_ = self.intercept_ = principal.mean
+        self.noise_variance_ = principal.noise
+        self.explained_variance_ = principal.variances
+        self.explained_variance_ratio_ = principal.variances / max(principal.total, np.finfo(np.float64).tiny)
+        self.explained_deviance_ratio_ = self.explained_variance_ratio_
+        self.n_components_ = len(principal.components)
+        self.n_iter_ = result.n_iter
+        self.converged_ = result.converged
+        self.objective_trace_ = result.trace
+        self._principal = principal
+
+    def transform(self, X: Any, *, return_std: bool = False) -> Any:
+        """Posterior means of the scores.
+
+        They are in the coordinates of PCA scores, pulled towards 0 by the share of the noise: for a complete
+        row ``t = (1 - noise_variance_ / explained_variance_) * components_ @ (x - mean_)``. For a row with
+        missing entries they are the exact conditional means given the others; 0 for a row without any entry.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
+        return_std : bool, default=False
+            Also return posterior standard deviations.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples, n_components)
+        std : ndarray of shape (n_samples, n_components)
+            Only if ``return_std``.
+        """
+        check_is_fitted(self)
+        principal = self._principal
+
+        def visit(block: Block) -> tuple[Floats, Floats]:
+            return _new_rows.scores(block, principal)
+
+        parts = self._map_rows(visit, X)
+        scores = np.concatenate([part[0] for part in parts])
+        return (scores, np.concatenate([part[1] for part in parts])) if return_std else scores
+
+    def posterior_covariance(self, X: Any = None) -> Floats:
+        """Posterior covariance of the scores.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features), or None
+            The covariance depends on which entries are missing only; ``None`` stands for complete rows.
+
+        Returns
+        -------
+        ndarray of shape (n_components, n_components) or (n_samples, n_components, n_components)
+            One matrix if X is complete or ``None``, else one per row.
+        """
+        check_is_fitted(self)
+        principal = self._principal
+        if X is None:
+            return np.diag(principal.noise * principal.signal / (principal.signal + principal.noise))
+
+        def visit(block: Block) -> tuple[Floats | None, int]:
+            return _new_rows.score_covariances(block, principal)
+
+        parts = self._map_rows(visit, X)
+        if all(part is None for part, _ in parts):
+            return self.posterior_covariance()
+        complete = self.posterior_covariance()
+        return np.concatenate(
+            [np.broadcast_to(complete, (n, *complete.shape)) if part is None else part for part, n in parts]
+        )
+
+    def inverse_transform(self, X: Any) -> Floats:
+        """Rows with given scores: ``X @ components_ + mean_``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Scores.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        return _new_rows.reconstruct(X, self._principal, type(self).__name__)
+
+    def score_samples(self, X: Any) -> Floats:
+        """Marginal log density of the observed entries of each row.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            0 for a row without any entry.
+        """
+        check_is_fitted(self)
+        principal = self._principal
+
+        def visit(block: Block) -> Floats:
+            return _new_rows.log_density(block, principal)
+
+        return np.concatenate(self._map_rows(visit, X))
+
+    def impute(self, X: Any, *, return_std: bool = False) -> Any:
+        """Fill missing entries with their conditional means given the observed entries of the row.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
+        return_std : bool, default=False
+            Also return conditional standard deviations.
+
+        Returns
+        -------
+        filled : ndarray of shape (n_samples, n_features)
+            Observed entries as they are in X.
+        std : ndarray of shape (n_samples, n_features)
+            Only if ``return_std``; 0 for observed entries.
+        """
+        check_is_fitted(self)
+        principal = self._principal
+
+        def visit(block: Block) -> tuple[Floats, Floats | None]:
+            return _new_rows.fill(block, principal, with_std=return_std)
+
+        parts = self._map_rows(visit, X)
+        filled = np.concatenate([part[0] for part in parts])
+        return (filled, np.concatenate([part[1] for part in parts])) if return_std else filled
+
+    def sample(self, n_samples: int = 1, *, random_state: Any = None) -> Floats:
+        """Draw rows from the model.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        random_state : int, RandomState instance, Generator or None, default=None
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        return _new_rows.draw(self._principal, n_samples, make_generator(random_state))
+
+    def get_covariance(self) -> Floats:
+        """Covariance of the model, ``U' diag(explained_variance_ - noise_variance_) U + noise_variance_ I``.
+
+        Returns
+        -------
+        ndarray of shape (n_features, n_features)
+        """
+        check_is_fitted(self)
+        return _new_rows.covariance(self._principal)
+
+    def get_precision(self) -> Floats:
+        """Inverse of the covariance of the model.
+
+        Returns
+        -------
+        ndarray of shape (n_features, n_features)
+        """
+        check_is_fitted(self)
+        return _new_rows.precision(self._principal)
