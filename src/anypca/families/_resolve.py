@@ -13,6 +13,8 @@ from anypca.families.mixed import Mixed, combine
 
 #: The key of a dict that covers the columns not named.
 DEFAULT = "default"
+#: Stands for a column without an entry; None would hide a None written by the user.
+_MISSING = object()
 
 _EXPECTED = (
     "family must be a name such as 'poisson', a Family such as Poisson(), "
@@ -109,18 +111,18 @@ def _each(entries: Sequence[Any] | np.ndarray[Any, Any]) -> list[Family]:
 
 def _from_mapping(mapping: Mapping[Any, Any], n_features: int, feature_names: Sequence[str] | None) -> Family:
     names = None if feature_names is None else list(feature_names)
-    default = None
-    chosen: list[Any] = [None] * n_features
+    default: Any = _MISSING
+    chosen: list[Any] = [_MISSING] * n_features
     for key, entry in mapping.items():
         if key == DEFAULT and DEFAULT not in (names or ()):
             default = entry
             continue
         column = _column(key, n_features, names)
-        if chosen[column] is not None:
+        if chosen[column] is not _MISSING:
             raise ValueError(f"family names column {column} twice, the second time by the key {key!r}.")
         chosen[column] = entry
-    entries = [default if entry is None else entry for entry in chosen]
-    uncovered = [column for column, entry in enumerate(entries) if entry is None]
+    entries = [default if entry is _MISSING else entry for entry in chosen]
+    uncovered = [column for column, entry in enumerate(entries) if entry is _MISSING]
     if uncovered:
         first = names[uncovered[0]] if names else uncovered[0]
         raise ValueError(
