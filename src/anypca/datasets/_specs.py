@@ -111,7 +111,8 @@ SPECS: dict[str, Spec] = {
         X="pitprops.npz:R",
         features="pitprops.npz:variables",
         description="Correlations of 13 measurements on 180 pine logs used as pit props: a correlation "
-        "matrix, not a table of samples. Jeffers 1967, as distributed with the R package elasticnet (GPL >= 2).",
+        "matrix, not a table of samples. Jeffers 1967, as distributed with the R package elasticnet "
+        "(GPL >= 2).",
     ),
     "scrna_mixology": Spec(
         X="scRNA_mixology.npz:counts",

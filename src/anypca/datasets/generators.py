@@ -106,7 +106,8 @@ def _deviations(n_features: int, n_components: int, signal: float) -> Floats:
     """Standard deviations of the scores, shape (n_components,)."""
     relative = np.linspace(1.0, 0.5, n_components)
     # An orthonormal row spreads a score over p entries: the squares of the deviations sum to p signal^2.
-    return signal * np.sqrt(n_features / np.sum(relative**2)) * relative
+    stretch = float(np.sqrt(n_features / np.sum(relative**2)))
+    return signal * stretch * relative
 
 
 def _dispersion(family: Family, given: float, n_features: int) -> Floats:

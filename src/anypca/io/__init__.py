@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anypca.io._frame import Frame
-from anypca.io.atomic import write_atomically
+from anypca.io.atomic import check_target, write_atomically
 from anypca.io.tables import read_table
 
-__all__ = ["Frame", "read_table", "write_atomically"]
+__all__ = ["Frame", "check_target", "read_table", "write_atomically"]

@@ -38,7 +38,7 @@ def write_atomically(folder: str | os.PathLike[str], files: Mapping[str, Writer]
         If the place is not writable.
     """
     target = Path(os.path.abspath(folder))
-    _check_target(target, files)
+    check_target(target, files)
     created = _make_parents(target.parent)
     scratch = target.parent / f".{target.name}.{secrets.token_hex(4)}.tmp"
     try:
@@ -57,8 +57,22 @@ def write_atomically(folder: str | os.PathLike[str], files: Mapping[str, Writer]
     shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _check_target(target: Path, files: Iterable[str]) -> None:
-    """Refuse, before any work is done, what could only fail half way."""
+def check_target(folder: str | os.PathLike[str], files: Iterable[str]) -> None:
+    """Refuse, before any work is done, what `write_atomically` could not write.
+
+    Parameters
+    ----------
+    folder : path-like
+        Target folder.
+    files : iterable of str
+        Names of the files to be written.
+
+    Raises
+    ------
+    NotADirectoryError, IsADirectoryError, ValueError, PermissionError
+        As `write_atomically` does.
+    """
+    target = Path(os.path.abspath(folder))
     for place in (target, *target.parents):
         if place.exists():
             if not place.is_dir():
