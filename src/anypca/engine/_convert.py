@@ -14,6 +14,7 @@ from anypca._typing import Floats
 
 _NUMERIC_KINDS = frozenset("biuf")
 _TEXT_KINDS = frozenset("US")
+_PASS_A_TABLE = "Pass a two-dimensional array, data frame or sparse matrix of numbers."
 
 
 class Matrix(NamedTuple):
@@ -59,9 +60,9 @@ def as_matrix(value: Any, name: str = "X") -> Matrix:
     ValueError
         For strings, complex numbers and anything that is not two-dimensional.
     """
-    _refuse_unusable(value, name)
-    if sparse.issparse(value):
+    if sparse.issparse(value):  # first: a DOK matrix is a dict, too
         return Matrix(check_numeric(check_two_dimensional(value, name), name), None)
+    _refuse_unusable(value, name)
     if _is_frame(value):
         return _from_frame(value, name)
     return Matrix(check_two_dimensional(as_numbers(value, name), name), None)
@@ -69,8 +70,9 @@ def as_matrix(value: Any, name: str = "X") -> Matrix:
 
 def as_numbers(value: Any, name: str) -> npt.NDArray[Any]:
     """An ndarray of a real dtype and any number of dimensions; ``None`` and masked entries become NaN."""
-    _refuse_unusable(value, name)
-    if _is_frame(value) or sparse.issparse(value):
+    if not sparse.issparse(value):
+        _refuse_unusable(value, name)
+    if sparse.issparse(value) or _is_frame(value):
         table = as_matrix(value, name).values
         return np.asarray(table.toarray() if sparse.issparse(table) else table)
     if isinstance(value, np.ma.MaskedArray):
@@ -78,7 +80,7 @@ def as_numbers(value: Any, name: str) -> npt.NDArray[Any]:
     if is_from(value, "pandas"):
         return _pandas_column(value, lambda index: describe_entry(name, index[0], None))
     array = _as_array(value, name)
-    if array.dtype.kind == "O":
+    if array.dtype.kind == "O" or array.dtype.kind in _TEXT_KINDS:
         return _objects_to_floats(array, lambda index: f"{name}{list(index)}")
     return np.asarray(check_numeric(array, name))
 
@@ -87,7 +89,7 @@ def _refuse_unusable(value: Any, name: str) -> None:
     """Types with a better remedy than what numpy would say of them."""
     remedy = None
     if value is None or isinstance(value, (str, bytes, dict, set)):
-        remedy = "Pass a two-dimensional array, data frame or sparse matrix of numbers."
+        remedy = _PASS_A_TABLE
     elif is_from(value, "polars") and hasattr(value, "collect"):
         remedy = "Call .collect() on it first."
     elif is_from(value, "anndata"):
@@ -106,6 +108,10 @@ def _as_array(value: Any, name: str) -> npt.NDArray[Any]:
             f"{name} is not a rectangular table: {error} Give every row the same number of entries; "
             "use NaN for missing ones."
         ) from error
+    if array.ndim == 0 and array.dtype.kind == "O":
+        raise TypeError(
+            f"{name} is a {type(value).__name__}, which is not a table of numbers. {_PASS_A_TABLE}"
+        )
     if array.dtype.kind in _TEXT_KINDS and not hasattr(value, "dtype"):
         # numpy turned the numbers of a list into strings as well; objects show which entry is one
         array = np.asarray(value, dtype=object)
@@ -254,6 +260,8 @@ def _number(value: Any, index: tuple[int, ...], locate: Locate) -> float:
         raise ValueError(f"Complex data not supported: {locate(index)} is {value!r}.")
     try:
         return float(value)
+    except OverflowError as error:
+        raise ValueError(f"{locate(index)} is too large for a float. Rescale its column.") from error
     except TypeError as error:
         raise TypeError(
             f"{locate(index)} is a {type(value).__name__}: {error}. Replace it by a number, or by NaN where "

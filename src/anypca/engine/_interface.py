@@ -27,6 +27,9 @@ class Source(Protocol):
     def read(self, start: int, stop: int) -> Floats:
         """Rows start..stop as a new dense C-contiguous array (rows, n_features), NaN where missing."""
 
+    def matrix(self, start: int, stop: int) -> Any:
+        """Rows start..stop, dense or sparse as they are stored: for ``@`` and ``.T``."""
+
 
 class Table(NamedTuple):
     """The entries of one block."""
@@ -72,6 +75,12 @@ class Block:
             return Table(x, None)
         x[missing] = 1.0
         return Table(x, ~missing)
+
+    def matrix(self) -> Any:
+        """The entries of a complete block for products with ``@``; a sparse block stays sparse."""
+        if self.may_miss:
+            raise ValueError("a block with missing entries has no matrix of products; use read()")
+        return self.source.matrix(self.first, self.first + self.n_rows)
 
     def offset(self) -> Floats | None:
         """Offsets (rows, n_features) or (rows, 1), ``None`` when there are none."""

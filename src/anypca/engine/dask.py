@@ -45,7 +45,7 @@ class DaskExecutor:
     A sweep is one graph: a task per block, and a tree that adds the totals. It is submitted once, and the
     root is fetched once. Locals are kept where they were computed, and their handles carry no graph: the
     client's memory does not grow with the number of sweeps. The scheduler remembers how they were made, two
-    small tasks per block and sweep, to rebuild what a lost worker held; a sweep without ``local`` starts anew.
+    small tasks per block and sweep, to rebuild what a lost worker held; a sweep without ``local`` ends that.
     """
 
     def __enter__(self) -> Self:

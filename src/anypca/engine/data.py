@@ -126,7 +126,8 @@ def _in_memory(
 
 def working_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """float32 for float32, float64 for everything else."""
-    return np.dtype(np.float32) if dtype == np.float32 else np.dtype(np.float64)
+    is_single = dtype.kind == "f" and dtype.itemsize == 4  # in either byte order
+    return np.dtype(np.float32 if is_single else np.float64)
 
 
 def default_block_rows(n_features: int, itemsize: int) -> int:

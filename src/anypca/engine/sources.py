@@ -24,6 +24,10 @@ class DenseSource:
         """Rows start..stop as a new C-contiguous array (stop - start, n_columns)."""
         return np.array(self.array[start:stop], dtype=self.dtype, order="C", copy=True)
 
+    def matrix(self, start: int, stop: int) -> Floats:
+        """The same as `read`, without a copy where the stored form will do."""
+        return np.asarray(self.array[start:stop], dtype=self.dtype)
+
     def rows(self, start: int, stop: int) -> DenseSource:
         """The same rows as a source of their own."""
         return DenseSource(self.array[start:stop], self.dtype)
@@ -45,11 +49,18 @@ class CsrSource:
         A CSR matrix of views is densified: no slower than scattering by index, faster than slicing the
         matrix (which copies the indices), and repeated entries are summed without touching the input.
         """
-        first, last = self.indptr[start], self.indptr[stop]
-        values = self.data[first:last].astype(self.dtype, copy=False)
-        parts = (values, self.indices[first:last], self.indptr[start : stop + 1] - first)
-        dense: Floats = sparse.csr_array(parts, shape=(stop - start, self.n_columns)).toarray(order="C")
+        dense: Floats = self.matrix(start, stop).toarray(order="C")
         return dense
+
+    def matrix(self, start: int, stop: int) -> Any:
+        """Rows start..stop as a CSR matrix of views."""
+        first, last = self.indptr[start], self.indptr[stop]
+        matrix = sparse.csr_array((stop - start, self.n_columns), dtype=self.dtype)
+        # Set one by one: the constructor would look at every index again.
+        matrix.data = self.data[first:last].astype(self.dtype, copy=False)
+        matrix.indices = self.indices[first:last]
+        matrix.indptr = self.indptr[start : stop + 1] - first
+        return matrix
 
     def rows(self, start: int, stop: int) -> CsrSource:
         """The same rows as a source of their own."""
