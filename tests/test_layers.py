@@ -1,0 +1,152 @@
+"""The layers of the package: imports point down, and what belongs to one layer stays there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import anypca
+
+ROOT = Path(anypca.__file__).parent
+
+# From the ground up; a module may import from its own line and from those above it here.
+LAYERS = [
+    ("_typing", "_compat", "_registry", "exceptions"),
+    ("special",),
+    ("linalg",),
+    ("families",),
+    ("engine",),
+    ("priors",),
+    ("solvers",),
+    ("models",),
+    ("selection",),
+    ("datasets", "plotting", "io", "report", "cli"),
+]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+# The package itself and ``python -m anypca`` gather what the layers offer.
+TOP = {"__init__", "__main__"}
+
+FILES = sorted(ROOT.rglob("*.py"))
+IDS = [str(path.relative_to(ROOT)) for path in FILES]
+
+
+def unit_of(path: Path) -> str:
+    """Name of the layer's module or folder that holds a file."""
+    return path.relative_to(ROOT).with_suffix("").parts[0]
+
+
+def imports_of(tree: ast.AST, package: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Modules that a file imports, absolute, with the names taken from them; in functions as well."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, ()) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            yield module, tuple(alias.name for alias in node.names)
+
+
+def imports(path: Path) -> list[tuple[str, tuple[str, ...]]]:
+    package = ".".join(["anypca", *path.relative_to(ROOT).parts[:-1]])
+    return list(imports_of(ast.parse(path.read_text(encoding="utf-8")), package))
+
+
+def own_targets(path: Path) -> set[str]:
+    """Layer modules of the package that a file imports."""
+    targets = set()
+    for module, names in imports(path):
+        head, _, rest = module.partition(".")
+        if head == "anypca":
+            targets |= {rest.split(".")[0]} if rest else set(names)
+    return targets & (set(LEVEL) | TOP)
+
+
+def layer_violations(unit: str, targets: set[str]) -> set[str]:
+    if unit in TOP:
+        return set()
+    return {target for target in targets if target in TOP or LEVEL[target] > LEVEL[unit]}
+
+
+def private_sklearn(module: str, names: tuple[str, ...]) -> bool:
+    parts = [*module.split("."), *names]
+    return parts[0] == "sklearn" and any(part.startswith("_") for part in parts)
+
+
+def is_below_models(unit: str) -> bool:
+    return unit not in TOP and LEVEL[unit] < LEVEL["models"]
+
+
+def mentions(path: Path, word: str) -> bool:
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    names = (
+        getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "name", None)
+        for node in nodes
+    )
+    return word in names
+
+
+@pytest.mark.parametrize("path", FILES, ids=IDS)
+def test_every_file_belongs_to_a_layer(path):
+    assert unit_of(path) in set(LEVEL) | TOP, "add the new module to LAYERS, and to the design"
+
+
+@pytest.mark.parametrize("path", FILES, ids=IDS)
+def test_imports_point_down(path):
+    assert not layer_violations(unit_of(path), own_targets(path))
+
+
+@pytest.mark.parametrize("path", FILES, ids=IDS)
+def test_dask_is_imported_by_its_module_only(path):
+    heads = {module.partition(".")[0] for module, _ in imports(path)}
+    if path.relative_to(ROOT) != Path("engine/dask.py"):
+        assert not heads & {"dask", "distributed"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=IDS)
+def test_the_dask_module_is_imported_when_needed(path):
+    """Inside functions only, so that the package works without dask."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    at_the_top = ast.Module([node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)], [])
+    assert "anypca.engine.dask" not in {module for module, _ in imports_of(at_the_top, "anypca")}
+
+
+@pytest.mark.parametrize("path", FILES, ids=IDS)
+def test_sparseness_is_asked_in_the_engine_only(path):
+    unit = unit_of(path)
+    if unit in TOP or LEVEL[unit] > LEVEL["engine"]:
+        assert unit in ("io", "datasets") or not mentions(path, "issparse")
+
+
+@pytest.mark.parametrize("path", FILES, ids=IDS)
+def test_private_sklearn_is_imported_by_compat_only(path):
+    if unit_of(path) != "_compat":
+        assert not [module for module, names in imports(path) if private_sklearn(module, names)]
+
+
+@pytest.mark.parametrize("path", FILES, ids=IDS)
+def test_sklearn_stays_with_the_models(path):
+    allowed = {Path("exceptions.py"), Path("_compat.py"), Path("engine/data.py")}
+    if is_below_models(unit_of(path)) and path.relative_to(ROOT) not in allowed:
+        assert "sklearn" not in {module.partition(".")[0] for module, _ in imports(path)}
+
+
+def test_the_checks_see_violations():
+    lines = [
+        "from anypca.models import x",
+        "from ..solvers import y",
+        "import sklearn.utils._z",
+        "from anypca import cli",
+    ]
+    found = list(imports_of(ast.parse("\n".join(lines)), "anypca.engine"))
+    assert found == [
+        ("anypca.models", ("x",)),
+        ("anypca.solvers", ("y",)),
+        ("sklearn.utils._z", ()),
+        ("anypca", ("cli",)),
+    ]
+    assert layer_violations("engine", {"models", "families", "engine"}) == {"models"}
+    assert private_sklearn("sklearn.utils", ("_z",))
+    assert not private_sklearn("sklearn.utils", ("z",))
