@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +12,7 @@ import scipy.linalg
 
 from anypca._typing import Floats
 from anypca.engine import Block, Data, Executor
+from anypca.exceptions import ConvergenceWarning
 
 # Up to this size a dense symmetric eigenproblem is solved whole (some 10 s); above, only its leading part.
 _DENSE_LIMIT = 4000
@@ -96,7 +98,9 @@ def covariance_spectrum(
     n, p = data.n_samples, data.n_features
     # Rows of a distributed table do not meet, so there the small side must be the columns.
     shortest = p if data.is_distributed else min(n, p)
-    if n_components is not None and shortest > max(_DENSE_LIMIT, 4 * n_components):
+    # The iterative method holds up to 7 blocks of directions, which must fit into the space.
+    is_large = n_components is not None and shortest > max(_DENSE_LIMIT, 8 * (n_components + _OVERSAMPLING))
+    if n_components is not None and is_large:
         return _leading(data, executor, centring, divisor, n_components, rng or np.random.default_rng(0))
     if p <= n or data.is_distributed:
         return _from_columns(data, executor, centring, divisor)
@@ -189,6 +193,14 @@ def _leading(
         fresh = _new_directions(residual, basis)
         image = np.hstack([image, _multiply(data, executor, centring, fresh) / divisor])
         basis = np.hstack([basis, fresh])
+    else:
+        warnings.warn(
+            f"the leading eigenvectors were not found to full precision in {_MAX_SWEEPS} sweeps (residual "
+            f"{gap:.2g}); eigenvalues {n_components} and {n_components + 1} are nearly equal. "
+            "Ask for another number of components.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
     return Spectrum(np.maximum(values[:n_components], 0.0), _orthonormal(ritz[:, :n_components]), trace)
 
 

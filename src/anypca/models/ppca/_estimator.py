@@ -164,7 +164,7 @@ class PPCA(LatentModel):
         self.mean_ = self.intercept_ = principal.mean
         self.noise_variance_ = principal.noise
         self.explained_variance_ = principal.variances
-        self.explained_variance_ratio_ = principal.variances / max(principal.total, np.finfo(np.float64).tiny)
+        self.explained_variance_ratio_ = principal.shares
         self.explained_deviance_ratio_ = self.explained_variance_ratio_
         self.n_components_ = len(principal.components)
         self.n_iter_ = result.n_iter

@@ -42,6 +42,11 @@ class Principal:
         return np.asarray(np.maximum(self.variances - self.noise, 0.0))
 
     @property
+    def shares(self) -> Floats:
+        """Variances as shares of the total (n_components,); 0 for a constant table."""
+        return np.asarray(self.variances / self.total if self.total > 0 else np.zeros_like(self.variances))
+
+    @property
     def parameters(self) -> Parameters:
         """With loadings for scores of unit prior variance."""
         return Parameters(self.mean, self.components.T * np.sqrt(self.signal), self.noise)
