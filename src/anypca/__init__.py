@@ -1,7 +1,7 @@
 """PCA for any data."""
 
-from anypca.models import PPCA
+from anypca.models import EPCA, PPCA
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["PPCA"]
+__all__ = ["EPCA", "PPCA"]

@@ -46,6 +46,9 @@ class Family(ABC):
     support: ClassVar[str]
     #: What to do about values outside the support, for error messages.
     remedy: ClassVar[str] = "Choose another family for these columns."
+    #: The log-likelihood is ``x eta - A(eta)`` up to terms without eta, with dispersion 1: sums over x are then
+    #: matrix products. Families that say so derive from `CanonicalFamily`.
+    is_linear: ClassVar[bool] = False
     #: Counts: non-integers are accepted with a warning.
     is_discrete: ClassVar[bool] = False
 
@@ -111,6 +114,10 @@ class Family(ABC):
     @abstractmethod
     def interior_mean(self, total: Floats, count: Floats) -> Floats:
         """Mean ``total / count`` pulled a little into the open mean space, as a start for the intercept."""
+
+    def cumulant(self, eta: Floats, *, order: int = 2) -> Evaluation:
+        """A(eta), A'(eta) and A''(eta) where ``is_linear``; the arrays may be one and must not be changed."""
+        raise NotImplementedError(f"the log-likelihood of {self!r} is not linear in x")
 
     def columns(self, index: slice) -> Family:
         """The family of a slice of the columns (the same for all columns unless mixed)."""

@@ -8,52 +8,49 @@ import numpy as np
 from scipy.special import expit, gammaln, xlogy
 
 from anypca._typing import Floats
-from anypca.families._base import Evaluation, Family
+from anypca.families._base import Evaluation
+from anypca.families._canonical import CanonicalFamily
 from anypca.special import log1pexp
 
 
-def evaluate_logistic(x: Floats, eta: Floats, n_trials: float, order: int) -> Evaluation:
-    """Terms of ``x eta - n log(1 + exp(eta))``.
+def logistic_cumulant(eta: Floats, n_trials: float, order: int) -> Evaluation:
+    """``A = n log(1 + exp(eta))`` and its derivatives.
 
     Parameters
     ----------
-    x, eta : ndarray of the same shape
+    eta : ndarray
     n_trials : float
     order : {0, 1, 2}
     """
     if np.max(eta, initial=-np.inf) > np.log(np.finfo(eta.dtype).max):
-        return _evaluate_far(x, eta, n_trials, order)
+        return _cumulant_far(eta, n_trials, order)
     # One exponential serves everything: with e = exp(eta), the complement 1 / (1 + e) keeps its relative
     # accuracy at both ends, and log(1 + e) is minus its logarithm to within rounding of eta.
     odds = np.exp(eta)
     complement = odds + 1.0
     np.reciprocal(complement, out=complement)
     value = np.log(complement)
-    if n_trials != 1:
-        value *= n_trials
-    value += x * eta
+    value *= -n_trials
     if order == 0:
         return Evaluation(value, None, None)
     odds *= complement
     if n_trials != 1:
         odds *= n_trials
-    gradient = x - odds
     if order == 1:
-        return Evaluation(value, gradient, None)
-    odds *= complement
-    return Evaluation(value, gradient, odds)
+        return Evaluation(value, odds, None)
+    complement *= odds
+    return Evaluation(value, odds, complement)
 
 
-def _evaluate_far(x: Floats, eta: Floats, n_trials: float, order: int) -> Evaluation:
+def _cumulant_far(eta: Floats, n_trials: float, order: int) -> Evaluation:
     """The same where exp(eta) overflows: slower, but finite at every finite eta."""
-    value = x * eta - n_trials * log1pexp(eta)
-    mean = n_trials * expit(eta)
-    gradient = x - mean if order >= 1 else None
-    return Evaluation(value, gradient, mean * expit(-eta) if order >= 2 else None)
+    mean = n_trials * expit(eta) if order >= 1 else None
+    curvature = mean * expit(-eta) if mean is not None and order >= 2 else None
+    return Evaluation(n_trials * log1pexp(eta), mean, curvature)
 
 
 @dataclass(frozen=True)
-class Logistic(Family):
+class Logistic(CanonicalFamily):
     """Successes out of ``trials`` with ``logit(mean / trials) = eta``."""
 
     is_discrete = True
@@ -63,10 +60,8 @@ class Logistic(Family):
         """Number of trials behind every entry."""
         raise NotImplementedError
 
-    def evaluate(
-        self, x: Floats, eta: Floats, dispersion: Floats | float = 1.0, *, order: int = 2
-    ) -> Evaluation:
-        return evaluate_logistic(x, eta, self.trials, order)
+    def cumulant(self, eta: Floats, *, order: int = 2) -> Evaluation:
+        return logistic_cumulant(eta, self.trials, order)
 
     def log_base(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
         n = self.trials

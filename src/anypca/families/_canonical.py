@@ -1,0 +1,32 @@
+"""Families whose log-likelihood is linear in x."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+from anypca._typing import Floats
+from anypca.families._base import Evaluation, Family
+
+
+@dataclass(frozen=True)
+class CanonicalFamily(Family):
+    """``log p(x) = x eta - A(eta)`` up to terms without eta, with dispersion 1.
+
+    A subclass writes the cumulant A with its derivatives (mean and variance); the rest follows.
+    """
+
+    is_linear = True
+
+    @abstractmethod
+    def cumulant(self, eta: Floats, *, order: int = 2) -> Evaluation:
+        """A(eta), A'(eta) and A''(eta); the arrays may be one and must not be changed."""
+
+    def evaluate(
+        self, x: Floats, eta: Floats, dispersion: Floats | float = 1.0, *, order: int = 2
+    ) -> Evaluation:
+        found = self.cumulant(eta, order=order)
+        value = x * eta
+        value -= found.value
+        gradient = None if found.gradient is None else x - found.gradient
+        return Evaluation(value, gradient, found.curvature)

@@ -1,0 +1,183 @@
+"""Small linear algebra for many rows at once, and the conventions that make an answer unique."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import scipy.linalg
+
+from anypca._typing import Floats, Ints
+
+# A pivot below this fraction of its diagonal entry is rounding: far below any statistical scale.
+_JITTER = 1e-12
+
+
+@cache
+def _triangle(size: int) -> tuple[Ints, Ints, Ints]:
+    rows, cols = np.triu_indices(size)
+    full = np.empty((size, size), dtype=np.intp)
+    full[rows, cols] = full[cols, rows] = np.arange(rows.size)
+    return rows, cols, full
+
+
+def packed_size(size: int) -> int:
+    """Number of entries of a packed symmetric matrix of the given size."""
+    return size * (size + 1) // 2
+
+
+def packed_products(u: Floats) -> Floats:
+    """Products ``u_a u_b``, a <= b, of each row.
+
+    Parameters
+    ----------
+    u : ndarray of shape (n, m)
+
+    Returns
+    -------
+    ndarray of shape (n, m (m + 1) / 2)
+        So that ``v @ packed_products(u)`` is the packed form of ``sum_i v_i u_i u_i'``: curvatures of all rows
+        (or columns) of a bilinear model are one matrix product.
+    """
+    rows, cols, _ = _triangle(u.shape[1])
+    return u[:, rows] * u[:, cols]
+
+
+def packed_diagonal(size: int) -> Ints:
+    """Positions of the diagonal in a packed symmetric matrix, shape (m,)."""
+    return np.diag(_triangle(size)[2])
+
+
+def pack_symmetric(matrix: Floats) -> Floats:
+    """A symmetric matrix (m, m) in packed form (m (m + 1) / 2,)."""
+    rows, cols, _ = _triangle(len(matrix))
+    return matrix[rows, cols]
+
+
+def unpack_symmetric(packed: Floats, size: int) -> Floats:
+    """Packed symmetric matrices (n, m (m + 1) / 2) as full ones (n, m, m)."""
+    return packed[:, _triangle(size)[2]]
+
+
+class PackedCholesky:
+    """Cholesky factors of many small symmetric positive semi-definite matrices.
+
+    The factorisation runs over the entries of the matrices with all matrices in the inner loop, which for sizes
+    up to a few dozen is faster than one LAPACK call per matrix and needs no unpacking.
+
+    Parameters
+    ----------
+    packed : ndarray of shape (n, m (m + 1) / 2)
+        Upper triangles, row by row, as `packed_products` makes them.
+    size : int
+        m.
+
+    Notes
+    -----
+    A direction without information (a pivot at rounding level) is left out: it yields a zero step, not an error.
+    """
+
+    def __init__(self, packed: Floats, size: int) -> None:
+        self.size = size
+        index = _triangle(size)[2]
+        entries = np.ascontiguousarray(packed.T)
+        self._factor = np.zeros((size, size, len(packed)))
+        self._inverse_pivot = np.zeros((size, len(packed)))
+        for j in range(size):
+            column = entries[index[j:, j]]
+            smallest = _JITTER * column[0]
+            if j:
+                column -= np.einsum("iln,ln->in", self._factor[j:, :j], self._factor[j, :j])
+            usable = column[0] > smallest
+            root = np.sqrt(np.where(usable, column[0], 1.0))
+            self._inverse_pivot[j] = np.where(usable, 1.0 / root, 0.0)
+            self._factor[j:, j] = column * self._inverse_pivot[j]
+
+    def solve(self, vectors: Floats) -> Floats:
+        """Solutions (n, m) for right-hand sides (n, m)."""
+        forward = self.whiten(vectors).T
+        solution = np.zeros_like(forward)
+        for j in reversed(range(self.size)):
+            known = np.einsum("ln,ln->n", self._factor[j + 1 :, j], solution[j + 1 :])
+            solution[j] = (forward[j] - known) * self._inverse_pivot[j]
+        return np.ascontiguousarray(solution.T)
+
+    def whiten(self, vectors: Floats) -> Floats:
+        """``L^-1 vectors``, shape (n, m): its squared length is ``vectors' A^-1 vectors``."""
+        right = vectors.T
+        forward = np.zeros(right.shape)
+        for j in range(self.size):
+            known = np.einsum("ln,ln->n", self._factor[j, :j], forward[:j])
+            forward[j] = (right[j] - known) * self._inverse_pivot[j]
+        return forward.T
+
+    def log_determinant(self) -> Floats:
+        """Log-determinants (n,), over the directions that carry information."""
+        pivots = np.where(self._inverse_pivot > 0, self._inverse_pivot, 1.0)
+        logarithm: Floats = -2.0 * np.log(pivots).sum(axis=0)
+        return logarithm
+
+    def inverse(self) -> Floats:
+        """Inverses (n, m, m)."""
+        n = self._inverse_pivot.shape[1]
+        columns = [self.solve(np.broadcast_to(unit, (n, self.size))) for unit in np.eye(self.size)]
+        return np.stack(columns, axis=2) if columns else np.zeros((n, 0, 0))
+
+
+def solve_spd(matrices: Floats, vectors: Floats) -> Floats:
+    """Solve ``matrices[i] @ out[i] = vectors[i]``: (n, m, m) and (n, m)."""
+    rows, cols, _ = _triangle(vectors.shape[1])
+    return PackedCholesky(matrices[:, rows, cols], vectors.shape[1]).solve(vectors)
+
+
+def symmetric_power(matrix: Floats, power: float) -> Floats:
+    """A power of a symmetric positive semi-definite matrix; null directions stay null."""
+    values, vectors = scipy.linalg.eigh(matrix)
+    floor = max(values[-1], 0.0) * 1e-14 if values.size else 0.0
+    powered = np.where(values > floor, np.maximum(values, floor), 1.0) ** power
+    powered[values <= floor] = 0.0
+    result: Floats = (vectors * powered) @ vectors.T
+    return result
+
+
+def balance(left: Floats, right: Floats) -> tuple[Floats, Floats]:
+    """The symmetric change of basis that makes two Gram matrices equal.
+
+    Parameters
+    ----------
+    left, right : ndarray of shape (k, k)
+        Gram matrices of scores Z and loadings W, weighted by their ridges.
+
+    Returns
+    -------
+    matrix, inverse : ndarray of shape (k, k)
+        R and its inverse: Z R and W R^-1 have equal (weighted) Gram matrices, which minimises the sum of the two
+        ridges at constant Z W'. R is symmetric and near the identity when the matrices nearly agree, so iterates
+        are not rotated. The identity where a Gram matrix is (nearly) singular.
+    """
+    identity = np.eye(len(left))
+    values = (
+        np.concatenate([np.linalg.eigvalsh(left), np.linalg.eigvalsh(right)]) if left.size else np.ones(1)
+    )
+    if not values.min() > 1e-12 * values.max():
+        return identity, identity
+    root = symmetric_power(left, 0.5)
+    inverse_root = symmetric_power(left, -0.5)
+    # P left P = right has the geometric mean of left^-1 and right as its positive solution, and R = P^(1/2).
+    square = inverse_root @ symmetric_power(root @ right @ root, 0.5) @ inverse_root
+    matrix = symmetric_power(0.5 * (square + square.T), 0.5)
+    return matrix, np.linalg.inv(matrix)
+
+
+def fix_signs(components: Floats) -> Floats:
+    """Signs (k,), +1 or -1, that make the largest-magnitude entry of each row positive."""
+    if components.shape[1] == 0:
+        return np.ones(len(components))
+    leading = components[np.arange(len(components)), np.argmax(np.abs(components), axis=1)]
+    return np.where(leading < 0, -1.0, 1.0)
+
+
+def procrustes(source: Floats, target: Floats) -> Floats:
+    """Orthogonal matrix (k, k) that brings ``source @ Q`` nearest to ``target``, both (n, k)."""
+    left, _, right = np.linalg.svd(source.T @ target)
+    return np.asarray(left @ right)

@@ -1,0 +1,69 @@
+"""The unique form in which a bilinear fit is reported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from anypca._typing import Floats, Ints
+from anypca.linalg import fix_signs
+from anypca.models._bilinear.kernel import Coefficients
+from anypca.models._bilinear.problem import Gauge, Stats
+
+# Components whose loadings vanish relative to the largest have a formal, not an infinite, score precision.
+_SMALLEST = 1e-7
+
+
+@dataclass(frozen=True, eq=False)
+class Canonical:
+    """Coefficients in reporting coordinates and the way there."""
+
+    coefficients: Coefficients
+    gauge: Gauge
+    """From the solver's scores to the reported ones."""
+    variance: Floats
+    """Mean square of the reported scores, shape (k,)."""
+
+
+def orthonormal(coefficients: Coefficients, stats: Stats, *, fit_intercept: bool) -> Canonical:
+    """Orthonormal loadings with uncorrelated scores, in order of decreasing score variance.
+
+    The predictor ``Z W'`` stays as it is; this is its singular value decomposition, found from k x k matrices.
+    """
+    k = coefficients.loadings.shape[1]
+    shift = stats.score_sum / stats.weight if fit_intercept else np.zeros(k)
+    gram = stats.score_gram / stats.weight - np.outer(shift, shift)
+    left, sizes, right = scipy.linalg.svd(coefficients.loadings, full_matrices=False)
+    sizes = np.maximum(sizes, max(_SMALLEST * sizes.max(initial=0.0), np.finfo(float).tiny ** 0.25))
+    to_basis = right.T * sizes
+    variance, rotation = scipy.linalg.eigh(to_basis.T @ gram @ to_basis)
+    rotation = rotation[:, ::-1]
+    loadings = left @ rotation
+    signs = fix_signs(loadings.T)
+    rotation = rotation * signs
+    fixed = coefficients.fixed.copy()
+    if fit_intercept:
+        fixed[:, 0] += coefficients.loadings @ shift
+    gauge = Gauge(shift, to_basis @ rotation, rotation.T @ (right / sizes[:, None]))
+    new = Coefficients(loadings * signs, fixed, coefficients.dispersion)
+    return Canonical(new, gauge, np.maximum(variance[::-1], 0.0))
+
+
+def unit_loadings(coefficients: Coefficients, stats: Stats) -> Canonical:
+    """Loadings of unit length without a rotation, for scores whose zeros mean something."""
+    sizes = np.linalg.norm(coefficients.loadings, axis=0)
+    sizes = np.maximum(sizes, max(_SMALLEST * sizes.max(initial=0.0), np.finfo(float).tiny ** 0.25))
+    sizes = sizes * fix_signs(coefficients.loadings.T)
+    gauge = Gauge(np.zeros(len(sizes)), np.diag(sizes), np.diag(1.0 / sizes))
+    new = Coefficients(coefficients.loadings / sizes, coefficients.fixed, coefficients.dispersion)
+    return Canonical(new, gauge, np.diag(stats.score_gram) / stats.weight * sizes**2)
+
+
+def reorder(canonical: Canonical, order: Ints) -> Canonical:
+    """The same with components in another order."""
+    old = canonical.coefficients
+    gauge = Gauge(canonical.gauge.shift, canonical.gauge.matrix[:, order], canonical.gauge.inverse[order])
+    new = Coefficients(old.loadings[:, order], old.fixed, old.dispersion)
+    return Canonical(new, gauge, canonical.variance[order])

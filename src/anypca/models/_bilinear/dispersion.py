@@ -1,0 +1,123 @@
+"""Dispersion between converged fits: moment equations on the Pearson residuals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from anypca._typing import Floats, Ints
+from anypca.families import Family
+from anypca.models._bilinear.kernel import Coefficients, Kernel, Rows
+from anypca.models._bilinear.passes import Pass, observed_only
+
+# Grid for dispersions that enter the variance non-linearly (negative binomial 1/size).
+_GRID = np.logspace(-4, 2, 25)
+# A dispersion below this fraction of the null model's means that the table is reproduced, not modelled.
+_SMALLEST_FRACTION = 1e-6
+
+
+def start_dispersion(family: Family, mean: Floats, variance: Floats) -> Floats:
+    """Dispersion (n_features,) of the model without components.
+
+    Columns of one family share a dispersion, except gaussian columns of a mixed table, which may have different
+    units: each starts at its own variance, and all are scaled together afterwards.
+    """
+    dispersion = np.ones(len(mean))
+    groups = family.member_columns(len(mean))
+    for member, columns in groups:
+        if member.fixed_dispersion is not None:
+            dispersion[columns] = member.fixed_dispersion
+            continue
+        found = member.initial_dispersion(mean[columns], variance[columns])
+        positive = found[found > 0]
+        is_shape = member.dispersion_kind == "shape"
+        # Rare columns give wild moment estimates of a shape, hence the median there.
+        typical = float((np.median if is_shape else np.mean)(positive)) if positive.size else 1.0
+        is_shared = len(groups) == 1 or is_shape
+        dispersion[columns] = typical if is_shared else np.where(found > 0, found, typical)
+    return dispersion
+
+
+def estimate_dispersion(
+    family: Family,
+    coefficients: Coefficients,
+    visit: Pass,
+    local: Sequence[Any],
+    start: Floats,
+    weight: float,
+) -> Floats:
+    """New dispersion (n_features,): the Pearson statistic of each family equals its degrees of freedom.
+
+    Parameters
+    ----------
+    family : Family
+    coefficients : Coefficients
+        With the dispersion the fit used.
+    visit : Pass
+    local : sequence
+        Scores of the blocks.
+    start : ndarray of shape (n_features,)
+        Dispersion of the model without components: the estimate stays above a small fraction of it.
+    weight : float
+        Sum of the sample weights (the number of rows without weights).
+    """
+    dispersion = coefficients.dispersion.copy()
+    groups = [g for g in family.member_columns(len(dispersion)) if g[0].fixed_dispersion is None]
+    if not groups:
+        return dispersion
+    residual, count = visit.pearson(family, coefficients, local)
+    share = _free_share(coefficients, weight, float(count.sum()))
+    for member, columns in groups:
+        wanted = share * float(count[columns].sum())
+        if member.dispersion_kind == "scale":
+            scaled = dispersion[columns] * float(residual[columns].sum()) / wanted
+            dispersion[columns] = np.maximum(scaled, _SMALLEST_FRACTION * start[columns])
+        else:
+            statistics = _statistics(member, columns, family, coefficients, visit, local)
+            dispersion[columns] = _solve_on_grid(statistics, wanted)
+    return dispersion
+
+
+def _free_share(coefficients: Coefficients, weight: float, count: float) -> float:
+    """Residual degrees of freedom per entry, at least a tenth so that nearly saturated fits stay finite."""
+    n_features, k = coefficients.loadings.shape
+    used = k * (weight + n_features - k) + coefficients.fixed.size
+    return float(max(1.0 - used / count, 0.1))
+
+
+def _statistics(
+    member: Family,
+    columns: Ints,
+    family: Family,
+    coefficients: Coefficients,
+    visit: Pass,
+    local: Sequence[Any],
+) -> Floats:
+    """Pearson statistic of some columns for each dispersion of the grid."""
+
+    def function(rows: Rows, scores: Floats) -> Floats:
+        kernel = Kernel(family, coefficients, rows)
+        found = np.zeros(len(_GRID))
+        for tile in rows.tiles():
+            inside = columns[(columns >= tile.start) & (columns < tile.stop)]
+            if inside.size == 0:
+                continue
+            mu = member.mean(kernel.predictor(scores, tile)[:, inside - tile.start])
+            squared = observed_only(rows, inside, (rows.x[:, inside] - mu) ** 2)
+            for g, value in enumerate(_GRID):
+                found[g] += rows.weights @ (squared / member.variance(mu, value)).sum(axis=1, dtype=float)
+        return found
+
+    return visit.sum(function, local)
+
+
+def _solve_on_grid(statistics: Floats, wanted: float) -> float:
+    """Where the decreasing statistic crosses the wanted value, linear in the logarithms; 0 if it starts below."""
+    if statistics[0] <= wanted:
+        return 0.0
+    if statistics[-1] >= wanted:
+        return float(_GRID[-1])
+    logs = np.log(np.maximum(statistics, np.finfo(float).tiny))
+    return float(np.exp(np.interp(-np.log(wanted), -logs, np.log(_GRID))))

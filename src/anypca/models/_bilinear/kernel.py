@@ -1,0 +1,352 @@
+"""Evaluation of a bilinear model on one block of rows, tile by tile.
+
+The linear predictor is ``eta = offset + D K'`` with the design ``D = [Z | F]`` of a row (scores, then fixed features:
+a one for the intercept and the covariates) and the coefficients ``K = [W | B]`` of a column. A tile is a run of
+columns; the predictor, means and curvatures of one tile at a time exist, in cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anypca._typing import Bools, Floats, Ints
+from anypca.engine import Block, Table
+from anypca.families import Evaluation, Family
+from anypca.linalg import packed_products, packed_size
+
+# Elements of a tile: three or four arrays of this size in float64 share a second-level cache of 1 to 2 MB.
+_TILE_ELEMENTS = 2**15
+_MIN_TILE = 64
+
+
+class Operand(NamedTuple):
+    """Right factor of the sums of values, gradients and curvatures: columns ``[1 | u | products of u]``."""
+
+    stacked: Floats
+    """(n, 1 + m + m (m + 1) / 2)."""
+    size: int
+    """m."""
+
+    @classmethod
+    def of(cls, u: Floats, weights: Floats | None = None) -> Operand:
+        """From the rows of ``u`` (n, m), optionally weighted."""
+        stacked = np.hstack([np.ones((len(u), 1), u.dtype), u, packed_products(u)])
+        return cls(stacked if weights is None else stacked * weights[:, None], u.shape[1])
+
+    def astype(self, dtype: np.dtype[Any]) -> Operand:
+        return Operand(self.stacked.astype(dtype, copy=False), self.size)
+
+    def sums(self, found: Evaluation, part: slice, *, over_rows: bool) -> Floats:
+        """``[value | gradient | curvature]`` times the rows ``part`` of the operand, in one product if they are one.
+
+        Parameters
+        ----------
+        found : Evaluation
+            Terms of a tile, (rows, columns).
+        part : slice
+            The rows of the operand that belong to the contracted axis.
+        over_rows : bool
+            Contract the tile's rows instead of its columns.
+        """
+        value, gradient, curvature = found
+        assert gradient is not None
+        assert curvature is not None
+        right, first, second = self.stacked[part], 1, 1 + self.size
+        if value is curvature and value is gradient:
+            return (value.T if over_rows else value) @ right
+        pairs = ((value, slice(0, first)), (gradient, slice(first, second)), (curvature, slice(second, None)))
+        return np.hstack([(term.T if over_rows else term) @ right[:, where] for term, where in pairs])
+
+
+class Working(NamedTuple):
+    """Coefficients as the sweeps use them."""
+
+    joint: Floats
+    """K, shape (n_features, m)."""
+    operand: Operand
+    """Of the loadings."""
+    dispersion: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Coefficients:
+    """What belongs to the columns."""
+
+    loadings: Floats
+    """W, shape (n_features, n_components)."""
+    fixed: Floats
+    """B, shape (n_features, n_fixed): intercept first when there is one, then covariates."""
+    dispersion: Floats
+    """Shape (n_features,)."""
+
+    @cached_property
+    def joint(self) -> Floats:
+        """K = [W | B], shape (n_features, n_components + n_fixed)."""
+        return np.hstack([self.loadings, self.fixed])
+
+    @cached_property
+    def _working(self) -> dict[np.dtype[Any], Working]:
+        return {}
+
+    def working(self, dtype: np.dtype[Any]) -> Working:
+        """The forms that sweeps use, in a block's precision, made once."""
+        if dtype not in self._working:
+            self._working[dtype] = Working(
+                self.joint.astype(dtype),
+                Operand.of(self.loadings).astype(dtype),
+                self.dispersion.astype(dtype),
+            )
+        return self._working[dtype]
+
+    def with_joint(self, joint: Floats) -> Coefficients:
+        """The same dispersion with other coefficients."""
+        k = self.loadings.shape[1]
+        return Coefficients(joint[:, :k], joint[:, k:], self.dispersion)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A block opened for computation."""
+
+    table: Table | None
+    """Dense entries; ``None`` when products suffice."""
+    product: Any
+    """The complete entries as a matrix that multiplies (dense or sparse); ``None`` when ``table`` is used."""
+    offset: Floats | None
+    weight: Floats | None
+    features: Floats
+    """F, shape (rows, n_fixed)."""
+    n_features: int
+    dtype: np.dtype[Any]
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.features)
+
+    @cached_property
+    def weights(self) -> Floats:
+        """Sample weights with ones filled in, shape (rows,)."""
+        return np.ones(self.n_rows) if self.weight is None else self.weight
+
+    @property
+    def x(self) -> Floats:
+        """Dense entries, 1.0 where missing, shape (rows, n_features)."""
+        assert self.table is not None
+        return self.table.x
+
+    @property
+    def observed(self) -> Bools | None:
+        """False where missing, shape (rows, n_features); ``None`` when complete."""
+        return None if self.table is None else self.table.observed
+
+    @cached_property
+    def offset_values(self) -> Floats:
+        """What ``x offset`` adds to the rows' values where products are used, shape (rows,)."""
+        if self.product is None or self.offset is None:
+            return np.zeros(self.n_rows)
+        totals: Floats = self.product @ np.ones(self.n_features, self.dtype)
+        return self.offset[:, 0] * totals
+
+    def take(self, index: Ints | Bools) -> Rows:
+        """Some of the rows."""
+        table = self.table
+        if table is not None:
+            table = Table(table.x[index], None if table.observed is None else table.observed[index])
+        return replace(
+            self,
+            table=table,
+            product=None if self.product is None else self.product[index],
+            offset=None if self.offset is None else self.offset[index],
+            weight=None if self.weight is None else self.weight[index],
+            features=self.features[index],
+        )
+
+    def tiles(self) -> Iterator[slice]:
+        """Runs of columns."""
+        width = max(_TILE_ELEMENTS // max(self.n_rows, 1), _MIN_TILE)
+        for start in range(0, self.n_features, width):
+            yield slice(start, min(start + width, self.n_features))
+
+    def count(self) -> float:
+        """Weighted number of observed entries."""
+        if self.observed is None:
+            return float(self.weights.sum()) * self.n_features
+        return float(self.weights @ self.observed.sum(axis=1))
+
+
+def open_block(block: Block, *, fit_intercept: bool, family: Family | None = None) -> Rows:
+    """Read a block and lay out its fixed features.
+
+    Parameters
+    ----------
+    block : Block
+    fit_intercept : bool
+    family : Family or None
+        Given where sums over the entries are all that is needed: if the log-likelihood is linear in the entries,
+        a complete block is then used through products only, and a sparse one is never made dense.
+    """
+    ones = np.ones((block.n_rows, int(fit_intercept)))
+    features = np.hstack([ones, block.covariates])
+    offset = block.offset()
+    has_wide_offset = offset is not None and offset.shape[1] > 1
+    if family is None or not family.is_linear or block.may_miss or has_wide_offset:
+        table = block.read()
+        return Rows(table, None, offset, block.weight, features, table.x.shape[1], block.dtype)
+    product = block.matrix()
+    return Rows(None, product, offset, block.weight, features, product.shape[1], block.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A family with coefficients on the rows of a block.
+
+    Where the log-likelihood is linear in the entries, ``x eta - A(eta)``, the sums over ``x`` are products with the
+    block and only the cumulant A is evaluated entry by entry.
+    """
+
+    family: Family
+    coefficients: Coefficients
+    rows: Rows
+
+    @cached_property
+    def _working(self) -> Working:
+        return self.coefficients.working(self.rows.dtype)
+
+    @cached_property
+    def _image(self) -> Floats:
+        """``X K``, shape (rows, m); it does not depend on the scores."""
+        image: Floats = self.rows.product @ self._working.joint
+        return image
+
+    def take(self, index: Ints | Bools) -> Kernel:
+        """The same for some of the rows."""
+        return replace(self, rows=self.rows.take(index))
+
+    def predictor(self, scores: Floats, tile: slice) -> Floats:
+        """eta of a tile, shape (rows, columns of the tile)."""
+        return self._predictor(self._design(scores), tile)
+
+    def tiles(self, design: Floats, order: int) -> Iterator[tuple[slice, Evaluation]]:
+        """Terms in eta, tile after tile, zero at missing entries: of the log-likelihood, or of the cumulant."""
+        rows = self.rows
+        for tile in rows.tiles():
+            eta = self._predictor(design, tile)
+            family = self.family.columns(tile)
+            if rows.table is None:
+                yield tile, family.cumulant(eta, order=order)
+                continue
+            found = family.evaluate(rows.table.x[:, tile], eta, self._working.dispersion[tile], order=order)
+            observed = rows.table.observed
+            yield tile, found if observed is None else _mask(found, observed[:, tile])
+
+    def row_values(self, scores: Floats) -> Floats:
+        """Log-likelihood of each row without constants, shape (rows,)."""
+        design = self._design(scores)
+        total = np.zeros(self.rows.n_rows)
+        for _, found in self.tiles(design, order=0):
+            total += found.value.sum(axis=1, dtype=float)
+        return self._with_linear(design, total)
+
+    def row_sums(self, scores: Floats) -> RowSums:
+        """Everything a Newton step of the rows needs."""
+        rows, k = self.rows, scores.shape[1]
+        design = self._design(scores)
+        columns = np.empty(rows.n_features)
+        sums = np.zeros((rows.n_rows, 1 + k + packed_size(k)))
+        weights = rows.weights.astype(rows.dtype, copy=False)
+        for tile, found in self.tiles(design, order=2):
+            columns[tile] = self._sign * (weights @ found.value)
+            sums += self._working.operand.sums(found, tile, over_rows=False)
+        value, gradient, curvature = sums[:, 0], sums[:, 1 : k + 1], sums[:, k + 1 :]
+        if rows.product is not None:
+            gradient = self._image[:, :k] - gradient
+        return RowSums(self._with_linear(design, value), columns, gradient, curvature)
+
+    def column_sums(self, scores: Floats) -> ColumnSums:
+        """Everything a Newton step of the columns needs, and the rows' values at the same scores."""
+        rows = self.rows
+        design = self._design(scores)
+        m = design.shape[1]
+        weights = rows.weights.astype(rows.dtype, copy=False)
+        operand = Operand.of(design, weights)
+        rowwise = np.zeros(rows.n_rows)
+        sums = np.empty((rows.n_features, operand.stacked.shape[1]))
+        for tile, found in self.tiles(design, order=2):
+            rowwise += found.value @ np.ones(found.value.shape[1], rows.dtype)
+            sums[tile] = operand.sums(found, slice(None), over_rows=True)
+        value, gradient, curvature = sums[:, 0], sums[:, 1 : m + 1], sums[:, m + 1 :]
+        linear = np.zeros((rows.n_features, m))
+        if rows.product is not None:
+            linear = (rows.product.T @ operand.stacked[:, 1 : m + 1]).astype(float, copy=False)
+            gradient = linear - gradient
+            value = np.einsum("ja,ja->j", linear, self.coefficients.joint) - value
+        return ColumnSums(self._with_linear(design, rowwise), value, linear, gradient, curvature)
+
+    @property
+    def _sign(self) -> float:
+        """Of the tiles' terms in the log-likelihood: minus for a cumulant."""
+        return 1.0 if self.rows.product is None else -1.0
+
+    def _with_linear(self, design: Floats, value: Floats) -> Floats:
+        """Log-likelihood of the rows from the sums of the tiles' values."""
+        if self.rows.product is None:
+            return value
+        linear = np.einsum("ia,ia->i", self._image, design, dtype=float)
+        total: Floats = linear + self.rows.offset_values - value
+        return total
+
+    def _design(self, scores: Floats) -> Floats:
+        """D = [Z | F] in the block's precision, shape (rows, m)."""
+        return np.hstack([scores, self.rows.features]).astype(self.rows.dtype, copy=False)
+
+    def _predictor(self, design: Floats, tile: slice) -> Floats:
+        eta: Floats = design @ self._working.joint[tile].T
+        offset = self.rows.offset
+        if offset is not None:
+            eta += offset if offset.shape[1] == 1 else offset[:, tile]
+        return eta
+
+
+class RowSums(NamedTuple):
+    """Sums over columns for each row."""
+
+    value: Floats
+    """Log-likelihood of each row, shape (rows,)."""
+    columns: Floats
+    """Weighted log-likelihood of each column over the block, without its part linear in x, shape (n_features,)."""
+    gradient: Floats
+    """In the scores, shape (rows, k)."""
+    curvature: Floats
+    """In the scores, packed, shape (rows, k (k + 1) / 2)."""
+
+
+class ColumnSums(NamedTuple):
+    """Sums over the rows of a block for each column."""
+
+    rows: Floats
+    """Log-likelihood of each row, shape (rows,)."""
+    value: Floats
+    """Weighted log-likelihood of each column, without ``x offset`` where products are used, shape (n_features,)."""
+    linear: Floats
+    """``X' (s D)`` where the log-likelihood is used in its linear form, else zero, shape (n_features, m)."""
+    gradient: Floats
+    """In the coefficients, shape (n_features, m)."""
+    curvature: Floats
+    """In the coefficients, packed, shape (n_features, m (m + 1) / 2)."""
+
+
+def _mask(found: Evaluation, observed: Bools) -> Evaluation:
+    """Zero at missing entries (their placeholder value is arbitrary)."""
+    return Evaluation(
+        *(None if part is None else np.where(observed, part, np.zeros((), part.dtype)) for part in found)  # type: ignore[arg-type]
+    )
+
+
+def with_dispersion(coefficients: Coefficients, dispersion: Floats) -> Coefficients:
+    """The same coefficients with another dispersion."""
+    return replace(coefficients, dispersion=dispersion)

@@ -1,0 +1,98 @@
+"""Single passes over the blocks: constants, residuals, deviances, dispersion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from anypca._typing import Floats, Ints
+from anypca.engine import Block, Data, Executor
+from anypca.families import Family
+from anypca.models._bilinear.kernel import Coefficients, Kernel, Rows, open_block
+
+
+@dataclass(frozen=True, eq=False)
+class Total:
+    """An array that adds."""
+
+    array: Floats
+
+    def __add__(self, other: Total) -> Total:
+        return Total(self.array + other.array)
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """Visits the blocks with their scores and sums arrays.
+
+    Parameters
+    ----------
+    data : Data
+    executor : Executor
+    fit_intercept : bool
+    """
+
+    data: Data
+    executor: Executor
+    fit_intercept: bool
+
+    def sum(self, function: Callable[[Rows, Floats], Floats], local: Sequence[Any] | None = None) -> Floats:
+        """Sum of ``function(rows, scores)`` over the blocks; without locals the scores have no columns."""
+        fit_intercept = self.fit_intercept
+
+        def visit(block: Block, scores: Floats | None) -> tuple[Floats, Total]:
+            rows = open_block(block, fit_intercept=fit_intercept)
+            used = np.zeros((rows.n_rows, 0)) if scores is None else scores
+            return used, Total(function(rows, used))
+
+        return self.executor.sweep(visit, self.data, local)[1].array
+
+    def log_base(self, family: Family, dispersion: Floats) -> float:
+        """Weighted sum of the likelihood's terms without eta."""
+
+        def function(rows: Rows, scores: Floats) -> Floats:
+            terms = observed_only(rows, slice(None), family.log_base(rows.x, dispersion))
+            return np.array([rows.weights @ terms.sum(axis=1, dtype=float)])
+
+        return float(self.sum(function)[0])
+
+    def deviances(self, family: Family, coefficients: Coefficients, local: Sequence[Any] | None) -> Floats:
+        """Deviance of the model, then of the model without each component: shape (k + 1,)."""
+
+        def function(rows: Rows, scores: Floats) -> Floats:
+            k = coefficients.loadings.shape[1]
+            kernel = Kernel(family, coefficients, rows)
+            saturated = observed_only(rows, slice(None), family.saturated(rows.x, coefficients.dispersion))
+            found = np.full(k + 1, rows.weights @ saturated.sum(axis=1, dtype=float))
+            found[0] -= rows.weights @ kernel.row_values(scores)
+            for a in range(k):
+                without = scores.copy()
+                without[:, a] = 0.0
+                found[a + 1] -= rows.weights @ kernel.row_values(without)
+            return 2.0 * found
+
+        return self.sum(function, local)
+
+    def pearson(self, family: Family, coefficients: Coefficients, local: Sequence[Any] | None) -> Floats:
+        """Weighted sum of squared Pearson residuals and weighted number of entries per column: (2, n_features)."""
+
+        def function(rows: Rows, scores: Floats) -> Floats:
+            kernel = Kernel(family, coefficients, rows)
+            found = np.empty((2, rows.n_features))
+            for tile in rows.tiles():
+                eta = kernel.predictor(scores, tile)
+                dispersion = coefficients.dispersion[tile].astype(eta.dtype)
+                terms = family.columns(tile).pearson(rows.x[:, tile], eta, dispersion)
+                found[0, tile] = rows.weights @ observed_only(rows, tile, terms)
+                found[1, tile] = rows.weights @ observed_only(rows, tile, np.ones_like(terms))
+            return found
+
+        return self.sum(function, local)
+
+
+def observed_only(rows: Rows, columns: slice | Ints, terms: Floats) -> Floats:
+    """Terms of some columns, zero where the entry is missing."""
+    return terms if rows.observed is None else np.where(rows.observed[:, columns], terms, 0.0)

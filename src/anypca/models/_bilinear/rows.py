@@ -1,0 +1,69 @@
+"""Scores of rows with frozen coefficients, each row solved to its own convergence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from anypca._typing import Bools, Floats
+from anypca.linalg import packed_size
+from anypca.models._bilinear.kernel import Coefficients, Kernel, Rows
+from anypca.models._bilinear.problem import BilinearProblem
+
+_MAX_NEWTON = 200
+# Expected gain of a further step, in nats, below which a row is solved.
+_TOLERANCE = 1e-16
+
+
+class RowFit(NamedTuple):
+    """Modes of rows."""
+
+    scores: Floats
+    """(rows, k)."""
+    value: Floats
+    """Log-likelihood at the mode without constants, shape (rows,)."""
+    curvature: Floats
+    """Curvature of the log-likelihood at the mode, without the prior, packed, shape (rows, k (k + 1) / 2)."""
+    converged: Bools
+    """(rows,)."""
+
+
+@dataclass
+class _Progress:
+    """State of the rows while they are solved; rows leave when they have converged."""
+
+    scores: Floats
+    value: Floats
+    curvature: Floats
+    converged: Bools
+
+
+def solve_rows(problem: BilinearProblem, coefficients: Coefficients, rows: Rows) -> RowFit:
+    """Mode of the penalised log-likelihood of each row, by damped Newton from zero.
+
+    A row's answer does not depend on its neighbours: each has its own step length and its own stop.
+    """
+    kernel = Kernel(problem.family, coefficients, rows)
+    n, k = rows.n_rows, coefficients.loadings.shape[1]
+    state = _Progress(np.zeros((n, k)), np.zeros(n), np.zeros((n, packed_size(k))), np.zeros(n, dtype=bool))
+    active = np.arange(n)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(_MAX_NEWTON):
+            some = kernel if active.size == n else kernel.take(active)
+            scores = state.scores[active]
+            sums = some.row_sums(scores)
+            state.value[active], state.curvature[active] = sums.value, sums.curvature
+            newton = problem.newton_rows(scores, sums.gradient, sums.curvature)
+            # In single precision the gradient's rounding, not the tolerance, bounds what can be reached.
+            rounding = (100.0 * problem.eps) ** 2 * (1.0 + np.abs(sums.value))
+            solved = newton.decrement <= np.maximum(_TOLERANCE, rounding)
+            state.converged[active[solved]] = True
+            active, going = active[~solved], ~solved
+            if active.size == 0:
+                break
+            state.scores[active] = problem.halve(
+                some.take(going), scores[going], newton.step[going], sums.value[going], first=1.0
+            )
+    return RowFit(state.scores, state.value, state.curvature, state.converged)

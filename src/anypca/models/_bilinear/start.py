@@ -1,0 +1,99 @@
+"""Where a fit starts: the model without components, then the leading directions of its residuals."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anypca._typing import Floats
+from anypca.engine import Data, Executor, Summary
+from anypca.families import Family
+from anypca.models._bilinear.kernel import Coefficients, Kernel, Rows
+from anypca.models._bilinear.passes import Pass
+from anypca.models._bilinear.problem import BilinearProblem, Shared
+from anypca.priors import Ridge
+from anypca.solvers import Loop
+
+# Power iterations of the range finder, and extra directions: the sweeps correct what these leave.
+_POWER_ITERATIONS = 3
+_OVERSAMPLING = 6
+_NULL_ITERATIONS = 100
+
+
+def null_coefficients(
+    family: Family,
+    data: Data,
+    executor: Executor,
+    summary: Summary,
+    dispersion: Floats,
+    *,
+    fit_intercept: bool,
+    tol: float,
+) -> Coefficients:
+    """Fit intercept and covariates alone.
+
+    Without offsets and covariates the intercept is the link of the mean and the loop only confirms it.
+    """
+    fixed = np.zeros((data.n_features, int(fit_intercept) + data.n_covariates))
+    if fit_intercept:
+        mean = family.interior_mean(summary.mean * summary.weight, summary.weight)
+        fixed[:, 0] = family.link(mean)
+    coefficients = Coefficients(np.zeros((data.n_features, 0)), fixed, dispersion)
+    if fixed.shape[1] == 0:
+        return coefficients
+    problem = BilinearProblem(
+        family,
+        Ridge(np.zeros(0)),
+        Ridge(np.zeros(fixed.shape[1])),
+        fit_intercept=fit_intercept,
+        eps=float(np.finfo(data.dtype).eps),
+    )
+    loop = Loop(problem, data, executor, max_iter=_NULL_ITERATIONS, tol=tol, accelerate=False)
+    return loop.run(Shared(coefficients))[0].shared.coefficients
+
+
+def residual_loadings(
+    family: Family, null: Coefficients, visit: Pass, n_components: int, rng: np.random.Generator
+) -> Floats:
+    """Loadings (n_features, n_components) from the leading right singular vectors of the Pearson residuals.
+
+    Each pass multiplies by R'R without forming R. Columns are brought from residual units to the scale of eta by
+    their mean curvature, shrunk for columns with little information.
+    """
+    n_features = null.fixed.shape[0]
+    width = min(n_components + _OVERSAMPLING, n_features)
+    basis = np.linalg.qr(rng.standard_normal((n_features, width)))[0]
+    values = np.ones(width)
+    curvature = np.ones(n_features)
+    for _ in range(_POWER_ITERATIONS):
+        found = visit.sum(lambda rows, _, basis=basis: _residual_product(family, null, rows, basis))  # type: ignore[misc]
+        image, curvature = found[:, :-1], found[:, -1] / visit.data.n_samples
+        values, rotation = np.linalg.eigh(basis.T @ image)
+        # Ritz vectors, largest first; the next basis is the image in that order.
+        basis = np.linalg.qr(image @ rotation[:, ::-1])[0]
+        values = values[::-1]
+    size = np.sqrt(np.maximum(values[:n_components], 0.0) / visit.data.n_samples)
+    typical = max(float(np.median(curvature)), np.finfo(float).tiny)
+    to_eta = np.sqrt(curvature) / (curvature + 0.1 * typical)
+    return basis[:, :n_components] * size * to_eta[:, None]
+
+
+def _residual_product(family: Family, null: Coefficients, rows: Rows, basis: Floats) -> Floats:
+    """``R' (R basis)`` and the columns' summed curvature, shape (n_features, width + 1)."""
+    kernel = Kernel(family, null, rows)
+    n_features, width = basis.shape
+    design = rows.features.astype(rows.dtype, copy=False)
+    image = np.zeros((rows.n_rows, width))
+    residuals = []
+    found = np.empty((n_features, width + 1))
+    for tile, terms in kernel.tiles(design, order=2):
+        assert terms.gradient is not None
+        assert terms.curvature is not None
+        scale = np.sqrt(np.where(terms.curvature > 0, terms.curvature, 1.0))
+        residual = terms.gradient / scale
+        image += residual @ basis[tile]
+        found[tile, -1] = terms.curvature.sum(axis=0)
+        residuals.append((tile, residual))
+    image *= rows.weights[:, None]
+    for tile, residual in residuals:
+        found[tile, :-1] = residual.T @ image
+    return found

@@ -1,0 +1,101 @@
+"""From the user's ``family`` to a checked family object for a table."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from anypca.engine import Data, Executor, Summary, first_outside
+from anypca.exceptions import DataConversionWarning
+from anypca.families import Family, resolve_family
+from anypca.models._bilinear.kernel import Rows
+from anypca.selection.auto_family import ColumnFacts, FamilyReport, infer_families
+
+
+def choose_family(
+    family: Any, data: Data, executor: Executor, summary: Summary
+) -> tuple[Family, FamilyReport | None]:
+    """Resolve ``family`` for a table and check that its values are possible.
+
+    Parameters
+    ----------
+    family : str, Family, list or dict
+        ``"auto"`` infers a family for each column.
+    data, executor, summary
+        The checked table.
+
+    Returns
+    -------
+    family : Family
+    report : FamilyReport or None
+        What was chosen and why, for ``"auto"``.
+
+    Raises
+    ------
+    ValueError
+        If the family is unknown or an entry is outside its support.
+    """
+    if isinstance(family, str) and family.strip().lower() == "auto":
+        chosen, report = infer_families(column_facts(summary), data.feature_names)
+        return chosen, report
+    resolved = resolve_family(family, data.n_features, data.feature_names)
+    check_support(resolved, data, executor)
+    warn_non_integers(resolved, data, summary)
+    return resolved, None
+
+
+def column_facts(summary: Summary) -> ColumnFacts:
+    """The numbers that tell a column's family."""
+    return ColumnFacts(
+        count=summary.n_observed.astype(float),
+        minimum=summary.minimum,
+        maximum=summary.maximum,
+        mean=summary.mean,
+        variance=summary.variance,
+        skewness=summary.skewness,
+        non_integers=summary.n_noninteger.astype(float),
+        zeros=summary.n_zero.astype(float),
+    )
+
+
+def check_support(family: Family, data: Data, executor: Executor) -> None:
+    """Raise on the first entry that its column's family cannot have produced."""
+    found = first_outside(data, executor, family.in_support)
+    if found is not None:
+        _raise_outside(family, *found, data.feature_names)
+
+
+def check_rows(family: Family, rows: Rows, start: int) -> None:
+    """The same for the rows of one block of new data, which starts at row ``start``; infinities too."""
+    bad = ~(np.isfinite(rows.x) & family.in_support(rows.x))
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        _raise_outside(family, int(row) + start, int(column), float(rows.x[row, column]), None)
+
+
+def _raise_outside(
+    family: Family, row: int, column: int, value: float, names: tuple[str, ...] | None
+) -> None:
+    member = family.columns(slice(column, column + 1))
+    name = "" if names is None else f" (column {names[column]!r})"
+    raise ValueError(
+        f"family {member.name!r} needs {member.support}; X[{row}, {column}]{name} is {value:g}. {member.remedy}"
+    )
+
+
+def warn_non_integers(family: Family, data: Data, summary: Summary) -> None:
+    """Warn when a count family gets fractions: the likelihood is then a quasi-likelihood."""
+    for member, columns in family.member_columns(data.n_features):
+        bad = columns[summary.n_noninteger[columns] > 0]
+        if member.is_discrete and bad.size:
+            column = int(bad[0])
+            name = column if data.feature_names is None else repr(data.feature_names[column])
+            warnings.warn(
+                f"family {member.name!r} is for integers; column {name} holds {int(summary.n_noninteger[column])} "
+                f"fractions ({np.size(bad)} such columns). The likelihood is used as a quasi-likelihood; "
+                "family='gamma' or 'gaussian' are meant for fractions.",
+                DataConversionWarning,
+                stacklevel=4,
+            )

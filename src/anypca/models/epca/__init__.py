@@ -1,0 +1,5 @@
+"""Exponential-family PCA."""
+
+from anypca.models.epca._estimator import EPCA
+
+__all__ = ["EPCA"]

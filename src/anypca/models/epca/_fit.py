@@ -1,0 +1,190 @@
+"""Exponential-family PCA: from a checked table to a reported fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from anypca._typing import Floats
+from anypca.engine import Data, Executor, Summary
+from anypca.families import Family
+from anypca.models._bilinear.canonical import Canonical, orthonormal, reorder, unit_loadings
+from anypca.models._bilinear.dispersion import estimate_dispersion, start_dispersion
+from anypca.models._bilinear.kernel import Coefficients, with_dispersion
+from anypca.models._bilinear.passes import Pass, Total
+from anypca.models._bilinear.problem import BilinearProblem, Gauge, Shared, Stats
+from anypca.models._bilinear.start import null_coefficients, residual_loadings
+from anypca.priors import L1, Ridge
+from anypca.solvers import Callback, Loop, Result
+
+_MAX_ROUNDS = 10
+# Relative change of the dispersion below which another round would not change the picture, and how well the
+# fits between two estimates are solved.
+_ROUND_TOLERANCE = 0.01
+_ROUND_SOLVE_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True)
+class Options:
+    """Settings of a fit; see `anypca.EPCA`."""
+
+    n_components: int
+    ridge: float
+    l1_strength: float | None
+    """Weight of absolute scores; ``None`` for the ridge."""
+    fit_intercept: bool
+    max_iter: int
+    tol: float
+
+
+@dataclass(frozen=True, eq=False)
+class EPCAFit:
+    """A fit in reporting coordinates."""
+
+    problem: BilinearProblem
+    """Scores new rows: its score prior is that of the reported coordinates."""
+    coefficients: Coefficients
+    score_variance: Floats
+    """Mean square of the training scores, shape (k,)."""
+    null_deviance: float
+    deviance: float
+    deviance_without: Floats
+    """Deviance without each component, shape (k,)."""
+    result: Result[Shared]
+
+    @property
+    def explained(self) -> Floats:
+        """Share of the null deviance explained by each component, summing to the whole model's share."""
+        if self.null_deviance <= 0:
+            return np.zeros(len(self.deviance_without))
+        total = max(1.0 - self.deviance / self.null_deviance, 0.0)
+        unique = np.maximum(self.deviance_without - self.deviance, 0.0)
+        return total * unique / unique.sum() if unique.sum() > 0 else np.zeros(len(unique))
+
+
+class EPCAFitter:
+    """Fits one table.
+
+    Parameters
+    ----------
+    data, executor, summary
+        The checked table.
+    family : Family
+    options : Options
+    callback : callable or None
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        executor: Executor,
+        summary: Summary,
+        family: Family,
+        options: Options,
+        callback: Callback | None = None,
+    ) -> None:
+        self.data = data
+        self.executor = executor
+        self.summary = summary
+        self.family = family
+        self.options = options
+        self.callback = callback
+        self.visit = Pass(data, executor, options.fit_intercept)
+
+    def fit(self, rng: np.random.Generator) -> EPCAFit:
+        """Start, iterate, estimate dispersions between converged rounds, report."""
+        dispersion = start = start_dispersion(self.family, self.summary.mean, self.summary.variance)
+        null = self._null(dispersion)
+        loadings = residual_loadings(self.family, null, self.visit, self.options.n_components, rng)
+        shared = Shared(Coefficients(loadings, null.fixed, dispersion))
+        local: Sequence[Any] | None = None
+        for _ in range(_MAX_ROUNDS if self._has_open_dispersion else 0):
+            loose = max(self.options.tol, _ROUND_SOLVE_TOLERANCE)
+            result, local, stats = self._loop(self._problem(dispersion), loose).run(shared, local)
+            fitted = result.shared.coefficients
+            dispersion = estimate_dispersion(self.family, fitted, self.visit, local, start, stats.weight)
+            shared = Shared(with_dispersion(fitted, dispersion))
+            if np.allclose(dispersion, fitted.dispersion, rtol=_ROUND_TOLERANCE, atol=1e-6):
+                break
+        problem = self._problem(dispersion)
+        result, local, stats = self._loop(problem, self.options.tol).run(shared, local)
+        return self._report(problem, result, local, stats)
+
+    @property
+    def _has_open_dispersion(self) -> bool:
+        groups = self.family.member_columns(self.data.n_features)
+        return any(member.fixed_dispersion is None for member, _ in groups)
+
+    def _null(self, dispersion: Floats) -> Coefficients:
+        return null_coefficients(
+            self.family,
+            self.data,
+            self.executor,
+            self.summary,
+            dispersion,
+            fit_intercept=self.options.fit_intercept,
+            tol=self.options.tol,
+        )
+
+    def _problem(self, dispersion: Floats) -> BilinearProblem:
+        options = self.options
+        k = options.n_components
+        n_fixed = int(options.fit_intercept) + self.data.n_covariates
+        strength = options.l1_strength
+        scores = Ridge(np.full(k, options.ridge)) if strength is None else L1(np.full(k, strength))
+        return BilinearProblem(
+            self.family,
+            scores,
+            Ridge(np.concatenate([np.full(k, options.ridge), np.zeros(n_fixed)])),
+            fit_intercept=options.fit_intercept,
+            constant=self.visit.log_base(self.family, dispersion),
+            ridges=(options.ridge, options.ridge) if strength is None else None,
+            eps=float(np.finfo(self.data.dtype).eps),
+        )
+
+    def _loop(self, problem: BilinearProblem, tol: float) -> Loop[Shared, Floats, Stats]:
+        max_iter = self.options.max_iter
+        return Loop(problem, self.data, self.executor, max_iter=max_iter, tol=tol, callback=self.callback)
+
+    def _report(
+        self, problem: BilinearProblem, result: Result[Shared], local: Sequence[Any], stats: Stats
+    ) -> EPCAFit:
+        """Change to reporting coordinates, order components by the deviance they explain."""
+        fitted = result.shared.coefficients
+        canonical = (
+            orthonormal(fitted, stats, fit_intercept=self.options.fit_intercept)
+            if self.options.l1_strength is None
+            else unit_loadings(fitted, stats)
+        )
+        local = self._translate(canonical.gauge, local)
+        deviances = self.visit.deviances(self.family, canonical.coefficients, local)
+        null = self._null(fitted.dispersion)
+        null_deviance = float(self.visit.deviances(self.family, null, None)[0])
+        order = np.argsort(-deviances[1:], kind="stable")
+        canonical = reorder(canonical, order)
+        return EPCAFit(
+            replace(problem, score_prior=self._score_prior(canonical)),
+            canonical.coefficients,
+            canonical.variance,
+            null_deviance,
+            float(deviances[0]),
+            deviances[1:][order],
+            result,
+        )
+
+    def _score_prior(self, canonical: Canonical) -> L1 | Ridge:
+        """The training prior of the scores in reporting coordinates."""
+        inverse = canonical.gauge.inverse
+        if self.options.l1_strength is not None:
+            return L1(self.options.l1_strength * np.abs(inverse).sum(axis=1))
+        return Ridge(self.options.ridge * inverse @ inverse.T)
+
+    def _translate(self, gauge: Gauge, local: Sequence[Any]) -> Sequence[Any]:
+        def visit(_: Any, scores: Floats | None) -> tuple[Floats, Total]:
+            assert scores is not None
+            return gauge.apply(scores), Total(np.zeros(1))
+
+        return self.executor.sweep(visit, self.data, local)[0]

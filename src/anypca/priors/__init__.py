@@ -1,0 +1,7 @@
+"""Priors on the rows of scores or loadings."""
+
+from anypca.priors._base import NewtonStep, Prior, priors
+from anypca.priors.l1 import L1
+from anypca.priors.ridge import Ridge
+
+__all__ = ["L1", "NewtonStep", "Prior", "Ridge", "priors"]

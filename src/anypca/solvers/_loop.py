@@ -1,0 +1,209 @@
+"""The one loop behind every iterative fit: sweep, sum, update, trace, stop on stationarity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from anypca._typing import Floats
+from anypca.engine import Block, Data, Executor
+from anypca.exceptions import NonFiniteError
+from anypca.solvers._anderson import Anderson
+from anypca.solvers._result import Result, Status
+
+Shared = TypeVar("Shared")
+Local = TypeVar("Local")
+Stats = TypeVar("Stats")
+
+# A repaired proposal approaches the current point by halving; after 30 halvings it is the current point.
+_MAX_REPAIRS = 30
+
+
+class Update(NamedTuple, Generic[Shared]):
+    """A proposed change of the shared parameters."""
+
+    shared: Shared
+    criterion: float
+    """Scaled gradient at the point the proposal starts from; zero at a stationary point."""
+
+
+class Coordinates(NamedTuple):
+    """Shared parameters as a vector, for extrapolation."""
+
+    vector: Floats
+    metric: Floats
+    """Square roots of the diagonal curvature: makes distances comparable between coordinates."""
+
+
+class BlockProblem(Protocol[Shared, Local, Stats]):
+    """What the loop needs to know of a model."""
+
+    def step(self, block: Block, shared: Shared, local: Local | None) -> tuple[Local, Stats]:
+        """Improve the rows of a block under ``shared``; return them and their statistics. Pure."""
+
+    def update(self, shared: Shared, stats: Stats) -> Update[Shared]:
+        """Propose better shared parameters from the summed statistics."""
+
+    def objective(self, shared: Shared, stats: Stats) -> float:
+        """The objective to maximise, at ``shared`` and the rows that ``stats`` was made from."""
+
+    def resolution(self, shared: Shared, stats: Stats) -> float:
+        """Rounding level of the objective: a loss below it is none."""
+
+    def repair(self, shared: Shared, proposal: Shared, before: Stats, after: Stats) -> Shared | None:
+        """A more cautious proposal where some part of the shared parameters got worse, else ``None``.
+
+        ``before`` was summed at ``shared``; ``after`` by the sweep that started with ``proposal``.
+        """
+
+    def coordinates(self, shared: Shared, stats: Stats) -> Coordinates | None:
+        """Shared parameters as a vector; ``None`` switches extrapolation off."""
+
+    def with_coordinates(self, vector: Floats, like: Shared) -> Shared:
+        """``like`` with its parameters replaced by a vector of `coordinates`."""
+
+
+class Progress(NamedTuple):
+    """What a callback is told after each iteration."""
+
+    iteration: int
+    max_iter: int
+    objective: float
+    criterion: float
+
+
+Callback = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class _Point(Generic[Shared, Stats]):
+    shared: Shared
+    local: Sequence[Any]
+    stats: Stats
+    objective: float
+
+
+class Loop(Generic[Shared, Local, Stats]):
+    """Runs a `BlockProblem` over the blocks of a table.
+
+    Parameters
+    ----------
+    problem : BlockProblem
+    data : Data
+    executor : Executor
+    max_iter : int
+        Largest number of sweeps that are accepted.
+    tol : float
+        Stop when the problem's criterion (a scaled gradient) is at most this.
+    accelerate : bool
+        Extrapolate the shared parameters (Anderson), guarded by the objective.
+    callback : callable or None
+        Called with a `Progress` after each iteration.
+
+    Notes
+    -----
+    The objective never decreases: a sweep whose objective is worse than the last is not accepted. An
+    extrapolated proposal that is worse falls back to the plain one, a plain one is repaired by the problem.
+    """
+
+    def __init__(
+        self,
+        problem: BlockProblem[Shared, Local, Stats],
+        data: Data,
+        executor: Executor,
+        *,
+        max_iter: int,
+        tol: float,
+        accelerate: bool = True,
+        callback: Callback | None = None,
+    ) -> None:
+        self.problem = problem
+        self.data = data
+        self.executor = executor
+        self.max_iter = max_iter
+        self.tol = tol
+        self.anderson = Anderson() if accelerate else None
+        self.callback = callback
+
+    def run(
+        self, shared: Shared, local: Sequence[Any] | None = None
+    ) -> tuple[Result[Shared], Sequence[Any], Stats]:
+        """Iterate from ``shared`` (and warm-started rows).
+
+        Returns
+        -------
+        result : Result
+        local : sequence
+            The rows' state, block by block, where the blocks are.
+        stats
+            Statistics of the last accepted sweep, at ``result.shared``.
+        """
+        point = self._visit(shared, local)
+        self._check_finite(point.objective, 0)
+        trace = [point.objective]
+        status, criterion = Status.MAX_ITER, np.inf
+        for iteration in range(1, self.max_iter + 1):
+            plain = self.problem.update(point.shared, point.stats)
+            criterion = plain.criterion
+            self._check_finite(criterion, iteration)
+            if self.callback is not None:
+                self.callback(Progress(iteration, self.max_iter, point.objective, criterion))
+            if criterion <= self.tol:
+                status = Status.CONVERGED
+                break
+            better = self._extrapolate(point, plain.shared) or self._advance(point, plain.shared)
+            if better is None:
+                status = Status.STALLED
+                break
+            point = better
+            trace.append(point.objective)
+        result = Result(point.shared, np.array(trace), status, float(criterion), len(trace))
+        return result, point.local, point.stats
+
+    def _visit(self, shared: Shared, local: Sequence[Any] | None) -> _Point[Shared, Stats]:
+        problem = self.problem
+
+        def step(block: Block, rows: Local | None) -> tuple[Local, Any]:
+            return problem.step(block, shared, rows)
+
+        new_local, stats = self.executor.sweep(step, self.data, local)
+        return _Point(shared, new_local, stats, problem.objective(shared, stats))
+
+    def _extrapolate(self, point: _Point[Shared, Stats], plain: Shared) -> _Point[Shared, Stats] | None:
+        """Try the extrapolated proposal; ``None`` when there is none or it is not better."""
+        if self.anderson is None:
+            return None
+        here = self.problem.coordinates(point.shared, point.stats)
+        there = self.problem.coordinates(plain, point.stats)
+        if here is None or there is None:
+            return None
+        vector = self.anderson.propose(here.vector, there.vector, here.metric)
+        if vector is None:
+            return None
+        trial = self._visit(self.problem.with_coordinates(vector, plain), point.local)
+        is_better = np.isfinite(trial.objective) and trial.objective > point.objective
+        self.anderson.judge(accepted=is_better)
+        return trial if is_better else None
+
+    def _advance(self, point: _Point[Shared, Stats], proposal: Shared) -> _Point[Shared, Stats] | None:
+        """Sweep with the plain proposal, repaired until no part of it is worse."""
+        for _ in range(_MAX_REPAIRS):
+            trial = self._visit(proposal, point.local)
+            repaired = self.problem.repair(point.shared, proposal, point.stats, trial.stats)
+            if repaired is None:
+                # Rounding aside this cannot be worse; if it is, nothing better can be had.
+                slack = self.problem.resolution(point.shared, point.stats)
+                return trial if trial.objective >= point.objective - slack else None
+            proposal = repaired
+        return None
+
+    @staticmethod
+    def _check_finite(value: float, iteration: int) -> None:
+        if not np.isfinite(value):
+            raise NonFiniteError(
+                f"the fit became non-finite ({value}) at iteration {iteration}. Look for extreme values in X, "
+                "or rescale gaussian columns; a larger ridge also helps."
+            )
