@@ -152,6 +152,39 @@ def test_given_format_is_not_guessed(tmp_path):
     assert frame.notes == ()
 
 
+@pytest.mark.parametrize("given", [{"delimiter": "ab"}, {"delimiter": ""}, {"decimal": "x"}], ids=str)
+def test_given_format_must_make_sense(tmp_path, given):
+    with pytest.raises(ValueError, match=r"single character; got|decimal sign must be '.' or ','; got"):
+        read_table(write(tmp_path, "a,b\n1,2\n"), **given)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("1;2,5\n3;4,5\n", [[1, 2.5], [3, 4.5]]),
+        ("my column\n1\n2\n", [[1], [2]]),
+        ("a,b\n nan ,NA\n1,2\n -,3\n", [[1, 2], [NAN, 3]]),
+        ("a,b\r1,2\r3,4\r", [[1, 2], [3, 4]]),
+        ("a,b\n1e3,-.5\n2,99999999999999999999999\n", [[1000, -0.5], [2, 1e23]]),
+    ],
+    ids=["decimal-comma-no-header", "blank-in-the-only-name", "padded-missing", "old-mac", "notations"],
+)
+def test_traps(tmp_path, text, values):
+    np.testing.assert_allclose(read_table(write(tmp_path, text)).values, values)
+
+
+@pytest.mark.parametrize("cells", [('"1,234"', '"5,678"'), ("1%", "2 %"), ("1'000", "2'000")], ids=str)
+def test_odd_numbers_in_the_first_column_are_no_row_names(tmp_path, cells):
+    frame = read_table(write(tmp_path, f"a,b\n{cells[0]},1\n{cells[1]},2\n"))
+    assert frame.column_names == ("b",)
+    assert frame.row_names == ("1", "2")
+    assert "'a' (its numbers are not in plain notation, the first is" in said(frame)
+
+
+def test_line_breaks_in_names_become_blanks(tmp_path):
+    assert read_table(write(tmp_path, '"a\n b",c\n1,2\n')).column_names == ("a b", "c")
+
+
 def test_single_column_with_decimal_commas(tmp_path):
     np.testing.assert_array_equal(read_table(write(tmp_path, "a\n1,5\n2,5\n")).values, [[1.5], [2.5]])
 

@@ -18,7 +18,13 @@ _TRUE = frozenset({"yes", "true", "y", "t"})
 _ANSWERS = frozenset({"yes", "no", "true", "false"})
 #: Single letters are answers only as a pair: a column of T alone is more likely a kind than a truth.
 _LETTERS = (frozenset({"y", "n"}), frozenset({"t", "f"}))
-_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}")
+#: Signs for a missing cell besides the empty one and pandas' own (NA, N/A, NaN, null, ...).
+MISSING = ("?", ".", "-")
+#: Words for a missing cell that blanks kept pandas from seeing.
+_MISSING_WORDS = frozenset({"", "na", "n/a", "nan", "null", "none", *MISSING})
+#: Numbers with thousands separators or a percent sign: too many readings to choose one.
+_NUMBER_LIKE = re.compile(r"[+-]?[\d.,' ]*\d[\d.,' ]*%?")
+_DATE = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([ T].*)?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,26 +121,38 @@ def _classify(cells: Any, name: str) -> _Column:
         return _Column(name, cells.to_numpy(dtype=float, na_value=np.nan), labels=labels)
     if pandas.api.types.is_datetime64_any_dtype(cells.dtype):
         return _Column(name, reason="it holds dates", labels=labels)
-    return _classify_text(cells, present.astype(str).str.strip(), name, labels)
+    return _classify_text(cells, name, labels)
 
 
-def _classify_text(cells: Any, present: Any, name: str, labels: tuple[str, ...] | None) -> _Column:
+def _classify_text(cells: Any, name: str, labels: tuple[str, ...] | None) -> _Column:
     """A column of text: yes/no answers, dates, names, or numbers spoilt by a few cells."""
-    pandas = import_pandas()
+    stripped = cells.astype(object).where(cells.isna(), cells.astype(str).str.strip())
+    stripped = stripped.mask(stripped.astype(str).str.lower().isin(_MISSING_WORDS))
+    present = stripped.dropna()
+    if present.empty:
+        return _Column(name, reason="it is empty")
     lower = present.str.lower()
     kinds = frozenset(lower.unique())
     if kinds <= _ANSWERS or kinds in _LETTERS:
         values = np.full(len(cells), np.nan)
-        values[cells.notna().to_numpy()] = lower.isin(_TRUE).to_numpy()
+        values[stripped.notna().to_numpy()] = lower.isin(_TRUE).to_numpy()
         return _Column(name, values, note="/".join(sorted(kinds)))
-    if present.str.match(_DATE).all():
+    if present.str.fullmatch(_DATE).all():
         return _Column(name, reason="it holds dates", labels=labels)
-    bad = present[pandas.to_numeric(present, errors="coerce").isna()]
-    if 2 * len(bad) < len(present) and len(bad):
-        reason = f"{len(bad)} of its {len(present)} cells are not numbers, the first is {bad.iloc[0]!r}"
-        return _Column(name, reason=reason)
+    return _classify_words(stripped, present, name, labels)
+
+
+def _classify_words(stripped: Any, present: Any, name: str, labels: tuple[str, ...] | None) -> _Column:
+    """Text that is neither answers nor dates."""
+    numbers = import_pandas().to_numeric(stripped, errors="coerce")
+    bad = present[numbers[present.index].isna()]
     if bad.empty:
-        return _Column(name, pandas.to_numeric(cells, errors="coerce").to_numpy(dtype=float))
+        return _Column(name, numbers.to_numpy(dtype=float))
+    example = f"the first is {bad.iloc[0]!r}"
+    if bad.str.fullmatch(_NUMBER_LIKE).all():
+        return _Column(name, reason=f"its numbers are not in plain notation, {example}")
+    if 2 * len(bad) < len(present):
+        return _Column(name, reason=f"{len(bad)} of its {len(present)} cells are not numbers, {example}")
     return _Column(name, reason="it holds text", labels=labels)
 
 

@@ -13,17 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from anypca.io._columns import check_unique, frame_from_pandas, import_pandas
+from anypca.io._columns import MISSING, check_unique, frame_from_pandas, import_pandas
 from anypca.io._frame import Frame, numbered
 
-_DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", " ": "blank"}
+#: In order of preference where several part all lines alike: commas may be decimal signs, blanks part words.
+_DELIMITERS = {"\t": "tab", ";": "semicolon", ",": "comma", " ": "blank"}
 #: Lines that the guesses look at. More would only cost time: formats do not change half way.
 _PEEK = 200
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
 _DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
-#: Signs for a missing cell besides the empty one and pandas' own (NA, N/A, NaN, null, ...).
-_MISSING = ["?", "."]
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,7 @@ def read_text(path: Path, given: TextFormat) -> Frame:
     -------
     frame : Frame
     """
+    _check_format(given)
     text, notes = _decode(path)
     delimiter = given.delimiter or _find_delimiter(text)
     try:
@@ -65,6 +65,13 @@ def read_text(path: Path, given: TextFormat) -> Frame:
         raise ValueError(f"{path} cannot be read as text cells: {error}. Save it again as CSV.") from error
     check_unique(layout.names, path)
     return frame_from_pandas(_parse(text, layout, path), path, (*notes, *more))
+
+
+def _check_format(given: TextFormat) -> None:
+    if given.delimiter is not None and len(given.delimiter) != 1:
+        raise ValueError(f"the delimiter must be a single character; got {given.delimiter!r}.")
+    if given.decimal not in {None, ".", ","}:
+        raise ValueError(f"the decimal sign must be '.' or ','; got {given.decimal!r}.")
 
 
 def _decode(path: Path) -> tuple[str, list[str]]:
@@ -101,7 +108,7 @@ def _rows(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _find_delimiter(text: str) -> str:
-    """The delimiter under which most rows have as many cells as the first, then the one with most cells."""
+    """The delimiter under which most rows have as many cells as the first."""
     scores = {}
     for delimiter in _DELIMITERS:
         try:
@@ -112,8 +119,8 @@ def _find_delimiter(text: str) -> str:
             continue
         # One cell more than names is what R writes: the row names have no header.
         agree = max(sum(width == widths[0] + extra for width in widths[1:]) for extra in (0, 1))
-        # Blanks also part the words of names, so they count only when nothing else does.
-        scores[delimiter] = (delimiter != " " or agree == len(widths) - 1, agree, delimiter != " ", widths[0])
+        if delimiter != " " or agree == len(widths) - 1:
+            scores[delimiter] = agree
     # A single column: a tab occurs in no cell of it, and leaves the comma free as a decimal sign.
     return max(scores, key=lambda delimiter: scores[delimiter]) if scores else "\t"
 
@@ -130,7 +137,9 @@ def _lay_out(text: str, delimiter: str, given: TextFormat, path: Path) -> tuple[
         notes.append(
             "the first line holds numbers: columns are called x1, x2, ... (header=True reads it as names)"
         )
-    names = _check_widths(text, delimiter, [c.strip() for c in head[0]] if has_header else None, path)
+    names = _check_widths(
+        text, delimiter, [" ".join(c.split()) for c in head[0]] if has_header else None, path
+    )
     return _Layout(delimiter, decimal, has_header, _name_the_nameless(names, notes)), notes
 
 
@@ -196,7 +205,7 @@ def _parse(text: str, layout: _Layout, path: Path) -> Any:
             names=layout.names,
             index_col=False,
             skipinitialspace=True,
-            na_values=_MISSING,
+            na_values=list(MISSING),
             low_memory=False,
         )
     except (pandas.errors.ParserError, pandas.errors.EmptyDataError, OverflowError) as error:

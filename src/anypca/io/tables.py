@@ -58,9 +58,9 @@ def read_table(
     Notes
     -----
     In text and parquet files a column of unique text in first place, or one named id, name, sample or index,
-    gives the row names. Yes/no and true/false columns become 1 and 0. Empty cells, NA, NaN and a lone ``?``
-    are missing. Columns of other text or of dates, empty columns and empty rows are left out. Each of
-    these is told in ``notes``.
+    gives the row names. Yes/no and true/false columns become 1 and 0. Empty cells, NA, NaN, null and a lone
+    ``?``, ``-`` or ``.`` are missing. Columns of other text or of dates, empty columns and empty rows are left
+    out. Each of these is told in ``notes``.
     """
     path = Path(path)
     _check_exists(path)
