@@ -216,6 +216,24 @@ def test_dispersion_per_column(family):
             assert_allclose(together[:, j], getattr(family, method)(x[:, j], eta[:, j], value), rtol=1e-13)
 
 
+@each_family
+def test_linear_families_have_a_cumulant(family):
+    """With ``is_linear`` the terms are x eta - A, x - A' and A''; other families refuse."""
+    eta = np.linspace(-6, 6, 25)
+    if not family.is_linear:
+        with pytest.raises(NotImplementedError, match="not linear in x"):
+            family.cumulant(eta)
+        return
+    x = family.sample(eta, 1.0, np.random.default_rng(0))
+    value, gradient, curvature = family.evaluate(x, eta)
+    for order in (0, 1, 2):
+        cumulant = family.cumulant(eta, order=order)
+        assert [part is None for part in cumulant] == [position > order for position in range(3)]
+        assert_allclose(x * eta - cumulant.value, value, rtol=1e-14, atol=1e-13)
+    assert_allclose(x - cumulant.gradient, gradient, rtol=1e-14, atol=1e-14)
+    assert_allclose(cumulant.curvature, curvature, rtol=1e-14)
+
+
 # ----------------------------------------------------------------------------------------- extremes
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 
+import numpy as np
+
 from anypca._typing import Floats
 from anypca.families._base import Evaluation, Family
 
@@ -25,7 +27,9 @@ class CanonicalFamily(Family):
     def evaluate(
         self, x: Floats, eta: Floats, dispersion: Floats | float = 1.0, *, order: int = 2
     ) -> Evaluation:
-        found = self.cumulant(eta, order=order)
+        # A trial step may overflow: the value is then -inf, which the solver refuses.
+        with np.errstate(over="ignore"):
+            found = self.cumulant(eta, order=order)
         value = x * eta
         value -= found.value
         gradient = None if found.gradient is None else x - found.gradient
