@@ -25,8 +25,8 @@ from anypca.plotting._style import (
 
 #: Above this many rows their names would only blacken the picture.
 _MOST_ROW_NAMES = 40
-#: Share of the point cloud's half width that the longest arrow takes.
-_REACH = 0.85
+#: How far arrows reach towards the border of the point cloud.
+_REACH = 0.9
 
 
 class _Geometry(NamedTuple):
@@ -150,11 +150,17 @@ def _lay_out(scores: Floats, components: Floats, top: int, scaling: str) -> _Geo
     length = np.linalg.norm(loadings, axis=1)
     chosen = np.argsort(-length, kind="stable")[: max(top, 0)]
     chosen = chosen[length[chosen] > 0]
-    reach = np.abs(points).max(initial=0.0) or 1.0
-    tips = loadings[chosen] * (_REACH * reach / length.max(initial=0.0) if len(chosen) else 1.0)
+    tips = loadings[chosen] * _stretch(points, loadings[chosen])
     if loadings.shape[1] == 1:
         return _spread_out(points, tips, chosen)
     return _Geometry(points, np.zeros_like(tips), tips, chosen)
+
+
+def _stretch(points: Floats, loadings: Floats) -> float:
+    """The factor by which arrows fill the point cloud along one axis and leave it along none."""
+    cloud, arrows = (np.abs(part).max(axis=0, initial=0.0) for part in (points, loadings))
+    fits = [_REACH * c / a for c, a in zip(cloud, arrows, strict=True) if a > 0 and c > 0]
+    return float(min(fits, default=1.0))
 
 
 def _height(geometry: _Geometry, n_components: int) -> float:
@@ -178,7 +184,7 @@ def _spread_out(points: Floats, tips: Floats, chosen: Ints) -> _Geometry:
 
 def _draw_points(ax: Any, points: Floats, groups: list[Any] | None) -> None:
     """One scatter for each group, smaller and paler the more points there are."""
-    size = float(np.clip(3000.0 / max(len(points), 1), 4.0, 28.0))
+    size = float(np.clip(9000.0 / max(len(points), 1), 5.0, 28.0))
     alpha = 0.75 if len(points) <= 300 else 0.5
     # Thousands of points as vectors make files of megabytes: they are drawn as an image there too.
     style = {"s": size, "alpha": alpha, "linewidths": 0, "rasterized": len(points) > 2000, "zorder": 1}
