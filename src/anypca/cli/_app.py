@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from numpy.linalg import LinAlgError
 
 import anypca
 from anypca.cli._run import Job, run_demo, run_fit
@@ -55,6 +56,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return 130
     except MemoryError as error:
         return _complain(f"not enough memory ({error}). Use fewer components or a sparse file.")
+    except LinAlgError:
+        # A ValueError by descent, but a fault of a solver and not of the input.
+        raise
     except _EXPECTED as error:
         return _complain(str(error) or type(error).__name__)
     return code if isinstance(code, int) else 0
