@@ -40,7 +40,7 @@ def check_weights(sample_weight: Any, n_samples: int, dtype: np.dtype[Any]) -> F
         )
     if not weight.any():
         raise ValueError(
-            "sample_weight is 0 for every row, which leaves no data. Give some rows a positive weight."
+            "sample_weight is zero for every row, which leaves no data. Give some rows a positive weight."
         )
     return weight
 

@@ -11,7 +11,7 @@ from anypca.engine import Data, Executor, Summary, first_outside
 from anypca.exceptions import DataConversionWarning
 from anypca.families import Family, resolve_family
 from anypca.models._bilinear.kernel import Rows
-from anypca.selection.auto_family import ColumnFacts, FamilyReport, infer_families
+from anypca.families.auto import ColumnFacts, FamilyReport, infer_families
 
 
 def choose_family(

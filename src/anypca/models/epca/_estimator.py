@@ -285,7 +285,8 @@ class EPCA(LatentModel):
             precision = PackedCholesky(found.curvature + prior.packed, len(variance))
             determinant = precision.log_determinant() + np.log(variance).sum()
             joint: Floats = found.value + base.sum(axis=1) - prior.value(found.scores)
-            return joint - 0.5 * determinant
+            marginal: Floats = joint - 0.5 * determinant
+            return marginal
 
         return np.concatenate(self._map_rows(integrate, X, offset=offset, covariates=covariates))
 

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from anypca.families import Bernoulli, Gamma, Gaussian, Mixed, NegativeBinomial
-from anypca.selection import ColumnFacts, infer_families
+from anypca.families.auto import ColumnFacts, infer_families
 
 COLUMNS = {
     "zeros and ones": ([0, 1, 1, 0, 1, 0], "bernoulli", "only zeros (3) and ones (3)"),
