@@ -1,0 +1,234 @@
+"""Small linear algebra against numpy, one matrix at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from anypca.linalg import (
+    PackedCholesky,
+    balance,
+    fix_signs,
+    pack_symmetric,
+    packed_diagonal,
+    packed_products,
+    packed_size,
+    procrustes,
+    solve_spd,
+    symmetric_power,
+    unpack_symmetric,
+)
+
+SIZES = [1, 2, 5, 12]
+
+
+def _spd(rng: np.random.Generator, n: int, size: int) -> np.ndarray:
+    """n well-conditioned positive definite matrices."""
+    roots = rng.standard_normal((n, size, size + 2))
+    return roots @ roots.transpose(0, 2, 1) + 0.1 * np.eye(size)
+
+
+def _packed(matrices: np.ndarray) -> np.ndarray:
+    return np.array([pack_symmetric(matrix) for matrix in matrices])
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+# Packed forms
+
+
+@pytest.mark.parametrize("size", [0, *SIZES])
+def test_packing_round_trip(rng: np.random.Generator, size: int) -> None:
+    matrices = _spd(rng, 4, size)
+    packed = _packed(matrices)
+    assert packed.shape == (4, packed_size(size))
+    np.testing.assert_array_equal(unpack_symmetric(packed, size), matrices)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_packed_diagonal_finds_the_diagonal(rng: np.random.Generator, size: int) -> None:
+    matrix = _spd(rng, 1, size)[0]
+    np.testing.assert_array_equal(pack_symmetric(matrix)[packed_diagonal(size)], np.diag(matrix))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_packed_products_sum_to_gram_matrices(rng: np.random.Generator, size: int) -> None:
+    u = rng.standard_normal((9, size))
+    weights = rng.random((3, 9))
+    expected = np.einsum("ri,ia,ib->rab", weights, u, u)
+    found = unpack_symmetric(weights @ packed_products(u), size)
+    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
+
+
+# Cholesky
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_cholesky_solves(rng: np.random.Generator, size: int) -> None:
+    matrices, vectors = _spd(rng, 7, size), rng.standard_normal((7, size))
+    found = PackedCholesky(_packed(matrices), size).solve(vectors)
+    expected = np.linalg.solve(matrices, vectors[:, :, None])[:, :, 0]
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(solve_spd(matrices, vectors), expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_cholesky_inverse_and_determinant(rng: np.random.Generator, size: int) -> None:
+    matrices = _spd(rng, 7, size)
+    factor = PackedCholesky(_packed(matrices), size)
+    np.testing.assert_allclose(factor.inverse(), np.linalg.inv(matrices), rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(
+        factor.log_determinant(), np.linalg.slogdet(matrices)[1], rtol=1e-12, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_whitening_gives_the_quadratic_form(rng: np.random.Generator, size: int) -> None:
+    matrices, vectors = _spd(rng, 7, size), rng.standard_normal((7, size))
+    white = PackedCholesky(_packed(matrices), size).whiten(vectors)
+    expected = np.einsum("ia,iab,ib->i", vectors, np.linalg.inv(matrices), vectors)
+    np.testing.assert_allclose((white**2).sum(axis=1), expected, rtol=1e-10)
+
+
+def test_cholesky_of_badly_scaled_matrices(rng: np.random.Generator) -> None:
+    # Scaling rows and columns alike is harmless for Cholesky, whatever the units of the coordinates.
+    scale = np.array([1e-9, 1.0, 1e9, 1e3])
+    matrices = _spd(rng, 3, 4)
+    vectors = rng.standard_normal((3, 4))
+    plain = PackedCholesky(_packed(matrices), 4).solve(vectors)
+    scaled = PackedCholesky(_packed(matrices * np.outer(scale, scale)), 4).solve(vectors * scale)
+    np.testing.assert_allclose(scaled * scale, plain, rtol=1e-10)
+
+
+@pytest.mark.parametrize("position", [0, 1, 2], ids=["first", "middle", "last"])
+def test_null_directions_give_zero_steps(rng: np.random.Generator, position: int) -> None:
+    matrices = _spd(rng, 5, 3)
+    matrices[:, position] = matrices[:, :, position] = 0.0
+    vectors = rng.standard_normal((5, 3))
+    factor = PackedCholesky(_packed(matrices), 3)
+    step = factor.solve(vectors)
+    rest = [a for a in range(3) if a != position]
+    np.testing.assert_array_equal(step[:, position], 0.0)
+    reduced = matrices[:, rest][:, :, rest]
+    expected = np.linalg.solve(reduced, vectors[:, rest][:, :, None])[:, :, 0]
+    np.testing.assert_allclose(step[:, rest], expected, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(factor.log_determinant(), np.linalg.slogdet(reduced)[1], rtol=1e-12)
+
+
+def test_collinear_coordinates_stay_finite(rng: np.random.Generator) -> None:
+    # The second coordinate repeats the first: their sum is determined, their difference is not.
+    u = rng.standard_normal((6, 1)) * np.array([1.0, 1.0])
+    gradient = np.array([[1.0, 1.0]])
+    step = PackedCholesky(packed_products(u).sum(axis=0, keepdims=True), 2).solve(gradient)
+    assert np.all(np.isfinite(step))
+    np.testing.assert_allclose(step.sum(), 1.0 / (u[:, 0] ** 2).sum(), rtol=1e-8)
+
+
+def test_zero_matrices_give_zero_steps() -> None:
+    factor = PackedCholesky(np.zeros((2, 3)), 2)
+    np.testing.assert_array_equal(factor.solve(np.ones((2, 2))), 0.0)
+    np.testing.assert_array_equal(factor.inverse(), 0.0)
+    np.testing.assert_array_equal(factor.log_determinant(), 0.0)
+
+
+def test_cholesky_without_coordinates() -> None:
+    factor = PackedCholesky(np.zeros((4, 0)), 0)
+    assert factor.solve(np.zeros((4, 0))).shape == (4, 0)
+    assert factor.inverse().shape == (4, 0, 0)
+    np.testing.assert_array_equal(factor.log_determinant(), np.zeros(4))
+
+
+# Changes of basis
+
+
+@pytest.mark.parametrize("power", [-1.0, -0.5, 0.5, 2.0])
+def test_symmetric_power_inverts_itself(rng: np.random.Generator, power: float) -> None:
+    matrix = _spd(rng, 1, 4)[0]
+    found = symmetric_power(matrix, power)
+    np.testing.assert_allclose(found, found.T, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(symmetric_power(found, 1.0 / power), matrix, rtol=1e-9, atol=1e-10)
+
+
+def test_symmetric_power_keeps_null_directions(rng: np.random.Generator) -> None:
+    u = rng.standard_normal((4, 2))
+    matrix = u @ u.T
+    np.testing.assert_allclose(symmetric_power(matrix, -1.0), np.linalg.pinv(matrix), rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_balance_makes_gram_matrices_equal(rng: np.random.Generator, k: int) -> None:
+    scores, loadings = rng.standard_normal((30, k)) * 10.0, rng.standard_normal((8, k))
+    matrix, inverse = balance(scores.T @ scores, loadings.T @ loadings)
+    new_scores, new_loadings = scores @ matrix, loadings @ inverse
+    np.testing.assert_allclose(matrix, matrix.T, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(new_scores @ new_loadings.T, scores @ loadings.T, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(new_scores.T @ new_scores, new_loadings.T @ new_loadings, rtol=1e-9, atol=1e-9)
+
+
+def test_balance_minimises_the_sum_of_ridges(rng: np.random.Generator) -> None:
+    # At constant product the smallest sum of squares is twice the nuclear norm.
+    scores, loadings = rng.standard_normal((30, 3)) * 4.0, rng.standard_normal((8, 3))
+    matrix, inverse = balance(scores.T @ scores, loadings.T @ loadings)
+    found = ((scores @ matrix) ** 2).sum() + ((loadings @ inverse) ** 2).sum()
+    expected = 2.0 * np.linalg.svd(scores @ loadings.T, compute_uv=False).sum()
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+def test_balance_of_equal_matrices_is_the_identity(rng: np.random.Generator) -> None:
+    gram = _spd(rng, 1, 3)[0]
+    for found in balance(gram, gram):
+        np.testing.assert_allclose(found, np.eye(3), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [np.diag([1.0, 0.0]), np.zeros((2, 2)), np.full((2, 2), np.nan)],
+    ids=["singular", "zero", "nan"],
+)
+def test_balance_leaves_singular_matrices_alone(broken: np.ndarray) -> None:
+    if np.isnan(broken).any():
+        # Not finite: eigenvalues cannot be compared, nothing is changed.
+        left, right = broken, np.eye(2)
+    else:
+        left, right = np.eye(2), broken
+    matrix, inverse = balance(left, right)
+    np.testing.assert_allclose(matrix @ inverse, np.eye(2), atol=1e-12)
+
+
+def test_balance_without_components() -> None:
+    matrix, inverse = balance(np.zeros((0, 0)), np.zeros((0, 0)))
+    assert matrix.shape == inverse.shape == (0, 0)
+
+
+# Conventions
+
+
+def test_fix_signs_looks_at_the_largest_entry() -> None:
+    components = np.array([[0.1, -3.0, 2.0], [1.0, 0.0, -0.5], [0.0, 0.0, 0.0]])
+    np.testing.assert_array_equal(fix_signs(components), [-1.0, 1.0, 1.0])
+    assert fix_signs(np.zeros((2, 0))).tolist() == [1.0, 1.0]
+
+
+def test_fix_signs_is_idempotent(rng: np.random.Generator) -> None:
+    components = rng.standard_normal((4, 6))
+    fixed = components * fix_signs(components)[:, None]
+    np.testing.assert_array_equal(fix_signs(fixed), 1.0)
+
+
+def test_procrustes_undoes_a_rotation(rng: np.random.Generator) -> None:
+    target = rng.standard_normal((20, 3))
+    rotation = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    found = procrustes(target @ rotation.T, target)
+    np.testing.assert_allclose(found, rotation, rtol=0, atol=1e-12)
+
+
+def test_procrustes_is_the_best_orthogonal_matrix(rng: np.random.Generator) -> None:
+    source, target = rng.standard_normal((2, 15, 3))
+    found = procrustes(source, target)
+    np.testing.assert_allclose(found.T @ found, np.eye(3), atol=1e-12)
+    best = np.linalg.norm(source @ found - target)
+    others = [np.linalg.qr(rng.standard_normal((3, 3)))[0] for _ in range(50)]
+    assert all(np.linalg.norm(source @ other - target) >= best for other in others)
