@@ -95,7 +95,7 @@ class Loop(Generic[Shared, Local, Stats]):
     data : Data
     executor : Executor
     max_iter : int
-        Largest number of sweeps that are accepted.
+        Largest number of sweeps that are accepted, the first one included.
     tol : float
         Stop when the problem's criterion (a scaled gradient) is at most this.
     accelerate : bool
@@ -154,10 +154,13 @@ class Loop(Generic[Shared, Local, Stats]):
             if criterion <= self.tol:
                 status = Status.CONVERGED
                 break
+            if iteration == self.max_iter:
+                break  # the criterion above is that of the last sweep
             better = self._extrapolate(point, plain.shared) or self._advance(point, plain.shared)
             if better is None:
                 status = Status.STALLED
                 break
+            self._check_finite(better.objective, iteration)
             point = better
             trace.append(point.objective)
         result = Result(point.shared, np.array(trace), status, float(criterion), len(trace))
@@ -194,9 +197,11 @@ class Loop(Generic[Shared, Local, Stats]):
             trial = self._visit(proposal, point.local)
             repaired = self.problem.repair(point.shared, proposal, point.stats, trial.stats)
             if repaired is None:
-                # Rounding aside this cannot be worse; if it is, nothing better can be had.
+                # Rounding aside this cannot be worse; if it is, nothing better can be had. A value that is not
+                # finite goes back to be reported.
                 slack = self.problem.resolution(point.shared, point.stats)
-                return trial if trial.objective >= point.objective - slack else None
+                is_worse = trial.objective < point.objective - slack
+                return None if is_worse and np.isfinite(trial.objective) else trial
             proposal = repaired
         return None
 

@@ -1,0 +1,256 @@
+"""The loop: statuses, monotone traces, repairs, errors; on small problems with known answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from anypca.engine import Block, Data, check_data, executor_for
+from anypca.exceptions import NonFiniteError
+from anypca.solvers import Coordinates, Loop, Progress, Result, Status, Update
+
+
+@dataclass
+class Quadratic:
+    """Maximise ``-x' A x / 2 + b' x`` by steps ``x + P (b - A x)``; the blocks only carry it along.
+
+    ``step`` evaluates the objective where it is; ``rate`` sets how fast the plain iteration is.
+    """
+
+    matrix: np.ndarray
+    vector: np.ndarray
+    rate: float = 1.0
+    extrapolates: bool = True
+    repairs: list[int] = field(default_factory=list)
+    visited: list[np.ndarray] = field(default_factory=list)
+
+    def step(self, block: Block, shared: np.ndarray, local: int | None) -> tuple[int, np.ndarray]:
+        share = block.n_rows / 10
+        value = -0.5 * shared @ self.matrix @ shared + self.vector @ shared
+        if block.start == 0:
+            self.visited.append(shared)
+        return (local or 0) + 1, np.array([share * value])
+
+    def update(self, shared: np.ndarray, stats: np.ndarray) -> Update[np.ndarray]:
+        slope = self.vector - self.matrix @ shared
+        return Update(shared + self.rate * slope, float(np.linalg.norm(slope)))
+
+    def objective(self, shared: np.ndarray, stats: np.ndarray) -> float:
+        return float(stats[0])
+
+    def resolution(self, shared: np.ndarray, stats: np.ndarray) -> float:
+        return float(1e-15 * (1.0 + abs(stats[0])))
+
+    def repair(
+        self, shared: np.ndarray, proposal: np.ndarray, before: np.ndarray, after: np.ndarray
+    ) -> np.ndarray | None:
+        if after[0] >= before[0] - self.resolution(shared, before):
+            return None
+        self.repairs.append(len(self.visited))
+        return 0.5 * (shared + proposal)
+
+    def coordinates(self, shared: np.ndarray, stats: np.ndarray) -> Coordinates | None:
+        return Coordinates(shared, np.ones_like(shared)) if self.extrapolates else None
+
+    def with_coordinates(self, vector: np.ndarray, like: np.ndarray) -> np.ndarray:
+        return vector
+
+    @property
+    def solution(self) -> np.ndarray:
+        return np.linalg.solve(self.matrix, self.vector)
+
+
+def _slow(**changes: Any) -> Quadratic:
+    """Condition number 100: the plain iteration needs hundreds of sweeps."""
+    rng = np.random.default_rng(0)
+    basis = np.linalg.qr(rng.standard_normal((6, 6)))[0]
+    matrix = basis @ np.diag(np.geomspace(0.01, 1.0, 6)) @ basis.T
+    return Quadratic(matrix, rng.standard_normal(6), **changes)
+
+
+def _data(block_rows: int | None = None) -> Data:
+    return check_data(np.zeros((10, 2)), block_rows=block_rows)
+
+
+def _run(
+    problem: Any, *, block_rows: int | None = None, **options: Any
+) -> tuple[Result[np.ndarray], Any, Any]:
+    data = _data(block_rows)
+    settings = {"max_iter": 5000, "tol": 1e-8, **options}
+    start = np.zeros(len(problem.vector))
+    with executor_for(data, 1) as executor:
+        return Loop(problem, data, executor, **settings).run(start)
+
+
+def test_converges_to_the_solution() -> None:
+    problem = _slow()
+    result, _, _ = _run(problem)
+    assert result.status is Status.CONVERGED
+    assert result.converged
+    assert result.criterion <= 1e-8
+    assert result.n_iter == len(result.trace)
+    np.testing.assert_allclose(result.shared, problem.solution, rtol=1e-5)
+
+
+@pytest.mark.parametrize("accelerate", [True, False], ids=["anderson", "plain"])
+def test_trace_never_decreases(accelerate: bool) -> None:
+    result, _, _ = _run(_slow(), accelerate=accelerate)
+    assert np.diff(result.trace).min() >= -1e-14 * (1.0 + abs(result.trace[-1]))
+
+
+def test_acceleration_saves_sweeps_and_finds_the_same() -> None:
+    fast, slow = _slow(), _slow()
+    accelerated, _, _ = _run(fast, accelerate=True)
+    plain, _, _ = _run(slow, accelerate=False)
+    assert plain.status is accelerated.status is Status.CONVERGED
+    np.testing.assert_allclose(accelerated.trace[-1], plain.trace[-1], rtol=1e-12)
+    assert accelerated.n_iter <= plain.n_iter / 5
+    assert len(fast.visited) <= len(slow.visited) / 5, "rejected trials count as sweeps too"
+
+
+def test_no_coordinates_no_extrapolation() -> None:
+    without, _, _ = _run(_slow(extrapolates=False), accelerate=True)
+    plain, _, _ = _run(_slow(), accelerate=False)
+    np.testing.assert_array_equal(without.trace, plain.trace)
+
+
+@pytest.mark.parametrize("max_iter", [1, 2, 7])
+def test_max_iter_bounds_the_sweeps(max_iter: int) -> None:
+    problem = _slow()
+    result, _, _ = _run(problem, max_iter=max_iter, accelerate=False)
+    assert result.status is Status.MAX_ITER
+    assert not result.converged
+    assert result.n_iter == len(result.trace) == len(problem.visited) == max_iter
+    assert result.criterion > 1e-8
+
+
+def test_criterion_belongs_to_the_returned_point() -> None:
+    problem = _slow()
+    result, _, stats = _run(problem, max_iter=5, accelerate=False)
+    assert result.criterion == problem.update(result.shared, stats).criterion
+    assert result.trace[-1] == problem.objective(result.shared, stats)
+
+
+def test_the_last_sweep_may_converge() -> None:
+    enough = _run(_slow(), accelerate=False)[0].n_iter
+    assert _run(_slow(), accelerate=False, max_iter=enough)[0].status is Status.CONVERGED
+    assert _run(_slow(), accelerate=False, max_iter=enough - 1)[0].status is Status.MAX_ITER
+
+
+def test_stops_at_once_at_a_stationary_start() -> None:
+    problem = Quadratic(np.eye(2), np.zeros(2))
+    result, _, _ = _run(problem)
+    assert result.status is Status.CONVERGED
+    assert result.n_iter == 1
+
+
+def test_overshooting_steps_are_repaired() -> None:
+    problem = _slow(rate=3.0)
+    result, _, _ = _run(problem, accelerate=False, max_iter=200, tol=1e-3)
+    assert problem.repairs, "a step of three times the inverse curvature must overshoot"
+    assert np.diff(result.trace).min() >= -1e-14 * (1.0 + abs(result.trace[-1]))
+    assert result.trace[-1] > result.trace[0]
+
+
+@dataclass
+class Uphill(Quadratic):
+    """Proposals go the wrong way."""
+
+    def update(self, shared: np.ndarray, stats: np.ndarray) -> Update[np.ndarray]:
+        good = super().update(shared, stats)
+        return Update(2.0 * shared - good.shared - 1.0, good.criterion)
+
+
+@dataclass
+class Unrepaired(Uphill):
+    """... and the problem does not notice."""
+
+    def repair(self, *_: Any) -> None:
+        return None
+
+
+@pytest.mark.parametrize("kind", [Uphill, Unrepaired], ids=["repairs-in-vain", "does-not-repair"])
+def test_stalls_when_nothing_improves(kind: type[Quadratic]) -> None:
+    problem = kind(np.eye(2), np.ones(2))
+    problem.vector = np.ones(2)
+    result, _, _ = _run(problem)
+    assert result.status is Status.STALLED
+    assert not result.converged
+    np.testing.assert_array_equal(result.shared, np.zeros(2))
+    assert len(result.trace) == 1
+
+
+@dataclass
+class Breaking(Quadratic):
+    """Something becomes NaN or infinite at the given sweep."""
+
+    sweep: int = 1
+    value: float = np.nan
+    part: str = "objective"
+
+    def objective(self, shared: np.ndarray, stats: np.ndarray) -> float:
+        broken = self.part == "objective" and len(self.visited) >= self.sweep
+        return self.value if broken else super().objective(shared, stats)
+
+    def update(self, shared: np.ndarray, stats: np.ndarray) -> Update[np.ndarray]:
+        found = super().update(shared, stats)
+        broken = self.part == "criterion" and len(self.visited) >= self.sweep
+        return Update(found.shared, self.value) if broken else found
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf], ids=["nan", "inf", "minus-inf"])
+@pytest.mark.parametrize(("part", "sweep"), [("objective", 1), ("objective", 4), ("criterion", 4)])
+def test_non_finite_raises_with_the_iteration(part: str, sweep: int, value: float) -> None:
+    problem = _slow()
+    broken = Breaking(problem.matrix, problem.vector, sweep=sweep, value=value, part=part)
+    iteration = sweep if part == "criterion" else sweep - 1
+    with pytest.raises(NonFiniteError, match=rf"at iteration {iteration}\b"):
+        _run(broken, accelerate=False)
+
+
+def test_non_finite_extrapolation_is_only_refused() -> None:
+    @dataclass
+    class Fragile(Quadratic):
+        """Finite where the plain iteration goes, NaN everywhere else."""
+
+        safe: set[bytes] = field(default_factory=set)
+
+        def update(self, shared: np.ndarray, stats: np.ndarray) -> Update[np.ndarray]:
+            found = super().update(shared, stats)
+            self.safe |= {shared.tobytes(), found.shared.tobytes()}
+            return found
+
+        def objective(self, shared: np.ndarray, stats: np.ndarray) -> float:
+            known = not self.safe or shared.tobytes() in self.safe
+            return super().objective(shared, stats) if known else np.nan
+
+    problem = _slow()
+    result, _, _ = _run(Fragile(problem.matrix, problem.vector), max_iter=60)
+    plain, _, _ = _run(_slow(), max_iter=60, accelerate=False)
+    np.testing.assert_array_equal(result.trace, plain.trace)
+
+
+def test_locals_are_handed_on_from_sweep_to_sweep() -> None:
+    problem = _slow()
+    result, local, _ = _run(problem, block_rows=4, accelerate=False, max_iter=9)
+    assert list(local) == [result.n_iter] * 3
+
+
+def test_blocks_do_not_matter() -> None:
+    one, _, _ = _run(_slow())
+    many, _, _ = _run(_slow(), block_rows=3)
+    np.testing.assert_allclose(many.shared, one.shared, rtol=1e-9)
+
+
+def test_callback_sees_every_iteration() -> None:
+    seen: list[Progress] = []
+    callback: Callable[[Progress], None] = seen.append
+    result, _, _ = _run(_slow(), callback=callback, max_iter=12)
+    assert [p.iteration for p in seen] == list(range(1, len(seen) + 1))
+    np.testing.assert_array_equal([p.objective for p in seen], result.trace)
+    assert {p.max_iter for p in seen} == {12}
+    assert seen[-1].criterion == result.criterion
