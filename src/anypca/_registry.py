@@ -42,10 +42,10 @@ class Registry(Generic[T]):
         Raises
         ------
         ValueError
-            If the name is unknown (the message lists the names and suggests the nearest), or if a number is
-            given to a name that takes none.
+            If the name is unknown (the message lists the names and suggests the nearest), if a number is given
+            to a name that takes none, or if what is given is no number.
         """
-        match = re.fullmatch(r"\s*([a-z0-9_]+)\s*(?:\(\s*([0-9.eE+-]+)\s*\))?\s*", text.lower())
+        match = re.fullmatch(r"\s*([a-z0-9_]+)\s*(?:\(\s*([^()]*?)\s*\))?\s*", text.lower())
         name = match.group(1) if match else text
         if match is None or name not in self._factories:
             near = difflib.get_close_matches(name.lower(), self._factories, n=1, cutoff=0.5)

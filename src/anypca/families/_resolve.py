@@ -62,7 +62,7 @@ def resolve_family(family: Any, n_features: int, feature_names: Sequence[str] | 
     if isinstance(family, Mapping):
         return _from_mapping(family, n_features, feature_names)
     if isinstance(family, list | tuple | np.ndarray):
-        return _from_sequence(family, n_features)
+        return _from_sequence(family, n_features, feature_names)
     raise _type_error(family)
 
 
@@ -88,25 +88,35 @@ def _single(family: Any) -> Family:
     return families.create(family)
 
 
-def _from_sequence(entries: Sequence[Any] | np.ndarray[Any, Any], n_features: int) -> Family:
+def _from_sequence(
+    entries: Sequence[Any] | np.ndarray[Any, Any], n_features: int, names: Sequence[str] | None
+) -> Family:
     if len(entries) != n_features:
         raise ValueError(
             f"family has {len(entries)} entries but X has {n_features} columns; give one entry per column, "
             f"or a dict with the key {DEFAULT!r}."
         )
-    return combine(_each(entries))
+    return combine(_each(entries, names))
 
 
-def _each(entries: Sequence[Any] | np.ndarray[Any, Any]) -> list[Family]:
+def _each(entries: Sequence[Any] | np.ndarray[Any, Any], names: Sequence[str] | None) -> list[Family]:
     """The families of many names, every name resolved once."""
     known: dict[Any, Family] = {}
     result = []
-    for entry in entries:
+    for column, entry in enumerate(entries):
         key = entry if isinstance(entry, str | Family) else id(entry)
         if key not in known:
-            known[key] = _single(entry)
+            known[key] = _single_of(entry, column if names is None else names[column])
         result.append(known[key])
     return result
+
+
+def _single_of(entry: Any, column: int | str) -> Family:
+    """The family of one column; complaints name the column."""
+    try:
+        return _single(entry)
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"family of column {column!r}: {error}") from error
 
 
 def _from_mapping(mapping: Mapping[Any, Any], n_features: int, feature_names: Sequence[str] | None) -> Family:
@@ -119,7 +129,9 @@ def _from_mapping(mapping: Mapping[Any, Any], n_features: int, feature_names: Se
             continue
         column = _column(key, n_features, names)
         if chosen[column] is not _MISSING:
-            raise ValueError(f"family names column {column} twice, the second time by the key {key!r}.")
+            raise ValueError(
+                f"family names column {column} twice, the second time by the key {key!r}. Keep one of them."
+            )
         chosen[column] = entry
     entries = [default if entry is _MISSING else entry for entry in chosen]
     uncovered = [column for column, entry in enumerate(entries) if entry is _MISSING]
@@ -129,7 +141,7 @@ def _from_mapping(mapping: Mapping[Any, Any], n_features: int, feature_names: Se
             f"family covers {n_features - len(uncovered)} of {n_features} columns; the first without one is "
             f"{first!r}. Add it, or the key {DEFAULT!r} for all others."
         )
-    return combine(_each(entries))
+    return combine(_each(entries, names))
 
 
 def _column(key: Any, n_features: int, names: list[str] | None) -> int:
@@ -150,6 +162,12 @@ def _column_of_name(name: str, names: list[str] | None) -> int:
         raise ValueError(f"family names the column {name!r}, but X has no column names; use column indices.")
     if name not in names:
         near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"family names the column {name!r}, which X does not have.{hint}")
+        hint = f"Did you mean {near[0]!r}?" if near else f"Its columns are {_list(names)}."
+        raise ValueError(f"family names the column {name!r}, which X does not have. {hint}")
     return names.index(name)
+
+
+def _list(names: list[str], most: int = 10) -> str:
+    """Names for a message, cut after ``most`` of them."""
+    shown = ", ".join(repr(name) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
