@@ -108,6 +108,9 @@ def _unreadable(path: Path, error: Exception, writer: str) -> ValueError:
     if isinstance(error, _Refused):
         return ValueError(str(error))
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    if "pickle" in reason:
+        # numpy takes whatever it does not know for a pickle and advises to load it, which may run any code.
+        reason = "it does not hold plain arrays of numbers"
     return ValueError(f"{path} cannot be read: {reason.rstrip('.')}. Write the file again with {writer}.")
 
 
@@ -131,7 +134,8 @@ def _as_frame(values: Any, path: Path) -> Frame:
     """Check shape and kind of an array; cast to floating point."""
     if values.ndim != 2 or 0 in values.shape:
         raise _Refused(
-            f"{path}: expected a table with rows and columns; it holds an array of shape {values.shape}."
+            f"{path}: expected a table with rows and columns; it holds an array of shape {values.shape}. "
+            "Save a two-dimensional one."
         )
     if values.dtype.kind not in "biuf":
         raise _Refused(

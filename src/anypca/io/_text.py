@@ -72,6 +72,8 @@ def _check_format(given: TextFormat) -> None:
         raise ValueError(f"the delimiter must be a single character; got {given.delimiter!r}.")
     if given.decimal not in {None, ".", ","}:
         raise ValueError(f"the decimal sign must be '.' or ','; got {given.decimal!r}.")
+    if given.header not in {None, True, False}:
+        raise ValueError(f"header must be True, False or None (found out); got {given.header!r}.")
 
 
 def _decode(path: Path) -> tuple[str, list[str]]:
@@ -83,7 +85,10 @@ def _decode(path: Path) -> tuple[str, list[str]]:
     if not raw.strip():
         raise ValueError(f"{path} is empty. Expected a line of column names and lines of numbers.")
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return raw.decode("utf-16"), []
+        try:
+            return raw.decode("utf-16"), []
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path} is not whole UTF-16 text: {error}. Save it again as UTF-8.") from error
     if b"\0" in raw[:65536]:
         raise ValueError(
             f"{path} is not a text file (it holds zero bytes). Save the table as CSV or rename the file."

@@ -52,6 +52,8 @@ def read_table(
     ------
     FileNotFoundError
         If there is no such file; the message suggests near names in that folder.
+    TypeError
+        If ``path`` is no path.
     ValueError
         If the file cannot be understood; the message names the file and the remedy.
 
@@ -62,6 +64,11 @@ def read_table(
     ``?``, ``-`` or ``.`` are missing. Columns of other text or of dates, empty columns and empty rows are left
     out. Each of these is told in ``notes``.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(
+            f"path must be the name of a file (str or Path); got {type(path).__name__}. Tables in memory need no "
+            "reading: pass them to fit."
+        )
     path = Path(path)
     _check_exists(path)
     suffix = _suffix(path)
@@ -93,7 +100,10 @@ def _check_exists(path: Path) -> None:
     if path.exists():
         return
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no file {path}: the folder {path.parent} does not exist.")
+        raise FileNotFoundError(
+            f"there is no file {path}: the folder {path.parent} does not exist. Check the path; relative ones "
+            f"start at {Path.cwd()}."
+        )
     near = difflib.get_close_matches(path.name, sorted(os.listdir(path.parent)), n=3, cutoff=0.6)
     hint = f"Did you mean {' or '.join(near)}?" if near else "Check the name and the folder."
     raise FileNotFoundError(f"there is no file {path}. {hint}")
