@@ -48,9 +48,20 @@ def check_features(estimator: Any, X: Any, *, reset: bool) -> None:
         As the caller gave it: names live in data frames.
     reset : bool
         True in ``fit``, False everywhere else.
+
+    Raises
+    ------
+    ValueError
+        If they differ; scikit-learn's message is followed by what to do.
     """
-    _check_feature_names(estimator, X, reset=reset)
-    _check_n_features(estimator, X, reset=reset)
+    try:
+        _check_feature_names(estimator, X, reset=reset)
+        _check_n_features(estimator, X, reset=reset)
+    except ValueError as error:
+        has_names = hasattr(estimator, "feature_names_in_") and hasattr(X, "columns")
+        remedy = "X[model.feature_names_in_] selects them." if has_names else ""
+        message = f"{str(error).rstrip()}\nPass the columns of fit, in the same order. {remedy}"
+        raise ValueError(message.rstrip()) from error
 
 
 def infer_dimension(spectrum: Floats, n_samples: int) -> int:

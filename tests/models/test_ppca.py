@@ -281,7 +281,7 @@ def test_inverse_transform_adds_the_mean_to_the_components():
     model = PPCA(K).fit(X)
     scores = model.transform(X)
     np.testing.assert_allclose(model.inverse_transform(scores), scores @ model.components_ + model.mean_)
-    with pytest.raises(ValueError, match=r"needs scores of 3 components; X has 2 columns"):
+    with pytest.raises(ValueError, match=r"one column per component; got \(200, 2\)"):
         model.inverse_transform(scores[:, :2])
 
 

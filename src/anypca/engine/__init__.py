@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from anypca.engine._auxiliary import check_matrix
 from anypca.engine._interface import Block, Data, Executor, Table
 from anypca.engine.data import check_data
 from anypca.engine.executors import executor_for
@@ -15,6 +16,7 @@ __all__ = [
     "Table",
     "check_data",
     "check_finite",
+    "check_matrix",
     "check_values",
     "executor_for",
     "first_outside",

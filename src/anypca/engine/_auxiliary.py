@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from anypca._typing import Floats
-from anypca.engine._convert import as_numbers, describe_entry
+from anypca.engine._convert import as_numbers, check_two_dimensional, describe_entry
 from anypca.engine.sources import CsrSource, DenseSource, make_source
 
 # Entries looked at in one go when a dense offset, possibly memory-mapped, is checked.
@@ -100,6 +100,31 @@ def check_covariates_shape(shape: tuple[int, ...], n_samples: int) -> None:
         )
 
 
+def check_matrix(value: Any, name: str) -> Floats:
+    """A complete two-dimensional array of finite numbers that is not a data table, such as scores.
+
+    Parameters
+    ----------
+    value : array-like, data frame or sparse matrix of shape (n_rows, n_columns)
+    name : str
+        What to call it in error messages.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_columns)
+        float32 if ``value`` is, float64 otherwise.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is not that; the message names the entry.
+    """
+    values = check_two_dimensional(as_numbers(value, name), name)
+    values = values if values.dtype == np.float32 else values.astype(np.float64, copy=False)
+    check_finite(values, name)
+    return np.asarray(values)
+
+
 def check_finite(
     values: npt.NDArray[Any], name: str, dtype: np.dtype[Any] | None = None, first_row: int = 0
 ) -> None:
@@ -135,7 +160,9 @@ def _check_finite_sparse(matrix: Any, name: str) -> None:
 
 
 def _not_finite(name: str, row: int, column: int | None, value: Any) -> str:
+    # The usual way to an offset of -inf is the logarithm of a row total of 0.
+    zero = " (the logarithm of 0?)" if np.isneginf(value) else ""
     return (
-        f"{describe_entry(name, row, column)} is {value}; {name} must be finite and complete. "
+        f"{describe_entry(name, row, column)} is {value}{zero}; {name} must be finite and complete. "
         "Fill the gap, or drop that row everywhere."
     )

@@ -15,6 +15,7 @@ from anypca._typing import Floats
 _NUMERIC_KINDS = frozenset("biuf")
 _TEXT_KINDS = frozenset("US")
 _PASS_A_TABLE = "Pass a two-dimensional array, data frame or sparse matrix of numbers."
+_PASS_NUMBERS = "Pass an array of numbers."
 
 
 class Matrix(NamedTuple):
@@ -89,7 +90,7 @@ def _refuse_unusable(value: Any, name: str) -> None:
     """Types with a better remedy than what numpy would say of them."""
     remedy = None
     if value is None or isinstance(value, (str, bytes, dict, set)):
-        remedy = _PASS_A_TABLE
+        remedy = _PASS_A_TABLE if name == "X" else _PASS_NUMBERS
     elif is_from(value, "polars") and hasattr(value, "collect"):
         remedy = "Call .collect() on it first."
     elif is_from(value, "anndata"):
@@ -97,7 +98,8 @@ def _refuse_unusable(value: Any, name: str) -> None:
     elif (is_from(value, "dask") or is_from(value, "dask_expr")) and hasattr(value, "to_dask_array"):
         remedy = "Convert it with .to_dask_array(lengths=True)."
     if remedy is not None:
-        raise TypeError(f"{name} is a {type(value).__name__}, which is not a table of numbers. {remedy}")
+        what = "a table of numbers" if name == "X" else "an array of numbers"
+        raise TypeError(f"{name} is a {type(value).__name__}, which is not {what}. {remedy}")
 
 
 def _as_array(value: Any, name: str) -> npt.NDArray[Any]:

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +23,7 @@ from anypca._compat import (
     check_features,
     fit_callbacks,
 )
+from anypca._typing import Floats
 from anypca.engine import (
     Block,
     Data,
@@ -29,6 +31,7 @@ from anypca.engine import (
     Summary,
     check_data,
     check_finite,
+    check_matrix,
     check_values,
     executor_for,
     summarise,
@@ -59,6 +62,8 @@ class LatentModel(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Transfo
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {}
+    #: Other names of options, for the suggestion in the error message; they are not accepted.
+    _synonyms: ClassVar[dict[str, str]] = {}
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit the model and return the scores: ``fit(X, ...).transform(X, ...)``.
@@ -111,6 +116,7 @@ class LatentModel(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Transfo
 
     def _check_parameters(self) -> None:
         """Raise on the first constructor parameter that breaks its constraint."""
+        self._refuse_booleans()
         try:
             self._validate_params()
         except InvalidParameterError as error:
@@ -119,6 +125,15 @@ class LatentModel(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Transfo
                 raise
             raise InvalidParameterError(f"{error} {hint}") from None
 
+    def _refuse_booleans(self) -> None:
+        """True is an integer to Python, hence to the constraints; as a number of anything it is a slip."""
+        for name in ("n_components", "max_iter", "n_jobs"):
+            value = getattr(self, name, None)
+            if isinstance(value, bool):
+                raise InvalidParameterError(
+                    f"The {name!r} parameter of {type(self).__name__} must be a number. Got {value} instead."
+                )
+
     def _suggest(self) -> str:
         """The nearest allowed string for a parameter that is an unknown one, as a sentence."""
         for name, value in self.get_params(deep=False).items():
@@ -126,7 +141,12 @@ class LatentModel(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Transfo
             options = [o for c in constraints if isinstance(c, StrOptions) for o in sorted(c.options)]
             if not isinstance(value, str) or not options or value in options:
                 continue
-            near = difflib.get_close_matches(value.lower(), options, n=1, cutoff=0.5)
+            known = self._synonyms.get(value.lower())
+            near = (
+                [known]
+                if known in options
+                else difflib.get_close_matches(value.lower(), options, n=1, cutoff=0.5)
+            )
             if near:
                 return f"Did you mean {near[0]!r}?"
         return ""
@@ -189,11 +209,32 @@ class LatentModel(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Transfo
             was, remedy = ("with", "Pass") if self._uses_offset else ("without", "Leave out")
             raise ValueError(f"{name} was fitted {was} an offset. {remedy} offset= for new rows too.")
         if data.n_covariates != self._n_covariates:
+            remedy = (
+                "Pass covariates= with the same columns as in fit."
+                if self._n_covariates
+                else "Leave out covariates= for new rows too."
+            )
             raise ValueError(
                 f"{name} was fitted with {self._n_covariates} covariates; "
-                f"these rows have {data.n_covariates}. "
-                "Pass covariates= with the same columns as in fit."
+                f"these rows have {data.n_covariates}. {remedy}"
             )
+
+    def _check_scores(self, scores: Any) -> Floats:
+        """Scores given by a user as an array (n_samples, n_components), float32 if they are.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If they are not that, or an entry is not finite.
+        """
+        check_is_fitted(self)
+        checked = check_matrix(scores, "scores")
+        if len(checked) == 0 or checked.shape[1] != self.n_components_:
+            raise ValueError(
+                f"{type(self).__name__}.inverse_transform needs scores of shape (n_samples, {self.n_components_}), "
+                f"one column per component; got {checked.shape}. Pass what transform returned."
+            )
+        return checked
 
     def _map_rows(
         self, function: Callable[[Block], Any], X: Any, *, offset: Any = None, covariates: Any = None
@@ -275,3 +316,20 @@ def make_generator(random_state: Any) -> np.random.Generator:
     if isinstance(random_state, np.random.Generator):
         return random_state
     return np.random.default_rng(check_random_state(random_state).randint(2**31))
+
+
+def check_n_samples(n_samples: Any) -> int:
+    """The number of rows to draw, as an int.
+
+    Raises
+    ------
+    TypeError
+        If it is not an integer.
+    ValueError
+        If it is less than 1.
+    """
+    if isinstance(n_samples, bool) or not isinstance(n_samples, Integral):
+        raise TypeError(f"n_samples must be an integer, the number of rows to draw; got {n_samples!r}.")
+    if n_samples < 1:
+        raise ValueError(f"n_samples must be at least 1, the number of rows to draw; got {n_samples}.")
+    return int(n_samples)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ import numpy as np
 from anypca.engine import Data, Executor, Summary, first_outside
 from anypca.exceptions import DataConversionWarning
 from anypca.families import Family, resolve_family
-from anypca.models._bilinear.kernel import Rows
 from anypca.families.auto import ColumnFacts, FamilyReport, infer_families
+from anypca.models._bilinear.kernel import Rows
 
 
 def choose_family(
@@ -67,21 +68,19 @@ def check_support(family: Family, data: Data, executor: Executor) -> None:
         _raise_outside(family, *found, data.feature_names)
 
 
-def check_rows(family: Family, rows: Rows, start: int) -> None:
+def check_rows(family: Family, rows: Rows, start: int, names: Sequence[str] | None = None) -> None:
     """The same for the rows of one block of new data, which starts at row ``start``; infinities too."""
     bad = ~(np.isfinite(rows.x) & family.in_support(rows.x))
     if bad.any():
         row, column = np.argwhere(bad)[0]
-        _raise_outside(family, int(row) + start, int(column), float(rows.x[row, column]), None)
+        _raise_outside(family, int(row) + start, int(column), float(rows.x[row, column]), names)
 
 
-def _raise_outside(
-    family: Family, row: int, column: int, value: float, names: tuple[str, ...] | None
-) -> None:
+def _raise_outside(family: Family, row: int, column: int, value: float, names: Sequence[str] | None) -> None:
     member = family.columns(slice(column, column + 1))
     name = "" if names is None else f" (column {names[column]!r})"
     raise ValueError(
-        f"family {member.name!r} needs {member.support}; X[{row}, {column}]{name} is {value:g}. {member.remedy}"
+        f"family {member.name!r} needs {member.support}; X[{row}, {column}]{name} is {value:.10g}. {member.remedy}"
     )
 
 

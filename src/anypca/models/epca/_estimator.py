@@ -7,14 +7,14 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from anypca._compat import Interval, StrOptions
 from anypca._typing import Floats
 from anypca.engine import Block, check_data
 from anypca.linalg import PackedCholesky
-from anypca.models._base import LatentModel
+from anypca.models._base import LatentModel, check_n_samples
 from anypca.models._bilinear.kernel import Rows, open_block
 from anypca.models._bilinear.rows import RowFit, solve_rows
 from anypca.models._bilinear.support import check_rows, choose_family
@@ -127,6 +127,7 @@ class EPCA(LatentModel):
         "verbose": ["verbose"],
         "random_state": ["random_state"],
     }
+    _synonyms: ClassVar[dict[str, str]] = {"lasso": "l1", "sparse": "l1", "l2": "ridge", "gaussian": "ridge"}
 
     def __init__(
         self,
@@ -232,7 +233,8 @@ class EPCA(LatentModel):
         -------
         ndarray of shape (n_samples, n_features)
         """
-        return self.family_.mean(self._predict(X, offset, covariates))
+        eta = self._predict(X, offset, covariates)
+        return self.family_.mean(eta)
 
     def impute(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
         """The table with missing entries replaced by their fitted means.
@@ -307,7 +309,8 @@ class EPCA(LatentModel):
         """
         self._checked_fit()
         rng = _generator(random_state)
-        scores = rng.standard_normal((n_samples, self.n_components_)) * np.sqrt(self.explained_variance_)
+        shape = (check_n_samples(n_samples), self.n_components_)
+        scores = rng.standard_normal(shape) * np.sqrt(self.explained_variance_)
         return self.family_.sample(self._predict(scores, offset, covariates), self.dispersion_, rng)
 
     def _options(self) -> Options:
@@ -353,18 +356,13 @@ class EPCA(LatentModel):
     def _solve(self, block: Block, prior: Prior) -> tuple[Rows, RowFit]:
         """Rows of a block and their modes under a score prior."""
         rows = open_block(block, fit_intercept=bool(self.fit_intercept))
-        check_rows(self.family_, rows, block.start)
+        check_rows(self.family_, rows, block.start, getattr(self, "feature_names_in_", None))
         problem = replace(self._fit.problem, score_prior=prior, eps=float(np.finfo(rows.x.dtype).eps))
         return rows, solve_rows(problem, self._fit.coefficients, rows)
 
     def _predict(self, scores: Any, offset: Any, covariates: Any) -> Floats:
         """eta (n_samples, n_features) of scores."""
-        self._checked_fit()
-        scores = check_array(scores, dtype=[np.float64, np.float32])
-        if scores.shape[1] != self.n_components_:
-            raise ValueError(
-                f"scores have {scores.shape[1]} columns, but the model has {self.n_components_} components."
-            )
+        scores = self._check_scores(scores)
         # A table without values: only its companions are of interest.
         shape = (len(scores), self.n_features_in_)
         data = check_data(np.broadcast_to(np.zeros(1), shape), offset=offset, covariates=covariates)

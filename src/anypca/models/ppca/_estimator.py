@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from anypca._compat import Interval, RealNotInt, StrOptions
 from anypca._typing import Floats
 from anypca.engine import Block
-from anypca.models._base import LatentModel, make_generator
+from anypca.models._base import LatentModel, check_n_samples, make_generator
 from anypca.models.ppca import _new_rows
 from anypca.models.ppca._fit import Principal, Task, fit_principal
 from anypca.solvers import Result
@@ -242,8 +242,7 @@ class PPCA(LatentModel):
         -------
         ndarray of shape (n_samples, n_features)
         """
-        check_is_fitted(self)
-        return _new_rows.reconstruct(X, self._principal, type(self).__name__)
+        return _new_rows.reconstruct(self._check_scores(X), self._principal)
 
     def score_samples(self, X: Any) -> Floats:
         """Marginal log density of the observed entries of each row.
@@ -304,7 +303,7 @@ class PPCA(LatentModel):
         ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        return _new_rows.draw(self._principal, n_samples, make_generator(random_state))
+        return _new_rows.draw(self._principal, check_n_samples(n_samples), make_generator(random_state))
 
     def get_covariance(self) -> Floats:
         """Covariance of the model, ``U' diag(explained_variance_ - noise_variance_) U + noise_variance_ I``.

@@ -116,7 +116,9 @@ def count_rows(data: Data, executor: Executor) -> tuple[float, int]:
 def _check_rows(weight: float, n_rows: int) -> None:
     """A variance needs two rows, and its divisor n - 1 weights that count rows."""
     if n_rows < 2:
-        raise ValueError(f"PPCA needs at least 2 rows; X has {n_rows} sample(s) of positive weight.")
+        raise ValueError(
+            f"PPCA needs at least 2 rows; X has {n_rows} sample(s) of positive weight. Add rows."
+        )
     if weight <= 1.0:
         raise ValueError(
             f"the sample weights sum to {weight:.6g}; they count rows, and variances are divided by their "

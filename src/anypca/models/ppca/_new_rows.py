@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from sklearn.utils.validation import check_array
 
 from anypca._typing import Floats
 from anypca.engine import Block
@@ -60,16 +57,9 @@ def fill(block: Block, principal: Principal, *, with_std: bool) -> tuple[Floats,
     return table.x, np.where(missing, std, 0.0).astype(block.dtype)
 
 
-def reconstruct(scores: Any, principal: Principal, name: str) -> Floats:
+def reconstruct(scores: Floats, principal: Principal) -> Floats:
     """Rows with given scores, (n, n_features) from (n, n_components), in the scores' dtype."""
-    checked = check_array(scores, dtype=[np.float64, np.float32], input_name="scores")
-    k = len(principal.components)
-    if checked.shape[1] != k:
-        raise ValueError(
-            f"{name}.inverse_transform needs scores of {k} components; X has {checked.shape[1]} columns. "
-            "Pass what transform returned."
-        )
-    return np.asarray(checked @ principal.components + principal.mean).astype(checked.dtype, copy=False)
+    return np.asarray(scores @ principal.components + principal.mean).astype(scores.dtype, copy=False)
 
 
 def draw(principal: Principal, n_samples: int, rng: np.random.Generator) -> Floats:
