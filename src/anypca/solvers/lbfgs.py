@@ -1,0 +1,92 @@
+"""L-BFGS on all parameters at once: the reference that other solvers are compared with."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.optimize
+
+from anypca._typing import Floats
+from anypca.exceptions import NonFiniteError
+from anypca.solvers._result import Result, Status
+
+# Pairs of steps that are remembered. Reference solutions are of small problems, where memory is no concern.
+_MEMORY = 30
+
+
+class SmoothProblem(Protocol):
+    """What L-BFGS needs to know of a model."""
+
+    def value_and_gradient(self, vector: Floats) -> tuple[float, Floats]:
+        """The objective to maximise and its gradient, at a vector (m,)."""
+
+
+def lbfgs(
+    problem: SmoothProblem, start: Floats, *, max_iter: int = 10_000, tol: float = 1e-6
+) -> Result[Floats]:
+    """Maximise a smooth function of a vector.
+
+    It knows nothing of rows and columns and keeps all scores in one vector, hence is slow on tables; it is meant
+    as an independent check of the solvers that use the structure.
+
+    Parameters
+    ----------
+    problem : SmoothProblem
+    start : ndarray of shape (m,)
+    max_iter : int
+    tol : float
+        Stop when no entry of the gradient is larger than this.
+
+    Returns
+    -------
+    Result
+        ``shared`` is the vector (m,), ``criterion`` the largest entry of the gradient.
+
+    Raises
+    ------
+    NonFiniteError
+        If the objective or its gradient is NaN or infinite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> class Parabola:
+    ...     def value_and_gradient(self, vector):
+    ...         return -float(((vector - 3.0) ** 2).sum()), -2.0 * (vector - 3.0)
+    >>> lbfgs(Parabola(), np.zeros(2)).shared.round(6).tolist()
+    [3.0, 3.0]
+    """
+    trace = [_evaluate(problem, start, 0)[0]]
+
+    def loss(vector: Floats) -> tuple[float, Floats]:
+        value, gradient = _evaluate(problem, vector, len(trace))
+        return -value, -gradient
+
+    def record(intermediate_result: Any) -> None:
+        trace.append(-float(intermediate_result.fun))
+
+    # ftol=0: a small change of the objective is no reason to stop, only a small gradient is.
+    options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": 0.0, "gtol": tol, "maxcor": _MEMORY}
+    found = scipy.optimize.minimize(
+        loss, start, jac=True, method="L-BFGS-B", callback=record, options=options
+    )
+    criterion = float(np.max(np.abs(found.jac), initial=0.0))
+    status = _status(criterion <= tol, found.nit >= max_iter or found.nfev >= 20 * max_iter)
+    return Result(found.x, np.array(trace), status, criterion, len(trace))
+
+
+def _status(is_stationary: bool, is_spent: bool) -> Status:
+    if is_stationary:
+        return Status.CONVERGED
+    return Status.MAX_ITER if is_spent else Status.STALLED
+
+
+def _evaluate(problem: SmoothProblem, vector: Floats, iteration: int) -> tuple[float, Floats]:
+    value, gradient = problem.value_and_gradient(vector)
+    if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
+        raise NonFiniteError(
+            f"the objective or its gradient became non-finite ({value}) at iteration {iteration} of L-BFGS. "
+            "Start nearer to the optimum."
+        )
+    return float(value), gradient
