@@ -107,6 +107,10 @@ class LatentModel(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Transfo
         """Number of scores per row, for ``get_feature_names_out``."""
         return int(self.n_components_)
 
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether a fit has ended: one that failed on the values of its table has left its width behind."""
+        return hasattr(self, "components_")
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
