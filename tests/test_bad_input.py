@@ -585,7 +585,7 @@ FAMILIES = {
     "mixed-of-other-width": Case(
         lambda: epca(Mixed((Poisson(), Binomial(9)), (0, 1))).fit(COUNTS),
         ValueError,
-        "mixture for 2 columns but X has 4",
+        "describes 2 columns but X has 4",
         "one entry of assignment per column",
     ),
 }

@@ -57,7 +57,7 @@ def resolve_family(family: Any, n_features: int, feature_names: Sequence[str] | 
         raise RuntimeError("family='auto' must be resolved from the data before resolve_family is called")
     if isinstance(family, Mixed) and len(family.assignment) != n_features:
         raise ValueError(
-            f"family is a mixture for {len(family.assignment)} columns but X has {n_features}; give it one "
+            f"family describes {len(family.assignment)} columns but X has {n_features}; give it one "
             "entry of assignment per column."
         )
     if isinstance(family, str | Family):

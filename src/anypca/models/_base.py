@@ -109,7 +109,7 @@ class LatentModel(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Transfo
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether a fit has ended: one that failed on the values of its table has left its width behind."""
-        return hasattr(self, "components_")
+        return hasattr(self, "n_components_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
