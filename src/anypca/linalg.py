@@ -156,17 +156,22 @@ def balance(left: Floats, right: Floats) -> tuple[Floats, Floats]:
         are not rotated. The identity where a Gram matrix is (nearly) singular.
     """
     identity = np.eye(len(left))
-    values = (
-        np.concatenate([np.linalg.eigvalsh(left), np.linalg.eigvalsh(right)]) if left.size else np.ones(1)
-    )
-    if not values.min() > 1e-12 * values.max():
+    if not (_is_well_conditioned(left) and _is_well_conditioned(right)):
         return identity, identity
     root = symmetric_power(left, 0.5)
     inverse_root = symmetric_power(left, -0.5)
     # P left P = right has the geometric mean of left^-1 and right as its positive solution, and R = P^(1/2).
     square = inverse_root @ symmetric_power(root @ right @ root, 0.5) @ inverse_root
-    matrix = symmetric_power(0.5 * (square + square.T), 0.5)
-    return matrix, np.linalg.inv(matrix)
+    square = 0.5 * (square + square.T)
+    if not _is_well_conditioned(square):
+        return identity, identity
+    return symmetric_power(square, 0.5), symmetric_power(square, -0.5)
+
+
+def _is_well_conditioned(matrix: Floats) -> bool:
+    """Whether a symmetric matrix is safely positive definite."""
+    values = np.linalg.eigvalsh(matrix)
+    return bool(values.size and values[0] > 1e-12 * values[-1])
 
 
 def fix_signs(components: Floats) -> Floats:

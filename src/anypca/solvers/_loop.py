@@ -11,7 +11,7 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.engine import Block, Data, Executor
 from anypca.exceptions import NonFiniteError
-from anypca.solvers._anderson import Anderson
+from anypca.solvers._acceleration import QuasiNewton
 from anypca.solvers._result import Result, Status
 
 Shared = TypeVar("Shared")
@@ -99,7 +99,7 @@ class Loop(Generic[Shared, Local, Stats]):
     tol : float
         Stop when the problem's criterion (a scaled gradient) is at most this.
     accelerate : bool
-        Extrapolate the shared parameters (Anderson), guarded by the objective.
+        Extrapolate the shared parameters, guarded by the objective.
     callback : callable or None
         Called with a `Progress` after each iteration.
 
@@ -125,7 +125,7 @@ class Loop(Generic[Shared, Local, Stats]):
         self.executor = executor
         self.max_iter = max_iter
         self.tol = tol
-        self.anderson = Anderson() if accelerate else None
+        self.acceleration = QuasiNewton() if accelerate else None
         self.callback = callback
 
     def run(
@@ -177,18 +177,18 @@ class Loop(Generic[Shared, Local, Stats]):
 
     def _extrapolate(self, point: _Point[Shared, Stats], plain: Shared) -> _Point[Shared, Stats] | None:
         """Try the extrapolated proposal; ``None`` when there is none or it is not better."""
-        if self.anderson is None:
+        if self.acceleration is None:
             return None
         here = self.problem.coordinates(point.shared, point.stats)
         there = self.problem.coordinates(plain, point.stats)
         if here is None or there is None:
             return None
-        vector = self.anderson.propose(here.vector, there.vector, here.metric)
+        vector = self.acceleration.propose(here.vector, there.vector, here.metric)
         if vector is None:
             return None
         trial = self._visit(self.problem.with_coordinates(vector, plain), point.local)
         is_better = np.isfinite(trial.objective) and trial.objective > point.objective
-        self.anderson.judge(accepted=is_better)
+        self.acceleration.judge(accepted=is_better)
         return trial if is_better else None
 
     def _advance(self, point: _Point[Shared, Stats], proposal: Shared) -> _Point[Shared, Stats] | None:

@@ -16,6 +16,9 @@ from anypca.models._bilinear.passes import Pass, observed_only
 _GRID = np.logspace(-4, 2, 25)
 # A dispersion below this fraction of the null model's means that the table is reproduced, not modelled.
 _SMALLEST_FRACTION = 1e-6
+# With fewer residual degrees of freedom per entry the components can explain anything, and a dispersion is not
+# to be had from what they leave; that of the model without components is then kept.
+_SMALLEST_SHARE = 0.1
 
 
 def start_dispersion(family: Family, mean: Floats, variance: Floats) -> Floats:
@@ -69,6 +72,8 @@ def estimate_dispersion(
         return dispersion
     residual, count = visit.pearson(family, coefficients, local)
     share = _free_share(coefficients, weight, float(count.sum()))
+    if share < _SMALLEST_SHARE:
+        return start
     for member, columns in groups:
         wanted = share * float(count[columns].sum())
         if member.dispersion_kind == "scale":
@@ -81,10 +86,10 @@ def estimate_dispersion(
 
 
 def _free_share(coefficients: Coefficients, weight: float, count: float) -> float:
-    """Residual degrees of freedom per entry, at least a tenth so that nearly saturated fits stay finite."""
+    """Residual degrees of freedom per entry."""
     n_features, k = coefficients.loadings.shape
     used = k * (weight + n_features - k) + coefficients.fixed.size
-    return float(max(1.0 - used / count, 0.1))
+    return 1.0 - used / count
 
 
 def _statistics(

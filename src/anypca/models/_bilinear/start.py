@@ -16,6 +16,8 @@ from anypca.solvers import Loop
 # Power iterations of the range finder, and extra directions: the sweeps correct what these leave.
 _POWER_ITERATIONS = 3
 _OVERSAMPLING = 6
+# Pearson residuals of rare events are huge and would claim the leading directions.
+_CLIP = 3.0
 _NULL_ITERATIONS = 100
 
 
@@ -89,7 +91,7 @@ def _residual_product(family: Family, null: Coefficients, rows: Rows, basis: Flo
         assert terms.gradient is not None
         assert terms.curvature is not None
         scale = np.sqrt(np.where(terms.curvature > 0, terms.curvature, 1.0))
-        residual = terms.gradient / scale
+        residual = np.clip(terms.gradient / scale, -_CLIP, _CLIP)
         image += residual @ basis[tile]
         found[tile, -1] = terms.curvature.sum(axis=0)
         residuals.append((tile, residual))

@@ -1,0 +1,107 @@
+"""Extrapolation of a fixed-point iteration from its recent steps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anypca._typing import Floats
+
+_DEPTH = 8
+_WARM_UP = 2
+# Longest extrapolation, in units of the plain step.
+_LONGEST = 100.0
+# Smallest cosine between a step and the change of the residual that counts as curvature.
+_LEAST_CURVATURE = 1e-3
+
+
+class QuasiNewton:
+    """Limited-memory BFGS on the residuals of ``x -> g(x)``, the plain step being a preconditioned gradient.
+
+    Near a maximum the residual ``g(x) - x`` shrinks along the path, and the memory of how it shrank predicts where
+    it vanishes. Where it grows instead (the objective is not concave there, the path leaves a saddle) no fixed
+    point lies ahead: the plain step is then lengthened, twice as far each time that helps.
+
+    The caller decides by its objective whether a proposal is accepted. After a rejection half of the memory is
+    dropped and the next step is a plain one.
+
+    Parameters
+    ----------
+    depth : int
+        Number of steps that are remembered.
+    """
+
+    def __init__(self, depth: int = _DEPTH) -> None:
+        self.depth = depth
+        self._pairs: list[tuple[Floats, Floats]] = []
+        self._last: tuple[Floats, Floats] | None = None
+        self._stretch = 1.0
+        self._is_stretched = False
+        self._pause = _WARM_UP
+
+    def propose(self, x: Floats, image: Floats, metric: Floats) -> Floats | None:
+        """An extrapolated point, or ``None`` for a plain step.
+
+        Parameters
+        ----------
+        x, image : ndarray of shape (n,)
+            The newest point and its image ``g(x)``.
+        metric : ndarray of shape (n,)
+            Square roots of the diagonal curvature; lengths and angles are measured with it.
+        """
+        residual = image - x
+        weight = metric**2
+        is_concave = self._remember(x, residual, weight)
+        if self._pause > 0:
+            self._pause -= 1
+            return None
+        self._is_stretched = not is_concave
+        if not is_concave:
+            self._stretch = min(2.0 * self._stretch, _LONGEST)
+            candidate = x + self._stretch * residual
+        elif self._pairs:
+            candidate = x + self._direction(residual, weight)
+        else:
+            return None
+        return candidate if np.all(np.isfinite(candidate)) else None
+
+    def judge(self, *, accepted: bool) -> None:
+        """Tell whether the last proposal was taken."""
+        if accepted:
+            return
+        self._pause = 1
+        if self._is_stretched:
+            self._stretch = max(self._stretch / 4.0, 1.0)
+        else:
+            self._pairs = self._pairs[len(self._pairs) // 2 + 1 :]
+
+    def _remember(self, point: Floats, residual: Floats, weight: Floats) -> bool:
+        """Store the newest step; False if the residual did not shrink along it."""
+        last, self._last = self._last, (point, residual)
+        if last is None:
+            return True
+        step, shrinkage = point - last[0], last[1] - residual
+        size = np.sqrt(float(weight @ step**2) * float(weight @ shrinkage**2))
+        if size == 0.0:
+            return True
+        if float((weight * step) @ shrinkage) <= _LEAST_CURVATURE * size:
+            return False
+        self._pairs = [*self._pairs, (step, shrinkage)][-self.depth :]
+        return True
+
+    def _direction(self, residual: Floats, weight: Floats) -> Floats:
+        """The two-loop recursion, in the newest metric (it changes slowly along the path)."""
+        weighted = [(weight * step, weight * shrinkage) for step, shrinkage in self._pairs]
+        products = [float(step @ shrinkage) for (step, _), (_, shrinkage) in zip(weighted, self._pairs, strict=True)]
+        usable = [i for i, product in enumerate(products) if product > 0]
+        direction = residual.copy()
+        coefficients = {}
+        for i in reversed(usable):
+            coefficients[i] = float(weighted[i][0] @ direction) / products[i]
+            direction -= coefficients[i] * self._pairs[i][1]
+        if usable:
+            newest = usable[-1]
+            direction *= min(products[newest] / float(weighted[newest][1] @ self._pairs[newest][1]), _LONGEST)
+        for i in usable:
+            correction = coefficients[i] - float(weighted[i][1] @ direction) / products[i]
+            direction += correction * self._pairs[i][0]
+        return direction
