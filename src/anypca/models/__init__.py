@@ -1,6 +1,8 @@
 """The models: one folder or file each."""
 
 from anypca.models.epca import EPCA
+from anypca.models.gsppca import GSPPCA
 from anypca.models.ppca import PPCA
+from anypca.models.spca import SPCA
 
-__all__ = ["EPCA", "PPCA"]
+__all__ = ["EPCA", "GSPPCA", "PPCA", "SPCA"]

@@ -1,0 +1,5 @@
+"""Sparse PCA by elastic-net regression."""
+
+from anypca.models.spca._estimator import SPCA
+
+__all__ = ["SPCA"]

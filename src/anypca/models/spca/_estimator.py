@@ -1,0 +1,371 @@
+"""Sparse PCA as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from anypca._compat import Interval, StrOptions
+from anypca._typing import Floats
+from anypca.engine import Block
+from anypca.models._base import LatentModel, Session, make_generator
+from anypca.models._complete import complete_rows, refuse_missing
+from anypca.models.spca._alternation import Pair
+from anypca.models.spca._fit import (
+    Sparse,
+    Start,
+    Task,
+    check_gram,
+    fit_sparse,
+    start_from_data,
+    start_from_gram,
+)
+from anypca.solvers import Result
+
+
+class SPCA(LatentModel):
+    r"""Sparse principal component analysis by elastic-net regression.
+
+    Each component combines few columns only: the regression of a principal component on the columns is given
+    an L1 penalty. Elastic-net regressions and a singular value decomposition alternate until the criterion
+    below is stationary.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        Number of components. ``None``: the length of ``n_nonzero`` or ``penalty`` if one is a sequence, else
+        the rank of the table.
+    n_nonzero : int, sequence of int or None, default=None
+        Number of non-zero loadings, for all components or for each. Where the path of solutions has no point
+        with so many, as with collinear columns, there are fewer.
+    penalty : float, sequence of float or None, default=None
+        L1 penalty, for all components or for each, in the units of the criterion below: it grows with the
+        number of rows. At most one of ``n_nonzero`` and ``penalty`` may be given; without either the
+        components are the principal ones.
+    ridge : float, default=1e-6
+        Ridge penalty, which makes the regressions unique when there are more columns than rows.
+        ``numpy.inf`` is the limit of a large ridge: soft thresholding in place of regressions, the fast way for
+        many columns and the only one above 10000.
+    input : {"data", "gram"}, default="data"
+        Whether ``fit`` gets a table of rows, which is centred, or a matrix of inner products: ``X.T @ X``, a
+        covariance or a correlation matrix.
+    tol : float, default=1e-8
+        Stop when the distance of the gradient from stationarity, in units of the largest eigenvalue of
+        ``X.T @ X``, is at most this.
+    max_iter : int, default=1000
+        Largest number of alternations.
+    n_jobs : int or None, default=None
+        Number of threads; ``None`` and -1 mean all cores. Not used for Dask arrays.
+    verbose : int, default=0
+        If positive, log the iterations to the logger ``anypca`` at level INFO.
+    random_state : int, RandomState instance or None, default=None
+        Start of the iterative eigensolver, which is used only when rows and columns both exceed 4000.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Loadings: rows of unit length with exact zeros, the largest-magnitude entry of each positive; a row of
+        zeros where the penalty leaves nothing. In the order of the principal components they started from,
+        which is that of ``n_nonzero`` and ``penalty``. They are not orthogonal.
+    mean_ : ndarray of shape (n_features,)
+        Means of the columns; 0 for ``input="gram"``.
+    intercept_ : ndarray of shape (n_features,)
+        The same as ``mean_``.
+    n_nonzero_ : ndarray of shape (n_components,)
+        Number of non-zero loadings of each component.
+    penalty_ : ndarray of shape (n_components,)
+        L1 penalties, as given or as ``n_nonzero`` led to.
+    explained_variance_ : ndarray of shape (n_components,)
+        Adjusted variances: of each score, what is uncorrelated with the scores before it. With the divisor
+        n_samples - 1, or in the units of the matrix for ``input="gram"``.
+    explained_variance_ratio_ : ndarray of shape (n_components,)
+        The same as a share of the total variance.
+    explained_deviance_ratio_ : ndarray of shape (n_components,)
+        Equal to ``explained_variance_ratio_``.
+    objective_trace_ : ndarray
+        The negative of the criterion after each alternation, never decreasing; with ``n_nonzero``, at the end
+        only.
+    converged_ : bool
+        Whether ``tol`` was reached.
+    n_iter_ : int
+        Number of alternations.
+    n_components_ : int
+        Number of components.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, when all are strings.
+
+    See Also
+    --------
+    sklearn.decomposition.SparsePCA : Another criterion: sparse dictionaries.
+
+    Notes
+    -----
+    The criterion is, for centred X, orthonormal A and B with columns proportional to the loadings,
+
+    .. math:: |X - X B A'|^2 + ridge\,|B|^2 + \sum_j penalty_j\,|b_j|_1
+
+    without factors 1/2 or 1/n, as in R's ``elasticnet::spca``, whose ``para`` and ``lambda`` are ``penalty``
+    and ``ridge`` here. Both steps of the alternation are exact minimisations.
+
+    With ``n_nonzero`` the regressions stop on the LARS path where the number of non-zero entries is reached,
+    which amounts to a new penalty in each alternation. So there is no one criterion that all alternations
+    share, and they need not settle: the penalties that were reached are in ``penalty_``.
+
+    References
+    ----------
+    Zou, Hastie and Tibshirani (2006), Sparse principal component analysis, J. Comput. Graph. Statist. 15:
+    criterion (3.12), algorithm 1, adjusted variance (section 3.4), infinite ridge (section 4).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from anypca import SPCA
+    >>> rng = np.random.default_rng(0)
+    >>> scores = rng.standard_normal((100, 2)) * [3, 2]
+    >>> X = np.hstack([scores[:, [0, 0, 0]], scores[:, [1, 1]]]) + 0.1 * rng.standard_normal((100, 5))
+    >>> model = SPCA(n_nonzero=[3, 2]).fit(X)
+    >>> (model.components_ != 0).astype(int)
+    array([[1, 1, 1, 0, 0],
+           [0, 0, 0, 1, 1]])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "n_nonzero": [Interval(Integral, 1, None, closed="left"), "array-like", None],
+        "penalty": [Interval(Real, 0, None, closed="left"), "array-like", None],
+        "ridge": [Interval(Real, 0, np.inf, closed="both")],
+        "input": [StrOptions({"data", "gram"})],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        n_nonzero: int | Sequence[int] | None = None,
+        penalty: float | Sequence[float] | None = None,
+        ridge: float = 1e-6,
+        input: str = "data",
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_nonzero = n_nonzero
+        self.penalty = penalty
+        self.ridge = ridge
+        self.input = input
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = False
+        return tags
+
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
+            Without missing entries. For ``input="gram"``, of shape (n_features, n_features).
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            A weight of 2 has the effect of repeating the row. Not for ``input="gram"``.
+
+        Returns
+        -------
+        self : SPCA
+        """
+        with self._open_fit(X, sample_weight=sample_weight) as session:
+            refuse_missing(session.data, session.executor, type(self).__name__)
+            task = Task(
+                self.n_components,
+                self.n_nonzero,
+                self.penalty,
+                self.ridge,
+                self.max_iter,
+                self.tol,
+                make_generator(self.random_state),
+            )
+            start, mean, divisor = self._start(task, session)
+            sparse, result = fit_sparse(task, start, session.callback)
+        self._store(sparse, result, mean, divisor)
+        self._warn_unless_converged(result)
+        return self
+
+    def _start(self, task: Task, session: Session) -> tuple[Start, Floats, float]:
+        """Where the alternation starts, the means, and the divisor of variances."""
+        data, executor = session.data, session.executor
+        if self.input == "gram":
+            if data.has_weights:
+                raise ValueError("sample_weight is for rows; with input='gram' there are none. Leave it out.")
+            blocks = executor.gather(executor.sweep(_read, data)[0])
+            return start_from_gram(task, check_gram(np.concatenate(blocks))), np.zeros(data.n_features), 1.0
+        weight = float(session.summary.weight[0])
+        if data.n_samples < 2 or weight <= 1.0:
+            raise ValueError(
+                f"SPCA needs at least 2 rows; X has {data.n_samples} sample(s), of weight {weight:.6g}. Weights "
+                "count rows: rescale them, for instance to mean 1."
+            )
+        return start_from_data(task, data, executor, session.summary), session.summary.mean, weight - 1.0
+
+    def _store(self, sparse: Sparse, result: Result[Pair], mean: Floats, divisor: float) -> None:
+        """Set the fitted attributes."""
+        self.components_ = sparse.components
+        self.mean_ = self.intercept_ = mean
+        self.n_nonzero_ = np.count_nonzero(sparse.components, axis=1)
+        self.penalty_ = sparse.penalties
+        self.explained_variance_ = sparse.variances / divisor
+        share = sparse.variances / sparse.total if sparse.total > 0 else np.zeros_like(sparse.variances)
+        self.explained_variance_ratio_ = self.explained_deviance_ratio_ = share
+        self.objective_trace_ = result.trace
+        self.converged_ = result.converged
+        self.n_iter_ = result.n_iter
+        self.n_components_ = len(sparse.components)
+        self._back = sparse.back
+        self._warn_of_counts()
+
+    def _warn_of_counts(self) -> None:
+        """Tell of components that have no loadings, or fewer than asked for."""
+        empty = np.flatnonzero(self.n_nonzero_ == 0)
+        if len(empty):
+            warnings.warn(
+                f"all loadings of component(s) {_list(empty)} are 0: the penalty is too large, or the table has a "
+                "smaller rank. Lower the penalty or n_components.",
+                UserWarning,
+                stacklevel=4,
+            )
+        asked = 0 if self.n_nonzero is None else np.asarray(self.n_nonzero)
+        short = np.flatnonzero((self.n_nonzero_ < asked) & (self.n_nonzero_ > 0))
+        if len(short):
+            warnings.warn(
+                f"component(s) {_list(short)} have {_list(self.n_nonzero_[short])} non-zero loadings, fewer than "
+                "asked for: columns are collinear, or more than the rows, and the ridge is too small to share "
+                "loadings among them. Increase ridge, or use ridge=numpy.inf.",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Fit the model and return the scores of the rows.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+        y : None
+            Ignored.
+        **fit_params : dict
+            Further arguments of ``fit``.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        if self.input == "gram":
+            raise ValueError(
+                "input='gram' has no rows to transform. Call fit, then transform a table of rows."
+            )
+        return super().fit_transform(X, y, **fit_params)
+
+    def transform(self, X: Any) -> Floats:
+        """Scores of rows: ``(X - mean_) @ components_.T``.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        check_is_fitted(self)
+        components, mean, name = self.components_, self.mean_, type(self).__name__
+
+        def visit(block: Block) -> Floats:
+            return np.asarray((complete_rows(block, name) - mean) @ components.T).astype(block.dtype)
+
+        return np.concatenate(self._map_rows(visit, X))
+
+    def inverse_transform(self, X: Any) -> Floats:
+        """Rows from scores, by the least squares regression of the columns on the scores of the training rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Scores.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Of all linear functions of the scores, the one nearest to the training rows. Scores of these rows
+            are the given scores, unless a component has no loadings.
+        """
+        scores = self._check_scores(X)
+        return np.asarray(scores @ self._back + self.mean_).astype(scores.dtype, copy=False)
+
+    def score_samples(self, X: Any) -> Floats:
+        """Negative squared distance of each row from its reconstruction.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        components, back, mean, name = self.components_, self._back, self.mean_, type(self).__name__
+
+        def visit(block: Block) -> Floats:
+            rows = complete_rows(block, name) - mean
+            rows -= rows @ components.T @ back
+            return np.asarray(-np.einsum("ij,ij->i", rows, rows))
+
+        return np.concatenate(self._map_rows(visit, X))
+
+    def score(self, X: Any, y: Any = None, **score_params: Any) -> float:
+        """Negative mean squared distance of the rows from their reconstructions.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+        y : None
+            Ignored.
+        **score_params : dict
+            Further arguments of ``score_samples``, which has none.
+
+        Returns
+        -------
+        float
+        """
+        return super().score(X, y, **score_params)
+
+
+def _list(values: Any) -> str:
+    """The first few of some numbers, for a message."""
+    shown = ", ".join(map(str, values[:5]))
+    return f"{shown}, ..." if len(values) > 5 else shown
+
+
+def _read(block: Block, _: Any) -> tuple[Floats, float]:
+    return block.read().x, 0.0
