@@ -9,14 +9,30 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from anypca.datasets import make_low_rank
 from anypca.engine import Block, check_data
-from anypca.families import Family
+from anypca.families import Bernoulli, Family, Gaussian, NegativeBinomial, Poisson, combine, families
 from anypca.linalg import unpack_symmetric
 from anypca.models._bilinear import kernel as kernel_module
 from anypca.models._bilinear.kernel import Coefficients, Kernel, open_block
-from tests.models.bilinear_tables import FAMILIES, draw, family_id, mixed
 
 N, P, K = 9, 6, 2
+
+FAMILIES = [family for name in families for family in families[name].examples()]
+MIXED = combine([(Poisson(), Bernoulli(), Gaussian(), NegativeBinomial())[column % 4] for column in range(P)])
+
+
+def family_id(family: Family) -> str:
+    return family.name if family is MIXED else repr(family).replace("=None", "")
+
+
+def draw(family: Family, missing: float = 0.0, seed: int = 0) -> np.ndarray:
+    """A table of rank two, every row with an observed entry, shape (N, P)."""
+    X = make_low_rank(N, P, 2, family=family, signal=0.7, dispersion=0.3, random_state=seed).X
+    hide = np.random.default_rng(seed).random(X.shape) < missing
+    hide[np.arange(N), np.arange(N) % P] = False
+    X[hide] = np.nan
+    return X
 
 
 class Setting(NamedTuple):
@@ -82,7 +98,7 @@ class Case:
 
 def make_case(family: Family, setting: Setting, *, table: Any = None, seed: int = 0) -> Case:
     rng = np.random.default_rng(seed)
-    X = draw(family, N, P, seed=seed, missing=setting.missing)
+    X = draw(family, setting.missing, seed)
     shape = {None: (N, 1), "row": (N, 1), "entry": (N, P)}[setting.offset]
     offset = 0.3 * rng.standard_normal(shape) * (setting.offset is not None)
     given = None if setting.offset is None else (offset[:, 0] if setting.offset == "row" else offset)
@@ -116,7 +132,7 @@ def central(function: Any, point: np.ndarray, h: float = 1e-5) -> np.ndarray:
     return np.stack(parts, axis=-1).reshape(*parts[0].shape, *point.shape)
 
 
-ALL = pytest.mark.parametrize("family", [*FAMILIES, mixed(P)], ids=family_id)
+ALL = pytest.mark.parametrize("family", [*FAMILIES, MIXED], ids=family_id)
 EVERY_SETTING = pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS.keys())
 
 

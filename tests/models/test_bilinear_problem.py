@@ -9,17 +9,33 @@ import numpy as np
 import pytest
 
 from anypca import EPCA
+from anypca.datasets import make_low_rank
 from anypca.engine import check_data, executor_for
-from anypca.families import Family, Poisson
+from anypca.families import Bernoulli, Family, Gaussian, NegativeBinomial, Poisson, combine, families
 from anypca.models._bilinear.kernel import Coefficients
 from anypca.models._bilinear.problem import BilinearProblem, Gauge, Shared
 from anypca.priors import L1, Ridge
 from anypca.solvers import Loop, Status
 from anypca.solvers.lbfgs import lbfgs
-from tests.models.bilinear_tables import FAMILIES, draw, family_id, mixed
 
 N, P, K = 25, 7, 2
 RIDGE = 0.5
+
+FAMILIES = [family for name in families for family in families[name].examples()]
+MIXED = combine([(Poisson(), Bernoulli(), Gaussian(), NegativeBinomial())[column % 4] for column in range(P)])
+
+
+def family_id(family: Family) -> str:
+    return family.name if family is MIXED else repr(family).replace("=None", "")
+
+
+def draw(family: Family, missing: float = 0.0, seed: int = 0) -> np.ndarray:
+    """A table of rank two, every row with an observed entry, shape (N, P)."""
+    X = make_low_rank(N, P, 2, family=family, signal=0.7, dispersion=0.3, random_state=seed).X
+    hide = np.random.default_rng(seed).random(X.shape) < missing
+    hide[np.arange(N), np.arange(N) % P] = False
+    X[hide] = np.nan
+    return X
 
 
 @dataclass(frozen=True)
@@ -85,12 +101,12 @@ def pack(scores: np.ndarray, coefficients: Coefficients) -> np.ndarray:
     return np.concatenate([scores.ravel(), coefficients.joint.ravel()])
 
 
-ALL = pytest.mark.parametrize("family", [*FAMILIES, mixed(P)], ids=family_id)
+ALL = pytest.mark.parametrize("family", [*FAMILIES, MIXED], ids=family_id)
 MISSING = pytest.mark.parametrize("missing", [0.0, 0.3], ids=["complete", "missing"])
 
 
 def test_the_reference_gradient_is_right() -> None:
-    X = draw(Poisson(), N, P, missing=0.2)
+    X = draw(Poisson(), missing=0.2)
     scores, coefficients = start(Poisson(), X)
     rng = np.random.default_rng(0)
     joint = Joint(Poisson(), X, coefficients.dispersion, weights=rng.random(N), offset=0.1)
@@ -102,7 +118,7 @@ def test_the_reference_gradient_is_right() -> None:
 @ALL
 @MISSING
 def test_sweeps_reach_the_optimum_of_lbfgs(family: Family, missing: float) -> None:
-    X = draw(family, N, P, missing=missing)
+    X = draw(family, missing=missing)
     scores, coefficients = start(family, X)
     data = check_data(X)
     problem = make_problem(family, X, coefficients.dispersion)
@@ -122,7 +138,7 @@ def test_sweeps_reach_the_optimum_of_lbfgs(family: Family, missing: float) -> No
 @ALL
 @MISSING
 def test_nothing_is_left_to_gain_after_a_fit(family: Family, missing: float) -> None:
-    X = draw(family, N, P, missing=missing)
+    X = draw(family, missing=missing)
     model = EPCA(K, family=family, ridge=RIDGE, tol=1e-8, max_iter=3000, n_jobs=1).fit(X)
     coefficients = model._fit.coefficients
     joint = Joint(family, X, model.dispersion_)
@@ -137,7 +153,7 @@ def test_nothing_is_left_to_gain_after_a_fit(family: Family, missing: float) -> 
 
 
 def test_fit_with_weights_and_offsets_is_optimal() -> None:
-    X = draw(Poisson(), N, P)
+    X = draw(Poisson())
     rng = np.random.default_rng(3)
     weights, offset = rng.integers(1, 4, N).astype(float), 0.5 * rng.standard_normal((N, 1))
     model = EPCA(K, family="poisson", ridge=RIDGE, tol=1e-8, max_iter=3000, n_jobs=1)
@@ -158,7 +174,7 @@ def test_fit_with_weights_and_offsets_is_optimal() -> None:
 
 @ALL
 def test_objective_is_the_penalised_log_likelihood(family: Family) -> None:
-    X = draw(family, N, P, missing=0.2)
+    X = draw(family, missing=0.2)
     scores, coefficients = start(family, X)
     problem = make_problem(family, X, coefficients.dispersion)
     new, stats = problem.step(check_data(X).blocks[0], Shared(coefficients), scores)
@@ -168,7 +184,7 @@ def test_objective_is_the_penalised_log_likelihood(family: Family) -> None:
 
 @ALL
 def test_statistics_of_blocks_add_up(family: Family) -> None:
-    X = draw(family, N, P, missing=0.2)
+    X = draw(family, missing=0.2)
     scores, coefficients = start(family, X)
     problem = make_problem(family, X, coefficients.dispersion)
     _, whole = problem.step(check_data(X).blocks[0], Shared(coefficients), scores)
@@ -187,7 +203,7 @@ def test_statistics_of_blocks_add_up(family: Family) -> None:
 
 @ALL
 def test_a_gauge_leaves_the_predictor_as_it_is(family: Family) -> None:
-    X = draw(family, N, P)
+    X = draw(family)
     scores, coefficients = start(family, X)
     problem = make_problem(family, X, coefficients.dispersion)
     new, stats = problem.step(check_data(X).blocks[0], Shared(coefficients), scores + 2.0)
@@ -204,7 +220,7 @@ def test_a_gauge_leaves_the_predictor_as_it_is(family: Family) -> None:
 
 
 def test_repair_halves_the_columns_that_got_worse() -> None:
-    X = draw(Poisson(), N, P)
+    X = draw(Poisson())
     scores, coefficients = start(Poisson(), X)
     problem = make_problem(Poisson(), X, coefficients.dispersion, ridges=None)
     block, here = check_data(X.astype(int)).blocks[0], Shared(coefficients)
@@ -234,7 +250,7 @@ def test_steps_that_overflow_are_refused() -> None:
 
 
 def test_l1_objective_never_gets_worse() -> None:
-    X = draw(Poisson(), N, P)
+    X = draw(Poisson())
     _, coefficients = start(Poisson(), X)
     problem = make_problem(
         Poisson(), X, coefficients.dispersion, score_prior=L1(np.full(K, 2.0)), ridges=None

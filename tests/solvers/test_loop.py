@@ -96,7 +96,7 @@ def test_converges_to_the_solution() -> None:
     np.testing.assert_allclose(result.shared, problem.solution, rtol=1e-5)
 
 
-@pytest.mark.parametrize("accelerate", [True, False], ids=["anderson", "plain"])
+@pytest.mark.parametrize("accelerate", [True, False], ids=["accelerated", "plain"])
 def test_trace_never_decreases(accelerate: bool) -> None:
     result, _, _ = _run(_slow(), accelerate=accelerate)
     assert np.diff(result.trace).min() >= -1e-14 * (1.0 + abs(result.trace[-1]))
