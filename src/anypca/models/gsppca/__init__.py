@@ -1,0 +1,5 @@
+"""Globally sparse probabilistic PCA."""
+
+from anypca.models.gsppca._estimator import GSPPCA
+
+__all__ = ["GSPPCA"]

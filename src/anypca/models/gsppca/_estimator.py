@@ -1,0 +1,381 @@
+"""Globally sparse probabilistic PCA as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from anypca._compat import Interval, StrOptions
+from anypca._typing import Bools, Floats, Ints
+from anypca.engine import Block
+from anypca.models._base import LatentModel, check_n_samples, make_generator
+from anypca.models._complete import refuse_missing
+from anypca.models.gsppca import _new_rows
+from anypca.models.gsppca._fit import Fitted, Task, fit_globally_sparse
+from anypca.models.gsppca._new_rows import Model
+from anypca.models.gsppca._noise import NOISE
+
+
+class GSPPCA(LatentModel):
+    r"""Globally sparse probabilistic PCA: choose the variables that carry the principal subspace.
+
+    The rows are modelled as ``x = mean + v * (W y) + noise`` with a set v of active variables that is the same for
+    all components, Gaussian loadings W and Gaussian latent vectors y. The set is found in three steps: variational
+    EM on a relaxed model, in which v is replaced by relevances u between 0 and 1; the composite evidence of the
+    nested sets of the q most relevant variables, q = 1, 2, ...; PCA on the variables of the best set.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default="auto"
+        Latent dimension. It may exceed the number of rows and of selected variables; fewer components are then
+        returned. ``"auto"``: the dimension with the largest variational evidence (minus the free energy of the
+        relaxed model) among 1, 2, ..., 10, 12, ..., 20, 25, ..., 50, 60, ..., 100; the search ends when three in a
+        row have less than the best.
+    n_features_to_select : int or "evidence", default="evidence"
+        Number of variables. ``"evidence"``: the number with the largest composite evidence, times the prior.
+    noise : {"bc", "ml", "jl"}, default="bc"
+        Noise variance of the inactive variables. ``"ml"``: mean of the smallest eigenvalues of the covariance.
+        ``"bc"``: the same, corrected for its bias in high dimension. ``"jl"``: median of the variances of the
+        variables, right when most of them are inactive.
+    prior : {"uniform", "sparse"}, default="uniform"
+        Prior of the set of active variables. ``"uniform"``: all sets are equally probable. ``"sparse"``: each
+        variable is active with the probability under which more than n_samples are active in 5 % of the cases
+        (at most 1/2: it differs from uniform only when variables outnumber rows about twice).
+    scale : bool, default=False
+        Divide the variables by their standard deviations first. The composite evidence compares variances: without
+        scaling, variables in small units count as noise.
+    tol : float, default=1e-4
+        The EM stops when an update changes relevances, noise and loadings by at most this; each is a Newton step
+        in its block, so this bounds the scaled gradient.
+    max_iter : int, default=2000
+        Largest number of EM iterations.
+    n_jobs : int or None, default=None
+        Number of threads; ``None`` and -1 mean all cores. Not used for Dask arrays.
+    verbose : int, default=0
+        If positive, log the iterations to the logger ``anypca`` at level INFO.
+    random_state : int, RandomState instance or None, default=None
+        Start of the iterative eigensolver, which is used only when rows and columns both exceed 4000.
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (n_features,)
+        True for the selected variables.
+    n_features_selected_ : int
+        Number of selected variables.
+    relevance_ : ndarray of shape (n_features,)
+        The relevances u: root mean square loadings relative to the largest, 0 for constant columns.
+    ranking_ : ndarray of shape (n_varying,)
+        Columns that are not constant, most relevant first.
+    evidence_path_ : ndarray of shape (n_varying,)
+        Composite evidence of the sets of the 1, 2, ... most relevant variables, without prior.
+    inclusion_probability_ : float
+        Prior probability that a variable is active; 1/2 for the uniform prior.
+    components_ : ndarray of shape (n_components_, n_features)
+        Principal axes of the selected variables, orthonormal, 0 outside the support; the largest-magnitude entry
+        of each is positive.
+    n_components_ : int
+        Number of components: the latent dimension, or less if fewer variables are selected or X has lower rank.
+    latent_dimension_ : int
+        The latent dimension of the model.
+    mean_ : ndarray of shape (n_features,)
+        Column means.
+    intercept_ : ndarray of shape (n_features,)
+        The same as ``mean_``.
+    scale_ : ndarray of shape (n_features,)
+        What the columns were divided by; 1 unless ``scale``.
+    explained_variance_ : ndarray of shape (n_components_,)
+        Variances along the components, with divisor n - 1.
+    explained_variance_ratio_ : ndarray of shape (n_components_,)
+        The same as a share of the variance of all variables, selected or not.
+    explained_deviance_ratio_ : ndarray of shape (n_components_,)
+        Equal to ``explained_variance_ratio_``: for Gaussian data the deviance is the sum of squares.
+    noise_variance_ : float
+        Noise variance of the inactive variables (of the scaled ones if ``scale``).
+    n_components_grid_ : ndarray of shape (n_tried,)
+        Latent dimensions that were tried.
+    evidence_grid_ : ndarray of shape (n_tried,)
+        Variational evidence of each, comparable between dimensions.
+    n_iter_ : int
+        Number of EM iterations.
+    converged_ : bool
+        Whether the EM reached ``tol``.
+    status_ : str
+        How the EM ended, in words.
+    objective_trace_ : ndarray of shape (n_iter_,)
+        Minus the free energy of the relaxed model after each iteration, never decreasing: a lower bound of its log
+        evidence.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, when all are strings.
+
+    See Also
+    --------
+    PPCA : The same model with all variables active; fills missing entries.
+
+    Notes
+    -----
+    *Composite evidence.* In the limit of no noise in the active variables the marginal density of one row is
+    closed: with q active variables, latent dimension d, prior variance :math:`\alpha` and R the norm of the active
+    part,
+
+    .. math:: \log p = -\tfrac q2\log 2\pi + (1-\tfrac d2)\log 2 - \log\Gamma(\tfrac d2)
+              - \tfrac{q+d}4\log\alpha + \tfrac{d-q}2\log R + \log K_{|q-d|/2}(R/\sqrt\alpha)
+              + \log N(x_{inactive}; 0, \sigma^2 I).
+
+    The criterion is the sum over rows, at the best :math:`\alpha`. All rows share W, so this is a composite
+    (independence) likelihood and not the joint evidence: it sees the rows only through R and the sum of squares
+    of the inactive variables, and correlations between variables enter through the ranking alone.
+
+    *Cost.* The EM takes 2 m p d multiplications per iteration on a rotated table of m = min(n, p) rows, one d x d
+    eigenproblem, and no array larger than p x d. The path takes two to three evaluations of two Bessel functions
+    per row and cardinality.
+
+    *As a selector in a pipeline.* ``transform`` returns scores. To pass the selected variables on instead, use
+    ``SelectFromModel(GSPPCA(), importance_getter="support_", threshold=0.5)`` of scikit-learn.
+
+    References
+    ----------
+    Mattei, Bouveyron and Latouche (2016), Globally sparse probabilistic PCA, AISTATS: theorem 2 (evidence, here with
+    the order (q - d)/2 of the Bessel function in place of (p - d)/2) and proposition 1 (EM, here with
+    1/sigma^2 in place of 1/sigma).
+    Passemier, Li and Yao (2017), On estimation of the noise variance in high dimensional probabilistic principal
+    component analysis, J. R. Statist. Soc. B 79 (``noise="bc"``).
+    Johnstone and Lu (2009), On consistency and sparsity for principal components analysis in high dimensions,
+    J. Am. Statist. Assoc. 104 (``noise="jl"``).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from anypca import GSPPCA
+    >>> rng = np.random.default_rng(0)
+    >>> W = np.zeros((12, 2))
+    >>> W[:4] = rng.normal(size=(4, 2))
+    >>> X = rng.normal(size=(60, 2)) @ W.T + 0.2 * rng.normal(size=(60, 12))
+    >>> GSPPCA(n_components=2).fit(X).get_support(indices=True)
+    array([0, 1, 2, 3])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "n_features_to_select": [Interval(Integral, 1, None, closed="left"), StrOptions({"evidence"})],
+        "noise": [StrOptions(set(NOISE))],
+        "prior": [StrOptions({"uniform", "sparse"})],
+        "scale": ["boolean"],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_components: int | str = "auto",
+        *,
+        n_features_to_select: int | str = "evidence",
+        noise: str = "bc",
+        prior: str = "uniform",
+        scale: bool = False,
+        tol: float = 1e-4,
+        max_iter: int = 2000,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_features_to_select = n_features_to_select
+        self.noise = noise
+        self.prior = prior
+        self.scale = scale
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
+        """Rank the variables, select some, and find their principal components.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
+            Without missing entries.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            A weight of 2 has the effect of repeating the row.
+
+        Returns
+        -------
+        self : GSPPCA
+        """
+        with self._open_fit(X, sample_weight=sample_weight) as session:
+            refuse_missing(session.data, session.executor, type(self).__name__)
+            fitted = fit_globally_sparse(
+                self._task(), session.data, session.executor, session.summary, session.callback
+            )
+        self._store(fitted)
+        self._warn_unless_converged(fitted.relaxed.result)
+        return self
+
+    def _task(self) -> Task:
+        return Task(
+            n_components=self.n_components,
+            n_features_to_select=self.n_features_to_select,
+            noise=self.noise,
+            prior=self.prior,
+            scale=self.scale,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            n_jobs=self.n_jobs,
+            rng=make_generator(self.random_state),
+        )
+
+    def _store(self, fitted: Fitted) -> None:
+        """Set the fitted attributes."""
+        principal, result = fitted.principal, fitted.relaxed.result
+        self.support_ = np.zeros(len(fitted.relevance), dtype=bool)
+        self.support_[fitted.support] = True
+        self.n_features_selected_ = fitted.n_selected
+        self.relevance_ = fitted.relevance
+        self.ranking_ = fitted.ranking
+        self.evidence_path_ = fitted.path.evidence
+        self.inclusion_probability_ = fitted.inclusion
+        self.components_ = principal.components
+        self.n_components_ = len(principal.components)
+        self.latent_dimension_ = fitted.relaxed.n_components
+        self.mean_ = self.intercept_ = fitted.table.mean
+        self.scale_ = fitted.table.scale
+        self.explained_variance_ = principal.variances
+        self.explained_variance_ratio_ = principal.variances / principal.total
+        self.explained_deviance_ratio_ = self.explained_variance_ratio_
+        self.noise_variance_ = fitted.relaxed.noise
+        self.n_components_grid_, self.evidence_grid_ = fitted.grid, fitted.grid_evidence
+        self.n_iter_, self.converged_ = result.n_iter, result.converged
+        self.status_ = result.status.value
+        self.objective_trace_ = result.trace
+
+    @property
+    def _model(self) -> Model:
+        """The fitted model, for rows."""
+        return Model(
+            self.mean_, self.scale_, self.components_, self.explained_variance_, self.noise_variance_
+        )
+
+    def get_support(self, indices: bool = False) -> Bools | Ints:
+        """The selected variables.
+
+        Parameters
+        ----------
+        indices : bool, default=False
+            Return their positions instead of a mask.
+
+        Returns
+        -------
+        ndarray of shape (n_features,) of bool, or of shape (n_features_selected_,) of int
+        """
+        check_is_fitted(self)
+        return np.flatnonzero(self.support_) if indices else self.support_
+
+    def get_feature_names_out(self, input_features: Any = None, *, selected: bool = False) -> Any:
+        """Names of the scores, or of the selected variables.
+
+        Parameters
+        ----------
+        input_features : array-like of str or None, default=None
+            Names of the variables, for ``selected``; those seen in ``fit`` (or x0, x1, ...) if not given.
+        selected : bool, default=False
+            Return the names of the selected variables. By default the names of the columns of ``transform``:
+            gsppca0, gsppca1, ...
+
+        Returns
+        -------
+        ndarray of str
+        """
+        check_is_fitted(self)
+        if not selected:
+            return super().get_feature_names_out(input_features)
+        names = _new_rows.column_names(self, input_features)
+        return names[self.support_]
+
+    def transform(self, X: Any) -> Any:
+        """Scores on the principal components of the selected variables.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            ``((X - mean_) / scale_) @ components_.T``.
+        """
+        check_is_fitted(self)
+        model = self._model
+
+        def visit(block: Block) -> Floats:
+            return _new_rows.scores(block, model)
+
+        return np.concatenate(self._map_rows(visit, X))
+
+    def inverse_transform(self, X: Any) -> Floats:
+        """Rows with given scores; variables that were not selected are at their mean.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Scores.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        scores = self._check_scores(X)
+        rows = scores @ self.components_ * self.scale_ + self.mean_
+        return np.asarray(rows).astype(scores.dtype, copy=False)
+
+    def score_samples(self, X: Any) -> Floats:
+        """Log density of the rows under the Gaussian model with the fitted components and noise.
+
+        The covariance is ``noise_variance_`` in all directions but those of the components, which have
+        ``explained_variance_`` where that is larger.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        model = self._model
+
+        def visit(block: Block) -> Floats:
+            return _new_rows.log_density(block, model)
+
+        return np.concatenate(self._map_rows(visit, X))
+
+    def sample(self, n_samples: int = 1, *, random_state: Any = None) -> Floats:
+        """Draw rows from the model of `score_samples`.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        random_state : int, RandomState instance, Generator or None, default=None
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        return _new_rows.draw(self._model, check_n_samples(n_samples), make_generator(random_state))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = False
+        return tags

@@ -1,0 +1,284 @@
+r"""Composite evidence of nested sets of columns in the noiseless model.
+
+With all other columns pure noise, the active part of a row, of norm R, has the density of W y with Gaussian W
+(variance alpha) and y: a multivariate Bessel density. Rows are multiplied as if each had its own W. The shared W
+makes them dependent, so the product is a composite (independence) likelihood, not the joint evidence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import betaincinv, gammaln
+
+from anypca._typing import Bools, Floats, Ints
+from anypca.engine import Block, Data, Executor
+from anypca.models.gsppca._table import Standardiser
+from anypca.special import log_bessel_k
+
+# The density of a row grows without bound as its active part vanishes; norms are held above this share of their
+# root mean square, and rows that are at the mean in all columns are left out.
+_SMALLEST_NORM = 1e-8
+# Bessel functions are evaluated for this many (row, cardinality) pairs at a time.
+_CHUNK = 2**15
+# Cardinalities solved first; the others start from an interpolation of their solutions.
+_N_COARSE = 48
+_MAX_NEWTON = 100
+_LONGEST_STEP = 2.0
+# At a step of this size in log(beta) the evidence is exact: its error is of second order.
+_STEP_TOL = 1e-7
+#: Probability that more columns than rows are active under the sparsity-inducing prior.
+_LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class EvidencePath:
+    """Composite evidence of the q most relevant columns, q = 1..p."""
+
+    evidence: Floats
+    """(p,)"""
+    prior_variance: Floats
+    """Best alpha of each cardinality, (p,)."""
+
+
+@dataclass(frozen=True)
+class RowSums:
+    """Sums over rows for some cardinalities, arrays (m,); they add over blocks."""
+
+    weight: float
+    """Number of rows that count."""
+    log_norm: Floats
+    log_bessel: Floats
+    slope: Floats
+    """``sum_i z_i r_i``"""
+    curvature: Floats
+    """``sum_i z_i^2 (r_i^2 + 2 nu r_i / z_i - 1)``, positive."""
+
+    def __add__(self, other: RowSums) -> RowSums:
+        return RowSums(
+            self.weight + other.weight,
+            self.log_norm + other.log_norm,
+            self.log_bessel + other.log_bessel,
+            self.slope + other.slope,
+            self.curvature + other.curvature,
+        )
+
+
+def log_active_density(
+    norm: npt.ArrayLike, n_active: int, n_components: int, prior_variance: float
+) -> Floats:
+    r"""Log density of the active part of a row.
+
+    Parameters
+    ----------
+    norm : array-like
+        Euclidean norms R of the active parts, > 0.
+    n_active : int
+        Number of active columns, q.
+    n_components : int
+        Latent dimension, d.
+    prior_variance : float
+        Variance of the loadings, alpha.
+
+    Returns
+    -------
+    ndarray of the shape of ``norm``
+
+    Notes
+    -----
+    .. math:: -\tfrac q2\log 2\pi + (1-\tfrac d2)\log 2 - \log\Gamma(\tfrac d2) - \tfrac{q+d}4\log\alpha
+              + \tfrac{d-q}2\log R + \log K_{(q-d)/2}(R/\sqrt\alpha)
+    """
+    radius = np.asarray(norm, float)
+    constant = _constant(n_active, n_components, -0.5 * np.log(prior_variance))
+    log_bessel = log_bessel_k(0.5 * (n_active - n_components), radius / np.sqrt(prior_variance))
+    return np.asarray(constant + 0.5 * (n_components - n_active) * np.log(radius) + log_bessel)
+
+
+def _constant(q: npt.ArrayLike, d: int, log_beta: npt.ArrayLike) -> Floats:
+    """The part of the log density that does not depend on the row; ``beta = 1 / sqrt(alpha)``."""
+    q = np.asarray(q, float)
+    scale = 0.5 * (q + d) * np.asarray(log_beta)
+    return np.asarray(
+        scale - 0.5 * q * np.log(2.0 * np.pi) + (1.0 - 0.5 * d) * np.log(2.0) - gammaln(0.5 * d)
+    )
+
+
+class CompositeEvidence:
+    """Composite evidence along an order of the columns.
+
+    Parameters
+    ----------
+    data : Data
+    executor : Executor
+    table : Standardiser
+    order : ndarray of shape (p,)
+        Positions among the varying columns, most relevant first.
+    n_components : int
+        Latent dimension.
+    noise : float
+        Variance of the inactive columns, the same for all cardinalities.
+
+    Notes
+    -----
+    The best alpha of a cardinality solves a strictly concave problem in s = log(beta), see `RowSums`:
+    ``dl/ds = n d - slope``, ``d2l/ds2 = -curvature``. Newton's method, held within a bracket, runs for all
+    cardinalities at once, one pass over the rows per step.
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        executor: Executor,
+        table: Standardiser,
+        order: Ints,
+        n_components: int,
+        noise: float,
+    ) -> None:
+        self.data = data
+        self.executor = executor
+        self.table = table
+        self.order = order
+        self.n_components = n_components
+        self.noise = noise
+        # From the far end, so that the inactive part of the last cardinalities does not cancel.
+        squares = table.column_squares[order]
+        self.inactive = np.append(np.cumsum(squares[::-1])[::-1][1:], 0.0)
+        self.active = np.cumsum(squares)
+
+    def path(self) -> EvidencePath:
+        """Evidence of every cardinality, at its best alpha."""
+        p = len(self.order)
+        coarse = np.unique(np.geomspace(1, p, _N_COARSE).round().astype(int))
+        start = self.moment_estimate(coarse)
+        solved = self.solve(coarse, start)[0]
+        everything = np.arange(1, p + 1)
+        # Moment estimate and solution differ by an amount that varies slowly with the cardinality.
+        gap = np.interp(np.log(everything), np.log(coarse), solved - start)
+        log_beta, sums = self.solve(everything, self.moment_estimate(everything) + gap)
+        return EvidencePath(self.value(everything, log_beta, sums), np.exp(-2.0 * log_beta))
+
+    def moment_estimate(self, q: Ints) -> Floats:
+        """log(beta) from ``E R^2 = alpha d q``, (m,)."""
+        rows = self.table.n_rows
+        floor = np.finfo(float).tiny
+        return np.asarray(0.5 * np.log(self.n_components * rows * q / np.maximum(self.active[q - 1], floor)))
+
+    def solve(self, q: Ints, start: Floats) -> tuple[Floats, RowSums]:
+        """Maximise over log(beta) for some cardinalities, ascending.
+
+        Parameters
+        ----------
+        q : ndarray of shape (m,)
+        start : ndarray of shape (m,)
+
+        Returns
+        -------
+        log_beta : ndarray of shape (m,)
+        sums : RowSums
+            At ``log_beta``.
+        """
+        s = np.array(start, dtype=float)
+        low, high = np.full(len(q), -np.inf), np.full(len(q), np.inf)
+        sums = self.row_sums(q, s)
+        for _ in range(_MAX_NEWTON):
+            gradient = sums.weight * self.n_components - sums.slope
+            low, high = np.where(gradient > 0, s, low), np.where(gradient > 0, high, s)
+            target = _newton_target(s, gradient, sums.curvature, low, high)
+            todo: Bools = np.abs(target - s) > _STEP_TOL
+            if not todo.any():
+                break
+            s = np.where(todo, target, s)
+            sums = _replace(sums, todo, self.row_sums(q[todo], s[todo]))
+        return s, sums
+
+    def row_sums(self, q: Ints, log_beta: Floats) -> RowSums:
+        """One pass over the rows: value, slope and curvature parts for cardinalities q at ``log_beta``, (m,)."""
+        floor = _SMALLEST_NORM * np.sqrt(self.active[q - 1] / self.table.n_rows)
+        least = _SMALLEST_NORM**2 * self.active[-1] / self.table.n_rows
+        nu, beta = 0.5 * (q - self.n_components), np.exp(log_beta)
+        table, order = self.table, self.order  # the visitor travels to workers, self does not
+
+        def visit(block: Block, _: None) -> tuple[None, RowSums]:
+            rows = table.rows(block, weighted=False)[:, order]
+            squares = np.cumsum(np.square(rows, out=rows), axis=1, out=rows)
+            weight = np.ones(block.n_rows) if block.weight is None else block.weight.astype(float)
+            counts = (squares[:, -1] > least) & (weight > 0)
+            return None, _sum_rows(squares[counts], weight[counts], q, nu, beta, floor)
+
+        return self.executor.sweep(visit, self.data)[1]
+
+    def value(self, q: Ints, log_beta: Floats, sums: RowSums) -> Floats:
+        """Composite evidence from the sums over rows, (m,)."""
+        p, n = len(self.order), sums.weight
+        active = n * _constant(q, self.n_components, log_beta)
+        active += 0.5 * (self.n_components - q) * sums.log_norm + sums.log_bessel
+        inactive = 0.5 * self.inactive[q - 1] / self.noise + 0.5 * n * (p - q) * np.log(
+            2.0 * np.pi * self.noise
+        )
+        return np.asarray(active - inactive)
+
+
+def _sum_rows(squares: Floats, weight: Floats, q: Ints, nu: Floats, beta: Floats, floor: Floats) -> RowSums:
+    """`RowSums` of one block from running sums of squares (rows, p), a chunk of cardinalities at a time."""
+    sums = np.zeros((4, len(q)))
+    width = max(1, _CHUNK // max(1, len(squares)))
+    for first in range(0, len(q), width):
+        part = slice(first, first + width)
+        norm = np.maximum(np.sqrt(squares[:, q[part] - 1]), floor[part])
+        z, order = beta[part] * norm, nu[part]
+        log_bessel = log_bessel_k(order, z)
+        ratio = np.exp(log_bessel_k(order - 1.0, z) - log_bessel)
+        slope = z * ratio
+        curvature = slope**2 + 2.0 * order * slope - z * z
+        for row, term in enumerate((np.log(norm), log_bessel, slope, curvature)):
+            sums[row, part] = weight @ term
+    return RowSums(float(weight.sum()), *sums)
+
+
+def _newton_target(s: Floats, gradient: Floats, curvature: Floats, low: Floats, high: Floats) -> Floats:
+    """Newton's points, shortened, and the middle of the bracket where they leave it."""
+    safe = np.maximum(curvature, np.finfo(float).tiny)
+    step = np.clip(gradient / safe, -_LONGEST_STEP, _LONGEST_STEP)
+    target = s + step
+    outside = (target < low) | (target > high)
+    with np.errstate(invalid="ignore"):  # an open bracket has no middle, and is never left
+        middle = 0.5 * (low + high)
+    return np.where(outside, middle, target)
+
+
+def _replace(sums: RowSums, where: Bools, new: RowSums) -> RowSums:
+    """``sums`` with some cardinalities replaced."""
+    fields = []
+    for name in ("log_norm", "log_bessel", "slope", "curvature"):
+        values = getattr(sums, name).copy()
+        values[where] = getattr(new, name)
+        fields.append(values)
+    return RowSums(sums.weight, *fields)
+
+
+def inclusion_probability(n_features: int, n_rows: float, prior: str) -> float:
+    """Prior probability that a column is active.
+
+    Parameters
+    ----------
+    n_features : int
+        Number p of columns that vary.
+    n_rows : float
+        n
+    prior : {"uniform", "sparse"}
+        ``"uniform"``: all sets of columns are equally probable. ``"sparse"``: more than n of the p columns are
+        active with probability 0.05 only; the same as uniform unless p is larger than about 2 n.
+
+    Returns
+    -------
+    float
+        In (0, 1/2].
+    """
+    n = round(n_rows)
+    if prior == "uniform" or n >= n_features:
+        return 0.5
+    # P(Binomial(p, rho) > n) is the regularised incomplete beta function I_rho(n + 1, p - n).
+    return min(0.5, float(betaincinv(n + 1, n_features - n, _LEVEL)))

@@ -1,0 +1,82 @@
+"""Noise variance of the inactive columns, from the spectrum or from the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from anypca._typing import Floats
+
+# Smallest noise variance as a share of the mean variance: below it is rounding.
+_FLOOR = 1e-12
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Second moments of a centred table of n rows and p columns, all with divisor n."""
+
+    values: Floats
+    """Leading eigenvalues of the covariance, decreasing, at least d + 1 of them or all that are not 0."""
+    column_variances: Floats
+    """(p,)"""
+    n_rows: float
+
+    @property
+    def trace(self) -> float:
+        """Total variance."""
+        return float(self.column_variances.sum())
+
+
+def estimate_noise(moments: Moments, n_components: int, method: str) -> float:
+    """Noise variance by one of the methods of `NOISE`, never 0.
+
+    Parameters
+    ----------
+    moments : Moments
+    n_components : int
+        Latent dimension. At most rank - 1 eigenvalues are taken for signal, so that some variance is left for
+        the noise when there are fewer rows than components.
+    method : str
+
+    Returns
+    -------
+    float
+    """
+    n_signal = max(0, min(n_components, len(moments.values) - 1))
+    floor = _FLOOR * moments.trace / len(moments.column_variances)
+    return max(NOISE[method](moments, n_signal), floor, float(np.finfo(float).tiny))
+
+
+def maximum_likelihood(moments: Moments, n_signal: int) -> float:
+    """Mean of the p - d smallest eigenvalues."""
+    n_noise = len(moments.column_variances) - n_signal
+    return max(moments.trace - float(moments.values[:n_signal].sum()), 0.0) / max(n_noise, 1)
+
+
+def bias_corrected(moments: Moments, n_signal: int) -> float:
+    """Maximum likelihood plus its bias in high dimension (Passemier, Li and Yao)."""
+    p = len(moments.column_variances)
+    plain = maximum_likelihood(moments, n_signal)
+    if plain == 0.0 or n_signal == p:
+        return plain
+    ratio = p / moments.n_rows
+    gap = moments.values[:n_signal] - (ratio + 1.0) * plain
+    spike = 0.5 * (gap + np.sqrt(np.maximum(gap**2 - 4.0 * ratio * plain**2, 0.0)))
+    # Below sqrt(p / n) sigma^2 a spike cannot be told from noise, and its formula has no solution.
+    spike = np.maximum(spike, np.sqrt(ratio) * plain)
+    bias = np.sqrt(ratio / 2.0) * (n_signal + plain * (1.0 / spike).sum())
+    return float(plain + bias * plain * np.sqrt(2.0 * ratio) / (p - n_signal))
+
+
+def median_variance(moments: Moments, n_signal: int) -> float:
+    """Median of the column variances (Johnstone and Lu): right when most columns are inactive."""
+    return float(np.median(moments.column_variances))
+
+
+NOISE: dict[str, Callable[[Moments, int], float]] = {
+    "ml": maximum_likelihood,
+    "bc": bias_corrected,
+    "jl": median_variance,
+}

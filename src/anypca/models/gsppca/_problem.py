@@ -1,0 +1,241 @@
+"""Variational EM of the relaxed model ``x_i = u * (W y_i) + noise``, u in [0, 1] by column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from anypca._typing import Floats
+from anypca.engine import Block
+from anypca.solvers import Coordinates, Update
+
+# A relevance of 0 is absorbing and would divide 0 by 0; at this floor its square is still a normal number.
+_SMALLEST_RELEVANCE = 1e-100
+# Rounding level of the free energy, relative to its size.
+_RESOLUTION = 1e-12
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Parameters of the model and Gaussian posteriors of the loadings (p columns, d latent dimensions).
+
+    Row k of W has the prior N(0, prior_variance I) and the posterior N(loadings[k], diag(variances[k])): the
+    latent basis is turned so that all these covariances are diagonal at once.
+    """
+
+    relevance: Floats
+    """u, (p,)"""
+    loadings: Floats
+    """M, (p, d)"""
+    variances: Floats
+    """Diagonals of S_k, (p, d)."""
+    prior_variance: float
+    """alpha"""
+    noise: float
+    """sigma^2"""
+    second: Floats
+    """``sum_k u_k^2 E[w_k w_k']``, (d, d)."""
+    covariance: Floats
+    """Sigma, posterior covariance of every row's latent vector, (d, d)."""
+
+    @property
+    def projection(self) -> Floats:
+        """Matrix (p, d) that maps centred rows to posterior means of their latent vectors."""
+        return np.asarray((self.relevance[:, None] * self.loadings) @ self.covariance / self.noise)
+
+    @property
+    def weighted(self) -> Floats:
+        """u * M, (p, d)."""
+        return np.asarray(self.relevance[:, None] * self.loadings)
+
+
+def make_posterior(
+    relevance: Floats, loadings: Floats, variances: Floats, prior_variance: float, noise: float
+) -> Posterior:
+    """A `Posterior` with the parts that follow from the others filled in; shapes as there."""
+    weighted = relevance[:, None] * loadings
+    second = weighted.T @ weighted
+    second[np.diag_indices_from(second)] += relevance**2 @ variances
+    precision = second / noise
+    precision[np.diag_indices_from(precision)] += 1.0
+    covariance = scipy.linalg.cho_solve(scipy.linalg.cho_factor(precision), np.eye(len(precision)))
+    covariance = 0.5 * (covariance + covariance.T)
+    return Posterior(relevance, loadings, variances, prior_variance, noise, second, covariance)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What the rows contribute; adds over blocks."""
+
+    product: Floats
+    """``X' X projection``, shape (p, d): the sum over rows of x_i times the mean of their latent vector."""
+
+    def __add__(self, other: Rows) -> Rows:
+        return Rows(self.product + other.product)
+
+
+@dataclass(frozen=True)
+class _Latent:
+    """Summed moments of the latent vectors."""
+
+    means: Floats
+    """``sum_i mu_i mu_i'``, (d, d)."""
+    moment: Floats
+    """A = n Sigma + means, (d, d)."""
+
+
+class RelaxedProblem:
+    """Block problem of the variational EM; its objective is minus the free energy.
+
+    Parameters
+    ----------
+    rows : callable
+        Takes a `Block`, returns its centred rows (rows, p).
+    total : float
+        Sum of all squared centred entries.
+    n_rows : float
+        Number of rows (sum of their weights).
+    rescale : bool
+        Also minimise the free energy over the scales of loadings, relevances and latent vectors, see Notes.
+
+    Notes
+    -----
+    The plain updates are those of the mean-field coordinate descent. They crawl along directions in which the
+    fit does not change: ``(u_k, w_k) -> (t u_k, w_k / t)`` and ``(y_j, w_j) -> (y_j / c, c w_j)``. The free energy
+    has closed minima over all t (with alpha) and over each c, which ``rescale`` applies after each update. Over t
+    the minimum is ``u_k^2 E||w_k||^2 = u_k^2 alpha d`` up to a common factor of the u, which is fixed by
+    ``max u = 1``: relevances then are root mean square loadings relative to the largest.
+    """
+
+    def __init__(
+        self, rows: Callable[[Block], Floats], *, total: float, n_rows: float, rescale: bool = True
+    ) -> None:
+        self.rows = rows
+        self.total = total
+        self.n_rows = n_rows
+        self.rescale = rescale
+
+    def step(self, block: Block, shared: Posterior, local: None) -> tuple[None, Rows]:
+        """Latent means of a block, summed against its rows."""
+        x = self.rows(block)
+        return None, Rows(x.T @ (x @ shared.projection))
+
+    def objective(self, shared: Posterior, stats: Rows) -> float:
+        """Minus the free energy, at the best posterior of the latent vectors."""
+        p, d = shared.loadings.shape
+        n = self.n_rows
+        latent = self._latent(shared, stats)
+        misfit = self.total - 2.0 * np.vdot(shared.weighted, stats.product)
+        misfit += np.vdot(latent.moment, shared.second)
+        second = shared.variances.sum() + np.vdot(shared.loadings, shared.loadings)
+        log_covariance = 2.0 * np.log(np.diag(scipy.linalg.cholesky(shared.covariance))).sum()
+        energy = 0.5 * n * p * np.log(2.0 * np.pi * shared.noise) + 0.5 * misfit / shared.noise
+        energy += 0.5 * d * p * np.log(shared.prior_variance) + 0.5 * second / shared.prior_variance
+        energy += 0.5 * np.trace(latent.moment) - 0.5 * n * log_covariance
+        energy -= 0.5 * np.log(shared.variances).sum() + 0.5 * (n + p) * d
+        return -float(energy)
+
+    def update(self, shared: Posterior, stats: Rows) -> Update[Posterior]:
+        """Posterior of the loadings, then prior variance, noise and relevances, then the free scales."""
+        latent = self._latent(shared, stats)
+        moments, basis = scipy.linalg.eigh(latent.moment)
+        product = stats.product @ basis
+        u = shared.relevance[:, None]
+        variances = 1.0 / (1.0 / shared.prior_variance + u**2 * moments / shared.noise)
+        loadings = u / shared.noise * variances * product
+        fit = np.einsum("kj,kj->k", product, loadings)
+        spread = (variances + loadings**2) @ moments
+        noise = self._noise(shared.relevance, fit, spread)
+        relevance = np.clip(fit / spread, _SMALLEST_RELEVANCE, 1.0)
+        proposal = self._scale(shared.prior_variance, relevance, loadings, variances, moments, noise)
+        return Update(proposal, _change(shared, proposal, basis))
+
+    def _latent(self, shared: Posterior, stats: Rows) -> _Latent:
+        means = shared.projection.T @ stats.product
+        means = 0.5 * (means + means.T)
+        return _Latent(means, self.n_rows * shared.covariance + means)
+
+    def _noise(self, relevance: Floats, fit: Floats, spread: Floats) -> float:
+        """Expected squared misfit per entry."""
+        misfit = float(self.total - 2.0 * relevance @ fit + relevance**2 @ spread)
+        # On data of exactly low rank the misfit vanishes, and with it every weight 1 / sigma^2.
+        floor = 1e-12 * self.total
+        return max(misfit, floor) / (self.n_rows * len(relevance))
+
+    def _scale(
+        self,
+        prior_variance: float,
+        relevance: Floats,
+        loadings: Floats,
+        variances: Floats,
+        moments: Floats,
+        noise: float,
+    ) -> Posterior:
+        """The updated posterior with alpha, and with the free scales if asked."""
+        p, d = loadings.shape
+        if self.rescale:
+            second = (variances + loadings**2).sum(axis=0) / prior_variance
+            square = latent_scale(self.n_rows - p, moments, second)
+            loadings, variances = loadings * np.sqrt(square), variances * square
+            size = relevance * np.sqrt((variances + loadings**2).sum(axis=1))
+            scaled = np.maximum(size / size.max(), _SMALLEST_RELEVANCE)
+            factor = (relevance / scaled)[:, None]
+            relevance, loadings, variances = scaled, loadings * factor, variances * factor**2
+        prior_variance = float((variances.sum() + np.vdot(loadings, loadings)) / (d * p))
+        return make_posterior(relevance, loadings, variances, prior_variance, noise)
+
+    def resolution(self, shared: Posterior, stats: Rows) -> float:
+        """Rounding level of the free energy, whose largest parts are of the size of the table."""
+        p, d = shared.loadings.shape
+        size = self.n_rows * p * (1.0 + abs(np.log(shared.noise)))
+        size += d * p * (1.0 + abs(np.log(shared.prior_variance)))
+        return float(_RESOLUTION * (size + self.total / shared.noise))
+
+    def repair(self, shared: Posterior, proposal: Posterior, before: Rows, after: Rows) -> None:
+        """Every update minimises the free energy exactly over its block: there is nothing to repair."""
+
+    def coordinates(self, shared: Posterior, stats: Rows) -> Coordinates | None:
+        """No extrapolation: the latent basis turns from one iteration to the next."""
+        return None
+
+    def with_coordinates(self, vector: Floats, like: Posterior) -> Posterior:
+        """Not used, see `coordinates`."""
+        raise NotImplementedError("RelaxedProblem is not extrapolated")
+
+
+def latent_scale(excess: float, moments: Floats, second: Floats) -> Floats:
+    """Square of the best scale c of each latent dimension.
+
+    Parameters
+    ----------
+    excess : float
+        n - p.
+    moments : ndarray of shape (d,)
+        ``sum_i E[y_ij^2]``.
+    second : ndarray of shape (d,)
+        ``sum_k E[w_kj^2] / alpha``.
+
+    Returns
+    -------
+    ndarray of shape (d,)
+        The positive root of ``second c^4 + excess c^2 - moments = 0``, in the form that does not cancel.
+    """
+    root = np.sqrt(excess**2 + 4.0 * moments * second)
+    if excess > 0:
+        return np.asarray(2.0 * moments / (root + excess))
+    return np.asarray((root - excess) / (2.0 * second))
+
+
+def _change(before: Posterior, after: Posterior, basis: Floats) -> float:
+    """Largest relative change of relevances, noise and weighted loadings.
+
+    Each update is a Newton step of the free energy in its block, so these are gradients in units of curvature.
+    """
+    old, new = before.weighted @ basis, after.weighted
+    size = max(float(np.linalg.norm(old)), float(np.finfo(float).tiny))
+    loadings = float(np.linalg.norm(new - old)) / size
+    relevance = float(np.abs(after.relevance - before.relevance).max())
+    return max(relevance, loadings, abs(float(np.log(after.noise / before.noise))))
