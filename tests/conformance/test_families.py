@@ -387,6 +387,7 @@ def test_mixed_equals_its_members_column_by_column(mixed_table):
     family, x, eta, phi = mixed_table
     values = {
         "evaluate": family.evaluate(x, eta, phi),
+        "observed": family.observed_curvature(family.evaluate(x, eta, phi), phi),
         **{name: getattr(family, name)(x, eta, phi) for name in ("log_likelihood", "deviance", "pearson")},
         "saturated": family.saturated(x, phi),
         "mean": family.mean(eta),
@@ -399,6 +400,8 @@ def test_mixed_equals_its_members_column_by_column(mixed_table):
         member, column, predictor = EXAMPLES[number], x[:, j], eta[:, j]
         for whole, part in zip(values["evaluate"], member.evaluate(column, predictor, phi[j]), strict=True):
             assert_allclose(whole[:, j], part, rtol=1e-14)
+        observed = member.observed_curvature(member.evaluate(column, predictor, phi[j]), phi[j])
+        assert_allclose(values["observed"][:, j], observed, rtol=1e-14)
         for name in ("log_likelihood", "deviance", "pearson"):
             part = getattr(member, name)(column, predictor, phi[j])
             assert_allclose(values[name][:, j], part, rtol=1e-14, err_msg=name)
@@ -430,3 +433,13 @@ def test_mixed_keeps_float32_and_orders(mixed_table, order):
     assert [part is None for part in parts] == [position > order for position in range(3)]
     assert all(part.dtype == np.float32 for part in parts if part is not None)
     assert family.mean(eta.astype(np.float32)).dtype == np.float32
+
+
+@each_case
+def test_observed_curvature_is_minus_the_derivative_of_the_gradient(family, phi):
+    x, eta = table(family, phi)
+    step = 1e-5
+    high, low = (family.evaluate(x, eta + sign * step, phi, order=1).gradient for sign in (1, -1))
+    observed = family.observed_curvature(family.evaluate(x, eta, phi), phi)
+    assert_allclose((low - high) / (2 * step), observed, rtol=2e-6, atol=2e-6 * observed.max())
+    assert (observed >= 0).all()

@@ -14,11 +14,11 @@ from anypca.engine._convert import Matrix, as_matrix, is_from
 from anypca.engine._interface import Block, Data
 from anypca.engine.sources import make_source
 
-# A block's theta has about this many entries: 1 MB in float32, 2 MB in float64, so that the few passes over
-# it (product, exponential, gradient, curvature) find it in the second-level cache.
-_BLOCK_ENTRIES = 2**18
-# Fewer rows would make the products X' Z thin and the calls many, so wide tables leave the cache instead ...
-_MIN_ROWS = 256
+# A narrow table's block has about this many entries, 256 kB in float64: the few arrays of this size that an
+# evaluation makes (predictor, value, gradient, curvature) share a second-level cache.
+_BLOCK_ENTRIES = 2**15
+# Fewer rows would make the products X' Z thin and the calls many; models work on wide blocks tile by tile ...
+_MIN_ROWS = 512
 # ... but a block never takes much more memory than this, several of its size being alive per worker.
 _MAX_BLOCK_BYTES = 2**25
 

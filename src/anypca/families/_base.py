@@ -115,6 +115,15 @@ class Family(ABC):
     def interior_mean(self, total: Floats, count: Floats) -> Floats:
         """Mean ``total / count`` pulled a little into the open mean space, as a start for the intercept."""
 
+    def observed_curvature(self, found: Evaluation, dispersion: Floats | float = 1.0) -> Floats:
+        """Minus the second derivative in eta at the data, >= 0, from what ``evaluate`` found with ``order=2``.
+
+        It equals the expected one for canonical links; elsewhere Newton steps with it converge quadratically,
+        and steps with the expected one are the more careful far from the optimum.
+        """
+        assert found.curvature is not None
+        return found.curvature
+
     def cumulant(self, eta: Floats, *, order: int = 2) -> Evaluation:
         """A(eta), A'(eta) and A''(eta) where ``is_linear``; the arrays may be one and must not be changed."""
         raise NotImplementedError(f"the log-likelihood of {self!r} is not linear in x")

@@ -53,6 +53,9 @@ class Gamma(Family):
     ) -> Evaluation:
         return evaluate_positive(x, eta, 1.0 / like(dispersion, eta), order)
 
+    def observed_curvature(self, found: Evaluation, dispersion: Floats | float = 1.0) -> Floats:
+        return observed_positive(found)
+
     def log_base(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
         shape = 1.0 / like(dispersion, x)
         base: Floats = (shape - 1.0) * np.log(x) + shape * np.log(shape) - gammaln(shape)
@@ -87,6 +90,13 @@ class Gamma(Family):
 
     def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
         return np.maximum(variance / (mean * mean), _SMALL)
+
+
+def observed_positive(found: Evaluation) -> Floats:
+    """``shape x exp(-eta)``: gradient and expected information are ``shape (x exp(-eta) - 1)`` and ``shape``."""
+    assert found.gradient is not None
+    assert found.curvature is not None
+    return found.gradient + found.curvature
 
 
 def evaluate_positive(x: Floats, eta: Floats, shape: Floats | None, order: int) -> Evaluation:

@@ -16,6 +16,9 @@ from anypca.families._base import Evaluation, Family
 #: How a member's columns are picked: a slice wherever possible, since a slice is a view and indices copy.
 Picker = slice | Ints
 
+#: Average number of neighbouring columns from which on runs are evaluated one by one.
+_LEAST_RUN = 4
+
 
 @dataclass(frozen=True)
 class Mixed(Family):
@@ -81,7 +84,15 @@ class Mixed(Family):
         return result
 
     def columns(self, index: slice) -> Family:
-        return combine([self.members[number] for number in self.assignment[index]])
+        key = index.indices(len(self.assignment))
+        if key not in self._parts:
+            self._parts[key] = combine([self.members[number] for number in self.assignment[index]])
+        return self._parts[key]
+
+    @cached_property
+    def _parts(self) -> dict[tuple[int, int, int], Family]:
+        """Restrictions to slices of the columns: sweeps ask for the same ones again and again."""
+        return {}
 
     @cached_property
     def _groups(self) -> tuple[tuple[Family, Picker], ...]:
@@ -89,6 +100,19 @@ class Mixed(Family):
         assigned = np.asarray(self.assignment, dtype=np.intp)
         pairs = ((member, np.flatnonzero(assigned == number)) for number, member in enumerate(self.members))
         return tuple((member, _picker(index)) for member, index in pairs if index.size)
+
+    @cached_property
+    def _runs(self) -> tuple[tuple[Family, Picker], ...]:
+        """The groups cut into runs of neighbours where these are few: a slice is a view, an index copies."""
+        runs: list[tuple[Family, Picker]] = []
+        for member, pick in self._groups:
+            if isinstance(pick, slice):
+                runs.append((member, pick))
+                continue
+            pieces = np.split(pick, np.flatnonzero(np.diff(pick) > 1) + 1)
+            is_long = len(pick) >= _LEAST_RUN * len(pieces)
+            runs.extend((member, _picker(piece)) for piece in (pieces if is_long else [pick]))
+        return tuple(runs)
 
     def _check_width(self, width: int) -> None:
         if width != len(self.assignment):
@@ -115,11 +139,20 @@ class Mixed(Family):
     ) -> Evaluation:
         self._check_width(eta.shape[-1])
         outputs = [np.empty_like(eta) for _ in range(order + 1)]
-        for member, pick in self._groups:
+        for member, pick in self._runs:
             parts = member.evaluate(x[..., pick], eta[..., pick], _take(dispersion, pick), order=order)
             for output, part in zip(outputs, parts, strict=False):
                 output[..., pick] = part
         return Evaluation(*outputs, *[None] * (2 - order))
+
+    def observed_curvature(self, found: Evaluation, dispersion: Floats | float = 1.0) -> Floats:
+        assert found.gradient is not None
+        assert found.curvature is not None
+        result = np.empty_like(found.curvature)
+        for member, pick in self._runs:
+            part = Evaluation(found.value[..., pick], found.gradient[..., pick], found.curvature[..., pick])
+            result[..., pick] = member.observed_curvature(part, _take(dispersion, pick))
+        return result
 
     def log_base(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
         return self._apply(lambda member, *parts: member.log_base(*parts), x, dispersion)

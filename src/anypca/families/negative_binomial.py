@@ -83,6 +83,12 @@ class NegativeBinomial(Family):
         mu /= growth
         return Evaluation(value, gradient, mu)
 
+    def observed_curvature(self, found: Evaluation, dispersion: Floats | float = 1.0) -> Floats:
+        assert found.gradient is not None
+        assert found.curvature is not None
+        # mu (1 + a x) / (1 + a mu)^2 in terms of the score and the expected information.
+        return found.curvature * (1.0 + like(dispersion, found.gradient) * found.gradient)
+
     def log_base(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
         base: Floats = _log_rising(x, _over_dispersion(dispersion, x)) - gammaln(x + 1.0)
         return base

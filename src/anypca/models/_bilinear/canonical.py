@@ -36,7 +36,6 @@ def orthonormal(coefficients: Coefficients, stats: Stats, *, fit_intercept: bool
     shift = stats.score_sum / stats.weight if fit_intercept else np.zeros(k)
     gram = stats.score_gram / stats.weight - np.outer(shift, shift)
     left, sizes, right = scipy.linalg.svd(coefficients.loadings, full_matrices=False)
-    sizes = np.maximum(sizes, max(_SMALLEST * sizes.max(initial=0.0), np.finfo(float).tiny ** 0.25))
     to_basis = right.T * sizes
     variance, rotation = scipy.linalg.eigh(to_basis.T @ gram @ to_basis)
     rotation = rotation[:, ::-1]
@@ -46,7 +45,9 @@ def orthonormal(coefficients: Coefficients, stats: Stats, *, fit_intercept: bool
     fixed = coefficients.fixed.copy()
     if fit_intercept:
         fixed[:, 0] += coefficients.loadings @ shift
-    gauge = Gauge(shift, to_basis @ rotation, rotation.T @ (right / sizes[:, None]))
+    # Only the way back is bounded: scores of a vanishing component can be huge, and the predictor must not change.
+    bounded = np.maximum(sizes, max(_SMALLEST * sizes.max(initial=0.0), np.finfo(float).tiny ** 0.25))
+    gauge = Gauge(shift, to_basis @ rotation, rotation.T @ (right / bounded[:, None]))
     new = Coefficients(loadings * signs, fixed, coefficients.dispersion)
     return Canonical(new, gauge, np.maximum(variance[::-1], 0.0))
 

@@ -89,7 +89,7 @@ def _free_share(coefficients: Coefficients, weight: float, count: float) -> floa
     """Residual degrees of freedom per entry."""
     n_features, k = coefficients.loadings.shape
     used = k * (weight + n_features - k) + coefficients.fixed.size
-    return 1.0 - used / count
+    return float(1.0 - used / count)
 
 
 def _statistics(
@@ -110,9 +110,14 @@ def _statistics(
             if inside.size == 0:
                 continue
             mu = member.mean(kernel.predictor(scores, tile)[:, inside - tile.start])
-            squared = observed_only(rows, inside, (rows.x[:, inside] - mu) ** 2)
-            for g, value in enumerate(_GRID):
-                found[g] += rows.weights @ (squared / member.variance(mu, value)).sum(axis=1, dtype=float)
+            # Means may underflow or overflow where the likelihood has no maximum; a residual of zero is zero.
+            with np.errstate(over="ignore", divide="ignore"):
+                squared = observed_only(rows, inside, (rows.x[:, inside] - mu) ** 2)
+                for g, value in enumerate(_GRID):
+                    terms = np.divide(
+                        squared, member.variance(mu, value), out=np.zeros_like(squared), where=squared > 0
+                    )
+                    found[g] += rows.weights @ terms.sum(axis=1, dtype=float)
         return found
 
     return visit.sum(function, local)

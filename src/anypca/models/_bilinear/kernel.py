@@ -231,8 +231,13 @@ class Kernel:
         """eta of a tile, shape (rows, columns of the tile)."""
         return self._predictor(self._design(scores), tile)
 
-    def tiles(self, design: Floats, order: int) -> Iterator[tuple[slice, Evaluation]]:
-        """Terms in eta, tile after tile, zero at missing entries: of the log-likelihood, or of the cumulant."""
+    def tiles(
+        self, design: Floats, order: int, *, observed: bool = False
+    ) -> Iterator[tuple[slice, Evaluation]]:
+        """Terms in eta, tile after tile, zero at missing entries: of the log-likelihood, or of the cumulant.
+
+        The curvature is the expected one, or with ``observed=True`` that at the data.
+        """
         rows = self.rows
         for tile in rows.tiles():
             eta = self._predictor(design, tile)
@@ -240,9 +245,12 @@ class Kernel:
             if rows.table is None:
                 yield tile, family.cumulant(eta, order=order)
                 continue
-            found = family.evaluate(rows.table.x[:, tile], eta, self._working.dispersion[tile], order=order)
-            observed = rows.table.observed
-            yield tile, found if observed is None else _mask(found, observed[:, tile])
+            dispersion = self._working.dispersion[tile]
+            found = family.evaluate(rows.table.x[:, tile], eta, dispersion, order=order)
+            if observed:
+                found = found._replace(curvature=family.observed_curvature(found, dispersion))
+            present = rows.table.observed
+            yield tile, found if present is None else _mask(found, present[:, tile])
 
     def row_values(self, scores: Floats) -> Floats:
         """Log-likelihood of each row without constants, shape (rows,)."""
@@ -252,14 +260,14 @@ class Kernel:
             total += found.value.sum(axis=1, dtype=float)
         return self._with_linear(design, total)
 
-    def row_sums(self, scores: Floats) -> RowSums:
-        """Everything a Newton step of the rows needs."""
+    def row_sums(self, scores: Floats, *, observed: bool = False) -> RowSums:
+        """Everything a Newton step of the rows needs; ``observed`` as in `tiles`."""
         rows, k = self.rows, scores.shape[1]
         design = self._design(scores)
         columns = np.empty(rows.n_features)
         sums = np.zeros((rows.n_rows, 1 + k + packed_size(k)))
         weights = rows.weights.astype(rows.dtype, copy=False)
-        for tile, found in self.tiles(design, order=2):
+        for tile, found in self.tiles(design, order=2, observed=observed):
             columns[tile] = self._sign * (weights @ found.value)
             sums += self._working.operand.sums(found, tile, over_rows=False)
         value, gradient, curvature = sums[:, 0], sums[:, 1 : k + 1], sums[:, k + 1 :]

@@ -17,6 +17,7 @@ from anypca.solvers import Coordinates, Update
 _MAX_HALVINGS = 30
 # Objectives of rows and columns are compared up to this many units in the last place of their terms.
 _SLACK_ULPS = 16.0
+_TINY_STEP = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +112,7 @@ class BilinearProblem:
         scores = self._start(rows, shared, local)
         # Trial points may overflow: their value is then -inf or NaN, which no comparison accepts.
         with np.errstate(over="ignore", invalid="ignore"):
-            entry = kernel.row_sums(scores)
+            entry = kernel.row_sums(scores, observed=True)
             newton = self.newton_rows(scores, entry.gradient, entry.curvature)
             new, sums = self._guarded(kernel, scores, newton.step, entry.value)
         weights = rows.weights
@@ -165,10 +166,13 @@ class BilinearProblem:
         # The scores have not moved between the two, so the linear part is a product with the old derivative.
         linear = np.einsum("ja,ja->j", before.linear, new)
         value_after = after.entry_columns + linear - self.loading_prior.value(new)
-        worse = self._is_worse(value_after, value_before, before.exit_columns)
+        worse = self._is_worse(value_after, value_before, before.exit_columns) & (new != old).any(axis=1)
         if not worse.any():
             return None
-        joint = np.where(worse[:, None], 0.5 * (old + new), new)
+        halved = 0.5 * (old + new)
+        # A step that is still worse when it is tiny only has rounding to gain: the column stays.
+        is_tiny: Bools = (np.abs(halved - old) <= _TINY_STEP * (1.0 + np.abs(old))).all(axis=1)
+        joint = np.where(worse[:, None], np.where(is_tiny[:, None], old, halved), new)
         return self._regauge(shared.coefficients.with_joint(joint), before)
 
     def coordinates(self, shared: Shared, stats: Stats) -> Coordinates | None:
@@ -201,8 +205,11 @@ class BilinearProblem:
 
     def _is_worse(self, after: Floats, before: Floats, value: Floats) -> Bools:
         """Where rows or columns lost objective (NaN counts as lost); ``value`` tells the rounding level."""
-        slack = _SLACK_ULPS * self.eps * (1.0 + np.abs(value))
-        return np.asarray(~(after >= before - slack))
+        return np.asarray(~(after >= before - self.slack(value)))
+
+    def slack(self, value: Floats) -> Floats:
+        """Rounding level of the objectives of rows or columns."""
+        return _SLACK_ULPS * self.eps * (1.0 + np.abs(value))
 
     def halve(
         self, kernel: Kernel, scores: Floats, step: Floats, value: Floats, *, first: float = 0.5

@@ -13,8 +13,6 @@ from anypca.models._bilinear.kernel import Coefficients, Kernel, Rows
 from anypca.models._bilinear.problem import BilinearProblem
 
 _MAX_NEWTON = 200
-# Expected gain of a further step, in nats, below which a row is solved.
-_TOLERANCE = 1e-16
 
 
 class RowFit(NamedTuple):
@@ -53,13 +51,13 @@ def solve_rows(problem: BilinearProblem, coefficients: Coefficients, rows: Rows)
         for _ in range(_MAX_NEWTON):
             some = kernel if active.size == n else kernel.take(active)
             scores = state.scores[active]
-            sums = some.row_sums(scores)
+            sums = some.row_sums(scores, observed=True)
             state.value[active], state.curvature[active] = sums.value, sums.curvature
             newton = problem.newton_rows(scores, sums.gradient, sums.curvature)
-            # In single precision the gradient's rounding, not the tolerance, bounds what can be reached.
-            rounding = (100.0 * problem.eps) ** 2 * (1.0 + np.abs(sums.value))
-            solved = newton.decrement <= np.maximum(_TOLERANCE, rounding)
+            # A gain that the objective cannot resolve is taken unseen, as the last step: Newton's error squares.
+            solved = newton.decrement <= problem.slack(sums.value)
             state.converged[active[solved]] = True
+            state.scores[active[solved]] += newton.step[solved]
             active, going = active[~solved], ~solved
             if active.size == 0:
                 break

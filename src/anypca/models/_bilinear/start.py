@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.engine import Data, Executor, Summary
 from anypca.families import Family
 from anypca.models._bilinear.kernel import Coefficients, Kernel, Rows
 from anypca.models._bilinear.passes import Pass
@@ -21,36 +20,20 @@ _CLIP = 3.0
 _NULL_ITERATIONS = 100
 
 
-def null_coefficients(
-    family: Family,
-    data: Data,
-    executor: Executor,
-    summary: Summary,
-    dispersion: Floats,
-    *,
-    fit_intercept: bool,
-    tol: float,
-) -> Coefficients:
-    """Fit intercept and covariates alone.
-
-    Without offsets and covariates the intercept is the link of the mean and the loop only confirms it.
-    """
-    fixed = np.zeros((data.n_features, int(fit_intercept) + data.n_covariates))
-    if fit_intercept:
-        mean = family.interior_mean(summary.mean * summary.weight, summary.weight)
-        fixed[:, 0] = family.link(mean)
-    coefficients = Coefficients(np.zeros((data.n_features, 0)), fixed, dispersion)
-    if fixed.shape[1] == 0:
-        return coefficients
+def null_coefficients(family: Family, start: Coefficients, visit: Pass, *, tol: float) -> Coefficients:
+    """Fit intercept and covariates alone, from ``start`` (without loadings)."""
+    n_fixed = start.fixed.shape[1]
+    if n_fixed == 0:
+        return start
     problem = BilinearProblem(
         family,
         Ridge(np.zeros(0)),
-        Ridge(np.zeros(fixed.shape[1])),
-        fit_intercept=fit_intercept,
-        eps=float(np.finfo(data.dtype).eps),
+        Ridge(np.zeros(n_fixed)),
+        fit_intercept=visit.fit_intercept,
+        eps=float(np.finfo(visit.data.dtype).eps),
     )
-    loop = Loop(problem, data, executor, max_iter=_NULL_ITERATIONS, tol=tol, accelerate=False)
-    return loop.run(Shared(coefficients))[0].shared.coefficients
+    loop = Loop(problem, visit.data, visit.executor, max_iter=_NULL_ITERATIONS, tol=tol, accelerate=False)
+    return loop.run(Shared(start))[0].shared.coefficients
 
 
 def residual_loadings(

@@ -61,8 +61,10 @@ class EPCAFit:
         if self.null_deviance <= 0:
             return np.zeros(len(self.deviance_without))
         total = max(1.0 - self.deviance / self.null_deviance, 0.0)
-        unique = np.maximum(self.deviance_without - self.deviance, 0.0)
-        return total * unique / unique.sum() if unique.sum() > 0 else np.zeros(len(unique))
+        # Without a ridge scores can be so large that a model without their component has an infinite deviance.
+        largest = np.finfo(float).max / len(self.deviance_without)
+        unique = np.clip(self.deviance_without - self.deviance, 0.0, largest)
+        return total * (unique / unique.sum()) if unique.sum() > 0 else np.zeros(len(unique))
 
 
 class EPCAFitter:
@@ -97,7 +99,7 @@ class EPCAFitter:
     def fit(self, rng: np.random.Generator) -> EPCAFit:
         """Start, iterate, estimate dispersions between converged rounds, report."""
         dispersion = start = start_dispersion(self.family, self.summary.mean, self.summary.variance)
-        null = self._null(dispersion)
+        null = self._null(dispersion, self._null_start())
         loadings = residual_loadings(self.family, null, self.visit, self.options.n_components, rng)
         shared = Shared(Coefficients(loadings, null.fixed, dispersion))
         local: Sequence[Any] | None = None
@@ -111,23 +113,25 @@ class EPCAFitter:
                 break
         problem = self._problem(dispersion)
         result, local, stats = self._loop(problem, self.options.tol).run(shared, local)
-        return self._report(problem, result, local, stats)
+        return self._report(problem, result, local, stats, self._null(dispersion, null.fixed))
 
     @property
     def _has_open_dispersion(self) -> bool:
         groups = self.family.member_columns(self.data.n_features)
         return any(member.fixed_dispersion is None for member, _ in groups)
 
-    def _null(self, dispersion: Floats) -> Coefficients:
-        return null_coefficients(
-            self.family,
-            self.data,
-            self.executor,
-            self.summary,
-            dispersion,
-            fit_intercept=self.options.fit_intercept,
-            tol=self.options.tol,
-        )
+    def _null_start(self) -> Floats:
+        """Fixed coefficients from the columns' means, exact without offsets and covariates."""
+        fixed = np.zeros((self.data.n_features, int(self.options.fit_intercept) + self.data.n_covariates))
+        if self.options.fit_intercept:
+            weight = self.summary.weight
+            fixed[:, 0] = self.family.link(self.family.interior_mean(self.summary.mean * weight, weight))
+        return fixed
+
+    def _null(self, dispersion: Floats, fixed: Floats) -> Coefficients:
+        """The model without components."""
+        start = Coefficients(np.zeros((self.data.n_features, 0)), fixed, dispersion)
+        return null_coefficients(self.family, start, self.visit, tol=self.options.tol)
 
     def _problem(self, dispersion: Floats) -> BilinearProblem:
         options = self.options
@@ -150,7 +154,12 @@ class EPCAFitter:
         return Loop(problem, self.data, self.executor, max_iter=max_iter, tol=tol, callback=self.callback)
 
     def _report(
-        self, problem: BilinearProblem, result: Result[Shared], local: Sequence[Any], stats: Stats
+        self,
+        problem: BilinearProblem,
+        result: Result[Shared],
+        local: Sequence[Any],
+        stats: Stats,
+        null: Coefficients,
     ) -> EPCAFit:
         """Change to reporting coordinates, order components by the deviance they explain."""
         fitted = result.shared.coefficients
@@ -161,7 +170,6 @@ class EPCAFitter:
         )
         local = self._translate(canonical.gauge, local)
         deviances = self.visit.deviances(self.family, canonical.coefficients, local)
-        null = self._null(fitted.dispersion)
         null_deviance = float(self.visit.deviances(self.family, null, None)[0])
         order = np.argsort(-deviances[1:], kind="stable")
         canonical = reorder(canonical, order)
