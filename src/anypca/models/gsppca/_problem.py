@@ -14,6 +14,8 @@ from anypca.solvers import Coordinates, Update
 
 # A relevance of 0 is absorbing and would divide 0 by 0; at this floor its square is still a normal number.
 _SMALLEST_RELEVANCE = 1e-100
+# Signal variance of a column, as a share of the mean variance, below which no column is relevant.
+_SMALLEST_SIGNAL = 1e-8
 # Rounding level of the free energy, relative to its size.
 _RESOLUTION = 1e-12
 
@@ -106,8 +108,8 @@ class RelaxedProblem:
     The plain updates are those of the mean-field coordinate descent. They crawl along directions in which the
     fit does not change: ``(u_k, w_k) -> (t u_k, w_k / t)`` and ``(y_j, w_j) -> (y_j / c, c w_j)``. The free energy
     has closed minima over all t (with alpha) and over each c, which ``rescale`` applies after each update. Over t
-    the minimum is ``u_k^2 E||w_k||^2 = u_k^2 alpha d`` up to a common factor of the u, which is fixed by
-    ``max u = 1``: relevances then are root mean square loadings relative to the largest.
+    the minimum makes ``E||w_k||^2 = alpha d`` for all k and leaves a common factor of the u free, which is fixed
+    by ``max u = 1``: relevances then are root mean square loadings relative to the largest.
     """
 
     def __init__(
@@ -151,7 +153,7 @@ class RelaxedProblem:
         noise = self._noise(shared.relevance, fit, spread)
         relevance = np.clip(fit / spread, _SMALLEST_RELEVANCE, 1.0)
         proposal = self._scale(shared.prior_variance, relevance, loadings, variances, moments, noise)
-        return Update(proposal, _change(shared, proposal, basis))
+        return Update(proposal, _change(shared, proposal, basis, np.sqrt(self.total / self.n_rows)))
 
     def _latent(self, shared: Posterior, stats: Rows) -> _Latent:
         means = shared.projection.T @ stats.product
@@ -181,7 +183,9 @@ class RelaxedProblem:
             square = latent_scale(self.n_rows - p, moments, second)
             loadings, variances = loadings * np.sqrt(square), variances * square
             size = relevance * np.sqrt((variances + loadings**2).sum(axis=1))
-            scaled = np.maximum(size / size.max(), _SMALLEST_RELEVANCE)
+            # Without any signal all sizes shrink to 0; then the relevances shall, not the prior variance.
+            largest = max(size.max(), np.sqrt(_SMALLEST_SIGNAL * self.total / self.n_rows / p))
+            scaled = np.maximum(size / largest, _SMALLEST_RELEVANCE)
             factor = (relevance / scaled)[:, None]
             relevance, loadings, variances = scaled, loadings * factor, variances * factor**2
         prior_variance = float((variances.sum() + np.vdot(loadings, loadings)) / (d * p))
@@ -229,13 +233,11 @@ def latent_scale(excess: float, moments: Floats, second: Floats) -> Floats:
     return np.asarray((root - excess) / (2.0 * second))
 
 
-def _change(before: Posterior, after: Posterior, basis: Floats) -> float:
-    """Largest relative change of relevances, noise and weighted loadings.
+def _change(before: Posterior, after: Posterior, basis: Floats, spread: float) -> float:
+    """Largest change of relevances, of log noise, and of the weighted loadings in units of the data's spread.
 
     Each update is a Newton step of the free energy in its block, so these are gradients in units of curvature.
     """
-    old, new = before.weighted @ basis, after.weighted
-    size = max(float(np.linalg.norm(old)), float(np.finfo(float).tiny))
-    loadings = float(np.linalg.norm(new - old)) / size
+    loadings = float(np.linalg.norm(after.weighted - before.weighted @ basis)) / spread
     relevance = float(np.abs(after.relevance - before.relevance).max())
     return max(relevance, loadings, abs(float(np.log(after.noise / before.noise))))

@@ -1,0 +1,22 @@
+"""scikit-learn's own checks of the selecting estimator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from anypca import GSPPCA
+
+ESTIMATORS = [
+    GSPPCA(n_jobs=1),
+    GSPPCA(n_components=1, n_features_to_select=1, noise="jl", scale=True, n_jobs=1),
+    GSPPCA(n_components=2, noise="ml", prior="sparse", n_jobs=1),
+]
+
+
+@pytest.mark.filterwarnings("ignore:.*feature names.*:UserWarning")  # the checks mix arrays and frames
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
