@@ -443,3 +443,48 @@ def test_observed_curvature_is_minus_the_derivative_of_the_gradient(family, phi)
     observed = family.observed_curvature(family.evaluate(x, eta, phi), phi)
     assert_allclose((low - high) / (2 * step), observed, rtol=2e-6, atol=2e-6 * observed.max())
     assert (observed >= 0).all()
+
+
+@each_case
+def test_expectation_has_consistent_derivatives(family, phi):
+    x, mean = table(family, phi)
+    variance = np.random.default_rng(5).uniform(0.05, 1.5, mean.shape)
+    found = family.expect(x, mean, variance, phi)
+    step = 1e-5
+    high, low = (family.expect(x, mean + sign * step, variance, phi).value for sign in (1, -1))
+    scale = np.abs(found.gradient).max()
+    assert_allclose((high - low) / (2 * step), found.gradient, rtol=2e-6, atol=2e-6 * scale)
+    high, low = (family.expect(x, mean, variance + sign * step, phi).value for sign in (1, -1))
+    assert_allclose((low - high) / step, found.curvature, rtol=2e-6, atol=2e-6 * found.curvature.max())
+    assert (found.curvature >= 0).all()
+
+
+@each_case
+def test_expectation_without_variance_is_the_value(family, phi):
+    x, eta = table(family, phi)
+    assert_allclose(
+        family.expect(x, eta, np.zeros_like(eta), phi).value,
+        family.evaluate(x, eta, phi, order=0).value,
+        rtol=1e-9,
+    )
+
+
+@each_case
+def test_expectation_is_near_the_integral(family, phi):
+    x, mean = table(family, phi)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    weights = weights / weights.sum()
+    variance = np.full_like(mean, 0.04)
+    integral = sum(
+        w * family.evaluate(x, mean + node * 0.2, phi, order=0).value
+        for node, w in zip(nodes, weights, strict=True)
+    )
+    found = family.expect(x, mean, variance, phi).value
+    if family.expectation == "exact":
+        assert_allclose(found, integral, rtol=1e-9)
+        return
+    # Both lose what the curvature takes away; the stand-ins see more or less of it.
+    loss = family.evaluate(x, mean, phi, order=0).value - integral
+    assert_allclose(found, integral, atol=2.5 * loss.max())
+    if family.expectation == "bound":
+        assert (found <= integral + 1e-12).all()

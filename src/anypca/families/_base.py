@@ -49,6 +49,8 @@ class Family(ABC):
     #: The log-likelihood is ``x eta - A(eta)`` up to terms without eta, with dispersion 1: sums over x are then
     #: matrix products. Families that say so derive from `CanonicalFamily`.
     is_linear: ClassVar[bool] = False
+    #: What `expect` returns: the exact expectation, a lower bound of it, or a stand-in without either property.
+    expectation: ClassVar[Literal["exact", "bound", "approximate"]] = "exact"
     #: Counts: non-integers are accepted with a warning.
     is_discrete: ClassVar[bool] = False
 
@@ -56,6 +58,11 @@ class Family(ABC):
     def fixed_dispersion(self) -> float | None:
         """The dispersion when it is given or 1 by definition, ``None`` when it is to be estimated."""
         return 1.0
+
+    @property
+    def is_nonnegative(self) -> bool:
+        """Whether negative values are outside the support."""
+        return not bool(self.in_support(np.array([-1.0]))[0])
 
     @classmethod
     def examples(cls) -> tuple[Family, ...]:
@@ -81,6 +88,25 @@ class Family(ABC):
             New arrays in the dtype of ``eta``, which the caller may overwrite: none of them shares memory
             with another or with the inputs. Where exp overflows on a trial step the value is ``-inf``, never
             NaN.
+        """
+
+    @abstractmethod
+    def expect(
+        self, x: Floats, mean: Floats, variance: Floats, dispersion: Floats | float = 1.0
+    ) -> Evaluation:
+        """The value under a normal distribution of eta: its expectation, or a stand-in with consistent derivatives.
+
+        Parameters
+        ----------
+        x, mean, variance : ndarray of the same shape
+            ``variance >= 0``; at 0 the value is that of ``evaluate``.
+        dispersion : float or ndarray of shape (n_columns,)
+
+        Returns
+        -------
+        Evaluation
+            The value, its derivative in the mean, and as curvature minus twice its derivative in the variance:
+            the information about eta that a variational posterior gets from x.
         """
 
     @abstractmethod

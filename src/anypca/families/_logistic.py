@@ -54,6 +54,7 @@ class Logistic(CanonicalFamily):
     """Successes out of ``trials`` with ``logit(mean / trials) = eta``."""
 
     is_discrete = True
+    expectation = "bound"
 
     @property
     def trials(self) -> int:
@@ -62,6 +63,24 @@ class Logistic(CanonicalFamily):
 
     def cumulant(self, eta: Floats, *, order: int = 2) -> Evaluation:
         return logistic_cumulant(eta, self.trials, order)
+
+    def expect(
+        self, x: Floats, mean: Floats, variance: Floats, dispersion: Floats | float = 1.0
+    ) -> Evaluation:
+        """A lower bound: the quadratic one of Jaakkola and Jordan at its best point, the root mean square of eta.
+
+        ``log(1 + exp(eta)) = eta / 2 + log(2 cosh(eta / 2))``, and the second term is concave in the square of eta.
+        """
+        n = self.trials
+        tilt = np.sqrt(mean * mean + variance)
+        # tanh(t / 2) / (2 t) -> 1 / 4 - t^2 / 48 for small t.
+        small = tilt < 1e-3
+        safe = np.where(small, 1.0, tilt)
+        curvature = np.where(small, 0.25 - tilt * tilt / 48.0, np.tanh(0.5 * safe) / (2.0 * safe))
+        curvature *= n
+        centred = x - 0.5 * n
+        value = centred * mean - n * (0.5 * tilt + np.log1p(np.exp(-tilt)))
+        return Evaluation(value, centred - curvature * mean, curvature)
 
     def log_base(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
         n = self.trials

@@ -8,7 +8,7 @@ import numpy as np
 
 from anypca._typing import Bools, Floats
 from anypca.families._base import Evaluation, Family, families
-from anypca.families.gamma import evaluate_positive, observed_positive
+from anypca.families.gamma import evaluate_positive, expect_positive, observed_positive
 
 
 @families.register
@@ -34,6 +34,12 @@ class Exponential(Family):
         self, x: Floats, eta: Floats, dispersion: Floats | float = 1.0, *, order: int = 2
     ) -> Evaluation:
         return evaluate_positive(x, eta, None, order)
+
+    def expect(
+        self, x: Floats, mean: Floats, variance: Floats, dispersion: Floats | float = 1.0
+    ) -> Evaluation:
+        """Exact: ``-mean - x exp(-mean + variance / 2)``."""
+        return expect_positive(x, mean, variance, 1.0)
 
     def observed_curvature(self, found: Evaluation, dispersion: Floats | float = 1.0) -> Floats:
         return observed_positive(found)

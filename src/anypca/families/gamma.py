@@ -53,6 +53,12 @@ class Gamma(Family):
     ) -> Evaluation:
         return evaluate_positive(x, eta, 1.0 / like(dispersion, eta), order)
 
+    def expect(
+        self, x: Floats, mean: Floats, variance: Floats, dispersion: Floats | float = 1.0
+    ) -> Evaluation:
+        """Exact: ``shape (-mean - x exp(-mean + variance / 2))``."""
+        return expect_positive(x, mean, variance, 1.0 / like(dispersion, mean))
+
     def observed_curvature(self, found: Evaluation, dispersion: Floats | float = 1.0) -> Floats:
         return observed_positive(found)
 
@@ -90,6 +96,12 @@ class Gamma(Family):
 
     def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
         return np.maximum(variance / (mean * mean), _SMALL)
+
+
+def expect_positive(x: Floats, mean: Floats, variance: Floats, shape: Floats | float) -> Evaluation:
+    """``shape (-mean - x exp(-mean + variance / 2))`` and its derivatives."""
+    ratio = x * np.exp(0.5 * variance - mean)
+    return Evaluation(-shape * (mean + ratio), shape * (ratio - 1.0), shape * ratio)
 
 
 def observed_positive(found: Evaluation) -> Floats:

@@ -62,6 +62,14 @@ class Gaussian(Family):
             value *= -0.5
         return Evaluation(value, gradient, filled(precision, eta) if order >= 2 else None)
 
+    def expect(
+        self, x: Floats, mean: Floats, variance: Floats, dispersion: Floats | float = 1.0
+    ) -> Evaluation:
+        """Exact."""
+        found = self.evaluate(x, mean, dispersion)
+        assert found.curvature is not None
+        return found._replace(value=found.value - 0.5 * found.curvature * variance)
+
     def log_base(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
         return filled(-0.5 * np.log(2.0 * np.pi * like(dispersion, x)), x)
 

@@ -72,6 +72,10 @@ class Mixed(Family):
         values = {member.fixed_dispersion for member, _ in self._groups}
         return values.pop() if len(values) == 1 else None
 
+    @property
+    def is_nonnegative(self) -> bool:
+        return all(member.is_nonnegative for member, _ in self._groups)
+
     def member_columns(self, n_features: int) -> list[tuple[Family, Ints]]:
         self._check_width(n_features)
         columns = np.arange(n_features)
@@ -144,6 +148,17 @@ class Mixed(Family):
             for output, part in zip(outputs, parts, strict=False):
                 output[..., pick] = part
         return Evaluation(*outputs, *[None] * (2 - order))
+
+    def expect(
+        self, x: Floats, mean: Floats, variance: Floats, dispersion: Floats | float = 1.0
+    ) -> Evaluation:
+        self._check_width(mean.shape[-1])
+        outputs = [np.empty_like(mean) for _ in range(3)]
+        for member, pick in self._runs:
+            parts = member.expect(x[..., pick], mean[..., pick], variance[..., pick], _take(dispersion, pick))
+            for output, part in zip(outputs, parts, strict=True):
+                output[..., pick] = part
+        return Evaluation(*outputs)
 
     def observed_curvature(self, found: Evaluation, dispersion: Floats | float = 1.0) -> Floats:
         assert found.gradient is not None

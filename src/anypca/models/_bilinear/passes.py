@@ -83,7 +83,8 @@ class Pass:
             kernel = Kernel(family, coefficients, rows)
             found = np.empty((2, rows.n_features))
             for tile in rows.tiles():
-                eta = kernel.predictor(scores, tile)
+                # At missing entries eta may be anything, also too large for its exponential.
+                eta = observed_only(rows, tile, kernel.predictor(scores, tile))
                 dispersion = coefficients.dispersion[tile].astype(eta.dtype)
                 terms = family.columns(tile).pearson(rows.x[:, tile], eta, dispersion)
                 found[0, tile] = rows.weights @ observed_only(rows, tile, terms)

@@ -171,8 +171,8 @@ class BilinearProblem:
             return None
         halved = 0.5 * (old + new)
         # A step that is still worse when it is tiny only has rounding to gain: the column stays.
-        is_tiny: Bools = (np.abs(halved - old) <= _TINY_STEP * (1.0 + np.abs(old))).all(axis=1)
-        joint = np.where(worse[:, None], np.where(is_tiny[:, None], old, halved), new)
+        is_tiny = np.all(np.abs(halved - old) <= _TINY_STEP * (1.0 + np.abs(old)), axis=1, keepdims=True)
+        joint = np.where(worse[:, None], np.where(is_tiny, old, halved), new)
         return self._regauge(shared.coefficients.with_joint(joint), before)
 
     def coordinates(self, shared: Shared, stats: Stats) -> Coordinates | None:
