@@ -1,7 +1,7 @@
 """PCA for any data."""
 
-from anypca.models import EPCA, GSPPCA, PPCA, SPCA
+from anypca.models import EPCA, GSPPCA, KernelPCA, PPCA, SPCA
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["EPCA", "GSPPCA", "PPCA", "SPCA"]
+__all__ = ["EPCA", "GSPPCA", "KernelPCA", "PPCA", "SPCA"]

@@ -2,7 +2,8 @@
 
 from anypca.models.epca import EPCA
 from anypca.models.gsppca import GSPPCA
+from anypca.models.kernel import KernelPCA
 from anypca.models.ppca import PPCA
 from anypca.models.spca import SPCA
 
-__all__ = ["EPCA", "GSPPCA", "PPCA", "SPCA"]
+__all__ = ["EPCA", "GSPPCA", "KernelPCA", "PPCA", "SPCA"]

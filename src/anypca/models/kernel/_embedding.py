@@ -1,0 +1,161 @@
+"""Fitted principal components in the space of a kernel, exact or of explicit features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.linalg
+from sklearn.decomposition import KernelPCA as ExactKernelPCA
+from sklearn.preprocessing import KernelCenterer
+
+from anypca._typing import Floats
+from anypca.linalg import fix_signs
+from anypca.models.kernel._kernels import Kernel
+from anypca.models.kernel._maps import FeatureMap
+from anypca.models.kernel._rows import chunks
+
+
+class Embedding(Protocol):
+    """Scores of rows, and how far rows are from the centre."""
+
+    @property
+    def eigenvalues(self) -> Floats:
+        """Sums of squared scores of the training rows (n_components,), decreasing."""
+
+    @property
+    def total(self) -> float:
+        """Sum over the training rows of their squared distances from the centre."""
+
+    def scores(self, rows: Floats) -> Floats:
+        """(n, n_components) from (n, n_features)."""
+
+    def squares(self, rows: Floats) -> Floats:
+        """Squared distances from the centre (n,)."""
+
+
+@dataclass(frozen=True)
+class ExactEmbedding:
+    """By kernel values with all training rows."""
+
+    kernel: Kernel | None
+    """``None`` when kernel values come in place of rows."""
+    training: Any
+    """(n_train, n_features), dense or sparse; ``None`` without kernel."""
+    centerer: KernelCenterer
+    dual: Floats
+    """Coefficients of the training rows (n_train, n_components)."""
+    eigenvalues: Floats
+    total: float
+
+    def scores(self, rows: Floats) -> Floats:
+        parts = [
+            self.centerer.transform(self._values(part), copy=False) @ self.dual
+            for part in chunks(rows, len(self.dual))
+        ]
+        return np.concatenate(parts)
+
+    def squares(self, rows: Floats) -> Floats:
+        assert self.kernel is not None
+        cross = [self._values(part).mean(axis=1) for part in chunks(rows, len(self.dual))]
+        squares = self.kernel.diagonal(rows) - 2.0 * np.concatenate(cross) + self.centerer.K_fit_all_
+        return np.asarray(squares)
+
+    def _values(self, rows: Floats) -> Floats:
+        if self.kernel is None:
+            return rows.astype(np.float64)
+        return self.kernel.between(rows.astype(np.float64, copy=False), self.training)
+
+
+@dataclass(frozen=True)
+class FeatureEmbedding:
+    """By explicit features."""
+
+    feature_map: FeatureMap
+    mean: Floats
+    """Mean of the features (n_basis,)."""
+    axes: Floats
+    """Orthonormal columns (n_basis, n_components)."""
+    eigenvalues: Floats
+    total: float
+
+    def scores(self, rows: Floats) -> Floats:
+        shift = self.mean @ self.axes
+        parts = [self.feature_map.features(part) @ self.axes - shift for part in chunks(rows, len(self.mean))]
+        return np.concatenate(parts)
+
+    def squares(self, rows: Floats) -> Floats:
+        parts = []
+        for part in chunks(rows, len(self.mean)):
+            centred = self.feature_map.features(part) - self.mean
+            parts.append(np.einsum("ij,ij->i", centred, centred))
+        return np.concatenate(parts)
+
+
+def embed_exactly(
+    values: Floats, n_components: int | None, eigen_solver: str, seed: int
+) -> tuple[KernelCenterer, Floats, Floats, float]:
+    """Kernel PCA of a kernel matrix, by scikit-learn.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, n)
+        Kernel matrix; overwritten.
+    n_components : int or None
+        ``None`` for all components that are not 0.
+    eigen_solver : str
+        As for scikit-learn's ``KernelPCA``.
+    seed : int
+        Of the iterative solvers.
+
+    Returns
+    -------
+    centerer : KernelCenterer
+    dual : ndarray of shape (n, n_components)
+    eigenvalues : ndarray of shape (n_components,)
+    total : float
+    """
+    n = len(values)
+    centerer = KernelCenterer().fit(values)
+    trace = float(np.trace(values))
+    total = max(trace - n * float(centerer.K_fit_all_), 0.0)
+    if total <= n * np.finfo(np.float64).eps * abs(trace):  # one point, n times
+        k = n_components or 1
+        return centerer, np.zeros((n, k)), np.zeros(k), 0.0
+    inner = ExactKernelPCA(
+        n_components, kernel="precomputed", eigen_solver=eigen_solver, random_state=seed, copy_X=False
+    ).fit(values)
+    roots = np.sqrt(inner.eigenvalues_)
+    dual = np.divide(inner.eigenvectors_, roots, out=np.zeros_like(inner.eigenvectors_), where=roots > 0)
+    return centerer, dual, inner.eigenvalues_, total
+
+
+def embed_features(
+    feature_map: FeatureMap, mean: Floats, gram: Floats, n_components: int | None
+) -> FeatureEmbedding:
+    """Principal components of features from their centred Gram matrix.
+
+    Parameters
+    ----------
+    feature_map : FeatureMap
+    mean : ndarray of shape (n_basis,)
+    gram : ndarray of shape (n_basis, n_basis)
+        Sum over the rows of the outer products of centred features.
+    n_components : int or None
+        ``None`` for all components that are not 0, at least one.
+
+    Returns
+    -------
+    FeatureEmbedding
+    """
+    m = len(gram)
+    wanted = None if n_components is None else (m - n_components, m - 1)
+    values, axes = scipy.linalg.eigh(gram, subset_by_index=wanted, check_finite=False)
+    values, axes = np.maximum(values[::-1], 0.0), axes[:, ::-1]
+    values = np.where(values > values[0] * m * np.finfo(np.float64).eps, values, 0.0)
+    if n_components is None:
+        k = max(1, int(np.count_nonzero(values)))
+        values, axes = values[:k], axes[:, :k]
+    axes = axes * fix_signs(axes.T)
+    return FeatureEmbedding(feature_map, mean, axes, values, max(float(np.trace(gram)), 0.0))

@@ -1,0 +1,355 @@
+"""Kernel PCA as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from anypca._compat import Interval, StrOptions
+from anypca._typing import Floats
+from anypca.engine import Block, Summary
+from anypca.models._base import LatentModel, make_generator
+from anypca.models._complete import complete_rows, refuse_missing
+from anypca.models.kernel._embedding import Embedding
+from anypca.models.kernel._kernels import KERNELS, Kernel, KernelChoice
+from anypca.models.kernel._methods import METHODS, PRECOMPUTED, Rows, Task
+from anypca.models.kernel._preimage import learn_preimage
+
+
+def _has_rows(model: KernelPCA) -> bool:
+    """Distances need k(x, x) of new rows, which values with the training rows do not tell."""
+    if model.kernel == PRECOMPUTED:
+        raise AttributeError(
+            "kernel='precomputed' has no score: distances need k(x, x) of new rows. Give the kernel by name or as "
+            "a function."
+        )
+    return True
+
+
+class KernelPCA(LatentModel):
+    r"""Kernel principal component analysis: exact, by random Fourier features, or by landmarks.
+
+    Principal components of ``phi(x)``, where the inner products of phi are the values of a kernel. The exact
+    method needs the kernel values of all pairs of rows. The two others replace phi by ``n_basis`` explicit
+    features and pass over the rows block by block: time grows with the number of rows, memory with the square
+    of ``n_basis`` only.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        Number of components; ``None`` for all that are not 0.
+    kernel : {"rbf", "laplacian", "polynomial", "linear", "cosine", "precomputed"} or callable, default="rbf"
+        ``exp(-gamma |x - y|^2)``, ``exp(-gamma |x - y|_1)``, ``(gamma x'y + coef0)^degree``, ``x'y``,
+        ``x'y / (|x| |y|)``. ``"precomputed"``: X holds kernel values, of all pairs of training rows in ``fit``
+        and of new rows with all training rows in ``transform``; exact method only. A function takes two rows
+        and returns a number; it is called for every pair.
+    method : {"exact", "rff", "nystroem"}, default="exact"
+        ``"rff"``: random Fourier features, for rbf and laplacian kernels. ``"nystroem"``: kernel values with
+        ``n_basis`` rows, the landmarks, drawn at random; for every kernel.
+    n_basis : int, default=1000
+        Number of random features or landmarks. Not used by the exact method.
+    gamma : float, "median", "scale" or None, default="median"
+        Inverse width of the kernel. ``"median"``: the median distance between (up to 1000 evenly spaced) rows
+        becomes the standard deviation of the rbf kernel, ``gamma = 1 / (2 median^2)``, or the length of the
+        laplacian one, ``gamma = 1 / median``; the same as ``"scale"`` for the polynomial kernel. ``"scale"``:
+        ``1 / (n_features * X.var())``. ``None``: ``1 / n_features``.
+    degree : float, default=3
+        Of the polynomial kernel.
+    coef0 : float, default=1
+        Of the polynomial kernel.
+    kernel_params : dict or None, default=None
+        Further arguments of a function given as kernel.
+    fit_inverse_transform : bool, default=False
+        Whether to learn to rebuild rows from scores.
+    alpha : float, default=1.0
+        Ridge of that regression.
+    eigen_solver : {"auto", "dense", "arpack", "randomized"}, default="auto"
+        Of the exact method, as in scikit-learn.
+    n_jobs : int or None, default=None
+        Number of threads; ``None`` and -1 mean all cores. Not used for Dask arrays.
+    verbose : int, default=0
+        Not used: nothing iterates.
+    random_state : int, RandomState instance or None, default=None
+        Draws features and landmarks, and starts iterative eigensolvers.
+
+    Attributes
+    ----------
+    eigenvalues_ : ndarray of shape (n_components,)
+        Sums of squared scores of the training rows, decreasing.
+    explained_variance_ : ndarray of shape (n_components,)
+        The same over n_samples - 1.
+    explained_variance_ratio_ : ndarray of shape (n_components,)
+        Shares of the total variance in feature space.
+    explained_deviance_ratio_ : ndarray of shape (n_components,)
+        Equal to ``explained_variance_ratio_``.
+    gamma_ : float or None
+        gamma as chosen; ``None`` for kernels without.
+    mean_ : ndarray of shape (n_features,)
+        Means of the columns, which ``inverse_transform`` adds.
+    n_components_ : int
+        Number of components.
+    n_iter_ : int
+        1: nothing iterates.
+    converged_ : bool
+        True.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, when all are strings.
+
+    See Also
+    --------
+    sklearn.decomposition.KernelPCA : The solver of the exact method.
+
+    Notes
+    -----
+    Features are centred, on the training rows, by all methods. With the linear kernel the scores are those of
+    PCA. The sign of a component is fixed by its largest-magnitude coefficient: of the training rows for the
+    exact method, of the features otherwise, so methods may differ in it. All kernels are smooth measures of
+    nearness: where near rows belong to different parts of a folded surface, kernel PCA does not unfold it.
+
+    ``inverse_transform`` regresses rows on the kernel features of their scores with a ridge, as scikit-learn
+    does, after the means of the columns have been subtracted. Where gamma is a rule it is applied to the
+    scores anew, since scores and rows have different units; a number is used for both.
+
+    References
+    ----------
+    Schoelkopf, Smola and Mueller (1998), Nonlinear component analysis as a kernel eigenvalue problem.
+    Rahimi and Recht (2008), Random features for large-scale kernel machines.
+    Williams and Seeger (2001), Using the Nystroem method to speed up kernel machines.
+    Bakir, Weston and Schoelkopf (2004), Learning to find pre-images.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_circles
+    >>> from anypca import KernelPCA
+    >>> X, ring = make_circles(200, factor=0.3, noise=0.02, random_state=0)
+    >>> scores = KernelPCA(1, gamma=2.0).fit_transform(X)[:, 0]
+    >>> inner, outer = scores[ring == 1], scores[ring == 0]
+    >>> bool(inner.min() > outer.max() or inner.max() < outer.min())
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "kernel": [StrOptions({*KERNELS, PRECOMPUTED}), callable],
+        "method": [StrOptions(set(METHODS))],
+        "n_basis": [Interval(Integral, 1, None, closed="left")],
+        "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"median", "scale"}), None],
+        "degree": [Interval(Real, 0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "kernel_params": [dict, None],
+        "fit_inverse_transform": ["boolean"],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "eigen_solver": [StrOptions({"auto", "dense", "arpack", "randomized"})],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+    }
+    _synonyms: ClassVar[dict[str, str]] = {"poly": "polynomial", "gaussian": "rbf", "fourier": "rff"}
+    #: Steps that progress is counted in; there is one.
+    max_iter: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        kernel: str | Callable[..., float] = "rbf",
+        method: str = "exact",
+        n_basis: int = 1000,
+        gamma: float | str | None = "median",
+        degree: float = 3,
+        coef0: float = 1.0,
+        kernel_params: Mapping[str, Any] | None = None,
+        fit_inverse_transform: bool = False,
+        alpha: float = 1.0,
+        eigen_solver: str = "auto",
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.method = method
+        self.n_basis = n_basis
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.fit_inverse_transform = fit_inverse_transform
+        self.alpha = alpha
+        self.eigen_solver = eigen_solver
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = False
+        tags.input_tags.pairwise = self.kernel == PRECOMPUTED
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
+            Without missing entries. The exact method gathers the rows in memory. For a precomputed kernel, of
+            shape (n_samples, n_samples).
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : KernelPCA
+        """
+        with self._open_fit(X) as session:
+            method = METHODS.create(self.method)
+            refuse_missing(session.data, session.executor, type(self).__name__)
+            self._check_combination(session.data.n_samples)
+            task = self._task()
+            rows = Rows(session.data, session.executor, _variance(session.summary))
+            collected = method.sweep(task, rows)
+        kernel, embedding = method.solve(task, collected)
+        mean = session.summary.mean
+        self._preimage = None
+        if self.fit_inverse_transform and kernel is not None:
+            self._preimage = learn_preimage(method, task, rows, (kernel, embedding), mean, self.alpha)
+        self._store(kernel, embedding, mean, session.data.n_samples)
+        return self
+
+    def _task(self) -> Task:
+        choice = KernelChoice(self.kernel, self.gamma, self.degree, self.coef0, self.kernel_params)
+        return Task(
+            choice, self.n_components, self.n_basis, self.eigen_solver, make_generator(self.random_state)
+        )
+
+    def _check_combination(self, n_samples: int) -> None:
+        """Raise on parameters that are right each by itself, but not together."""
+        if n_samples < 2:
+            raise ValueError(f"KernelPCA needs at least 2 rows; X has {n_samples} sample(s).")
+        if self.kernel_params is not None and isinstance(self.kernel, str):
+            raise ValueError(
+                f"kernel_params are for a function given as kernel; kernel is {self.kernel!r}. Use gamma, degree "
+                "and coef0."
+            )
+        if self.kernel != PRECOMPUTED:
+            return
+        if not METHODS.create(self.method).takes_kernel_values:
+            raise ValueError(
+                f"kernel='precomputed' leaves nothing to approximate; got method={self.method!r}. "
+                "Use method='exact', or pass rows and a kernel."
+            )
+        if self.fit_inverse_transform:
+            raise ValueError(
+                "fit_inverse_transform=True needs rows to learn from; with kernel='precomputed' there are none. "
+                "Give the kernel by name or as a function."
+            )
+
+    def _store(self, kernel: Kernel | None, embedding: Embedding, mean: Floats, n_samples: int) -> None:
+        """Set the fitted attributes."""
+        values = embedding.eigenvalues
+        self.eigenvalues_ = values
+        self.explained_variance_ = values / (n_samples - 1)
+        shares = values / embedding.total if embedding.total > 0 else np.zeros_like(values)
+        self.explained_variance_ratio_ = self.explained_deviance_ratio_ = shares
+        self.gamma_ = None if kernel is None else kernel.parameters.get("gamma")
+        self.mean_ = mean
+        self.n_components_ = len(values)
+        self.n_iter_ = 1
+        self.converged_ = True
+        self._embedding = embedding
+
+    def transform(self, X: Any) -> Floats:
+        """Scores of rows.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
+            For a precomputed kernel, its values with all training rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        check_is_fitted(self)
+        embedding, name = self._embedding, type(self).__name__
+
+        def visit(block: Block) -> Floats:
+            return embedding.scores(complete_rows(block, name)).astype(block.dtype)
+
+        return np.concatenate(self._map_rows(visit, X))
+
+    def inverse_transform(self, X: Any) -> Floats:
+        """Rows whose scores are near the given ones, by the learned regression.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Scores.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        scores = self._check_scores(X)
+        if self._preimage is None:
+            raise ValueError(
+                "inverse_transform was not learned. Construct KernelPCA with fit_inverse_transform=True and fit "
+                "again."
+            )
+        return self._preimage.rows(scores.astype(np.float64)).astype(scores.dtype, copy=False)
+
+    @available_if(_has_rows)
+    def score_samples(self, X: Any) -> Floats:
+        """Negative squared distance of each row from the span of the components, in feature space.
+
+        Rows unlike the training rows are far from it.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
+            Not for a precomputed kernel.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        embedding, name = self._embedding, type(self).__name__
+
+        def visit(block: Block) -> Floats:
+            rows = complete_rows(block, name).astype(np.float64)
+            scores = embedding.scores(rows)
+            return np.asarray(np.einsum("ij,ij->i", scores, scores) - embedding.squares(rows))
+
+        return np.concatenate(self._map_rows(visit, X))
+
+    @available_if(_has_rows)
+    def score(self, X: Any, y: Any = None, **score_params: Any) -> float:
+        """Negative mean squared distance of the rows from the span of the components, in feature space.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+        y : None
+            Ignored.
+        **score_params : dict
+            Further arguments of ``score_samples``, which has none.
+
+        Returns
+        -------
+        float
+        """
+        return super().score(X, y, **score_params)
+
+
+def _variance(summary: Summary) -> float:
+    """Variance of all entries of a complete table."""
+    return float(summary.variance.mean() + summary.mean.var())

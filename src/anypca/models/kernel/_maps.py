@@ -1,0 +1,104 @@
+"""Explicit features whose inner products approximate a kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import scipy.linalg
+from sklearn.kernel_approximation import RBFSampler
+
+from anypca._typing import Floats
+from anypca.models.kernel._kernels import Kernel, Kind
+
+
+class FeatureMap(Protocol):
+    """Rows to features."""
+
+    def features(self, rows: Floats) -> Floats:
+        """(n, n_basis) from (n, n_features)."""
+
+
+@dataclass(frozen=True)
+class FourierMap:
+    """Random Fourier features ``sqrt(2 / m) cos(x' w + b)``, by scikit-learn's sampler."""
+
+    sampler: RBFSampler
+
+    def features(self, rows: Floats) -> Floats:
+        return np.asarray(self.sampler.transform(rows))
+
+
+@dataclass(frozen=True)
+class LandmarkMap:
+    """Nystroem features: kernel values with landmarks, made orthonormal there."""
+
+    kernel: Kernel
+    landmarks: Floats
+    """(m, n_features)"""
+    whitening: Floats
+    """(m, rank): columns are eigenvectors of the landmarks' kernel matrix over the roots of the eigenvalues."""
+
+    def features(self, rows: Floats) -> Floats:
+        return np.asarray(self.kernel.between(rows, self.landmarks) @ self.whitening)
+
+
+def fourier_map(
+    kernel: Kernel,
+    n_features: int,
+    n_basis: int,
+    rng: np.random.Generator,
+    dtype: np.dtype[np.floating] = np.dtype(np.float64),  # noqa: B008 (immutable)
+) -> FourierMap:
+    """Draw random Fourier features of a kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Of a kind that has frequencies: rbf or laplacian.
+    n_features : int
+    n_basis : int
+    rng : numpy.random.Generator
+    dtype : dtype
+        Of the features.
+
+    Returns
+    -------
+    FourierMap
+    """
+    kind = kernel.kind
+    assert isinstance(kind, Kind)
+    seed = int(rng.integers(2**31))
+    sampler = RBFSampler(n_components=n_basis, random_state=seed).fit(np.zeros((1, n_features), dtype=dtype))
+    # The sampler knows the frequencies of one kernel; ours replace them, its phases and arithmetic stay.
+    frequencies = kind.frequencies(n_features, n_basis, kernel.parameters["gamma"], rng)
+    sampler.random_weights_ = frequencies.astype(dtype)
+    return FourierMap(sampler)
+
+
+def landmark_map(kernel: Kernel, landmarks: Floats) -> LandmarkMap:
+    """Nystroem features from given landmarks.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    landmarks : ndarray of shape (m, n_features)
+
+    Returns
+    -------
+    LandmarkMap
+        With as many features as the landmarks' kernel matrix has rank: directions at rounding level, as
+        repeated landmarks make them, would only blow up noise.
+    """
+    values, vectors = scipy.linalg.eigh(kernel.between(landmarks, landmarks))
+    if values[0] < -1e-6 * max(values[-1], 0.0):
+        raise ValueError(
+            f"the kernel is not positive semi-definite: its matrix on {len(landmarks)} rows has the eigenvalue "
+            f"{values[0]:.3g}. Use another kernel or other parameters."
+        )
+    floor = values[-1] * len(values) * np.finfo(np.float64).eps
+    kept = values > max(floor, 0.0)
+    if not kept.any():  # all kernel values are 0
+        return LandmarkMap(kernel, landmarks, np.zeros((len(landmarks), 1)))
+    return LandmarkMap(kernel, landmarks, vectors[:, kept] / np.sqrt(values[kept]))
