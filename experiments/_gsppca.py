@@ -1,0 +1,43 @@
+"""Data and scores that the experiments on globally sparse PCA share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from anypca import GSPPCA
+
+
+@dataclass(frozen=True)
+class Design:
+    """Sizes of a simulated table; loadings are standard normal in the active columns."""
+
+    n_samples: int
+    n_features: int
+    n_components: int
+    n_active: int
+    noise: float
+    """Standard deviation."""
+
+
+def simulate(design: Design, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """A table (n_samples, n_features) and its active columns as a mask."""
+    rng = np.random.default_rng([seed, design.n_samples, design.n_features, round(1e4 * design.noise)])
+    active = np.zeros(design.n_features, dtype=bool)
+    active[rng.choice(design.n_features, design.n_active, replace=False)] = True
+    loadings = rng.normal(size=(design.n_features, design.n_components)) * active[:, None]
+    scores = rng.normal(size=(design.n_samples, design.n_components))
+    noise = rng.normal(size=(design.n_samples, design.n_features))
+    return scores @ loadings.T + design.noise * noise, active
+
+
+def f_score(found: np.ndarray, true: np.ndarray) -> float:
+    """Harmonic mean of precision and recall of a mask."""
+    return 2.0 * np.count_nonzero(found & true) / (np.count_nonzero(found) + np.count_nonzero(true))
+
+
+def fit_once(design: Design, seed: int) -> float:
+    """F-score of the selected columns of one simulated table, the latent dimension being known."""
+    X, active = simulate(design, seed)
+    return f_score(GSPPCA(design.n_components, n_jobs=1).fit(X).support_, active)
