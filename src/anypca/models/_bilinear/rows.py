@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from anypca._typing import Bools, Floats
+from anypca.exceptions import NonFiniteError
 from anypca.linalg import packed_size
 from anypca.models._bilinear.kernel import Coefficients, Kernel, Rows
 from anypca.models._bilinear.problem import BilinearProblem
@@ -65,3 +66,13 @@ def solve_rows(problem: BilinearProblem, coefficients: Coefficients, rows: Rows)
                 some.take(going), scores[going], newton.step[going], sums.value[going], first=1.0
             )
     return RowFit(state.scores, state.value, state.curvature, state.converged)
+
+
+def check_solved(found: RowFit, start: int) -> None:
+    """Raise where the fitted model gives a row no likelihood: the intercepts of such a fit have diverged."""
+    bad = ~np.isfinite(found.value)
+    if bad.any():
+        raise NonFiniteError(
+            f"the log-likelihood of row {start + int(np.argmax(bad))} overflows under the fitted model, whose "
+            "maximum likelihood estimate is infinite. Fit again with a larger ridge."
+        )

@@ -10,7 +10,7 @@ import numpy as np
 
 from anypca.engine import Data, Executor, Summary, first_outside
 from anypca.exceptions import DataConversionWarning
-from anypca.families import Family, resolve_family
+from anypca.families import Family, families, resolve_family
 from anypca.families.auto import ColumnFacts, FamilyReport, infer_families
 from anypca.models._bilinear.kernel import Rows
 
@@ -45,6 +45,16 @@ def choose_family(
     check_support(resolved, data, executor)
     warn_non_integers(resolved, data, summary)
     return resolved, None
+
+
+def is_nonnegative(family: Any) -> bool:
+    """Whether a family given by name or object takes no negative values; False while it is not known."""
+    if isinstance(family, Family):
+        return family.is_nonnegative
+    try:
+        return isinstance(family, str) and families.create(family).is_nonnegative
+    except ValueError:  # "auto", or a name that fit will complain about
+        return False
 
 
 def column_facts(summary: Summary) -> ColumnFacts:

@@ -7,17 +7,16 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from anypca._compat import Interval, StrOptions
 from anypca._typing import Floats
 from anypca.engine import Block, check_data
 from anypca.linalg import PackedCholesky
-from anypca.models._base import LatentModel, check_n_samples
+from anypca.models._base import LatentModel, check_n_samples, make_generator
 from anypca.models._bilinear.kernel import Rows, open_block
-from anypca.models._bilinear.rows import RowFit, solve_rows
-from anypca.models._bilinear.support import check_rows, choose_family
+from anypca.models._bilinear.rows import RowFit, check_solved, solve_rows
+from anypca.models._bilinear.support import check_rows, choose_family, is_nonnegative
 from anypca.models.epca._fit import EPCAFit, EPCAFitter, Options
 from anypca.priors import Prior, Ridge
 
@@ -184,7 +183,7 @@ class EPCA(LatentModel):
             fitter = EPCAFitter(
                 session.data, session.executor, session.summary, family, self._options(), session.callback
             )
-            fit = fitter.fit(_generator(self.random_state))
+            fit = fitter.fit(make_generator(self.random_state))
         self.family_, self.family_report_ = family, report
         self._store(fit)
         self._warn_unless_converged(fit.result)
@@ -308,10 +307,15 @@ class EPCA(LatentModel):
         ndarray of shape (n_samples, n_features)
         """
         self._checked_fit()
-        rng = _generator(random_state)
+        rng = make_generator(random_state)
         shape = (check_n_samples(n_samples), self.n_components_)
         scores = rng.standard_normal(shape) * np.sqrt(self.explained_variance_)
         return self.family_.sample(self._predict(scores, offset, covariates), self.dispersion_, rng)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = is_nonnegative(self.family)
+        return tags
 
     def _options(self) -> Options:
         return Options(
@@ -358,7 +362,9 @@ class EPCA(LatentModel):
         rows = open_block(block, fit_intercept=bool(self.fit_intercept))
         check_rows(self.family_, rows, block.start, getattr(self, "feature_names_in_", None))
         problem = replace(self._fit.problem, score_prior=prior, eps=float(np.finfo(rows.x.dtype).eps))
-        return rows, solve_rows(problem, self._fit.coefficients, rows)
+        found = solve_rows(problem, self._fit.coefficients, rows)
+        check_solved(found, block.start)
+        return rows, found
 
     def _predict(self, scores: Any, offset: Any, covariates: Any) -> Floats:
         """eta (n_samples, n_features) of scores."""
@@ -376,13 +382,6 @@ class EPCA(LatentModel):
         eta = scores @ self.components_ + np.hstack([ones, block.covariates]) @ self._fit.coefficients.fixed.T
         offset = block.offset()
         return eta if offset is None else eta + offset
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    """A numpy Generator from scikit-learn's kinds of seed."""
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    return np.random.default_rng(check_random_state(random_state).randint(2**31))
 
 
 def _standard_deviations(prior: Prior, found: RowFit) -> Floats:
