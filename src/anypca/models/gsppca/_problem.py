@@ -16,6 +16,8 @@ from anypca.solvers import Coordinates, Update
 _SMALLEST_RELEVANCE = 1e-100
 # Signal variance of a column, as a share of the mean variance, below which no column is relevant.
 _SMALLEST_SIGNAL = 1e-8
+# Noise variance as a share of the mean variance: below, the sum it is computed from cancels to rounding.
+_SMALLEST_NOISE = 1e-9
 # Rounding level of the free energy, relative to its size.
 _RESOLUTION = 1e-12
 
@@ -163,8 +165,8 @@ class RelaxedProblem:
     def _noise(self, relevance: Floats, fit: Floats, spread: Floats) -> float:
         """Expected squared misfit per entry."""
         misfit = float(self.total - 2.0 * relevance @ fit + relevance**2 @ spread)
-        # On data of exactly low rank the misfit vanishes, and with it every weight 1 / sigma^2.
-        floor = 1e-12 * self.total
+        # On data of exactly low rank the misfit vanishes, which the cancelling sum above cannot resolve.
+        floor = _SMALLEST_NOISE * self.total
         return max(misfit, floor) / (self.n_rows * len(relevance))
 
     def _scale(
