@@ -15,7 +15,7 @@ from anypca.families import Bernoulli, Family, Gaussian, NegativeBinomial, Poiss
 from anypca.models._bilinear.kernel import Coefficients
 from anypca.models._bilinear.problem import BilinearProblem, Gauge, Shared
 from anypca.priors import L1, Ridge
-from anypca.solvers import Loop, Status
+from anypca.solvers import Loop
 from anypca.solvers.lbfgs import lbfgs
 
 N, P, K = 25, 7, 2
@@ -130,7 +130,7 @@ def test_sweeps_reach_the_optimum_of_lbfgs(family: Family, missing: float) -> No
         common = near.shared.coefficients
         result, _, _ = Loop(problem, data, executor, max_iter=3000, tol=1e-8).run(Shared(common), local)
     reference = lbfgs(Joint(family, X, common.dispersion), pack(local[0], common), tol=1e-6)
-    assert result.status is Status.CONVERGED
+    assert result.converged
     assert result.trace[-1] - result.trace[0] > 1e-6, "the start must leave something to do"
     np.testing.assert_allclose(result.trace[-1], reference.trace[-1], rtol=1e-7)
 

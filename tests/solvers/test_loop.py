@@ -234,6 +234,32 @@ def test_non_finite_extrapolation_is_only_refused() -> None:
     np.testing.assert_array_equal(result.trace, plain.trace)
 
 
+@dataclass
+class Coarse(Quadratic):
+    """An objective that is known to a few digits only, and a problem that knows what it can gain."""
+
+    def objective(self, shared: np.ndarray, stats: np.ndarray) -> float:
+        noise = 1e-7 * np.sin(1e6 * shared.sum())
+        return float(np.round(stats[0] + noise, 6))
+
+    def resolution(self, shared: np.ndarray, stats: np.ndarray) -> float:
+        return 2e-6
+
+    def update(self, shared: np.ndarray, stats: np.ndarray) -> Update[np.ndarray]:
+        plain = super().update(shared, stats)
+        return plain._replace(gain=0.5 * plain.criterion**2)
+
+
+def test_ends_where_rounding_hides_the_gain() -> None:
+    problem = Coarse(np.diag([1.0, 0.5]), np.array([1.0, 2.0]), rate=0.5)
+    result, _, _ = _run(problem, tol=1e-12, max_iter=200)
+    assert result.status is Status.PRECISION
+    assert result.converged
+    assert 1e-12 < result.criterion < 2.1e-3
+    assert result.n_iter < 60
+    np.testing.assert_allclose(result.trace[-1], 0.5 * problem.vector @ problem.solution, atol=5e-6)
+
+
 def test_locals_are_handed_on_from_sweep_to_sweep() -> None:
     problem = _slow()
     result, local, _ = _run(problem, block_rows=4, accelerate=False, max_iter=9)

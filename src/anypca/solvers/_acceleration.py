@@ -91,7 +91,9 @@ class QuasiNewton:
     def _direction(self, residual: Floats, weight: Floats) -> Floats:
         """The two-loop recursion, in the newest metric (it changes slowly along the path)."""
         weighted = [(weight * step, weight * shrinkage) for step, shrinkage in self._pairs]
-        products = [float(step @ shrinkage) for (step, _), (_, shrinkage) in zip(weighted, self._pairs, strict=True)]
+        products = [
+            float(step @ shrinkage) for (step, _), (_, shrinkage) in zip(weighted, self._pairs, strict=True)
+        ]
         usable = [i for i, product in enumerate(products) if product > 0]
         direction = residual.copy()
         coefficients = {}

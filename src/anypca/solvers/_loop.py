@@ -28,6 +28,8 @@ class Update(NamedTuple, Generic[Shared]):
     shared: Shared
     criterion: float
     """Scaled gradient at the point the proposal starts from; zero at a stationary point."""
+    gain: float = np.inf
+    """What the proposal is expected to add to the objective; infinite when the problem cannot tell."""
 
 
 class Coordinates(NamedTuple):
@@ -157,8 +159,10 @@ class Loop(Generic[Shared, Local, Stats]):
             if iteration == self.max_iter:
                 break  # the criterion above is that of the last sweep
             better = self._extrapolate(point, plain.shared) or self._advance(point, plain.shared)
-            if better is None:
-                status = Status.STALLED
+            # Where less than rounding is to be gained, sweeps that gain nothing would go on by chance.
+            is_exact = plain.gain <= self.problem.resolution(point.shared, point.stats)
+            if better is None or (is_exact and better.objective <= point.objective):
+                status = Status.PRECISION if is_exact else Status.STALLED
                 break
             self._check_finite(better.objective, iteration)
             point = better

@@ -15,6 +15,7 @@ class Status(Enum):
     """How a solve ended; the value is the message."""
 
     CONVERGED = "converged: the scaled gradient is below tol"
+    PRECISION = "converged to working precision: a further step would gain less than the objective's rounding"
     STALLED = "stalled: no step improves the objective in working precision; the scaled gradient is above tol"
     MAX_ITER = "stopped at max_iter before the scaled gradient fell below tol; increase max_iter or tol"
 
@@ -34,4 +35,4 @@ class Result(Generic[Shared]):
 
     @property
     def converged(self) -> bool:
-        return self.status is Status.CONVERGED
+        return self.status in (Status.CONVERGED, Status.PRECISION)

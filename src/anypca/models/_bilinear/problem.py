@@ -157,7 +157,8 @@ class BilinearProblem:
         newton = self.loading_prior.newton(old.joint, stats.gradient, stats.curvature)
         decrement = float(newton.decrement.sum()) + stats.row_decrement
         criterion = np.sqrt(max(decrement, 0.0) / max(stats.n_entries, 1.0))
-        return Update(self._regauge(old.with_joint(old.joint + newton.step), stats), float(criterion))
+        proposal = self._regauge(old.with_joint(old.joint + newton.step), stats)
+        return Update(proposal, float(criterion), gain=0.5 * decrement)
 
     def repair(self, shared: Shared, proposal: Shared, before: Stats, after: Stats) -> Shared | None:
         """Halve the step of the columns whose penalised log-likelihood got worse."""

@@ -47,38 +47,42 @@ def residual_loadings(
     n_features = null.fixed.shape[0]
     width = min(n_components + _OVERSAMPLING, n_features)
     basis = np.linalg.qr(rng.standard_normal((n_features, width)))[0]
-    values = np.ones(width)
-    curvature = np.ones(n_features)
+    values: Floats = np.ones(width)
+    curvature: Floats = np.ones(n_features)
+    weight = 1.0
     for _ in range(_POWER_ITERATIONS):
         found = visit.sum(lambda rows, _, basis=basis: _residual_product(family, null, rows, basis))  # type: ignore[misc]
-        image, curvature = found[:, :-1], found[:, -1] / visit.data.n_samples
+        image, weight = found[:, :-2], float(found[0, -1])
+        curvature = found[:, -2] / weight
         values, rotation = np.linalg.eigh(basis.T @ image)
         # Ritz vectors, largest first; the next basis is the image in that order.
         basis = np.linalg.qr(image @ rotation[:, ::-1])[0]
         values = values[::-1]
-    size = np.sqrt(np.maximum(values[:n_components], 0.0) / visit.data.n_samples)
+    size = np.sqrt(np.maximum(values[:n_components], 0.0) / weight)
     typical = max(float(np.median(curvature)), np.finfo(float).tiny)
     to_eta = np.sqrt(curvature) / (curvature + 0.1 * typical)
-    return basis[:, :n_components] * size * to_eta[:, None]
+    loadings: Floats = basis[:, :n_components] * size * to_eta[:, None]
+    return loadings
 
 
 def _residual_product(family: Family, null: Coefficients, rows: Rows, basis: Floats) -> Floats:
-    """``R' (R basis)`` and the columns' summed curvature, shape (n_features, width + 1)."""
+    """``R' (R basis)``, the columns' summed curvature, and the rows' weight, shape (n_features, width + 2)."""
     kernel = Kernel(family, null, rows)
     n_features, width = basis.shape
     design = rows.features.astype(rows.dtype, copy=False)
     image = np.zeros((rows.n_rows, width))
     residuals = []
-    found = np.empty((n_features, width + 1))
+    found = np.empty((n_features, width + 2))
+    found[:, -1] = rows.weights.sum()
     for tile, terms in kernel.tiles(design, order=2):
         assert terms.gradient is not None
         assert terms.curvature is not None
         scale = np.sqrt(np.where(terms.curvature > 0, terms.curvature, 1.0))
         residual = np.clip(terms.gradient / scale, -_CLIP, _CLIP)
         image += residual @ basis[tile]
-        found[tile, -1] = terms.curvature.sum(axis=0)
+        found[tile, -2] = rows.weights @ terms.curvature
         residuals.append((tile, residual))
     image *= rows.weights[:, None]
     for tile, residual in residuals:
-        found[tile, :-1] = residual.T @ image
+        found[tile, :-2] = residual.T @ image
     return found

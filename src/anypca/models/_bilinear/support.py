@@ -89,8 +89,11 @@ def check_rows(family: Family, rows: Rows, start: int, names: Sequence[str] | No
 def _raise_outside(family: Family, row: int, column: int, value: float, names: Sequence[str] | None) -> None:
     member = family.columns(slice(column, column + 1))
     name = "" if names is None else f" (column {names[column]!r})"
+    # scikit-learn's words for what its tag positive_only says.
+    reason = "Negative values in data: " if value < 0 and member.is_nonnegative else ""
     raise ValueError(
-        f"family {member.name!r} needs {member.support}; X[{row}, {column}]{name} is {value:.10g}. {member.remedy}"
+        f"{reason}family {member.name!r} needs {member.support}; X[{row}, {column}]{name} is {value:.10g}. "
+        f"{member.remedy}"
     )
 
 
