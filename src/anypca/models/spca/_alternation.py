@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -10,9 +11,13 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.exceptions import NonFiniteError
 from anypca.models.spca._product import Product
-from anypca.models.spca._regression import Regression, kkt_distance
+from anypca.models.spca._regression import Counting, Regression, kkt_distance
 from anypca.solvers import Callback, Progress, Result, Status
 from anypca.solvers._acceleration import QuasiNewton
+
+# A support that is left and entered again this often belongs to a round that has no end; alternations that settle
+# rarely come back to one more than once or twice.
+_MOST_VISITS = 8
 
 
 class Pair(NamedTuple):
@@ -34,6 +39,11 @@ class _State(NamedTuple):
     """G A, for the new A."""
     objective: float
     criterion: float
+
+    @property
+    def sizes(self) -> Floats:
+        """L1 norms of the columns of B (n_components,)."""
+        return np.asarray(np.abs(self.pair.coefficients).sum(axis=0))
 
 
 @dataclass(frozen=True)
@@ -65,33 +75,31 @@ class Alternation:
         Returns
         -------
         Result of Pair
-            Its trace has one entry, the last, when the regressions choose their penalties anew in each step:
-            then there is no criterion that all steps share.
         """
-        state = self._step(axes, self.product.times(axes), None)
+        state = self.first(axes)
         trace: list[float] = []
         accelerator = _Accelerator()
         status = Status.MAX_ITER
         for iteration in range(1, self.max_iter + 1):
-            self._check_finite(state.objective, iteration)
+            self.report(state, iteration)
             trace.append(state.objective)
-            self.callback(Progress(iteration, self.max_iter, state.objective, state.criterion))
             if state.criterion <= self.tol:
                 status = Status.CONVERGED
                 break
             if iteration < self.max_iter:
-                state = self._extrapolate(accelerator, state) or self._plain(state)
-        values = np.array(trace if self.regression.has_fixed_penalties else trace[-1:])
-        return Result(state.pair, values, status, state.criterion, len(trace))
+                state = self._extrapolate(accelerator, state) or self.next(state)
+        return Result(state.pair, np.array(trace), status, state.criterion, len(trace))
 
-    def _plain(self, state: _State) -> _State:
-        """The next alternation."""
+    def first(self, axes: Floats) -> _State:
+        """The first alternation from A."""
+        return self._step(axes, self.product.times(axes), None)
+
+    def next(self, state: _State) -> _State:
+        """The alternation after another."""
         return self._step(state.pair.axes, state.targets, state.pair.coefficients)
 
     def _extrapolate(self, accelerator: _Accelerator, state: _State) -> _State | None:
         """An alternation from where the last ones point to; ``None`` when it is no better, or not tried."""
-        if not self.regression.has_fixed_penalties:
-            return None
         axes = accelerator.propose(state)
         if axes is None:
             return None
@@ -113,17 +121,67 @@ class Alternation:
         best = nearest_orthonormal(image)
         targets = self.product.times(best)
         curved = self.regression.curved(B)
-        distance = float(kkt_distance(curved, targets, penalties, B).max())
+        distance = kkt_distance(curved, targets, penalties, B)
+        if self.regression.free is not None:
+            distance = np.where(self.regression.free, distance, 0.0)
         value = self.constant - 2.0 * np.vdot(best, image) + np.vdot(B, curved) + penalties @ np.abs(B).sum(0)
-        return _State(axes, Pair(best, B, penalties), targets, -float(value), distance / self.scale)
+        return _State(
+            axes, Pair(best, B, penalties), targets, -float(value), float(distance.max()) / self.scale
+        )
 
-    @staticmethod
-    def _check_finite(value: float, iteration: int) -> None:
-        if not np.isfinite(value):
+    def report(self, state: _State, iteration: int) -> None:
+        """Tell the progress; raise if the objective is not finite."""
+        if not np.isfinite(state.objective):
             raise NonFiniteError(
-                f"the fit became non-finite ({value}) at iteration {iteration}. Look for extreme values in X, or "
-                "rescale its columns."
+                f"the fit became non-finite ({state.objective}) at iteration {iteration}. Look for extreme values in "
+                "X, or rescale its columns."
             )
+        self.callback(Progress(iteration, self.max_iter, state.objective, state.criterion))
+
+
+def run_counted(alternation: Alternation, regression: Counting, axes: Floats) -> Result[Pair]:
+    """Alternate with given numbers of non-zero entries.
+
+    A regression that meets a number has a new penalty in each alternation, so there is no one criterion that all
+    of them lower, and they may go round between supports that are nearly as good. Then the supports of the best
+    fit are kept, and the criterion without L1 penalty is minimised on them.
+
+    Parameters
+    ----------
+    alternation : Alternation
+        Its regression is not used.
+    regression : Counting
+    axes : ndarray of shape (n_features, n_components)
+        A to start from.
+
+    Returns
+    -------
+    Result of Pair
+        Its trace is that of the last criterion; one entry where the alternations settled by themselves.
+    """
+    counted = replace(alternation, regression=regression)
+    state = best = counted.first(axes)
+    visits: Counter[bytes] = Counter()
+    support = b""
+    for iteration in range(1, alternation.max_iter + 1):
+        counted.report(state, iteration)
+        if state.criterion <= alternation.tol:
+            trace = np.array([state.objective])
+            return Result(state.pair, trace, Status.CONVERGED, state.criterion, iteration)
+        best = max(
+            best,
+            state,
+            key=lambda candidate: candidate.pair.penalties @ candidate.sizes + candidate.objective,
+        )
+        last, support = support, np.packbits(state.pair.coefficients != 0).tobytes()
+        visits[support] += support != last
+        if visits[support] > _MOST_VISITS or iteration >= alternation.max_iter // 2:
+            break
+        state = counted.next(state)
+    held = regression.restrict(best.pair.coefficients != 0)
+    rest = max(1, alternation.max_iter - iteration)
+    result = replace(alternation, regression=held, max_iter=rest).run(best.pair.axes)
+    return replace(result, n_iter=iteration + result.n_iter)
 
 
 class _Accelerator:

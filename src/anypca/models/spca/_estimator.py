@@ -88,8 +88,8 @@ class SPCA(LatentModel):
     explained_deviance_ratio_ : ndarray of shape (n_components,)
         Equal to ``explained_variance_ratio_``.
     objective_trace_ : ndarray
-        The negative of the criterion after each alternation, never decreasing; with ``n_nonzero``, at the end
-        only.
+        The negative of the criterion after each alternation, never decreasing; with ``n_nonzero``, only those
+        for which penalties or supports are fixed.
     converged_ : bool
         Whether ``tol`` was reached.
     n_iter_ : int
@@ -115,8 +115,9 @@ class SPCA(LatentModel):
     and ``ridge`` here. Both steps of the alternation are exact minimisations.
 
     With ``n_nonzero`` the regressions stop on the LARS path where the number of non-zero entries is reached,
-    which amounts to a new penalty in each alternation. So there is no one criterion that all alternations
-    share, and they need not settle: the penalties that were reached are in ``penalty_``.
+    which amounts to a new penalty in each alternation; ``penalty_`` has the last. Such alternations need not
+    settle: with columns that can stand in for one another they may go round between supports. Then the supports
+    of the best fit are kept, and the criterion without L1 penalty is minimised on them (``penalty_`` is 0).
 
     References
     ----------

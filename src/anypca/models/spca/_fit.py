@@ -12,11 +12,12 @@ import scipy.linalg
 from anypca._typing import Floats
 from anypca.engine import Data, Executor, Summary
 from anypca.linalg import fix_signs
-from anypca.models.spca._alternation import Alternation, Pair
+from anypca.models.spca._alternation import Alternation, Pair, run_counted
 from anypca.models.spca._product import Gram, Product, Rows, sum_gram
 from anypca.models.spca._regression import (
     CountedElasticNet,
     CountedSoftThreshold,
+    Counting,
     ElasticNet,
     Regression,
     SoftThreshold,
@@ -185,17 +186,19 @@ def fit_sparse(task: Task, start: Start, callback: Callback) -> tuple[Sparse, Re
     if counts is None and not any(penalties):
         result = _without_penalty(task, start, k)
     else:
-        regression = _choose_regression(task, start.product, counts, penalties)
         alternation = Alternation(
             product=start.product,
-            regression=regression,
+            regression=_choose_regression(task, start.product, penalties),
             scale=max(float(start.values[0]), float(np.finfo(np.float64).tiny)),
             max_iter=task.max_iter,
             tol=task.tol,
             callback=callback,
             constant=0.0 if task.is_soft else start.product.trace,
         )
-        result = alternation.run(axes)
+        if counts is None:
+            result = alternation.run(axes)
+        else:
+            result = run_counted(alternation, _choose_counting(alternation.regression, counts), axes)
     return _finish(result.shared, start.product), result
 
 
@@ -235,14 +238,21 @@ def _one_each(name: str, value: Any, k: int) -> Floats:
 
 
 def _choose_regression(
-    task: Task, product: Product, counts: Sequence[int] | None, penalties: Sequence[float]
-) -> Regression:
-    """The regression that a ridge and numbers or penalties call for."""
+    task: Task, product: Product, penalties: Sequence[float]
+) -> ElasticNet | SoftThreshold:
+    """The regression that a ridge and penalties call for."""
     if task.is_soft:
-        return SoftThreshold(penalties) if counts is None else CountedSoftThreshold(counts)
+        return SoftThreshold(penalties)
     assert isinstance(product, Gram)
     matrix = np.ascontiguousarray(product.matrix + task.ridge * np.eye(len(product.matrix)))
-    return ElasticNet(matrix, penalties) if counts is None else CountedElasticNet(matrix, counts)
+    return ElasticNet(matrix, penalties)
+
+
+def _choose_counting(regression: Regression, counts: Sequence[int]) -> Counting:
+    """The regression that meets numbers of non-zero entries in place of penalties."""
+    if isinstance(regression, ElasticNet):
+        return CountedElasticNet(regression.matrix, counts)
+    return CountedSoftThreshold(counts)
 
 
 def _without_penalty(task: Task, start: Start, k: int) -> Result[Pair]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import scipy.linalg
 from sklearn.linear_model import enet_path, lars_path_gram
 
-from anypca._typing import Floats
+from anypca._typing import Bools, Floats
 from anypca.exceptions import ConvergenceWarning
 
 # Violations of the optimality conditions below this share of the largest target count as rounding.
@@ -38,8 +38,6 @@ class Fit(NamedTuple):
 class Regression(Protocol):
     """How the coefficients of a component are found."""
 
-    has_fixed_penalties: ClassVar[bool]
-
     def fit(self, component: int, target: Floats, square: float, start: Floats | None) -> Fit:
         """Coefficients of one component.
 
@@ -58,6 +56,17 @@ class Regression(Protocol):
     def curved(self, coefficients: Floats) -> Floats:
         """``H @ coefficients``, (n_features, m)."""
 
+    @property
+    def free(self) -> Bools | None:
+        """Entries that may differ from 0, (n_features, n_components); ``None`` for all."""
+
+
+class Counting(Regression, Protocol):
+    """A regression that chooses its penalties so that numbers of non-zero entries are met."""
+
+    def restrict(self, support: Bools) -> Regression:
+        """The regression without L1 penalty on given supports (n_features, n_components)."""
+
 
 @dataclass(frozen=True)
 class ElasticNet:
@@ -66,7 +75,7 @@ class ElasticNet:
     matrix: Floats
     """H = G + ridge I, (n_features, n_features), C-contiguous."""
     penalties: Sequence[float]
-    has_fixed_penalties: ClassVar[bool] = True
+    free: None = None
 
     def fit(self, component: int, target: Floats, square: float, start: Floats | None) -> Fit:
         penalty = self.penalties[component]
@@ -82,10 +91,30 @@ class CountedElasticNet:
 
     matrix: Floats
     counts: Sequence[int]
-    has_fixed_penalties: ClassVar[bool] = False
+    free: None = None
 
     def fit(self, component: int, target: Floats, square: float, start: Floats | None) -> Fit:
         return follow_path(self.matrix, target, self.counts[component])
+
+    def curved(self, coefficients: Floats) -> Floats:
+        return np.asarray(self.matrix @ coefficients)
+
+    def restrict(self, support: Bools) -> Regression:
+        return RestrictedRidge(self.matrix, support)
+
+
+@dataclass(frozen=True)
+class RestrictedRidge:
+    """Given supports, no L1 penalty."""
+
+    matrix: Floats
+    free: Bools
+
+    def fit(self, component: int, target: Floats, square: float, start: Floats | None) -> Fit:
+        kept = np.flatnonzero(self.free[:, component])
+        b = np.zeros(len(target))
+        b[kept] = scipy.linalg.lstsq(self.matrix[np.ix_(kept, kept)], target[kept], check_finite=False)[0]
+        return Fit(b, 0.0)
 
     def curved(self, coefficients: Floats) -> Floats:
         return np.asarray(self.matrix @ coefficients)
@@ -96,7 +125,7 @@ class SoftThreshold:
     """Infinite ridge, given L1 penalties."""
 
     penalties: Sequence[float]
-    has_fixed_penalties: ClassVar[bool] = True
+    free: None = None
 
     def fit(self, component: int, target: Floats, square: float, start: Floats | None) -> Fit:
         penalty = self.penalties[component]
@@ -111,13 +140,29 @@ class CountedSoftThreshold:
     """Infinite ridge, given numbers of non-zero entries."""
 
     counts: Sequence[int]
-    has_fixed_penalties: ClassVar[bool] = False
+    free: None = None
 
     def fit(self, component: int, target: Floats, square: float, start: Floats | None) -> Fit:
         count = self.counts[component]
         sizes = np.abs(target)
         level = float(np.partition(sizes, -count - 1)[-count - 1]) if count < len(sizes) else 0.0
         return Fit(soft_threshold(target, level), 2.0 * level)
+
+    def curved(self, coefficients: Floats) -> Floats:
+        return coefficients
+
+    def restrict(self, support: Bools) -> Regression:
+        return RestrictedIdentity(support)
+
+
+@dataclass(frozen=True)
+class RestrictedIdentity:
+    """Infinite ridge, given supports, no L1 penalty."""
+
+    free: Bools
+
+    def fit(self, component: int, target: Floats, square: float, start: Floats | None) -> Fit:
+        return Fit(np.where(self.free[:, component], target, 0.0), 0.0)
 
     def curved(self, coefficients: Floats) -> Floats:
         return coefficients
