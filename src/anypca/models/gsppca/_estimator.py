@@ -45,8 +45,9 @@ class GSPPCA(LatentModel):
         variable is active with the probability under which more than n_samples are active in 5 % of the cases
         (at most 1/2: it differs from uniform only when variables outnumber rows about twice).
     scale : bool, default=False
-        Divide the variables by their standard deviations first. The composite evidence compares variances: without
-        scaling, variables in small units count as noise.
+        Divide the variables by their standard deviations first, for variables in different units. The ranking then
+        rests on correlations alone and remains good. The composite evidence compares variances, which scaling makes
+        equal: the number it chooses is no longer reliable, so give ``n_features_to_select`` as well.
     tol : float, default=1e-4
         The EM stops when an update changes relevances, noise and loadings by at most this; each is a Newton step
         in its block, so this bounds the scaled gradient.
