@@ -1,0 +1,179 @@
+"""The objective never decreases and nothing becomes non-finite, for every family, on ordinary and on hard tables."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from anypca import EPCA
+from anypca.datasets import make_low_rank
+from anypca.exceptions import ConvergenceWarning
+from anypca.families import Bernoulli, Family, Gamma, Gaussian, NegativeBinomial, Poisson, combine, families
+
+N, P = 60, 12
+
+MEMBERS = (Poisson(), Bernoulli(), Gaussian(), Gamma(), NegativeBinomial())
+MIXED = combine([MEMBERS[column % len(MEMBERS)] for column in range(P)])
+FAMILIES = [*(family for name in families for family in families[name].examples()), MIXED]
+
+
+class Hard(NamedTuple):
+    """A table, or ``None`` where the family cannot have produced it, and settings of the fit."""
+
+    table: Callable[[Family], np.ndarray | None]
+    options: Mapping[str, Any] = MappingProxyType({})
+    #: The maximum of the likelihood may be at infinity: running out of sweeps is then right.
+    may_diverge: bool = False
+
+
+def random(family: Family) -> np.ndarray:
+    return make_low_rank(N, P, 2, family=family, signal=0.8, dispersion=0.3, random_state=0).X
+
+
+def half_missing(family: Family) -> np.ndarray:
+    X = random(family)
+    hide = np.random.default_rng(1).random(X.shape) < 0.5
+    hide[np.arange(N), np.arange(N) % P] = False
+    X[hide] = np.nan
+    return X
+
+
+def single(family: Family) -> np.ndarray:
+    return half_missing(family).astype(np.float32)
+
+
+def _zeroed(family: Family, rows: list[int], columns: list[int]) -> np.ndarray | None:
+    X = random(family)
+    X[rows], X[:, columns] = 0.0, 0.0
+    return X if family.in_support(X).all() else None
+
+
+def zero_columns(family: Family) -> np.ndarray | None:
+    return _zeroed(family, [], [0, 1, 7])
+
+
+def zero_rows(family: Family) -> np.ndarray | None:
+    return _zeroed(family, [0, 30, 59], [])
+
+
+def constant_columns(family: Family) -> np.ndarray:
+    X = random(family)
+    X[:, [2, 3, 11]] = X[0, [2, 3, 11]]
+    return X
+
+
+def separable(family: Family) -> np.ndarray | None:
+    """Two groups of rows that answer opposite questions with yes."""
+    X = np.zeros((N, P))
+    X[: N // 2, : P // 2] = 1.0
+    X[N // 2 :, P // 2 :] = 1.0
+    return X if family.in_support(X).all() else None
+
+
+def all_one(family: Family) -> np.ndarray:
+    return np.ones((N, P))
+
+
+def huge(family: Family) -> np.ndarray | None:
+    """Counts from 1 to a million, without structure."""
+    X = np.round(np.exp(np.random.default_rng(2).uniform(0.0, np.log(1e6), (N, P))))
+    return X if family.in_support(X).all() else None
+
+
+CASES = {
+    "random": Hard(random),
+    "half-missing": Hard(half_missing),
+    "float32": Hard(single),
+    "zero-columns": Hard(zero_columns),
+    "zero-rows": Hard(zero_rows),
+    "constant-columns": Hard(constant_columns),
+    "separable": Hard(separable),
+    "all-one": Hard(all_one),
+    "huge": Hard(huge),
+    "l1": Hard(random, {"score_penalty": "l1"}),
+    "no-intercept": Hard(random, {"fit_intercept": False}),
+    "ridge-0": Hard(random, {"ridge": 0.0, "max_iter": 15}, may_diverge=True),
+    "ridge-0-half-missing": Hard(half_missing, {"ridge": 0.0, "max_iter": 15}, may_diverge=True),
+    "ridge-0-zero-columns": Hard(zero_columns, {"ridge": 0.0, "max_iter": 15}, may_diverge=True),
+    "ridge-0-separable": Hard(separable, {"ridge": 0.0, "max_iter": 15}, may_diverge=True),
+}
+
+
+def family_id(family: Family) -> str:
+    return family.name if family is MIXED else repr(family).replace("=None", "")
+
+
+POSSIBLE = [
+    pytest.param(family, name, id=f"{family_id(family)}-{name}")
+    for family in FAMILIES
+    for name, case in CASES.items()
+    if case.table(family) is not None
+]
+
+
+@functools.cache
+def fit(family: Family, name: str) -> EPCA:
+    """A model of a table, fitted once for all tests."""
+    case = CASES[name]
+    X = case.table(family)
+    assert X is not None
+    with warnings.catch_warnings():
+        if case.may_diverge:
+            warnings.simplefilter("ignore", ConvergenceWarning)
+        return EPCA(2, family=family, n_jobs=1, **case.options).fit(X)
+
+
+def arrays(model: EPCA) -> dict[str, np.ndarray]:
+    """The fitted numbers by name."""
+    values = {name: value for name, value in vars(model).items() if name.endswith("_")}
+    return {
+        name: np.asarray(value)
+        for name, value in values.items()
+        if isinstance(value, np.ndarray | float | int)
+    }
+
+
+@pytest.mark.parametrize(("family", "name"), POSSIBLE)
+def test_fit_is_monotone_and_finite(family: Family, name: str) -> None:
+    case, model = CASES[name], fit(family, name)
+    trace = model.objective_trace_
+    # In single precision the objective itself is rounded.
+    slack = 1e-6 if case.table is single else 1e-9
+    assert np.all(np.diff(trace) >= -slack * (1.0 + abs(trace[-1])))
+    for attribute, value in arrays(model).items():
+        assert np.all(np.isfinite(value)), attribute
+    if not case.may_diverge:
+        assert model.converged_
+    shares = model.explained_deviance_ratio_
+    assert np.all(shares >= 0)
+    assert shares.sum() <= 1.0 + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("family", "name"), [param for param in POSSIBLE if not CASES[param.values[1]].may_diverge]
+)
+def test_scores_of_the_table_are_finite(family: Family, name: str) -> None:
+    model = fit(family, name)
+    X = CASES[name].table(family)
+    scores, std = model.transform(X, return_std=True)
+    assert np.all(np.isfinite(scores))
+    assert np.all(np.isfinite(std))
+    assert np.all(std >= 0)
+    assert np.all(np.isfinite(model.score_samples(X)))
+    assert np.all(np.isfinite(model.inverse_transform(scores)))
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=family_id)
+def test_running_out_of_sweeps_is_said(family: Family) -> None:
+    X = half_missing(family)
+    with pytest.warns(ConvergenceWarning, match="stopped at max_iter"):
+        model = EPCA(2, family=family, n_jobs=1, max_iter=2, tol=1e-9).fit(X)
+    assert not model.converged_
+    assert model.n_iter_ == len(model.objective_trace_) == 2
+    assert "max_iter" in model.status_
