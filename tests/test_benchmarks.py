@@ -1,0 +1,93 @@
+"""The benchmarks run in small, print their tables, and judge as they say."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks.peers import glmpca
+from sklearn.metrics import mean_poisson_deviance
+
+ROOT = Path(__file__).parents[1]
+needs_glmpca = pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("glmpca", "statsmodels")),
+    reason="glmpca or statsmodels, which it imports without asking for it, is not installed",
+)
+
+
+def run(module, *options):
+    """Lines that ``python -m module`` prints; it must exit with 0."""
+    done = subprocess.run(
+        [sys.executable, "-m", module, *options],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_floor_prints_a_row_per_size():
+    head, *rows = run("benchmarks.floor", "--sizes", "1000", "--features", "200", "--repetitions", "2")
+    assert "ratio" in head
+    sizes, sweeps, floors, ratios, *_ = zip(*(map(float, row.split()) for row in rows), strict=True)
+    assert sizes == (1000.0,)
+    assert min(sweeps) > 0
+    np.testing.assert_allclose(ratios[0], sweeps[0] / floors[0], rtol=0.5)
+
+
+@needs_glmpca
+def test_glmpca_prints_a_row_per_program():
+    versions, table, head, *rows = run("benchmarks.peers.glmpca", "--quick")
+    assert "glmpca 0" in versions
+    assert "k = 2" in table
+    assert head.split() == ["penalty", "threads", "program", "seconds", "deviance", "gap", "ratio"]
+    names = ["anypca, sweep", "anypca, fit stopped", "anypca, default", "glmpca, iteration", "NMF (KL)"]
+    assert all(name in row for name, row in zip(names, rows, strict=False))
+    default, peer = (float(rows[i].split()[-3]) for i in (2, 3))
+    # The same model: the deviances agree but for the penalty's part of the gap.
+    assert abs(default / peer - 1) < 1e-3
+    assert rows[-1].startswith("penalty 1: glmpca takes")
+
+
+def test_glmpca_without_its_libraries_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "glmpca.glmpca", None)
+    assert glmpca.main(["--quick"]) == 2
+    assert "pip install glmpca statsmodels" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("ratios", "is_target", "code"),
+    [
+        ({1.0: 10.1, 0.0: 3.0}, True, 0),
+        ({1.0: 9.9, 0.0: 30.0}, True, 1),
+        ({1.0: 9.9}, False, 0),
+    ],
+    ids=["met", "missed", "no-target"],
+)
+def test_target_is_that_of_the_default_penalty(capsys, ratios, is_target, code):
+    assert glmpca.judge(ratios, is_target=is_target) == code
+    assert ("MISSED" in capsys.readouterr().out) == bool(code)
+
+
+def test_time_of_glmpca_counts_its_fastest_iteration():
+    trace = [glmpca.Point(1.0, 9.0, 9.0), glmpca.Point(4.0, 8.0, 8.0), glmpca.Point(6.0, 7.0, 7.0)]
+    reached = glmpca.glmpca_row(trace, goal=8.5)
+    assert (reached.point.seconds, reached.point.deviance, reached.is_bound) == (3.0, 8.0, False)
+    unreached = glmpca.glmpca_row(trace, goal=6.5)
+    assert (unreached.point.seconds, unreached.is_bound) == (5.0, True)
+
+
+def test_poisson_deviance_is_that_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    counts, means = rng.poisson(1.0, (30, 7)), rng.uniform(0.5, 2.0, (30, 7))
+    expected = mean_poisson_deviance(counts.ravel(), means.ravel()) * counts.size
+    np.testing.assert_allclose(glmpca.poisson_deviance(counts, means), expected, rtol=1e-12)

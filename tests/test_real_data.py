@@ -1,0 +1,76 @@
+"""Targets on stored data: memory and likelihood of Poisson EPCA on sorted blood cells (pbmc_facs)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from anypca import EPCA
+from anypca.datasets import load_pbmc_facs
+from anypca.exceptions import ConvergenceWarning
+
+FOLDER = os.environ.get("ANYPCA_DATA")
+pytestmark = pytest.mark.skipif(
+    FOLDER is None or not (Path(FOLDER) / "pbmc_facs_counts.npz").exists(),
+    reason="set ANYPCA_DATA to the folder that holds pbmc_facs_counts.npz",
+)
+
+MEGABYTE = 2**20
+#: The log-likelihood of the authors of fastglmpca, rank 2 on 3000 genes, and a limit of sweeps twice that needed.
+PUBLISHED = -1608953.2948
+SWEEPS = 24
+
+MEMORY_PROGRAM = """
+import json, resource, sys, warnings
+import numpy as np
+from anypca import EPCA
+from anypca.datasets import load_pbmc_facs
+from anypca.exceptions import ConvergenceWarning
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+counts = load_pbmc_facs().X
+before = peak()
+warnings.simplefilter("ignore", ConvergenceWarning)
+model = EPCA(10, family="poisson", max_iter=3)
+model.fit(counts, offset=np.log(np.asarray(counts.sum(axis=1)).ravel()))
+print(json.dumps({"before": before, "peak": peak(), "shape": model.components_.shape,
+                  "trace": model.objective_trace_.tolist()}))
+"""
+
+
+def test_peak_memory_of_rank_10_on_all_genes():
+    """Every sweep visits the same blocks, so three of them show the memory of any number."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY_PROGRAM],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["shape"] == [10, 16791]
+    assert np.all(np.diff(found["trace"]) > 0)
+    assert found["before"] < found["peak"] < 600 * MEGABYTE, f"{found['peak'] / MEGABYTE:.0f} MB"
+
+
+@pytest.mark.filterwarnings(f"ignore::{ConvergenceWarning.__module__}.{ConvergenceWarning.__qualname__}")
+def test_rank_2_reaches_the_published_likelihood():
+    """Without ridge the objective is the log-likelihood with all constants; its maximum lies above the target."""
+    with np.load(Path(FOLDER) / "pbmc_facs_fastglmpca_fit.npz") as stored:
+        genes, published = stored["gene_idx"], float(stored["loglik"])
+    assert abs(published - PUBLISHED) < 1e-3
+    counts = load_pbmc_facs().X[:, genes]
+    totals = np.asarray(counts.sum(axis=1)).ravel()
+    model = EPCA(2, family="poisson", ridge=0.0, max_iter=SWEEPS).fit(counts, offset=np.log(totals))
+    assert np.all(np.diff(model.objective_trace_) > 0)
+    assert model.objective_trace_[-1] >= PUBLISHED
