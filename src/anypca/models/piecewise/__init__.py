@@ -1,0 +1,5 @@
+"""Piecewise probabilistic PCA."""
+
+from anypca.models.piecewise._estimator import PiecewisePCA
+
+__all__ = ["PiecewisePCA"]

@@ -1,0 +1,505 @@
+"""Piecewise probabilistic PCA as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from anypca._compat import Interval, StrOptions
+from anypca._typing import Floats, Ints
+from anypca.engine import Block, check_data
+from anypca.exceptions import ConvergenceWarning
+from anypca.models._base import LatentModel, check_n_samples, make_generator
+from anypca.models.piecewise._canonical import is_symmetric, make_canonical, mean_components
+from anypca.models.piecewise._check import check_breakpoints, check_counts, check_sizes
+from anypca.models.piecewise._families import FAMILIES, Report
+from anypca.models.piecewise._fit import Task
+from anypca.models.piecewise._pieces import COUPLINGS, Pieces
+from anypca.models.piecewise._select import Selection, select_model
+
+
+class PiecewisePCA(LatentModel):
+    r"""Piecewise probabilistic PCA: affine in each of several slabs of the latent space.
+
+    A latent point w is standard normal in q dimensions. Breakpoints cut the range of its last coordinate t into K
+    pieces, and in piece k a row is ``y = mu_k + B_k w + noise``: a sheet bent along K - 1 parallel hinges. Gaussian
+    rows are fitted by exact maximum likelihood, and their posterior is exact; counts by a variational bound.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Latent dimension q, less than the number of columns.
+    n_pieces : int, default=2
+        Number K of pieces. With one, the model is probabilistic PCA.
+    family : {"gaussian", "poisson"}, default="gaussian"
+        Noise: normal of equal variance in all columns, or Poisson counts with log link.
+    coupling : {"continuous", "shared", "free"}, default="continuous"
+        ``"continuous"``: pieces meet at the hinges. ``"shared"``: they share the first q - 1 columns of B but may
+        jump. ``"free"``: each has its own map; the first q - 1 coordinates are then comparable between pieces only
+        up to a rotation, which is chosen to bring the loadings together.
+    breakpoints : {"quantile", "fit"} or array-like of shape (n_pieces - 1,), default="quantile"
+        ``"quantile"``: at normal quantiles, all pieces equally probable. ``"fit"``: estimated (Gaussian only).
+        Numbers: kept where they are, in increasing order.
+    n_init : int, default=20
+        Number of random starts. Few are not enough: most starts end in poor local optima.
+    tol : float, default=1e-5
+        The fit stops when the gradient per observed entry, in units of the complete-data curvature, is at most this.
+    max_iter : int, default=1000
+        Largest number of iterations of the last stage.
+    n_jobs : int or None, default=None
+        Number of threads; ``None`` and -1 mean all cores. Not used for Dask arrays.
+    verbose : int, default=0
+        If positive, log the iterations to the logger ``anypca`` at level INFO.
+    random_state : int, RandomState instance or None, default=0
+        Of the starts.
+
+    Attributes
+    ----------
+    piece_loadings_ : ndarray of shape (n_pieces, n_features, n_components)
+        B_k. The first q - 1 columns are orthogonal and in decreasing length (all q with one piece).
+    piece_means_ : ndarray of shape (n_pieces, n_features)
+        mu_k.
+    breakpoints_ : ndarray of shape (n_pieces - 1,)
+        Where t passes from one piece to the next.
+    components_ : ndarray of shape (n_components, n_features)
+        Loadings averaged over the pieces with their prior probabilities; the last row belongs to t. Signs are such
+        that the largest-magnitude entry is positive, except for t when given breakpoints are not symmetric.
+    intercept_ : ndarray of shape (n_features,)
+        The map at w = 0.
+    noise_variance_ : float
+        Maximum likelihood, divisor n; NaN for counts.
+    piece_shares_ : ndarray of shape (n_pieces,)
+        Mean posterior probability of each piece over the training rows.
+    log_likelihood_ : float
+        Of the observed training entries: exact (Gaussian), or its lower bound (counts).
+    n_parameters_ : int
+        Free parameters, rotations taken off.
+    bic_, aic_ : float
+        ``log_likelihood_`` less ``n_parameters_ * log(n) / 2``, or less ``n_parameters_``: larger is better.
+    pseudo_r2_ : float
+        ``(L - L_min) / (L_max - L_min)`` with the model's log-likelihood L, that of one mean per column L_min and
+        of one mean per entry L_max, at the fitted noise variance. At most 1. It is no explained variance: it grows
+        when the noise variance falls.
+    explained_deviance_ratio_ : ndarray of shape (n_components,)
+        ``pseudo_r2_`` shared out over the principal axes of the training scores, by their variances.
+    n_restarts_ : int
+        Starts that were replaced because a piece lost its rows.
+    start_objectives_ : ndarray of shape (n_init,)
+        Log-likelihoods of the starts after some EM steps, best first.
+    n_components_, n_features_in_, n_iter_ : int
+    objective_trace_ : ndarray of shape (n_iter_,)
+        ``log_likelihood_`` after each accepted step of the best start, never decreasing.
+    converged_ : bool
+        Whether the gradient fell below ``tol``.
+    status_ : str
+        How the fit ended, in words.
+
+    See Also
+    --------
+    PPCA : The model with one piece, its variances with the divisor n - 1.
+
+    Notes
+    -----
+    *Gaussian.* With V_k, m_k the posterior covariance and mean of w under the map of piece k everywhere, and Z_k the
+    probability of slab k under N(m_k, V_k), the density of a row is ``sum_k N(y; mu_k, B_k B_k' + s I) Z_k`` and its
+    posterior a mixture of normals truncated to the slabs. The starts take 15 EM steps; the best three are continued
+    by L-BFGS, whose gradient comes from the same sums (Fisher's identity). A step costs ``n p q K`` multiplications.
+
+    *Counts.* No exact density exists. The bound takes w given y as normal with a diagonal covariance. Starts are
+    Gaussian fits to log counts.
+
+    *When it fails.* The likelihood has many local optima; look at ``start_objectives_``. Only t bends: structure that
+    is curved in several directions needs more pieces than the model has.
+
+    References
+    ----------
+    Adams (2022), Probabilistic piecewise principal component analysis, thesis, chapter 3. The formulas here are the
+    corrected ones: the printed likelihood, M-step and pseudo-R2 assign rows to pieces before averaging.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from anypca import PiecewisePCA
+    >>> rng = np.random.default_rng(0)
+    >>> w = rng.normal(size=(300, 2))
+    >>> hinge = np.column_stack([w, np.abs(w[:, 0])]) + 0.1 * rng.normal(size=(300, 3))
+    >>> model = PiecewisePCA(n_components=2, n_pieces=2, n_init=5).fit(hinge)
+    >>> bool(model.noise_variance_ < 0.012)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_pieces": [Interval(Integral, 1, None, closed="left")],
+        "family": [StrOptions(set(FAMILIES))],
+        "coupling": [StrOptions(set(COUPLINGS))],
+        "breakpoints": [StrOptions({"quantile", "fit"}), "array-like"],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+    }
+    _synonyms: ClassVar[dict[str, str]] = {
+        "normal": "gaussian",
+        "count": "poisson",
+        "counts": "poisson",
+        "quantiles": "quantile",
+        "estimate": "fit",
+        "hinge": "continuous",
+    }
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        n_pieces: int = 2,
+        family: str = "gaussian",
+        coupling: str = "continuous",
+        breakpoints: Any = "quantile",
+        n_init: int = 20,
+        tol: float = 1e-5,
+        max_iter: int = 1000,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.n_pieces = n_pieces
+        self.family = family
+        self.coupling = coupling
+        self.breakpoints = breakpoints
+        self.n_init = n_init
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, offset: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
+            NaN marks missing entries.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            A weight of 2 has the effect of repeating the row.
+        offset : array-like of shape (n_samples,) or (n_samples, n_features) or None, default=None
+            Known part of the log rates, such as log exposures; for counts only.
+
+        Returns
+        -------
+        self : PiecewisePCA
+        """
+        family = FAMILIES[self.family] if isinstance(self.family, str) and self.family in FAMILIES else None
+        with self._open_fit(X, sample_weight=sample_weight, offset=offset) as session:
+            assert family is not None
+            task = self._task(session.data.n_samples, session.data.n_features)
+            check_counts(self.family, offset, session.data, session.executor, session.summary)
+            fitted = family.fit(task, session.data, session.executor, session.summary, session.callback)
+            pieces = self._canonical(fitted.pieces, task)
+            report = family.report(fitted, pieces, task, session.data, session.executor, session.summary)
+        self._store(pieces, report)
+        self._warn_unless_converged(report.result)
+        self._warn_of_empty(fitted.empty)
+        return self
+
+    def _task(self, n_samples: int, n_features: int) -> Task:
+        edges = check_breakpoints(self.breakpoints, self.n_pieces, self.family)
+        check_sizes(self.n_components, self.n_pieces, n_samples, n_features)
+        return Task(
+            n_components=int(self.n_components),
+            coupling=self.coupling,
+            breakpoints=edges,
+            fit_breakpoints=isinstance(self.breakpoints, str)
+            and self.breakpoints == "fit"
+            and self.n_pieces > 1,
+            n_init=int(self.n_init),
+            tol=float(self.tol),
+            max_iter=int(self.max_iter),
+            rng=make_generator(self.random_state),
+        )
+
+    def _canonical(self, pieces: Pieces, task: Task) -> Pieces:
+        may_mirror = task.fit_breakpoints or is_symmetric(task.breakpoints)
+        return make_canonical(pieces, is_free=self.coupling == "free", may_mirror=may_mirror)
+
+    def _store(self, pieces: Pieces, report: Report) -> None:
+        """Set the fitted attributes."""
+        self.piece_loadings_ = pieces.maps[:, :, :-1]
+        self.piece_means_ = pieces.maps[:, :, -1]
+        self.breakpoints_ = pieces.breakpoints
+        self.noise_variance_ = report.noise
+        self.components_ = mean_components(pieces)
+        self.intercept_ = pieces.predict(np.zeros((1, pieces.n_components)))[0]
+        self.piece_shares_ = report.shares
+        self.log_likelihood_, self.n_parameters_ = report.log_likelihood, report.n_parameters
+        self.bic_ = report.log_likelihood - 0.5 * report.n_parameters * float(np.log(report.n_rows))
+        self.aic_ = report.log_likelihood - report.n_parameters
+        self.pseudo_r2_, self.explained_deviance_ratio_ = (
+            report.pseudo_r2,
+            report.pseudo_r2 * report.score_shares,
+        )
+        self.n_restarts_, self.start_objectives_ = report.n_restarts, report.start_objectives
+        result = report.result
+        self.n_iter_, self.converged_, self.status_ = result.n_iter, result.converged, result.status.value
+        self.objective_trace_ = result.trace
+        self.n_components_ = pieces.n_components
+
+    def _warn_of_empty(self, empty: list[int]) -> None:
+        if empty:
+            numbers = ", ".join(str(k + 1) for k in empty)
+            warnings.warn(
+                f"PiecewisePCA: no rows are left in piece(s) {numbers} of {self.n_pieces}, after "
+                f"{self.n_restarts_} restarts; their loadings mean nothing. Use fewer pieces or other breakpoints.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    @property
+    def _rows(self) -> Any:
+        """The fitted model, for rows."""
+        maps = np.concatenate([self.piece_loadings_, self.piece_means_[:, :, None]], axis=2)
+        noise = self.noise_variance_ if np.isfinite(self.noise_variance_) else 1.0
+        return FAMILIES[self.family].rows(Pieces(maps, noise, self.breakpoints_))
+
+    def _visit(self, function: Callable[[Any, Block], Any], X: Any, offset: Any) -> list[Any]:
+        """``function(rows, block)`` of every block of new rows."""
+        check_is_fitted(self)
+        rows, family = self._rows, FAMILIES[self.family]
+
+        def visit(block: Block) -> Any:
+            family.check_block(block, getattr(self, "feature_names_in_", None))
+            return function(rows, block)
+
+        return self._map_rows(visit, X, offset=offset)
+
+    def transform(self, X: Any, *, offset: Any = None, return_std: bool = False) -> Any:
+        """Posterior means of the latent points; the last column is t.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
+        offset : as in ``fit``
+        return_std : bool, default=False
+            Also return posterior standard deviations.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples, n_components)
+        std : ndarray of shape (n_samples, n_components)
+            Only if ``return_std``. A posterior with two modes, one on each side of a hinge, has a large one.
+        """
+
+        def visit(rows: Any, block: Block) -> tuple[Floats, Floats]:
+            summary = rows.summarise(block)
+            return summary.mean.astype(block.dtype), summary.std.astype(block.dtype)
+
+        parts = self._visit(visit, X, offset)
+        scores = np.concatenate([part[0] for part in parts])
+        return (scores, np.concatenate([part[1] for part in parts])) if return_std else scores
+
+    def piece_proba(self, X: Any, *, offset: Any = None) -> Floats:
+        """Posterior probabilities of the pieces.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
+        offset : as in ``fit``
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_pieces)
+        """
+        return np.concatenate(self._visit(lambda rows, block: rows.summarise(block).probability, X, offset))
+
+    def predict_piece(self, X: Any, *, offset: Any = None) -> Ints:
+        """The most probable piece of each row, counted from 0 (ndarray of shape (n_samples,)).
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
+        offset : as in ``fit``
+        """
+        return np.asarray(np.argmax(self.piece_proba(X, offset=offset), axis=1))
+
+    def score_samples(self, X: Any, *, offset: Any = None) -> Floats:
+        """Marginal log density of the observed entries of each row: exact, or a lower bound for counts.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
+        offset : as in ``fit``
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return np.concatenate(self._visit(lambda rows, block: rows.log_density(block), X, offset))
+
+    def reconstruct(self, X: Any, *, offset: Any = None) -> Floats:
+        """Expected rows without noise given the rows, averaged over the posterior of w, its pieces included.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
+        offset : as in ``fit``
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        return np.concatenate(
+            self._visit(lambda rows, block: rows.predict(block).astype(block.dtype), X, offset)
+        )
+
+    def impute(self, X: Any, *, offset: Any = None, return_std: bool = False) -> Any:
+        """Fill missing entries with their conditional means given the observed entries of the row.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
+        offset : as in ``fit``
+        return_std : bool, default=False
+            Also return conditional standard deviations.
+
+        Returns
+        -------
+        filled : ndarray of shape (n_samples, n_features)
+            Observed entries as they are in X.
+        std : ndarray of shape (n_samples, n_features)
+            Only if ``return_std``; 0 for observed entries.
+        """
+        parts = self._visit(lambda rows, block: rows.fill(block, with_std=return_std), X, offset)
+        filled = np.concatenate([part[0] for part in parts])
+        return (filled, np.concatenate([part[1] for part in parts])) if return_std else filled
+
+    def sample_latent(
+        self, X: Any, n_draws: int = 1, *, offset: Any = None, random_state: Any = None
+    ) -> Floats:
+        """Draw latent points given rows: exactly and independently; for counts from the variational posterior.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
+        n_draws : int, default=1
+        offset : as in ``fit``
+        random_state : int, RandomState instance, Generator or None, default=None
+
+        Returns
+        -------
+        ndarray of shape (n_draws, n_samples, n_components)
+        """
+        n = check_n_samples(n_draws)
+        seed = int(make_generator(random_state).integers(2**31))
+        parts = self._visit(lambda rows, block: rows.draw_latent(block, n, seed), X, offset)
+        return np.concatenate(parts, axis=1)
+
+    def inverse_transform(self, X: Any, *, offset: Any = None) -> Floats:
+        """Rows with given latent points, without noise: ``mu_k + B_k w``, for counts its exponential.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Latent points.
+        offset : as in ``fit``
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        scores = self._check_scores(X)
+        predictor = self._rows.pieces.predict(scores)
+        shift = self._new_offset(len(scores), offset)
+        return (
+            FAMILIES[self.family].mean(predictor if shift is None else predictor + shift).astype(scores.dtype)
+        )
+
+    def sample(self, n_samples: int = 1, *, offset: Any = None, random_state: Any = None) -> Floats:
+        """Draw rows from the model.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        offset : as in ``fit``, for the new rows
+        random_state : int, RandomState instance, Generator or None, default=None
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        n = check_n_samples(n_samples)
+        rng, shift = make_generator(random_state), self._new_offset(n, offset)
+        drawn = self._rows.draw(n, rng) if shift is None else self._rows.draw(n, rng, shift)
+        return np.asarray(drawn[0])
+
+    def _new_offset(self, n_samples: int, offset: Any) -> Floats | None:
+        """Offsets of rows that have no table."""
+        data = check_data(np.broadcast_to(np.zeros(1), (n_samples, self.n_features_in_)), offset=offset)
+        self._check_companions(offset, data)
+        if offset is None:
+            return None
+        return np.concatenate([block.offset() for block in data.blocks])
+
+    def select(
+        self,
+        X: Any,
+        *,
+        n_pieces: Iterable[int] = (1, 2, 3),
+        n_components: Iterable[int] = (1, 2),
+        criterion: str = "bic",
+        **fit_params: Any,
+    ) -> Selection:
+        """Fit copies of this model with several numbers of pieces and components, and compare them.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+        n_pieces, n_components : iterables of int
+            All pairs are fitted.
+        criterion : {"bic", "aic"}, default="bic"
+        **fit_params : dict
+            Further arguments of ``fit``.
+
+        Returns
+        -------
+        Selection
+            With ``trials`` (one row per fit), the fitted ``best`` model, its ``n_pieces`` and ``n_components``. This
+            model itself is left as it is.
+        """
+        if criterion not in ("bic", "aic"):
+            raise ValueError(f"criterion must be 'bic' or 'aic'; got {criterion!r}.")
+        if not isinstance(self.breakpoints, str):
+            raise ValueError(
+                "select compares numbers of pieces, so breakpoints cannot be given as numbers. "
+                "Use breakpoints='quantile' or 'fit'."
+            )
+        return select_model(self, X, (n_pieces, n_components), criterion, fit_params)
+
+    def loadings_frame(self) -> Any:
+        """The loadings of all pieces with their names, as a pandas data frame.
+
+        Returns
+        -------
+        pandas.DataFrame of shape (n_features, n_pieces * (n_components + 1))
+            Columns have two levels: the piece (with its slab) and the latent coordinate or ``mean``.
+        """
+        from anypca.models.piecewise._frame import loadings_frame  # pandas is optional
+
+        check_is_fitted(self)
+        return loadings_frame(self)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = self.family == "poisson"
+        return tags

@@ -1,0 +1,105 @@
+"""Exact posterior of the latent points of a block's rows: a mixture of truncated normals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from anypca._typing import Floats
+from anypca.engine import Table
+from anypca.models.piecewise._pieces import Pieces
+from anypca.models.ppca._rows import Parameters, Patterns, Posterior, find_posterior
+from anypca.special import truncated_normal
+
+
+@dataclass(frozen=True)
+class Part:
+    r"""One piece's part of the posterior: ``N(m, V)`` truncated to the slab of the piece.
+
+    With om^2 the last diagonal entry of V and v = V e_q / om^2, the truncated normal of t has mean ``m_q + shift`` and
+    variance ``om^2 * shrinkage``; the other coordinates follow t along v.
+    """
+
+    whole: Posterior
+    """Before truncation: means, matrices of the patterns, density, residuals."""
+    scale: Floats
+    """om of each row (rows,)."""
+    direction: Floats
+    """v of each pattern (n_patterns, q)."""
+    shift: Floats
+    """(rows,)"""
+    shrinkage: Floats
+    """(rows,), between 0 and 1."""
+    mean: Floats
+    """Means after truncation (rows, q)."""
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Posterior of the latent points of a block's rows."""
+
+    parts: tuple[Part, ...]
+    log_density: Floats
+    """Marginal log density of the observed entries (rows,)."""
+    probability: Floats
+    """Posterior probability of each piece (rows, K)."""
+    patterns: Patterns
+
+    @property
+    def mean(self) -> Floats:
+        """Posterior means (rows, q)."""
+        value = np.zeros_like(self.parts[0].mean)
+        for k, part in enumerate(self.parts):
+            value += self.probability[:, k, None] * part.mean
+        return value
+
+
+def find_mixture(table: Table, pieces: Pieces, patterns: Patterns) -> Mixture:
+    r"""Posterior of the latent points, and the density of the observed entries.
+
+    Parameters
+    ----------
+    table : Table
+    pieces : Pieces
+    patterns : Patterns
+        Which rows miss the same entries.
+
+    Returns
+    -------
+    Mixture
+
+    Notes
+    -----
+    ``p(y) = sum_k N(y; mu_k, B_k B_k' + noise I) Z_k`` with Z_k the probability of the slab k under the posterior of
+    piece k continued to the whole space. Nothing is approximated.
+    """
+    edges = pieces.edges
+    parts, log_joint = [], np.empty((len(table.x), len(pieces.maps)))
+    for k, matrix in enumerate(pieces.maps):
+        whole = find_posterior(table, Parameters(matrix[:, -1], matrix[:, :-1], pieces.noise), patterns)
+        part, log_mass = _truncate(whole, float(edges[k]), float(edges[k + 1]), pieces.noise, patterns)
+        parts.append(part)
+        log_joint[:, k] = whole.log_likelihood + log_mass
+    largest = log_joint.max(axis=1)
+    # The whole density is finite for every finite row, so at least one piece's is.
+    joint = np.exp(log_joint - largest[:, None])
+    total = joint.sum(axis=1)
+    return Mixture(tuple(parts), largest + np.log(total), joint / total[:, None], patterns)
+
+
+def _truncate(
+    whole: Posterior, low: float, high: float, noise: float, patterns: Patterns
+) -> tuple[Part, Floats]:
+    """Moments of one piece after truncation to (low, high), and the log mass of that slab (rows,)."""
+    last = whole.inverse[:, :, -1]
+    direction = last / last[:, -1:]
+    scale = patterns.spread(np.sqrt(noise * last[:, -1]))
+    centre = whole.mean[:, -1]
+    if np.isneginf(low) and np.isposinf(high):
+        zero = np.zeros_like(centre)
+        return Part(whole, scale, direction, zero, np.ones_like(centre), whole.mean), zero
+    moments = truncated_normal((low - centre) / scale, (high - centre) / scale)
+    shift = scale * moments.mean
+    mean = whole.mean + shift[:, None] * patterns.spread(direction)
+    return Part(whole, scale, direction, shift, moments.variance, mean), moments.log_mass
