@@ -154,7 +154,7 @@ class GSPPCA(LatentModel):
     >>> from anypca import GSPPCA
     >>> rng = np.random.default_rng(0)
     >>> W = np.zeros((12, 2))
-    >>> W[:4] = rng.normal(size=(4, 2))
+    >>> W[:4] = [[1, 1], [1, -1], [2, 0], [0, 2]]
     >>> X = rng.normal(size=(60, 2)) @ W.T + 0.2 * rng.normal(size=(60, 12))
     >>> GSPPCA(n_components=2).fit(X).get_support(indices=True)
     array([0, 1, 2, 3])
