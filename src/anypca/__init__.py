@@ -1,7 +1,7 @@
 """PCA for any data."""
 
-from anypca.models import EPCA, GSPPCA, KernelPCA, PPCA, SPCA
+from anypca.models import EPCA, GSPPCA, PLNPCA, PPCA, SPCA, KernelPCA
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["EPCA", "GSPPCA", "KernelPCA", "PPCA", "SPCA"]
+__all__ = ["EPCA", "GSPPCA", "PLNPCA", "PPCA", "PiecewisePCA", "SPCA", "KernelPCA"]

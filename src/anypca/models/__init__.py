@@ -3,7 +3,9 @@
 from anypca.models.epca import EPCA
 from anypca.models.gsppca import GSPPCA
 from anypca.models.kernel import KernelPCA
+from anypca.models.piecewise import PiecewisePCA
+from anypca.models.plnpca import PLNPCA
 from anypca.models.ppca import PPCA
 from anypca.models.spca import SPCA
 
-__all__ = ["EPCA", "GSPPCA", "KernelPCA", "PPCA", "SPCA"]
+__all__ = ["EPCA", "GSPPCA", "PLNPCA", "PPCA", "PiecewisePCA", "SPCA", "KernelPCA"]

@@ -1,0 +1,390 @@
+"""Poisson log-normal PCA as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from anypca._compat import Interval
+from anypca._typing import Floats
+from anypca.engine import Block, check_data
+from anypca.families import Poisson
+from anypca.models._base import LatentModel, Session, check_n_samples, make_generator
+from anypca.models._bilinear.support import check_rows, check_support, warn_non_integers
+from anypca.models.plnpca._criteria import RankPath, check_ranks
+from anypca.models.plnpca._fit import Options, PLNFit, PLNFitter
+from anypca.models.plnpca._kernel import CountRows, Kernel, open_counts
+from anypca.models.plnpca._rows import RowFit, solve_rows
+
+
+class PLNPCA(LatentModel):
+    r"""Poisson log-normal PCA: counts whose log rates are normal with a covariance of low rank.
+
+    .. math:: y_{ij} \sim \mathrm{Poisson}(\exp z_{ij}), \quad
+              z_{ij} = o_{ij} + b_j + x_i^\top B_j + w_i^\top c_j, \quad w_i \sim N(0, I_q)
+
+    with offsets o (logarithms of sampling efforts), intercepts b, covariates x with coefficients B, and loadings c.
+    Each :math:`w_i` gets an independent normal posterior, and the variational bound on the log-likelihood is maximised
+    over posteriors and coefficients.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        q, the rank of the covariance of the log rates.
+    fit_intercept : bool, default=True
+        Without it log rates are centred at offset and covariates alone.
+    max_iter : int, default=1000
+        Largest number of sweeps over the table.
+    tol : float, default=1e-4
+        Stop when the Newton decrement per observed entry, a scaled gradient, is below this.
+    n_jobs : int or None, default=None
+        Number of threads; None means all cores.
+    verbose : int, default=0
+        Log each iteration to the logger ``anypca``.
+    random_state : int, RandomState or None, default=0
+        Seed of the start.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Orthonormal directions of the log rates, from the singular value decomposition of the fitted ``M C'``: scores
+        are uncorrelated, in order of decreasing variance, the largest entry of each component positive.
+    intercept_ : ndarray of shape (n_features,)
+        b.
+    coef_ : ndarray of shape (n_features, n_covariates)
+        B; 0 for covariates that depend on others.
+    explained_variance_ : ndarray of shape (n_components,)
+        Variance of the training scores.
+    pseudo_r2_ : float
+        ``(l - l_null) / (l_max - l_null)`` of the Poisson log-likelihoods at the posterior means, of the regression
+        without components and of the saturated model; never above 1.
+    percent_variance_ : ndarray of shape (n_components,)
+        ``100 pseudo_r2_`` split in proportion to ``explained_variance_``.
+    explained_deviance_ratio_ : ndarray of shape (n_components,)
+        The same as a share of 1; 0 where ``pseudo_r2_`` is negative.
+    bic_, icl_, aic_ : float
+        Criteria; lower is better. See Notes.
+    entropy_ : float
+        Of the posteriors of all training rows.
+    n_parameters_ : int
+        ``p (d + q) - q (q - 1) / 2`` with d independent fixed features.
+    n_components_, n_features_in_, n_iter_ : int
+    objective_trace_ : ndarray of shape (n_iter_,)
+        The bound with all constants after each sweep, never decreasing.
+    converged_ : bool
+        Whether the scaled gradient fell below ``tol``.
+    status_ : str
+        How the fit ended.
+
+    Notes
+    -----
+    Sweeps alternate one Newton step for all rows (means and log variances jointly) with one for all columns, halved
+    where the bound would get worse, and extrapolate the columns' path. After each sweep the latent coordinates are
+    shifted and scaled for the smallest divergence from the prior; from time to time they are rotated. Time is
+    proportional to ``n_samples * n_features * n_components**2``.
+
+    With the bound J, ``bic_ = -2 J + n_parameters_ log(n)``, ``icl_ = bic_ + 2 entropy_`` and ``aic_ = -2 J +
+    2 n_parameters_``. R's PLNmodels reports -1/2 times these numbers (larger is better there), of a J that is too large
+    by ``n p / 2``.
+
+    References
+    ----------
+    J. Chiquet, M. Mariadassou, S. Robin (2018). Variational inference for probabilistic Poisson PCA. Annals of Applied
+    Statistics 12.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from anypca import PLNPCA
+    >>> rng = np.random.default_rng(0)
+    >>> effort = rng.uniform(0.5, 2.0, size=100)
+    >>> rates = np.exp(rng.normal(size=(100, 2)) @ rng.normal(size=(2, 12)) + 1.0)
+    >>> counts = rng.poisson(effort[:, None] * rates)
+    >>> model = PLNPCA(n_components=2).fit(counts, offset=np.log(effort))
+    >>> model.transform(counts, offset=np.log(effort)).shape
+    (100, 2)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "fit_intercept": ["boolean"],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "n_jobs": [None, Integral],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        fit_intercept: bool = True,
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def fit(
+        self, X: Any, y: Any = None, *, offset: Any = None, covariates: Any = None, sample_weight: Any = None
+    ) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Counts: numpy, pandas, polars, scipy.sparse, memory map or Dask array; NaN is a missing entry.
+        y : None
+            Ignored.
+        offset : array-like of shape (n_samples,) or (n_samples, n_features) or None
+            Logarithms of sampling efforts; `anypca.offsets` computes some.
+        covariates : array-like of shape (n_samples, n_covariates) or None
+            Known influences on the log rates.
+        sample_weight : array-like of shape (n_samples,) or None
+            A row of weight 2 counts as two equal rows.
+
+        Returns
+        -------
+        self
+        """
+        with self._open_fit(X, sample_weight=sample_weight, offset=offset, covariates=covariates) as session:
+            self._check_rank(session.data.n_samples, session.data.n_features)
+            fits = self._fitter(session).fit([self.n_components], make_generator(self.random_state))
+        self._store(fits[0])
+        self._warn_unless_converged(fits[0].result)
+        return self
+
+    def path(
+        self,
+        X: Any,
+        ranks: Any,
+        *,
+        offset: Any = None,
+        covariates: Any = None,
+        sample_weight: Any = None,
+    ) -> RankPath:
+        """Fit several ranks, each started from the one below.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+        ranks : sequence of int
+            Numbers of components; ``n_components`` is not used.
+        offset, covariates, sample_weight : as in ``fit``
+
+        Returns
+        -------
+        RankPath
+            Bound, criteria and R2 of each rank, and the fitted models.
+        """
+        opener = clone(self)
+        companions = {"offset": offset, "covariates": covariates, "sample_weight": sample_weight}
+        with opener._open_fit(X, **companions) as session:
+            data = session.data
+            checked = check_ranks(ranks, min(data.n_samples, data.n_features))
+            fits = opener._fitter(session).fit(checked, make_generator(self.random_state))
+        models = []
+        for rank, fit in zip(checked, fits, strict=True):
+            model = clone(self).set_params(n_components=rank)
+            model._remember(X, data, uses_offset=offset is not None)
+            model._store(fit)
+            model._warn_unless_converged(fit.result)
+            models.append(model)
+        return RankPath.of(checked, [fit.criteria for fit in fits], models)
+
+    def transform(
+        self, X: Any, *, offset: Any = None, covariates: Any = None, return_std: bool = False
+    ) -> Any:
+        """Posterior means of the scores of rows, each row solved to its own convergence.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+        offset, covariates : as in ``fit``, for these rows
+        return_std : bool
+            Also return standard deviations of the variational posteriors.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples, n_components)
+        std : ndarray of shape (n_samples, n_components)
+            Only with ``return_std=True``.
+        """
+        matrix = self._checked_fit().canonical.matrix
+
+        def project(block: Block) -> tuple[Floats, Floats]:
+            rows, found = self._solve(block)
+            std = np.sqrt(found.state.variance @ matrix**2)
+            return (found.state.mean @ matrix).astype(rows.dtype), std.astype(rows.dtype)
+
+        parts = self._map_rows(project, X, offset=offset, covariates=covariates)
+        scores, std = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return (scores, std) if return_std else scores
+
+    def inverse_transform(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
+        """Rates of the counts given scores, ``exp(o + b + x' B + score' components_)``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Scores.
+        offset, covariates : as in ``fit``, for these rows
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        return Poisson().mean(self._predict(X, offset, covariates))
+
+    def impute(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
+        """The table with missing entries replaced by their expectations given the observed ones.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+        offset, covariates : as in ``fit``, for these rows
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        coefficients = self._checked_fit().coefficients
+
+        def complete(block: Block) -> Floats:
+            rows, found = self._solve(block)
+            if rows.observed is None:
+                return rows.x
+            everywhere = replace(rows, table=None)
+            rates = Kernel(coefficients, everywhere).rates(found.state, slice(None))
+            return np.where(rows.observed, rows.x, rates)
+
+        return np.concatenate(self._map_rows(complete, X, offset=offset, covariates=covariates))
+
+    def score_samples(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
+        """Variational lower bound on the log-likelihood of each row.
+
+        The sum over the training rows is the last entry of ``objective_trace_`` (without weights, at convergence).
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+        offset, covariates : as in ``fit``, for these rows
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+
+        def bound(block: Block) -> Floats:
+            rows, found = self._solve(block)
+            return found.value + rows.log_base()
+
+        self._checked_fit()
+        return np.concatenate(self._map_rows(bound, X, offset=offset, covariates=covariates))
+
+    def sample(
+        self, n_samples: int = 1, *, offset: Any = None, covariates: Any = None, random_state: Any = None
+    ) -> Floats:
+        """Draw rows of counts from the model.
+
+        Parameters
+        ----------
+        n_samples : int
+        offset, covariates : as in ``fit``, for the new rows
+        random_state : int, RandomState or None
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        matrix = self._checked_fit().canonical.matrix
+        rng = make_generator(random_state)
+        latent = rng.standard_normal((check_n_samples(n_samples), self.n_components_))
+        return Poisson().sample(self._predict(latent @ matrix, offset, covariates), 1.0, rng)
+
+    @property
+    def latent_covariance_(self) -> Floats:
+        """Covariance of the log rates, ``C (M' M + diag(sum S)) C' / n``, shape (n_features, n_features)."""
+        fit = self._checked_fit()
+        loadings = fit.coefficients.loadings
+        covariance: Floats = loadings @ fit.second_moment @ loadings.T
+        return covariance
+
+    def _fitter(self, session: Session) -> PLNFitter:
+        """Check the counts and make what fits them."""
+        check_support(Poisson(), session.data, session.executor)
+        warn_non_integers(Poisson(), session.data, session.summary)
+        options = Options(bool(self.fit_intercept), self.max_iter, float(self.tol))
+        return PLNFitter(session.data, session.executor, options, session.callback)
+
+    def _check_rank(self, n_samples: int, n_features: int) -> None:
+        if self.n_components > min(n_samples, n_features):
+            raise ValueError(
+                f"n_components={self.n_components} is more than a table with n_samples={n_samples} and "
+                f"n_features={n_features} can show. Choose at most {min(n_samples, n_features)}."
+            )
+
+    def _store(self, fit: PLNFit) -> None:
+        """Set the fitted attributes."""
+        self._fit, criteria, first = fit, fit.criteria, int(self.fit_intercept)
+        fixed = fit.coefficients.fixed
+        self.components_ = fit.canonical.components
+        self.intercept_ = fixed[:, 0].copy() if first else np.zeros(self.n_features_in_)
+        self.coef_ = fixed[:, first:].copy()
+        self.n_components_ = len(self.components_)
+        self.explained_variance_ = variance = fit.canonical.variance
+        self.pseudo_r2_ = criteria.r2
+        share = variance / variance.sum() if variance.sum() > 0 else np.zeros_like(variance)
+        self.percent_variance_ = 100.0 * criteria.r2 * share
+        self.explained_deviance_ratio_ = max(criteria.r2, 0.0) * share
+        self.bic_, self.icl_, self.aic_ = criteria.bic, criteria.icl, criteria.aic
+        self.entropy_, self.n_parameters_ = criteria.entropy, criteria.n_parameters
+        self.objective_trace_ = fit.result.trace
+        self.n_iter_ = fit.result.n_iter
+        self.converged_ = fit.result.converged
+        self.status_ = fit.result.status.value
+
+    def _checked_fit(self) -> PLNFit:
+        check_is_fitted(self)
+        return self._fit
+
+    def _solve(self, block: Block) -> tuple[CountRows, RowFit]:
+        """Rows of a block and their posteriors."""
+        rows = open_counts(block, fit_intercept=bool(self.fit_intercept), dense=True)
+        names: Sequence[str] | None = getattr(self, "feature_names_in_", None)
+        check_rows(Poisson(), rows, block.start, names)
+        problem = replace(self._fit.problem, eps=float(np.finfo(rows.dtype).eps))
+        return rows, solve_rows(problem, self._fit.coefficients, rows)
+
+    def _predict(self, scores: Any, offset: Any, covariates: Any) -> Floats:
+        """Log rates (n_samples, n_features) of scores."""
+        scores = self._check_scores(scores)
+        # A table without values: only its companions are of interest.
+        shape = (len(scores), self.n_features_in_)
+        data = check_data(np.broadcast_to(np.zeros(1), shape), offset=offset, covariates=covariates)
+        self._check_companions(offset, data)
+        return np.vstack(
+            [self._predict_block(block, scores[block.start : block.stop]) for block in data.blocks]
+        )
+
+    def _predict_block(self, block: Block, scores: Floats) -> Floats:
+        ones = np.ones((block.n_rows, int(self.fit_intercept)))
+        fixed = np.hstack([ones, block.covariates]) @ self._fit.coefficients.fixed.T
+        eta: Floats = scores @ self.components_ + fixed
+        offset = block.offset()
+        return eta if offset is None else eta + offset
