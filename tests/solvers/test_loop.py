@@ -236,28 +236,40 @@ def test_non_finite_extrapolation_is_only_refused() -> None:
 
 @dataclass
 class Coarse(Quadratic):
-    """An objective that is known to a few digits only, and a problem that knows what it can gain."""
+    """Objective and gradient are known to a few digits only, and the problem knows what it can gain."""
 
     def objective(self, shared: np.ndarray, stats: np.ndarray) -> float:
-        noise = 1e-7 * np.sin(1e6 * shared.sum())
-        return float(np.round(stats[0] + noise, 6))
+        return float(np.round(stats[0], 6))
 
     def resolution(self, shared: np.ndarray, stats: np.ndarray) -> float:
         return 2e-6
 
     def update(self, shared: np.ndarray, stats: np.ndarray) -> Update[np.ndarray]:
-        plain = super().update(shared, stats)
-        return plain._replace(gain=0.5 * plain.criterion**2)
+        noise = 1e-4 * np.sin(1e6 * shared + len(self.visited))
+        slope = self.vector - self.matrix @ shared + noise
+        criterion = float(np.linalg.norm(slope))
+        return Update(shared + self.rate * slope, criterion, gain=0.5 * criterion**2)
 
 
-def test_ends_where_rounding_hides_the_gain() -> None:
+@pytest.mark.parametrize("accelerate", [True, False], ids=["accelerated", "plain"])
+def test_ends_where_rounding_hides_the_gain(accelerate: bool) -> None:
     problem = Coarse(np.diag([1.0, 0.5]), np.array([1.0, 2.0]), rate=0.5)
-    result, _, _ = _run(problem, tol=1e-12, max_iter=200)
+    result, _, _ = _run(problem, tol=1e-12, max_iter=300, accelerate=accelerate)
     assert result.status is Status.PRECISION
     assert result.converged
     assert 1e-12 < result.criterion < 2.1e-3
-    assert result.n_iter < 60
+    assert result.n_iter < 100
     np.testing.assert_allclose(result.trace[-1], 0.5 * problem.vector @ problem.solution, atol=5e-6)
+
+
+def test_rounding_does_not_end_what_still_gets_better() -> None:
+    # The gain is hidden from the start of the last stretch, but the gradient goes on falling to tol.
+    problem = _slow(extrapolates=False)
+    problem.resolution = lambda shared, stats: 1e-3  # type: ignore[method-assign]
+    update = problem.update
+    problem.update = lambda shared, stats: update(shared, stats)._replace(gain=1e-6)  # type: ignore[method-assign]
+    result, _, _ = _run(problem, tol=1e-8)
+    assert result.status is Status.CONVERGED
 
 
 def test_locals_are_handed_on_from_sweep_to_sweep() -> None:

@@ -20,6 +20,8 @@ Stats = TypeVar("Stats")
 
 # A repaired proposal approaches the current point by halving; after 30 halvings it is the current point.
 _MAX_REPAIRS = 30
+# Sweeps without a smaller gradient that are tolerated where rounding hides what they gain.
+_PATIENCE = 5
 
 
 class Update(NamedTuple, Generic[Shared]):
@@ -88,6 +90,20 @@ class _Point(Generic[Shared, Stats]):
     objective: float
 
 
+class _Patience:
+    """Ends sweeps whose gain rounding hides: they may still bring the gradient down, but can also go on by chance."""
+
+    def __init__(self) -> None:
+        self._best = np.inf
+        self._idle = 0
+
+    def is_spent(self, criterion: float) -> bool:
+        """Whether several sweeps in a row have not reached a smaller gradient than before."""
+        self._idle = 0 if criterion < self._best else self._idle + 1
+        self._best = min(self._best, criterion)
+        return self._idle >= _PATIENCE
+
+
 class Loop(Generic[Shared, Local, Stats]):
     """Runs a `BlockProblem` over the blocks of a table.
 
@@ -146,7 +162,7 @@ class Loop(Generic[Shared, Local, Stats]):
         point = self._visit(shared, local)
         self._check_finite(point.objective, 0)
         trace = [point.objective]
-        status, criterion = Status.MAX_ITER, np.inf
+        status, criterion, patience = Status.MAX_ITER, np.inf, _Patience()
         for iteration in range(1, self.max_iter + 1):
             plain = self.problem.update(point.shared, point.stats)
             criterion = plain.criterion
@@ -158,11 +174,13 @@ class Loop(Generic[Shared, Local, Stats]):
                 break
             if iteration == self.max_iter:
                 break  # the criterion above is that of the last sweep
+            is_hidden = plain.gain <= self.problem.resolution(point.shared, point.stats)
+            if is_hidden and patience.is_spent(criterion):
+                status = Status.PRECISION
+                break
             better = self._extrapolate(point, plain.shared) or self._advance(point, plain.shared)
-            # Where less than rounding is to be gained, sweeps that gain nothing would go on by chance.
-            is_exact = plain.gain <= self.problem.resolution(point.shared, point.stats)
-            if better is None or (is_exact and better.objective <= point.objective):
-                status = Status.PRECISION if is_exact else Status.STALLED
+            if better is None:
+                status = Status.PRECISION if is_hidden else Status.STALLED
                 break
             self._check_finite(better.objective, iteration)
             point = better
