@@ -22,7 +22,9 @@ ESTIMATORS = [
 def expected_failures(estimator: Any) -> dict[str, str]:
     if estimator is not PRECOMPUTED:
         return {}
-    reason = "fits 5 x 5 kernel values, then transforms 5 x 3 with NaN: the wrong shape is told before the NaN"
+    reason = (
+        "fits 5 x 5 kernel values, then transforms 5 x 3 with NaN: the wrong shape is told before the NaN"
+    )
     return {"check_estimators_nan_inf": reason}
 
 

@@ -88,8 +88,10 @@ class FeatureEmbedding:
     def squares(self, rows: Floats) -> Floats:
         parts = []
         for part in chunks(rows, len(self.mean)):
-            centred = self.feature_map.features(part) - self.mean
-            parts.append(np.einsum("ij,ij->i", centred, centred))
+            features = self.feature_map.features(part)
+            centred = features - self.mean
+            squares = np.einsum("ij,ij->i", centred, centred)
+            parts.append(squares + self.feature_map.missed(part, features))
         return np.concatenate(parts)
 
 
@@ -132,7 +134,7 @@ def embed_exactly(
 
 
 def embed_features(
-    feature_map: FeatureMap, mean: Floats, gram: Floats, n_components: int | None
+    feature_map: FeatureMap, mean: Floats, gram: Floats, missed: float, n_components: int | None
 ) -> FeatureEmbedding:
     """Principal components of features from their centred Gram matrix.
 
@@ -142,6 +144,8 @@ def embed_features(
     mean : ndarray of shape (n_basis,)
     gram : ndarray of shape (n_basis, n_basis)
         Sum over the rows of the outer products of centred features.
+    missed : float
+        Sum of squares that the features lack.
     n_components : int or None
         ``None`` for all components that are not 0, at least one.
 
@@ -150,12 +154,14 @@ def embed_features(
     FeatureEmbedding
     """
     m = len(gram)
-    wanted = None if n_components is None else (m - n_components, m - 1)
+    wanted = None if n_components is None else (max(m - n_components, 0), m - 1)
     values, axes = scipy.linalg.eigh(gram, subset_by_index=wanted, check_finite=False)
     values, axes = np.maximum(values[::-1], 0.0), axes[:, ::-1]
     values = np.where(values > values[0] * m * np.finfo(np.float64).eps, values, 0.0)
     if n_components is None:
         k = max(1, int(np.count_nonzero(values)))
         values, axes = values[:k], axes[:, :k]
-    axes = axes * fix_signs(axes.T)
-    return FeatureEmbedding(feature_map, mean, axes, values, max(float(np.trace(gram)), 0.0))
+    short = 0 if n_components is None else max(n_components - m, 0)  # collinear landmarks: the rest is 0
+    axes = np.pad(axes * fix_signs(axes.T), ((0, 0), (0, short)))
+    total = max(float(np.trace(gram)), 0.0) + missed
+    return FeatureEmbedding(feature_map, mean, axes, np.pad(values, (0, short)), total)

@@ -19,6 +19,9 @@ class FeatureMap(Protocol):
     def features(self, rows: Floats) -> Floats:
         """(n, n_basis) from (n, n_features)."""
 
+    def missed(self, rows: Floats, features: Floats) -> Floats:
+        """What the squared lengths of the features lack of k(x, x), (n,)."""
+
 
 @dataclass(frozen=True)
 class FourierMap:
@@ -28,6 +31,10 @@ class FourierMap:
 
     def features(self, rows: Floats) -> Floats:
         return np.asarray(self.sampler.transform(rows))
+
+    def missed(self, rows: Floats, features: Floats) -> Floats:
+        # The features have lengths of their own, near those of the kernel on average only.
+        return np.zeros(len(rows))
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,11 @@ class LandmarkMap:
 
     def features(self, rows: Floats) -> Floats:
         return np.asarray(self.kernel.between(rows, self.landmarks) @ self.whitening)
+
+    def missed(self, rows: Floats, features: Floats) -> Floats:
+        # The part of phi(x) that is orthogonal to those of all landmarks.
+        squares = np.einsum("ij,ij->i", features, features)
+        return np.asarray(np.maximum(self.kernel.diagonal(rows) - squares, 0.0))
 
 
 def fourier_map(

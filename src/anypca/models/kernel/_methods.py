@@ -105,26 +105,27 @@ class Approximate:
     name: ClassVar[str]
     takes_kernel_values: ClassVar[bool] = False
 
-    def sweep(self, task: Task, rows: Rows) -> tuple[Kernel, FeatureMap, Floats, Floats]:
+    def sweep(self, task: Task, rows: Rows) -> tuple[Kernel, FeatureMap, Floats, Floats, float]:
         data = rows.data
+        largest = min(data.n_samples, task.n_basis)
+        check_count(task, largest, "the smaller of n_basis and the number of rows")
         sample = rows.sample()
         kernel = task.kernel.bind(sample, rows.variance)
         feature_map = self.feature_map(task, kernel, rows)
         # Sums about a point near the mean: about 0 the mean would cancel most of their digits.
         shift = feature_map.features(sample.astype(data.dtype)).mean(axis=0, dtype=np.float64)
-        check_count(task, min(data.n_samples, len(shift)), "the smaller of the numbers of rows and features")
         sums = sum_features(data, rows.executor, feature_map, shift)
-        return kernel, feature_map, shift + sums.mean, sums.centred_gram
+        return kernel, feature_map, shift + sums.mean, sums.centred_gram, sums.missed
 
     def feature_map(self, task: Task, kernel: Kernel, rows: Rows) -> FeatureMap:
         """The features of a table's rows."""
         raise NotImplementedError
 
     def solve(
-        self, task: Task, collected: tuple[Kernel, FeatureMap, Floats, Floats]
+        self, task: Task, collected: tuple[Kernel, FeatureMap, Floats, Floats, float]
     ) -> tuple[Kernel | None, Embedding]:
-        kernel, feature_map, mean, gram = collected
-        return kernel, embed_features(feature_map, mean, gram, task.n_components)
+        kernel, feature_map, mean, gram, missed = collected
+        return kernel, embed_features(feature_map, mean, gram, missed, task.n_components)
 
 
 @METHODS.register
@@ -171,9 +172,16 @@ class FeatureSums:
     """(n_basis,)"""
     gram: Floats
     """(n_basis, n_basis)"""
+    missed: float
+    """Squares that the features lack."""
 
     def __add__(self, other: FeatureSums) -> FeatureSums:
-        return FeatureSums(self.n_rows + other.n_rows, self.total + other.total, self.gram + other.gram)
+        return FeatureSums(
+            self.n_rows + other.n_rows,
+            self.total + other.total,
+            self.gram + other.gram,
+            self.missed + other.missed,
+        )
 
     @property
     def mean(self) -> Floats:
@@ -201,13 +209,14 @@ def sum_features(data: Data, executor: Executor, feature_map: FeatureMap, shift:
     """
 
     def add(block: Block, _: None) -> tuple[None, FeatureSums]:
-        total, gram = np.zeros(len(shift)), np.zeros((len(shift), len(shift)))
+        total, gram, missed = np.zeros(len(shift)), np.zeros((len(shift), len(shift))), 0.0
         for part in chunks(block.read().x, len(shift)):
             features = feature_map.features(part)
+            missed += float(feature_map.missed(part, features).sum())
             features -= shift.astype(features.dtype)
             total += features.sum(axis=0, dtype=np.float64)
             gram += features.T @ features
-        return None, FeatureSums(block.n_rows, total, gram)
+        return None, FeatureSums(block.n_rows, total, gram, missed)
 
     return executor.sweep(add, data)[1]
 
