@@ -12,6 +12,8 @@ from anypca import EPCA
 from anypca.datasets import make_low_rank
 from anypca.engine import check_data, executor_for
 from anypca.families import Bernoulli, Family, Gaussian, NegativeBinomial, Poisson, combine, families
+from anypca.linalg import balance
+from anypca.models._bilinear.dispersion import noise_units
 from anypca.models._bilinear.kernel import Coefficients
 from anypca.models._bilinear.problem import BilinearProblem, Gauge, Shared
 from anypca.priors import L1, Ridge
@@ -65,10 +67,11 @@ class Joint:
         found = self.family.evaluate(x, eta, self.dispersion, order=1)
         slope = np.where(seen, found.gradient, 0.0)
         likelihood = np.where(seen, self.family.log_likelihood(x, eta, self.dispersion), 0.0)
-        penalty = 0.5 * self.ridge * ((weights * scores**2).sum() + (joint[:, :k] ** 2).sum())
+        on_loadings = self.ridge / noise_units(self.family, self.dispersion)[:, None]
+        penalty = 0.5 * ((self.ridge * weights * scores**2).sum() + (on_loadings * joint[:, :k] ** 2).sum())
         on_scores = weights * (slope @ joint[:, :k] - self.ridge * scores)
         on_joint = (weights * slope).T @ design
-        on_joint[:, :k] -= self.ridge * joint[:, :k]
+        on_joint[:, :k] -= on_loadings * joint[:, :k]
         value = float((weights * likelihood).sum() - penalty)
         return value, np.concatenate([on_scores.ravel(), on_joint.ravel()])
 
@@ -79,9 +82,9 @@ def make_problem(family: Family, X: np.ndarray, dispersion: np.ndarray, **change
     problem = BilinearProblem(
         family,
         Ridge(np.full(K, RIDGE)),
-        Ridge(np.array([RIDGE] * K + [0.0])),
+        Ridge(np.array([RIDGE] * K + [0.0]), 1.0 / noise_units(family, dispersion)),
         constant=float(base),
-        ridges=(RIDGE, RIDGE),
+        ridges=(RIDGE, RIDGE / noise_units(family, dispersion)),
     )
     return replace(problem, **changes)
 
@@ -140,12 +143,12 @@ def test_sweeps_reach_the_optimum_of_lbfgs(family: Family, missing: float) -> No
 def test_nothing_is_left_to_gain_after_a_fit(family: Family, missing: float) -> None:
     X = draw(family, missing=missing)
     model = EPCA(K, family=family, ridge=RIDGE, tol=1e-8, max_iter=3000, n_jobs=1).fit(X)
-    coefficients = model._fit.coefficients
-    joint = Joint(family, X, model.dispersion_)
-    # The penalty is least where scores and loadings have equal length; reported loadings have length one.
-    scale = np.sqrt(np.linalg.norm(model.transform(X), axis=0))
-    scores, loadings = model.transform(X) / scale, coefficients.loadings * scale
-    vector = pack(scores, Coefficients(loadings, coefficients.fixed, coefficients.dispersion))
+    joint, scores = Joint(family, X, model.dispersion_), model.transform(X)
+    # Reported loadings have length one; the penalty is least where the two Gram matrices are equal.
+    weighted = model.components_ / noise_units(family, model.dispersion_)
+    matrix, inverse = balance(scores.T @ scores, weighted @ model.components_.T)
+    loadings = model.components_.T @ inverse
+    vector = pack(scores @ matrix, Coefficients(loadings, model.intercept_[:, None], model.dispersion_))
     value = joint.value_and_gradient(vector)[0]
     np.testing.assert_allclose(value, model.objective_trace_[-1], rtol=1e-7)
     improved = lbfgs(joint, vector, tol=1e-6).trace[-1]
@@ -160,8 +163,7 @@ def test_fit_with_weights_and_offsets_is_optimal() -> None:
     model.fit(X, sample_weight=weights, offset=offset[:, 0])
     found = model.transform(X, offset=offset[:, 0])
     scale = np.sqrt(np.sqrt(weights @ found**2))
-    coefficients = model._fit.coefficients
-    balanced = Coefficients(coefficients.loadings * scale, coefficients.fixed, coefficients.dispersion)
+    balanced = Coefficients(model.components_.T * scale, model.intercept_[:, None], model.dispersion_)
     joint = Joint(Poisson(), X, model.dispersion_, offset=offset, weights=weights)
     vector = pack(found / scale, balanced)
     value = joint.value_and_gradient(vector)[0]
@@ -215,8 +217,9 @@ def test_a_gauge_leaves_the_predictor_as_it_is(family: Family) -> None:
     expected = np.hstack([new, np.ones((N, 1))]) @ plain.joint.T
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(moved.mean(axis=0), 0.0, atol=1e-10)
-    before = (new**2).sum() + (plain.loadings**2).sum()
-    assert (moved**2).sum() + (proposal.coefficients.loadings**2).sum() <= before * (1 + 1e-12)
+    before = RIDGE * 0.5 * (new**2).sum() + problem.loading_prior.value(plain.joint).sum()
+    after = RIDGE * 0.5 * (moved**2).sum() + problem.loading_prior.value(proposal.coefficients.joint).sum()
+    assert after <= before * (1 + 1e-12)
 
 
 def test_repair_halves_the_columns_that_got_worse() -> None:

@@ -173,6 +173,21 @@ def test_columns_may_be_permuted(family: str) -> None:
     np.testing.assert_allclose(second.intercept_, first.intercept_[order], rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("unit", [1e-4, 100.0, 1e6])
+@pytest.mark.parametrize("penalty", ["ridge", "l1"])
+def test_units_of_measurements_do_not_matter(unit: float, penalty: str) -> None:
+    X = draw("gaussian", missing=0.1)
+    plain, scaled = (fit(table, "gaussian", score_penalty=penalty, tol=1e-7) for table in (X, unit * X))
+    np.testing.assert_allclose(scaled.components_, plain.components_, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(scaled.dispersion_, unit**2 * plain.dispersion_, rtol=1e-4)
+    np.testing.assert_allclose(
+        scaled.transform(unit * X), unit * plain.transform(X), rtol=0, atol=unit * 1e-3
+    )
+    np.testing.assert_allclose(
+        scaled.explained_deviance_ratio_, plain.explained_deviance_ratio_, rtol=0, atol=1e-5
+    )
+
+
 # Rows on their own
 
 

@@ -19,6 +19,7 @@ EXAMPLES: dict[str, list[Callable[[], Prior]]] = {
         lambda: Ridge(np.array([0.5, 1.0, 2.0])),
         lambda: Ridge(np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.1], [0.0, 0.1, 0.7]])),
         lambda: Ridge(np.zeros(SIZE)),
+        lambda: Ridge(np.array([0.5, 1.0, 2.0]), 0.3),
     ],
     "l1": [
         lambda: L1(np.array([0.3, 0.9, 1.5])),
@@ -152,6 +153,19 @@ def test_ridge_diagonal_is_a_full_matrix_too() -> None:
     np.testing.assert_allclose(short.value(u), full.value(u), rtol=1e-14)
     for one, other in zip(short.newton(u, gradient, packed), full.newton(u, gradient, packed), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_ridge_strength_of_each_row() -> None:
+    precision, strength = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.1], [0.0, 0.1, 0.7]]), np.arange(1.0, 7.0)
+    u, gradient, packed = _quadratics()
+    together = Ridge(precision, strength)
+    found = together.newton(u, gradient, packed)
+    for i, factor in enumerate(strength):
+        alone = Ridge(factor * precision)
+        expected = alone.newton(u[i : i + 1], gradient[i : i + 1], packed[i : i + 1])
+        np.testing.assert_allclose(found.step[i], expected.step[0], rtol=1e-10)
+        np.testing.assert_allclose(found.decrement[i], expected.decrement[0], rtol=1e-10)
+        np.testing.assert_allclose(together.value(u)[i], alone.value(u)[i], rtol=1e-12)
 
 
 def test_l1_subgradient_conditions() -> None:

@@ -51,6 +51,8 @@ class Family(ABC):
     is_linear: ClassVar[bool] = False
     #: What `expect` returns: the exact expectation, a lower bound of it, or a stand-in without either property.
     expectation: ClassVar[Literal["exact", "bound", "approximate"]] = "exact"
+    #: eta has the units of x: penalties on it are then measured in standard deviations of the noise.
+    has_units: ClassVar[bool] = False
     #: Counts: non-integers are accepted with a warning.
     is_discrete: ClassVar[bool] = False
 

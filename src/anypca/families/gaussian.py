@@ -31,6 +31,7 @@ class Gaussian(Family):
 
     name = "gaussian"
     dispersion_kind = "scale"
+    has_units = True
     support = "finite values"
     remedy = "Mark missing entries with NaN and remove infinite ones."
 

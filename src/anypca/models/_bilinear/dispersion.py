@@ -43,6 +43,18 @@ def start_dispersion(family: Family, mean: Floats, variance: Floats) -> Floats:
     return dispersion
 
 
+def noise_units(family: Family, dispersion: Floats) -> Floats:
+    """Squared units of eta (n_features,): the noise variance of columns whose eta has units, else 1.
+
+    Penalties on loadings are divided by them, so that a fit does not depend on the units of the columns.
+    """
+    units = np.ones(len(dispersion))
+    for member, columns in family.member_columns(len(dispersion)):
+        if member.has_units:
+            units[columns] = dispersion[columns]
+    return units
+
+
 def estimate_dispersion(
     family: Family,
     coefficients: Coefficients,

@@ -90,9 +90,9 @@ class BilinearProblem:
     fit_intercept : bool
     constant : float
         Added to the objective: the likelihood's terms that do not depend on the parameters.
-    ridges : tuple of two floats or None
-        Strengths of isotropic ridges on scores and loadings when both priors are that. The latent coordinates
-        can then be changed freely, and are chosen after each update to make the penalty least.
+    ridges : tuple of a float and an array of shape (n_features,) (or a float), or None
+        Strengths of isotropic ridges on scores and on the loadings of each column when both priors are that. The
+        latent coordinates can then be changed freely, and are chosen after each update to make the penalty least.
     eps : float
         Relative rounding error of the blocks' arithmetic.
     """
@@ -102,7 +102,7 @@ class BilinearProblem:
     loading_prior: Prior
     fit_intercept: bool = True
     constant: float = 0.0
-    ridges: tuple[float, float] | None = None
+    ridges: tuple[float, Floats | float] | None = None
     eps: float = float(np.finfo(float).eps)
 
     def step(self, block: Block, shared: Shared, local: Floats | None) -> tuple[Floats, Stats]:
@@ -241,13 +241,14 @@ class BilinearProblem:
         loadings = coefficients.loadings @ gauge.inverse
         return Shared(Coefficients(loadings, fixed, coefficients.dispersion), gauge)
 
-    def _best_gauge(self, ridges: tuple[float, float], loadings: Floats, stats: Stats) -> Gauge:
+    def _best_gauge(self, ridges: tuple[float, Floats | float], loadings: Floats, stats: Stats) -> Gauge:
         shift = stats.score_sum / stats.weight if self.fit_intercept else np.zeros(loadings.shape[1])
         left = stats.score_gram - stats.weight * np.outer(shift, shift)
-        right = loadings.T @ loadings
         # Without a ridge the scale is arbitrary: scores of unit size keep the steps well conditioned.
-        on_scores, on_loadings = ridges if min(ridges) > 0 else (1.0 / stats.weight, 1.0 / len(loadings))
-        matrix, inverse = balance(on_scores * left, on_loadings * right)
+        has_ridge = ridges[0] > 0 and np.min(ridges[1]) > 0
+        on_scores, on_loadings = ridges if has_ridge else (1.0 / stats.weight, 1.0 / len(loadings))
+        right = loadings.T @ (loadings * np.reshape(on_loadings, (-1, 1)))
+        matrix, inverse = balance(on_scores * left, right)
         return Gauge(shift, matrix, inverse)
 
     def _ungauged(self, shared: Shared) -> Coefficients:

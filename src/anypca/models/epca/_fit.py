@@ -12,7 +12,7 @@ from anypca._typing import Floats
 from anypca.engine import Data, Executor, Summary
 from anypca.families import Family
 from anypca.models._bilinear.canonical import Canonical, orthonormal, reorder, unit_loadings
-from anypca.models._bilinear.dispersion import estimate_dispersion, start_dispersion
+from anypca.models._bilinear.dispersion import estimate_dispersion, noise_units, start_dispersion
 from anypca.models._bilinear.kernel import Coefficients, with_dispersion
 from anypca.models._bilinear.passes import Pass, Total
 from anypca.models._bilinear.problem import BilinearProblem, Gauge, Shared, Stats
@@ -109,7 +109,9 @@ class EPCAFitter:
             fitted = result.shared.coefficients
             dispersion = estimate_dispersion(self.family, fitted, self.visit, local, start, stats.weight)
             shared = Shared(with_dispersion(fitted, dispersion))
-            if np.allclose(dispersion, fitted.dispersion, rtol=_ROUND_TOLERANCE, atol=1e-6):
+            # A shape may go to zero; a variance is in the units of its column, as is its start.
+            slack = _ROUND_TOLERANCE * fitted.dispersion + 1e-6 * start
+            if np.all(np.abs(dispersion - fitted.dispersion) <= slack):
                 break
         problem = self._problem(dispersion)
         result, local, stats = self._loop(problem, self.options.tol).run(shared, local)
@@ -139,13 +141,14 @@ class EPCAFitter:
         n_fixed = int(options.fit_intercept) + self.data.n_covariates
         strength = options.l1_strength
         scores = Ridge(np.full(k, options.ridge)) if strength is None else L1(np.full(k, strength))
+        units = noise_units(self.family, dispersion)
         return BilinearProblem(
             self.family,
             scores,
-            Ridge(np.concatenate([np.full(k, options.ridge), np.zeros(n_fixed)])),
+            Ridge(np.concatenate([np.full(k, options.ridge), np.zeros(n_fixed)]), 1.0 / units),
             fit_intercept=options.fit_intercept,
             constant=self.visit.log_base(self.family, dispersion),
-            ridges=(options.ridge, options.ridge) if strength is None else None,
+            ridges=(options.ridge, options.ridge / units) if strength is None else None,
             eps=float(np.finfo(self.data.dtype).eps),
         )
 
