@@ -65,4 +65,4 @@ def _mirror(pieces: Pieces) -> Pieces:
     """t in the opposite direction, pieces in the opposite order."""
     maps = pieces.maps[::-1].copy()
     maps[:, :, -2] *= -1.0
-    return replace(pieces, maps=maps, breakpoints=-pieces.breakpoints[::-1])
+    return replace(pieces, maps=maps, breakpoints=0.0 - pieces.breakpoints[::-1])

@@ -60,6 +60,7 @@ def draw_sample(data: Data, executor: Executor, n_directions: int, rng: np.rando
         chosen[:] = False
         chosen[rng.choice(data.n_samples, most, replace=False)] = True
     rows, weight = _read(data, executor, chosen)
+    rows, weight = rows[weight > 0], weight[weight > 0]
     part = check_data(rows, sample_weight=weight if data.has_weights else None)
     summary = summarise(part, executor)
     part = replace(
@@ -72,7 +73,7 @@ def draw_sample(data: Data, executor: Executor, n_directions: int, rng: np.rando
     centred = scores - np.average(scores, axis=0, weights=weight)
     spread = np.sqrt(np.average(centred**2, axis=0, weights=weight))
     whitened = centred / np.where(spread > 0, spread, 1.0)
-    return Sample(part, filled, whitened, weight, len(rows) == data.n_samples)
+    return Sample(part, filled, whitened, weight, bool(chosen.all()))
 
 
 def fit_leading(
@@ -148,17 +149,18 @@ def random_starts(
         r = sample.whitened.shape[1]
         basis = np.linalg.qr(rng.standard_normal((r, r)))[0][:, :n_components]
         w = sample.whitened @ basis
-        w[:, -1] = normal_scores(w[:, -1])
+        w[:, -1] = normal_scores(w[:, -1], sample.weight)
         number += 1
         edges = _draw_breakpoints(breakpoints, rng) if vary and number % 2 == 0 else breakpoints
         yield regress(sample, transfer, w, edges, noise_floor)
 
 
-def normal_scores(values: Floats) -> Floats:
-    """Standard normal quantiles at the ranks of some values (n,)."""
+def normal_scores(values: Floats, weight: Floats) -> Floats:
+    """Standard normal quantiles at the ranks of some values, each counted with its weight; both (n,)."""
+    order = np.argsort(values, kind="stable")
     rank = np.empty(len(values))
-    rank[np.argsort(values, kind="stable")] = np.arange(len(values)) + 0.5
-    return np.asarray(ndtri(rank / len(values)))
+    rank[order] = np.cumsum(weight[order]) - 0.5 * weight[order]
+    return np.asarray(ndtri(rank / weight.sum()))
 
 
 def _draw_breakpoints(breakpoints: Floats, rng: np.random.Generator) -> Floats:
