@@ -19,6 +19,7 @@ LAYERS = [
     ("linalg",),
     ("families",),
     ("engine",),
+    ("offsets",),
     ("priors",),
     ("solvers",),
     ("models",),

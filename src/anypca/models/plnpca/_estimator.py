@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -21,6 +20,12 @@ from anypca.models.plnpca._criteria import RankPath, check_ranks
 from anypca.models.plnpca._fit import Options, PLNFit, PLNFitter
 from anypca.models.plnpca._kernel import CountRows, Kernel, open_counts
 from anypca.models.plnpca._rows import RowFit, solve_rows
+
+
+class _Counts(Poisson):
+    """Poisson counts, with a remedy that does not name a parameter that `PLNPCA` lacks."""
+
+    remedy = "PLNPCA is for counts; EPCA and PPCA take other values."
 
 
 class PLNPCA(LatentModel):
@@ -325,9 +330,14 @@ class PLNPCA(LatentModel):
         covariance: Floats = loadings @ fit.second_moment @ loadings.T
         return covariance
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        return tags
+
     def _fitter(self, session: Session) -> PLNFitter:
         """Check the counts and make what fits them."""
-        check_support(Poisson(), session.data, session.executor)
+        check_support(_Counts(), session.data, session.executor)
         warn_non_integers(Poisson(), session.data, session.summary)
         options = Options(bool(self.fit_intercept), self.max_iter, float(self.tol))
         return PLNFitter(session.data, session.executor, options, session.callback)
@@ -366,8 +376,7 @@ class PLNPCA(LatentModel):
     def _solve(self, block: Block) -> tuple[CountRows, RowFit]:
         """Rows of a block and their posteriors."""
         rows = open_counts(block, fit_intercept=bool(self.fit_intercept), dense=True)
-        names: Sequence[str] | None = getattr(self, "feature_names_in_", None)
-        check_rows(Poisson(), rows, block.start, names)
+        check_rows(_Counts(), rows, block.start, getattr(self, "feature_names_in_", None))
         problem = replace(self._fit.problem, eps=float(np.finfo(rows.dtype).eps))
         return rows, solve_rows(problem, self._fit.coefficients, rows)
 

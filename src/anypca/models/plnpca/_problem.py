@@ -182,8 +182,8 @@ class PLNProblem:
         return float(stats.exit_columns.sum()) + stats.offset_value + self.constant - stats.divergence
 
     def resolution(self, shared: Shared, stats: Stats) -> float:
-        """Rounding level of the objective."""
-        return self.eps * (float(np.abs(stats.exit_columns).sum()) + abs(self.constant))
+        """Rounding level of the objective, that of its rows and columns together."""
+        return _SLACK_ULPS * self.eps * (float(np.abs(stats.exit_columns).sum()) + abs(self.constant))
 
     def update(self, shared: Shared, stats: Stats) -> Update[Shared]:
         """One Newton step of every column, then the best latent coordinates."""
@@ -203,13 +203,13 @@ class PLNProblem:
         # The posteriors have not moved between the two, so the linear part is a product with the old derivative.
         value_after = after.entry_columns + np.einsum("ja,ja->j", before.linear, new)
         worse = self._is_worse(value_after, before.exit_columns, before.exit_columns)
-        worse = worse & np.asarray(new != old).any(axis=1)
+        worse = np.asarray(worse & (new != old).any(axis=1))
         if not worse.any():
             return None
         halved = 0.5 * (old + new)
         # A step that is still worse when it is tiny only has rounding to gain: the column stays.
-        is_tiny: Bools = (np.abs(halved - old) <= _TINY_STEP * (1.0 + np.abs(old))).all(axis=1)
-        joint = np.where(worse[:, None], np.where(is_tiny[:, None], old, halved), new)
+        is_tiny = np.asarray(np.abs(halved - old) <= _TINY_STEP * (1.0 + np.abs(old))).all(axis=1)
+        joint = np.where(worse[:, None], np.where(np.asarray(is_tiny)[:, None], old, halved), new)
         return self._regauge(shared.coefficients.with_joint(joint), before)
 
     def coordinates(self, shared: Shared, stats: Stats) -> Coordinates | None:
