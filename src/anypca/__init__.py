@@ -1,6 +1,6 @@
 """PCA for any data."""
 
-from anypca.models import EPCA, GSPPCA, PLNPCA, PPCA, SPCA, KernelPCA
+from anypca.models import EPCA, GSPPCA, PLNPCA, PPCA, SPCA, KernelPCA, PiecewisePCA
 
 __version__ = "0.1.0.dev0"
 
