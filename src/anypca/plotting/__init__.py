@@ -5,7 +5,18 @@ from __future__ import annotations
 from anypca.plotting._style import save_figure
 from anypca.plotting.biplot import plot_biplot
 from anypca.plotting.gsppca import plot_evidence_path, plot_support
+from anypca.plotting.piecewise import plot_hinge, plot_latent_pieces, plot_predicted
 from anypca.plotting.scree import plot_scree
 from anypca.plotting.trace import plot_trace
 
-__all__ = ["plot_biplot", "plot_evidence_path", "plot_scree", "plot_support", "plot_trace", "save_figure"]
+__all__ = [
+    "plot_biplot",
+    "plot_evidence_path",
+    "plot_hinge",
+    "plot_latent_pieces",
+    "plot_predicted",
+    "plot_scree",
+    "plot_support",
+    "plot_trace",
+    "save_figure",
+]
