@@ -144,7 +144,7 @@ def test_fit_is_monotone_and_finite(family: Family, name: str) -> None:
     case, model = CASES[name], fit(family, name)
     trace = model.objective_trace_
     # In single precision the objective itself is rounded.
-    slack = 1e-6 if case.table is single else 1e-9
+    slack = 5e-6 if case.table is single else 1e-9
     assert np.all(np.diff(trace) >= -slack * (1.0 + abs(trace[-1])))
     for attribute, value in arrays(model).items():
         assert np.all(np.isfinite(value)), attribute

@@ -148,8 +148,8 @@ class BilinearProblem:
         return likelihood - stats.score_penalty - penalty
 
     def resolution(self, shared: Shared, stats: Stats) -> float:
-        """Rounding level of the objective."""
-        return self.eps * (float(np.abs(stats.exit_columns).sum()) + abs(self.constant))
+        """Rounding level of the objective: what its columns are granted, and the sum's own."""
+        return _SLACK_ULPS * self.eps * (float(np.abs(stats.exit_columns).sum()) + abs(self.constant))
 
     def update(self, shared: Shared, stats: Stats) -> Update[Shared]:
         """One Newton step of every column, then the best latent coordinates."""
