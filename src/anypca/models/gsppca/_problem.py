@@ -44,16 +44,10 @@ class Posterior:
     """``sum_k u_k^2 E[w_k w_k']``, (d, d)."""
     covariance: Floats
     """Sigma, posterior covariance of every row's latent vector, (d, d)."""
-
-    @property
-    def projection(self) -> Floats:
-        """Matrix (p, d) that maps centred rows to posterior means of their latent vectors."""
-        return np.asarray((self.relevance[:, None] * self.loadings) @ self.covariance / self.noise)
-
-    @property
-    def weighted(self) -> Floats:
-        """u * M, (p, d)."""
-        return np.asarray(self.relevance[:, None] * self.loadings)
+    weighted: Floats
+    """u * M, (p, d)."""
+    projection: Floats
+    """Maps centred rows to posterior means of their latent vectors, (p, d)."""
 
 
 def make_posterior(
@@ -67,7 +61,10 @@ def make_posterior(
     precision[np.diag_indices_from(precision)] += 1.0
     covariance = scipy.linalg.cho_solve(scipy.linalg.cho_factor(precision), np.eye(len(precision)))
     covariance = 0.5 * (covariance + covariance.T)
-    return Posterior(relevance, loadings, variances, prior_variance, noise, second, covariance)
+    projection = weighted @ (covariance / noise)
+    return Posterior(
+        relevance, loadings, variances, prior_variance, noise, second, covariance, weighted, projection
+    )
 
 
 @dataclass(frozen=True)
