@@ -1,7 +1,8 @@
 """PCA for any data."""
 
-from anypca.models import EPCA, GSPPCA, PLNPCA, PPCA, SPCA, KernelPCA, PiecewisePCA
+from anypca import offsets
+from anypca.models import EPCA, GSPPCA, PLNPCA, PPCA, SPCA, KernelPCA, PiecewisePCA, SePCA
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["EPCA", "GSPPCA", "PLNPCA", "PPCA", "PiecewisePCA", "SPCA", "KernelPCA"]
+__all__ = ["EPCA", "GSPPCA", "PLNPCA", "PPCA", "SPCA", "KernelPCA", "PiecewisePCA", "SePCA", "offsets"]

@@ -48,6 +48,12 @@ def packed_diagonal(size: int) -> Ints:
     return np.diag(_triangle(size)[2])
 
 
+def packed_position(size: int, part: int) -> Ints:
+    """Positions of the leading ``part`` x ``part`` block of a packed matrix of the given size, in packed order."""
+    rows, cols, _ = _triangle(part)
+    return _triangle(size)[2][rows, cols]
+
+
 def pack_symmetric(matrix: Floats) -> Floats:
     """A symmetric matrix (m, m) in packed form (m (m + 1) / 2,)."""
     rows, cols, _ = _triangle(len(matrix))

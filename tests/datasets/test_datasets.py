@@ -174,7 +174,7 @@ def test_low_rank_mixed_missing_and_seeded():
     ("arguments", "complaint"),
     [
         ({"n_components": 5}, r"min\(n_samples, n_features\) = 4; got 5"),
-        ({"n_components": 0}, "got 0"),
+        ({"n_components": -1}, "got -1"),
         ({"missing": 1.0}, r"share in \[0, 1\); got 1.0"),
         ({"family": "poison"}, "Did you mean 'poisson'"),
         ({"intercept": [1.0, 2.0]}, "broadcast"),

@@ -93,9 +93,9 @@ def make_low_rank(
 
 
 def _check(n_samples: int, n_features: int, n_components: int, missing: float) -> None:
-    if not 1 <= n_components <= min(n_samples, n_features):
+    if not 0 <= n_components <= min(n_samples, n_features):
         raise ValueError(
-            f"n_components must be between 1 and min(n_samples, n_features) = {min(n_samples, n_features)}; "
+            f"n_components must be between 0 and min(n_samples, n_features) = {min(n_samples, n_features)}; "
             f"got {n_components}."
         )
     if not 0.0 <= missing < 1.0:

@@ -6,6 +6,7 @@ from anypca.models.kernel import KernelPCA
 from anypca.models.piecewise import PiecewisePCA
 from anypca.models.plnpca import PLNPCA
 from anypca.models.ppca import PPCA
+from anypca.models.sepca import SePCA
 from anypca.models.spca import SPCA
 
-__all__ = ["EPCA", "GSPPCA", "PLNPCA", "PPCA", "PiecewisePCA", "SPCA", "KernelPCA"]
+__all__ = ["EPCA", "GSPPCA", "PLNPCA", "PPCA", "SPCA", "KernelPCA", "PiecewisePCA", "SePCA"]

@@ -250,7 +250,7 @@ class Kernel:
             if observed:
                 found = found._replace(curvature=family.observed_curvature(found, dispersion))
             present = rows.table.observed
-            yield tile, found if present is None else _mask(found, present[:, tile])
+            yield tile, found if present is None else mask_missing(found, present[:, tile])
 
     def row_values(self, scores: Floats) -> Floats:
         """Log-likelihood of each row without constants, shape (rows,)."""
@@ -348,7 +348,7 @@ class ColumnSums(NamedTuple):
     """In the coefficients, packed, shape (n_features, m (m + 1) / 2)."""
 
 
-def _mask(found: Evaluation, observed: Bools) -> Evaluation:
+def mask_missing(found: Evaluation, observed: Bools) -> Evaluation:
     """Zero at missing entries (their placeholder value is arbitrary)."""
     return Evaluation(
         *(None if part is None else np.where(observed, part, np.zeros((), part.dtype)) for part in found)  # type: ignore[arg-type]

@@ -25,6 +25,27 @@ class Total:
 
 
 @dataclass(frozen=True, eq=False)
+class Deviances:
+    """Deviance of a model, of the model without components, and without each of them."""
+
+    null: float
+    full: float
+    without: Floats
+    """(k,)."""
+
+    @property
+    def shares(self) -> Floats:
+        """Share of the null deviance explained by each component, summing to the whole model's share, (k,)."""
+        # Without a ridge scores can be so large that a model without their component has an infinite deviance.
+        largest = np.finfo(float).max / max(len(self.without), 1)
+        unique = np.clip(self.without - self.full, 0.0, largest)
+        if self.null <= 0 or not unique.sum() > 0:
+            return np.zeros(len(unique))
+        shares: Floats = max(1.0 - self.full / self.null, 0.0) * (unique / unique.sum())
+        return shares
+
+
+@dataclass(frozen=True, eq=False)
 class Pass:
     """Visits the blocks with their scores and sums arrays.
 

@@ -63,8 +63,6 @@ class Stats:
     n_entries: float
     score_sum: Floats
     """Weighted sum of scores, shape (k,)."""
-    score_absolute: Floats
-    """Weighted sum of absolute scores, shape (k,)."""
     score_gram: Floats
     """Weighted sum of outer products of scores, shape (k, k)."""
 
@@ -112,26 +110,34 @@ class BilinearProblem:
         scores = self._start(rows, shared, local)
         # Trial points may overflow: their value is then -inf or NaN, which no comparison accepts.
         with np.errstate(over="ignore", invalid="ignore"):
-            entry = kernel.row_sums(scores, observed=True)
-            newton = self.newton_rows(scores, entry.gradient, entry.curvature)
-            new, sums = self._guarded(kernel, scores, newton.step, entry.value)
+            new, sums, entry_columns, decrement = self._step_rows(kernel, scores)
         weights = rows.weights
         stats = Stats(
-            entry.columns,
+            entry_columns,
             sums.value,
             sums.linear,
             float(weights @ rows.offset_values),
             float(weights @ self.score_prior.value(new)),
             sums.gradient,
             sums.curvature,
-            float(weights @ newton.decrement),
+            float(weights @ decrement),
             float(weights.sum()),
             rows.count(),
             weights @ new,
-            weights @ np.abs(new),
             (new * weights[:, None]).T @ new,
         )
         return new, stats
+
+    def _step_rows(self, kernel: Kernel, scores: Floats) -> tuple[Floats, ColumnSums, Floats, Floats]:
+        """New scores, column sums there, the columns' values before, and the rows' decrements."""
+        if scores.shape[1] == 0:
+            sums = kernel.column_sums(scores)
+            linear = np.einsum("ja,ja->j", sums.linear, kernel.coefficients.joint)
+            return scores, sums, sums.value - linear, np.zeros(len(scores))
+        entry = kernel.row_sums(scores, observed=True)
+        newton = self.newton_rows(scores, entry.gradient, entry.curvature)
+        new, sums = self._guarded(kernel, scores, newton.step, entry.value)
+        return new, sums, entry.columns, newton.decrement
 
     def newton_rows(self, scores: Floats, gradient: Floats, packed_curvature: Floats) -> NewtonStep:
         """The Newton step of the rows; none where the predictor overflowed."""

@@ -11,17 +11,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from anypca._compat import Interval, StrOptions
 from anypca._typing import Floats
-from anypca.engine import Block, check_data
+from anypca.engine import Block
 from anypca.linalg import PackedCholesky
-from anypca.models._base import LatentModel, check_n_samples, make_generator
-from anypca.models._bilinear.kernel import Rows, open_block
+from anypca.models._base import make_generator
+from anypca.models._bilinear.estimator import BilinearModel
+from anypca.models._bilinear.kernel import Rows
 from anypca.models._bilinear.rows import RowFit, check_solved, solve_rows
-from anypca.models._bilinear.support import check_rows, choose_family, is_nonnegative
+from anypca.models._bilinear.support import choose_family
 from anypca.models.epca._fit import EPCAFit, EPCAFitter, Options
 from anypca.priors import Prior, Ridge
 
 
-class EPCA(LatentModel):
+class EPCA(BilinearModel):
     r"""Exponential-family PCA: the right likelihood for each column.
 
     The linear predictor of row i and column j is
@@ -189,76 +190,6 @@ class EPCA(LatentModel):
         self._warn_unless_converged(fit.result)
         return self
 
-    def transform(
-        self, X: Any, *, offset: Any = None, covariates: Any = None, return_std: bool = False
-    ) -> Any:
-        """Scores of rows under the fitted loadings, each row solved to its own convergence.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-        offset, covariates : as in ``fit``
-        return_std : bool
-            Also return standard deviations from the curvature at the mode (Laplace).
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples, n_components)
-        std : ndarray of shape (n_samples, n_components)
-            Only with ``return_std=True``.
-        """
-        check_is_fitted(self)
-        prior = self._fit.problem.score_prior
-
-        def project(block: Block) -> tuple[Floats, Floats]:
-            rows, found = self._solve(block, prior)
-            std = _standard_deviations(prior, found) if return_std else found.scores
-            return found.scores.astype(rows.x.dtype), std.astype(rows.x.dtype)
-
-        parts = self._map_rows(project, X, offset=offset, covariates=covariates)
-        scores, std = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return (scores, std) if return_std else scores
-
-    def inverse_transform(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
-        """Means of the entries given scores.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_components)
-            Scores.
-        offset, covariates : as in ``fit``
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-        """
-        eta = self._predict(X, offset, covariates)
-        return self.family_.mean(eta)
-
-    def impute(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
-        """The table with missing entries replaced by their fitted means.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-        offset, covariates : as in ``fit``
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-        """
-        prior = self._checked_fit().problem.score_prior
-
-        def complete(block: Block) -> Floats:
-            rows, found = self._solve(block, prior)
-            if rows.observed is None:
-                return rows.x
-            eta = found.scores @ self.components_ + rows.features @ self._fit.coefficients.fixed.T
-            means = self.family_.mean(eta if rows.offset is None else eta + rows.offset)
-            return np.where(rows.observed, rows.x, means)
-
-        return np.concatenate(self._map_rows(complete, X, offset=offset, covariates=covariates))
-
     def score_samples(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
         """Marginal log-likelihood of each row, by Laplace's approximation.
 
@@ -274,13 +205,14 @@ class EPCA(LatentModel):
         -------
         ndarray of shape (n_samples,)
         """
-        coefficients = self._checked_fit().coefficients
+        check_is_fitted(self)
         variance = np.maximum(self.explained_variance_, 1e-12 * (1.0 + self.explained_variance_.max()))
         prior = Ridge(1.0 / variance)
 
         def integrate(block: Block) -> Floats:
-            rows, found = self._solve(block, prior)
-            base = self.family_.log_base(rows.x, coefficients.dispersion)
+            rows = self._open_rows(block)
+            found = self._solve(rows, block.start, prior)
+            base = self.family_.log_base(rows.x, self.dispersion_)
             if rows.observed is not None:
                 base = np.where(rows.observed, base, 0.0)
             precision = PackedCholesky(found.curvature + prior.packed, len(variance))
@@ -290,32 +222,6 @@ class EPCA(LatentModel):
             return marginal
 
         return np.concatenate(self._map_rows(integrate, X, offset=offset, covariates=covariates))
-
-    def sample(
-        self, n_samples: int = 1, *, offset: Any = None, covariates: Any = None, random_state: Any = None
-    ) -> Floats:
-        """Draw rows from the model: scores from a centred normal with the training scores' variances.
-
-        Parameters
-        ----------
-        n_samples : int
-        offset, covariates : as in ``fit``, for the new rows
-        random_state : int, RandomState or None
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-        """
-        self._checked_fit()
-        rng = make_generator(random_state)
-        shape = (check_n_samples(n_samples), self.n_components_)
-        scores = rng.standard_normal(shape) * np.sqrt(self.explained_variance_)
-        return self.family_.sample(self._predict(scores, offset, covariates), self.dispersion_, rng)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = is_nonnegative(self.family)
-        return tags
 
     def _options(self) -> Options:
         return Options(
@@ -338,50 +244,29 @@ class EPCA(LatentModel):
     def _store(self, fit: EPCAFit) -> None:
         """Set the fitted attributes."""
         self._fit = fit
-        self.components_ = fit.coefficients.loadings.T.copy()
-        first = int(self.fit_intercept)
-        fixed = fit.coefficients.fixed
-        self.intercept_ = fixed[:, 0].copy() if first else np.zeros(self.n_features_in_)
-        self.coef_ = fixed[:, first:].copy()
-        self.dispersion_ = fit.coefficients.dispersion
-        self.n_components_ = len(self.components_)
-        self.explained_deviance_ratio_ = fit.explained
+        self._store_coefficients(
+            fit.coefficients.loadings, fit.coefficients.fixed, fit.coefficients.dispersion
+        )
+        self.explained_deviance_ratio_ = fit.deviances.shares
         self.explained_variance_ = fit.score_variance
-        self.deviance_, self.null_deviance_ = fit.deviance, fit.null_deviance
+        self.deviance_, self.null_deviance_ = fit.deviances.full, fit.deviances.null
         self.objective_trace_ = fit.result.trace
         self.n_iter_ = fit.result.n_iter
         self.converged_ = fit.result.converged
         self.status_ = fit.result.status.value
 
-    def _checked_fit(self) -> EPCAFit:
-        check_is_fitted(self)
-        return self._fit
+    def _project(self, rows: Rows, start: int, *, with_std: bool) -> tuple[Floats, Floats]:
+        """Modes under the training prior, standard deviations from the curvature there (Laplace)."""
+        prior = self._fit.problem.score_prior
+        found = self._solve(rows, start, prior)
+        return found.scores, _standard_deviations(prior, found) if with_std else found.scores
 
-    def _solve(self, block: Block, prior: Prior) -> tuple[Rows, RowFit]:
-        """Rows of a block and their modes under a score prior."""
-        rows = open_block(block, fit_intercept=bool(self.fit_intercept))
-        check_rows(self.family_, rows, block.start, getattr(self, "feature_names_in_", None))
-        problem = replace(self._fit.problem, score_prior=prior, eps=float(np.finfo(rows.x.dtype).eps))
+    def _solve(self, rows: Rows, start: int, prior: Prior) -> RowFit:
+        """Modes of rows under a score prior."""
+        problem = replace(self._fit.problem, score_prior=prior, eps=float(np.finfo(rows.dtype).eps))
         found = solve_rows(problem, self._fit.coefficients, rows)
-        check_solved(found, block.start)
-        return rows, found
-
-    def _predict(self, scores: Any, offset: Any, covariates: Any) -> Floats:
-        """eta (n_samples, n_features) of scores."""
-        scores = self._check_scores(scores)
-        # A table without values: only its companions are of interest.
-        shape = (len(scores), self.n_features_in_)
-        data = check_data(np.broadcast_to(np.zeros(1), shape), offset=offset, covariates=covariates)
-        self._check_companions(offset, data)
-        return np.vstack(
-            [self._predict_block(block, scores[block.start : block.stop]) for block in data.blocks]
-        )
-
-    def _predict_block(self, block: Block, scores: Floats) -> Floats:
-        ones = np.ones((block.n_rows, int(self.fit_intercept)))
-        eta = scores @ self.components_ + np.hstack([ones, block.covariates]) @ self._fit.coefficients.fixed.T
-        offset = block.offset()
-        return eta if offset is None else eta + offset
+        check_solved(found, start)
+        return found
 
 
 def _standard_deviations(prior: Prior, found: RowFit) -> Floats:

@@ -14,7 +14,7 @@ from anypca.families import Family
 from anypca.models._bilinear.canonical import Canonical, orthonormal, reorder, unit_loadings
 from anypca.models._bilinear.dispersion import estimate_dispersion, noise_units, start_dispersion
 from anypca.models._bilinear.kernel import Coefficients, with_dispersion
-from anypca.models._bilinear.passes import Pass, Total
+from anypca.models._bilinear.passes import Deviances, Pass, Total
 from anypca.models._bilinear.problem import BilinearProblem, Gauge, Shared, Stats
 from anypca.models._bilinear.start import null_coefficients, residual_loadings
 from anypca.priors import L1, Ridge
@@ -49,22 +49,8 @@ class EPCAFit:
     coefficients: Coefficients
     score_variance: Floats
     """Mean square of the training scores, shape (k,)."""
-    null_deviance: float
-    deviance: float
-    deviance_without: Floats
-    """Deviance without each component, shape (k,)."""
+    deviances: Deviances
     result: Result[Shared]
-
-    @property
-    def explained(self) -> Floats:
-        """Share of the null deviance explained by each component, summing to the whole model's share."""
-        if self.null_deviance <= 0:
-            return np.zeros(len(self.deviance_without))
-        total = max(1.0 - self.deviance / self.null_deviance, 0.0)
-        # Without a ridge scores can be so large that a model without their component has an infinite deviance.
-        largest = np.finfo(float).max / len(self.deviance_without)
-        unique = np.clip(self.deviance_without - self.deviance, 0.0, largest)
-        return total * (unique / unique.sum()) if unique.sum() > 0 else np.zeros(len(unique))
 
 
 class EPCAFitter:
@@ -180,9 +166,7 @@ class EPCAFitter:
             replace(problem, score_prior=self._score_prior(canonical)),
             canonical.coefficients,
             canonical.variance,
-            null_deviance,
-            float(deviances[0]),
-            deviances[1:][order],
+            Deviances(null_deviance, float(deviances[0]), deviances[1:][order]),
             result,
         )
 

@@ -1,0 +1,5 @@
+"""Simple exponential-family PCA."""
+
+from anypca.models.sepca._estimator import SePCA
+
+__all__ = ["SePCA"]

@@ -1,0 +1,444 @@
+r"""Variational posterior of scores and loadings with automatic relevance determination.
+
+Rows: :math:`q(z_i) = N(m_i, S_i)` under :math:`z_i \sim N(0, I)`; columns: :math:`q(\tilde w_j) = N(v_j, C_j)` for
+:math:`\tilde w = (w, b, B)` under :math:`w_{jk} \sim N(0, 1 / \alpha_k)`, flat for the intercept and covariates.
+With :math:`\tilde z = (z, f)` the predictor has mean :math:`o + \tilde m' v` and second moment
+:math:`\langle T_i, M_j \rangle` (second moments of both sides), so one product of packed matrices gives the
+variances of a whole tile. The objective is the bound
+
+.. math:: L = \sum_{ij} \bar\ell(x_{ij}, \bar\eta_{ij}, \mathrm{var}\,\eta_{ij}) - \sum_i KL(z_i) - \sum_j KL(w_j)
+
+with the family's ``expect`` as :math:`\bar\ell`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from anypca._typing import Bools, Floats, Ints
+from anypca.engine import Block
+from anypca.families import Evaluation, Family
+from anypca.linalg import (
+    PackedCholesky,
+    pack_symmetric,
+    packed_diagonal,
+    packed_position,
+    packed_products,
+    symmetric_power,
+    unpack_symmetric,
+)
+from anypca.models._bilinear.kernel import Rows, mask_missing, open_block
+from anypca.solvers import Coordinates, Update
+
+_MAX_HALVINGS = 20
+_SLACK_ULPS = 64.0
+
+
+class Scores(NamedTuple):
+    """q(z) of the rows of a block."""
+
+    mean: Floats
+    """(rows, k)."""
+    precision: Floats
+    """Packed, (rows, k (k + 1) / 2)."""
+
+    def take(self, keep: Ints) -> Scores:
+        """Some of the components."""
+        full = unpack_symmetric(self.precision, self.mean.shape[1])[:, keep][:, :, keep]
+        rows, cols = np.triu_indices(len(keep))
+        return Scores(self.mean[:, keep], full[:, rows, cols])
+
+
+class Affine(NamedTuple):
+    """A change of latent coordinates, ``z -> matrix (z - shift)``."""
+
+    shift: Floats
+    matrix: Floats
+
+    def apply(self, scores: Scores) -> Scores:
+        inverse = np.linalg.inv(self.matrix)
+        k = len(self.shift)
+        precision = inverse.T @ unpack_symmetric(scores.precision, k) @ inverse
+        rows, cols = np.triu_indices(k)
+        return Scores((scores.mean - self.shift) @ self.matrix.T, precision[:, rows, cols])
+
+
+@dataclass(frozen=True, eq=False)
+class Loadings:
+    """q(w) of all columns, relevance and dispersion."""
+
+    mean: Floats
+    """v, shape (n_features, m): loadings, then intercept and covariates."""
+    precision: Floats
+    """Inverse of C, packed, shape (n_features, m (m + 1) / 2)."""
+    alpha: Floats
+    """Prior precision of the components, shape (k,)."""
+    dispersion: Floats
+    """(n_features,)."""
+    change: Affine | None = None
+    """How scores under the previous loadings translate to these."""
+
+    @property
+    def n_components(self) -> int:
+        return len(self.alpha)
+
+    @cached_property
+    def factor(self) -> PackedCholesky:
+        return PackedCholesky(self.precision, self.mean.shape[1])
+
+    @cached_property
+    def covariance(self) -> Floats:
+        """C, shape (n_features, m, m)."""
+        return self.factor.inverse()
+
+    @cached_property
+    def second_moment(self) -> Floats:
+        """M = v v' + C, packed, shape (n_features, m (m + 1) / 2)."""
+        rows, cols = np.triu_indices(self.mean.shape[1])
+        return packed_products(self.mean) + self.covariance[:, rows, cols]
+
+    @cached_property
+    def sizes(self) -> Floats:
+        """Expected squared length of each component's loadings, shape (k,)."""
+        k = self.n_components
+        sizes: Floats = (self.mean[:, :k] ** 2).sum(axis=0) + np.einsum("jaa->a", self.covariance[:, :k, :k])
+        return sizes
+
+    @property
+    def divergence(self) -> Floats:
+        """KL of each column to its prior, up to the flat coordinates' constant, shape (n_features,)."""
+        k, m = self.n_components, self.mean.shape[1]
+        expected = self.mean[:, :k] ** 2 + np.einsum("jaa->ja", self.covariance[:, :k, :k])
+        prior = expected @ self.alpha - np.log(self.alpha).sum()
+        # A flat coordinate has no prior; its entropy enters with the constant of a unit normal.
+        total: Floats = 0.5 * (prior + self.factor.log_determinant() - m)
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class VariationalStats:
+    """What the blocks of a sweep add up to."""
+
+    entry_columns: Floats
+    exit_columns: Floats
+    score_divergence: float
+    target: Floats
+    """Right-hand sides of the columns' means, shape (n_features, m)."""
+    information: Floats
+    """Packed, shape (n_features, m (m + 1) / 2)."""
+    row_decrement: float
+    weight: float
+    n_entries: float
+    score_sum: Floats
+    score_moment: Floats
+    """Weighted sum of second moments of the scores, shape (k, k)."""
+
+    def __add__(self, other: VariationalStats) -> VariationalStats:
+        return VariationalStats(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
+class _Sums(NamedTuple):
+    rows: Floats
+    columns: Floats
+    target: Floats
+    information: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    """Scores of a block with what follows from them."""
+
+    scores: Scores
+    factor: PackedCholesky
+    design: Floats
+    """(m~, f), shape (rows, m)."""
+    second: Floats
+    """T, packed, shape (rows, m (m + 1) / 2)."""
+    trace: Floats
+    """Trace of S, shape (rows,)."""
+
+    @classmethod
+    def of(cls, scores: Scores, features: Floats) -> _Moments:
+        k = scores.mean.shape[1]
+        factor = PackedCholesky(scores.precision, k)
+        covariance = factor.inverse()
+        rows, cols = np.triu_indices(k)
+        design = np.hstack([scores.mean, features])
+        second = packed_products(design)
+        second[:, packed_position(design.shape[1], k)] += covariance[:, rows, cols]
+        return cls(scores, factor, design, second, np.einsum("iaa->i", covariance))
+
+    @property
+    def divergence(self) -> Floats:
+        """KL of each row to N(0, I), shape (rows,)."""
+        mean = self.scores.mean
+        total: Floats = 0.5 * (
+            np.einsum("ia,ia->i", mean, mean) + self.trace + self.factor.log_determinant() - mean.shape[1]
+        )
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class VariationalProblem:
+    """Coordinate ascent on the bound, with the best change of latent coordinates after each sweep.
+
+    Parameters
+    ----------
+    family : Family
+    fit_intercept : bool
+    constant : float
+        Terms of the log-likelihood without the predictor.
+    eps : float
+        Relative rounding error of the blocks' arithmetic.
+    """
+
+    family: Family
+    fit_intercept: bool = True
+    constant: float = 0.0
+    eps: float = float(np.finfo(float).eps)
+
+    def step(self, block: Block, shared: Loadings, local: Scores | None) -> tuple[Scores, VariationalStats]:
+        rows = open_block(block, fit_intercept=self.fit_intercept)
+        with np.errstate(over="ignore", invalid="ignore"):
+            before = _Moments.of(self._start(rows, shared, local), rows.features)
+            entry = self._sums(rows, shared, before, over_rows=False)
+            proposed = self._best_rows(shared, before, entry)
+            after, exit_ = self._guarded(rows, shared, before, proposed, entry)
+        weights = rows.weights
+        moved = after.scores.mean - before.scores.mean
+        decrement = np.einsum(
+            "ia,iab,ib->i", moved, unpack_symmetric(after.scores.precision, moved.shape[1]), moved
+        )
+        mean = after.scores.mean
+        position = packed_position(after.design.shape[1], mean.shape[1])
+        moment = unpack_symmetric((weights @ after.second[:, position])[None], mean.shape[1])[0]
+        stats = VariationalStats(
+            entry.columns,
+            exit_.columns,
+            float(weights @ after.divergence),
+            exit_.target,
+            exit_.information,
+            float(weights @ decrement),
+            float(weights.sum()),
+            rows.count(),
+            weights @ mean,
+            moment,
+        )
+        return after.scores, stats
+
+    def solve_rows(self, rows: Rows, shared: Loadings, max_iter: int = 200) -> Scores:
+        """q(z) of rows under fixed loadings, iterated until the means stand still."""
+        scores = self._start(rows, shared, None)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for _ in range(max_iter):
+                before = _Moments.of(scores, rows.features)
+                entry = self._sums(rows, shared, before, over_rows=False)
+                proposed = self._best_rows(shared, before, entry)
+                after, _ = self._guarded(rows, shared, before, proposed, entry)
+                moved = after.scores.mean - scores.mean
+                scores = after.scores
+                scale = np.sqrt(np.maximum(after.trace, np.finfo(float).tiny))
+                if np.all(np.abs(moved).max(axis=1, initial=0.0) <= max(1e-9, 10 * self.eps) * (1.0 + scale)):
+                    break
+        return scores
+
+    def row_bounds(self, rows: Rows, shared: Loadings, scores: Scores) -> Floats:
+        """The part of the bound that belongs to each row, without constants, shape (rows,)."""
+        moments = _Moments.of(scores, rows.features)
+        return self._sums(rows, shared, moments, over_rows=False).rows - moments.divergence
+
+    def objective(self, shared: Loadings, stats: VariationalStats) -> float:
+        likelihood = float(stats.exit_columns.sum()) + self.constant
+        return likelihood - stats.score_divergence - float(shared.divergence.sum())
+
+    def resolution(self, shared: Loadings, stats: VariationalStats) -> float:
+        return 16.0 * self.eps * (float(np.abs(stats.exit_columns).sum()) + abs(self.constant))
+
+    def update(self, shared: Loadings, stats: VariationalStats) -> Update[Loadings]:
+        k = shared.n_components
+        precision = stats.information.copy()
+        precision[:, packed_diagonal(shared.mean.shape[1])[:k]] += shared.alpha
+        factor = PackedCholesky(precision, shared.mean.shape[1])
+        mean = factor.solve(stats.target)
+        moved = mean - shared.mean
+        full = unpack_symmetric(precision, shared.mean.shape[1])
+        decrement = float(np.einsum("ja,jab,jb->", moved, full, moved)) + stats.row_decrement
+        proposal = self._relevance(self._change(replace(shared, mean=mean, precision=precision), stats))
+        criterion = np.sqrt(max(decrement, 0.0) / max(stats.n_entries, 1.0))
+        return Update(proposal, float(criterion))
+
+    def repair(
+        self, shared: Loadings, proposal: Loadings, before: VariationalStats, after: VariationalStats
+    ) -> Loadings | None:
+        new = replace(self._unchange(proposal), alpha=shared.alpha)
+        value_before = before.exit_columns - shared.divergence
+        value_after = after.entry_columns - new.divergence
+        slack = _SLACK_ULPS * self.eps * (1.0 + np.abs(before.exit_columns))
+        moved = np.abs(new.mean - shared.mean).max(axis=1) > 1e-7 * (1.0 + np.abs(shared.mean).max(axis=1))
+        worse = np.asarray(~(value_after >= value_before - slack)) & moved
+        if not worse.any():
+            return None
+        pick = worse[:, None]
+        mean = np.where(pick, 0.5 * (shared.mean + new.mean), new.mean)
+        precision = np.where(pick, 0.5 * (shared.precision + new.precision), new.precision)
+        return self._relevance(self._change(replace(shared, mean=mean, precision=precision), before))
+
+    def coordinates(self, shared: Loadings, stats: VariationalStats) -> Coordinates | None:
+        return None
+
+    def with_coordinates(self, vector: Floats, like: Loadings) -> Loadings:
+        raise NotImplementedError("the variational problem is not extrapolated")
+
+    def _start(self, rows: Rows, shared: Loadings, local: Scores | None) -> Scores:
+        k = shared.n_components
+        if local is None:
+            return Scores(np.zeros((rows.n_rows, k)), np.tile(pack_symmetric(np.eye(k)), (rows.n_rows, 1)))
+        return local if shared.change is None else shared.change.apply(local)
+
+    def _tiles(
+        self, rows: Rows, shared: Loadings, moments: _Moments
+    ) -> Iterator[tuple[slice, Floats, Evaluation]]:
+        """Predictor without offset and expectations, tile after tile, zero at missing entries."""
+        dtype = rows.dtype
+        design, second = moments.design.astype(dtype, copy=False), moments.second.astype(dtype, copy=False)
+        mean, products = (
+            shared.mean.astype(dtype, copy=False),
+            self._doubled(shared).astype(dtype, copy=False),
+        )
+        dispersion = shared.dispersion.astype(dtype, copy=False)
+        for tile in rows.tiles():
+            inner = design @ mean[tile].T
+            # <T, M> minus the squared mean; rounding may leave it a little below zero.
+            variance = second @ products[tile].T
+            variance -= inner * inner
+            np.maximum(variance, 0.0, out=variance)
+            eta = inner
+            if rows.offset is not None:
+                eta = inner + (rows.offset if rows.offset.shape[1] == 1 else rows.offset[:, tile])
+            found = self.family.columns(tile).expect(rows.x[:, tile], eta, variance, dispersion[tile])
+            yield tile, inner, found if rows.observed is None else mask_missing(found, rows.observed[:, tile])
+
+    def _doubled(self, shared: Loadings) -> Floats:
+        """Packed second moments with off-diagonal entries doubled: a plain product is then the inner product."""
+        weights = np.full(shared.second_moment.shape[1], 2.0)
+        weights[packed_diagonal(shared.mean.shape[1])] = 1.0
+        doubled: Floats = shared.second_moment * weights
+        return doubled
+
+    def _sums(self, rows: Rows, shared: Loadings, moments: _Moments, *, over_rows: bool) -> _Sums:
+        """Values by row and column, and the sums that one side's update needs."""
+        n, m = rows.n_rows, shared.mean.shape[1]
+        weights = rows.weights
+        by_row = np.zeros(n)
+        by_column = np.empty(rows.n_features)
+        size = rows.n_features if over_rows else n
+        target, information = np.zeros((size, m)), np.zeros((size, shared.precision.shape[1]))
+        design = moments.design * weights[:, None] if over_rows else shared.mean
+        second = moments.second * weights[:, None] if over_rows else shared.second_moment
+        design, second = design.astype(rows.dtype, copy=False), second.astype(rows.dtype, copy=False)
+        for tile, inner, (value, gradient, curvature) in self._tiles(rows, shared, moments):
+            assert gradient is not None
+            assert curvature is not None
+            by_row += value.sum(axis=1, dtype=float)
+            by_column[tile] = weights @ value
+            working = gradient + curvature * inner
+            if over_rows:
+                target[tile] = working.T @ design
+                information[tile] = curvature.T @ second
+            else:
+                target += working @ design[tile]
+                information += curvature @ second[tile]
+        return _Sums(by_row, by_column, target, information)
+
+    def _best_rows(self, shared: Loadings, before: _Moments, sums: _Sums) -> Scores:
+        """Mean and precision that the rows' sums ask for."""
+        k, m = shared.n_components, shared.mean.shape[1]
+        information = unpack_symmetric(sums.information, m)
+        right = sums.target[:, :k] - np.einsum("iab,ib->ia", information[:, :k, k:], before.design[:, k:])
+        precision = sums.information[:, packed_position(m, k)] + pack_symmetric(np.eye(k))
+        usable = np.isfinite(right.sum(axis=1) + precision.sum(axis=1))
+        right = np.where(usable[:, None], right, before.scores.mean)
+        precision = np.where(usable[:, None], precision, before.scores.precision)
+        return Scores(PackedCholesky(precision, k).solve(right), precision)
+
+    def _guarded(
+        self, rows: Rows, shared: Loadings, before: _Moments, proposed: Scores, entry: _Sums
+    ) -> tuple[_Moments, _Sums]:
+        """Go to the proposal where the row's bound gains, part of the way elsewhere."""
+        value = entry.rows - before.divergence
+        fraction = np.ones(rows.n_rows)
+        for _ in range(_MAX_HALVINGS):
+            after = _Moments.of(_between(before.scores, proposed, fraction), rows.features)
+            sums = self._sums(rows, shared, after, over_rows=True)
+            slack = _SLACK_ULPS * self.eps * (1.0 + np.abs(entry.rows))
+            worse: Bools = np.asarray(~(sums.rows - after.divergence >= value - slack)) & (fraction > 0)
+            if not worse.any():
+                break
+            fraction = np.where(worse, np.where(fraction > 1e-4, 0.5 * fraction, 0.0), fraction)
+        return after, sums
+
+    def _relevance(self, shared: Loadings) -> Loadings:
+        return replace(shared, alpha=len(shared.mean) / shared.sizes)
+
+    def _change(self, shared: Loadings, stats: VariationalStats) -> Loadings:
+        """White scores around zero and uncorrelated loadings: the latent coordinates with the largest bound."""
+        k = shared.n_components
+        if k == 0:
+            return replace(shared, change=None)
+        shift = stats.score_sum / stats.weight if self.fit_intercept else np.zeros(k)
+        moment = stats.score_moment / stats.weight - np.outer(shift, shift)
+        root = symmetric_power(moment, 0.5)
+        position = packed_position(shared.mean.shape[1], k)
+        gram = unpack_symmetric(shared.second_moment[:, position].sum(axis=0)[None], k)[0]
+        _, rotation = scipy.linalg.eigh(root @ gram @ root)
+        matrix = rotation[:, ::-1].T @ symmetric_power(moment, -0.5)
+        return self._mapped(shared, Affine(shift, matrix))
+
+    def _unchange(self, shared: Loadings) -> Loadings:
+        """A proposal in the coordinates it was made from."""
+        if shared.change is None:
+            return shared
+        shift, matrix = shared.change
+        inverse = Affine(-matrix @ shift, np.linalg.inv(matrix))
+        return self._mapped(shared, inverse)
+
+    def _mapped(self, shared: Loadings, change: Affine) -> Loadings:
+        """Loadings in new coordinates: the predictor does not change."""
+        k, m = shared.n_components, shared.mean.shape[1]
+        mapping = np.eye(m)
+        mapping[:k, :k] = np.linalg.inv(change.matrix).T
+        if self.fit_intercept:
+            mapping[k, :k] = change.shift
+        inverse = np.linalg.inv(mapping)
+        precision = inverse.T @ unpack_symmetric(shared.precision, m) @ inverse
+        rows, cols = np.triu_indices(m)
+        return replace(
+            shared, mean=shared.mean @ mapping.T, precision=precision[:, rows, cols], change=change
+        )
+
+
+def _between(old: Scores, new: Scores, fraction: Floats) -> Scores:
+    """Part of the way from old to new, row by row, in mean and precision."""
+    t = fraction[:, None]
+    return Scores(old.mean + t * (new.mean - old.mean), old.precision + t * (new.precision - old.precision))
+
+
+def drop_components(shared: Loadings, keep: Ints) -> Loadings:
+    """The posterior without some components."""
+    k, m = shared.n_components, shared.mean.shape[1]
+    columns = np.concatenate([keep, np.arange(k, m)]).astype(int)
+    full = unpack_symmetric(shared.precision, m)[:, columns][:, :, columns]
+    rows, cols = np.triu_indices(len(columns))
+    return replace(
+        shared,
+        mean=shared.mean[:, columns],
+        precision=full[:, rows, cols],
+        alpha=shared.alpha[keep],
+        change=None,
+    )
