@@ -45,7 +45,9 @@ def half_missing(family: Family) -> np.ndarray:
 
 
 def single(family: Family) -> np.ndarray:
-    return half_missing(family).astype(np.float32)
+    X = random(family).astype(np.float32)
+    X[np.arange(N), np.arange(N) % P] = np.nan
+    return X
 
 
 def _zeroed(family: Family, rows: list[int], columns: list[int]) -> np.ndarray | None:

@@ -12,9 +12,8 @@ from anypca.linalg import pack_symmetric
 from anypca.models._bilinear.canonical import orthonormal, reorder, unit_loadings
 from anypca.models._bilinear.dispersion import estimate_dispersion, start_dispersion
 from anypca.models._bilinear.kernel import Coefficients
-from anypca.models._bilinear.passes import Pass
+from anypca.models._bilinear.passes import Deviances, Pass
 from anypca.models._bilinear.problem import Stats
-from anypca.models.epca._fit import EPCAFit
 
 N, P, K = 40, 6, 3
 
@@ -35,7 +34,6 @@ def _stats(scores: np.ndarray) -> Stats:
         weight=float(len(scores)),
         n_entries=float(N * P),
         score_sum=scores.sum(axis=0),
-        score_absolute=np.abs(scores).sum(axis=0),
         score_gram=gram,
     )
 
@@ -151,8 +149,7 @@ def test_start_dispersion_is_shared_but_for_gaussian_columns_of_mixtures() -> No
 
 
 def _explained(null: float, deviance: float, without: list[float]) -> np.ndarray:
-    nothing: object = None
-    return EPCAFit(nothing, nothing, nothing, null, deviance, np.array(without), nothing).explained  # type: ignore[arg-type]
+    return Deviances(null, deviance, np.array(without)).shares
 
 
 def test_shares_add_to_the_share_of_the_model() -> None:
