@@ -183,7 +183,7 @@ class PLNPCA(LatentModel):
         covariates: Any = None,
         sample_weight: Any = None,
     ) -> RankPath:
-        """Fit several ranks, each started from the one below.
+        """Fit several ranks, each started afresh and from the rank below; the better start goes on.
 
         Parameters
         ----------

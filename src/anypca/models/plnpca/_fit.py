@@ -22,6 +22,8 @@ from anypca.solvers import Callback, Loop, Progress, Result, Status
 
 # Sweeps before the first rotation of the latent space; each later one comes after twice as many.
 _FIRST_ROUND = 5
+# Sweeps after which the better of two starts is told.
+_TRIAL = 20
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class PLNFitter:
         self.visit = CountPass(data, executor, options.fit_intercept)
 
     def fit(self, ranks: Sequence[int], rng: np.random.Generator) -> list[PLNFit]:
-        """Fits of increasing rank, each started from the one before."""
+        """Fits of increasing rank, each started afresh or from the one before, whichever is better."""
         eps = float(np.finfo(self.data.dtype).eps)
         problem = PLNProblem(self.options.fit_intercept, independent_features(self.visit), eps=eps)
         null = coefficients = null_coefficients(self.visit, problem, tol=self.options.tol)
@@ -89,15 +91,35 @@ class PLNFitter:
         local: Sequence[Any] | None = None
         fits = []
         for rank in ranks:
-            n_new = rank - coefficients.loadings.shape[1]
-            coefficients, local = add_components(self.visit, coefficients, local, problem.kept, n_new, rng)
-            result, local, stats = self._run(problem, Shared(coefficients), local)
+            starts = [add_components(self.visit, null, None, problem.kept, rank, rng)]
+            n_old = coefficients.loadings.shape[1]
+            if n_old:
+                # Neither start is better in general: a new direction may turn all others.
+                starts.append(
+                    add_components(self.visit, coefficients, local, problem.kept, rank - n_old, rng)
+                )
+            result, local, stats = self._run_best(problem, starts)
             coefficients = result.shared.coefficients
             fits.append(self._report(problem, result, local, stats, limits))
         return fits
 
+    def _run_best(
+        self, problem: PLNProblem, starts: Sequence[tuple[Coefficients, Sequence[Any]]]
+    ) -> tuple[Result[Shared], Sequence[Any], Stats]:
+        """Try each start for a few sweeps and go on with the best."""
+        budget = self.options.max_iter
+        if len(starts) == 1 or budget <= _TRIAL:
+            return self._run(problem, Shared(starts[0][0]), starts[0][1], budget)
+        trials = [self._run(problem, Shared(start), local, _TRIAL) for start, local in starts]
+        first, local, stats = max(trials, key=lambda trial: float(trial[0].trace[-1]))
+        if first.status is not Status.MAX_ITER:
+            return first, local, stats
+        rest, local, stats = self._run(problem, first.shared, local, budget - first.n_iter)
+        trace = np.concatenate([first.trace, rest.trace])
+        return Result(rest.shared, trace, rest.status, rest.criterion, len(trace)), local, stats
+
     def _run(
-        self, problem: PLNProblem, shared: Shared, local: Sequence[Any]
+        self, problem: PLNProblem, shared: Shared, local: Sequence[Any], max_iter: int
     ) -> tuple[Result[Shared], Sequence[Any], Stats]:
         """Sweeps in rounds, with a rotation of the latent space between them as long as that helps.
 
@@ -107,13 +129,13 @@ class PLNFitter:
         trace: list[float] = []
         sweeps, rotates = _FIRST_ROUND, shared.coefficients.loadings.shape[1] > 1
         while True:
-            left = self.options.max_iter - len(trace)
+            left = max_iter - len(trace)
             budget = min(sweeps, left) if rotates else left
             result, local, stats = self._loop(problem, budget, len(trace)).run(shared, local)
             trace += result.trace.tolist()
             shared = Shared(result.shared.coefficients)
             sweeps *= 2
-            if result.status is not Status.MAX_ITER or len(trace) >= self.options.max_iter:
+            if result.status is not Status.MAX_ITER or len(trace) >= max_iter:
                 break
             if rotates:
                 turned = self._rotated(problem, shared.coefficients, local)
@@ -121,7 +143,7 @@ class PLNFitter:
                 if rotates:
                     trace.append(float(turned[0].trace[0]))
                     shared, local, stats = Shared(turned[0].shared.coefficients), turned[1], turned[2]
-                    if len(trace) >= self.options.max_iter:
+                    if len(trace) >= max_iter:
                         break
         complete = Result(shared, np.array(trace), result.status, result.criterion, len(trace))
         return complete, local, stats
