@@ -143,7 +143,7 @@ def embed_features(
     feature_map : FeatureMap
     mean : ndarray of shape (n_basis,)
     gram : ndarray of shape (n_basis, n_basis)
-        Sum over the rows of the outer products of centred features.
+        Sum over the rows of the outer products of centred features; only the upper triangle is used.
     missed : float
         Sum of squares that the features lack.
     n_components : int or None
@@ -155,7 +155,7 @@ def embed_features(
     """
     m = len(gram)
     wanted = None if n_components is None else (max(m - n_components, 0), m - 1)
-    values, axes = scipy.linalg.eigh(gram, subset_by_index=wanted, check_finite=False)
+    values, axes = scipy.linalg.eigh(gram, lower=False, subset_by_index=wanted, check_finite=False)
     values, axes = np.maximum(values[::-1], 0.0), axes[:, ::-1]
     values = np.where(values > values[0] * m * np.finfo(np.float64).eps, values, 0.0)
     if n_components is None:

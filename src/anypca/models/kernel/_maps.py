@@ -7,7 +7,6 @@ from typing import Protocol
 
 import numpy as np
 import scipy.linalg
-from sklearn.kernel_approximation import RBFSampler
 
 from anypca._typing import Floats
 from anypca.models.kernel._kernels import Kernel, Kind
@@ -25,12 +24,17 @@ class FeatureMap(Protocol):
 
 @dataclass(frozen=True)
 class FourierMap:
-    """Random Fourier features ``sqrt(2 / m) cos(x' w + b)``, by scikit-learn's sampler."""
+    """Random Fourier features ``sqrt(2 / m) cos(x' w + b)``."""
 
-    sampler: RBFSampler
+    waves: Floats
+    """Frequencies w and, in the last row, phases b: (n_features + 1, m)."""
 
     def features(self, rows: Floats) -> Floats:
-        return np.asarray(self.sampler.transform(rows))
+        # The phases as coefficients of a column of ones: one pass over the result less.
+        angles = np.column_stack([rows, np.ones(len(rows), dtype=rows.dtype)]) @ self.waves
+        np.cos(angles, out=angles)
+        angles *= np.sqrt(2.0 / angles.shape[1])
+        return np.asarray(angles)
 
     def missed(self, rows: Floats, features: Floats) -> Floats:
         # The features have lengths of their own, near those of the kernel on average only.
@@ -81,12 +85,9 @@ def fourier_map(
     """
     kind = kernel.kind
     assert isinstance(kind, Kind)
-    seed = int(rng.integers(2**31))
-    sampler = RBFSampler(n_components=n_basis, random_state=seed).fit(np.zeros((1, n_features), dtype=dtype))
-    # The sampler knows the frequencies of one kernel; ours replace them, its phases and arithmetic stay.
     frequencies = kind.frequencies(n_features, n_basis, kernel.parameters["gamma"], rng)
-    sampler.random_weights_ = frequencies.astype(dtype)
-    return FourierMap(sampler)
+    phases = rng.uniform(-np.pi, np.pi, n_basis)
+    return FourierMap(np.vstack([frequencies, phases]).astype(dtype))
 
 
 def landmark_map(kernel: Kernel, landmarks: Floats) -> LandmarkMap:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,8 +12,9 @@ from scipy import sparse
 from anypca._typing import Floats, Ints
 from anypca.engine import Block, Data, Executor
 
-# Temporary arrays of a worker, such as kernel values of some rows with all training rows, stay below this.
-_CHUNK_BYTES = 2**25
+# Temporary arrays of a worker, such as kernel values of some rows with all training rows, stay below this: in
+# the cache if it is large, and with enough rows for products to run at full speed.
+_CHUNK_BYTES = 2**23
 
 
 def take_rows(data: Data, executor: Executor, numbers: Ints) -> Floats:
@@ -68,6 +70,7 @@ def all_rows(data: Data, executor: Executor, *, dense: bool) -> Any:
 
 
 def chunks(rows: Floats, width: int) -> Iterator[Floats]:
-    """Runs of rows whose images with ``width`` columns fit in a worker's share of memory."""
-    size = max(1, _CHUNK_BYTES // (8 * max(width, 1)))
+    """Runs of rows, about equally long, whose images with ``width`` columns fit in a worker's share of memory."""
+    most = max(1, _CHUNK_BYTES // (8 * max(width, 1)))
+    size = math.ceil(len(rows) / max(1, math.ceil(len(rows) / most))) or 1
     return (rows[start : start + size] for start in range(0, len(rows), size))
