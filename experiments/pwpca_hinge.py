@@ -115,7 +115,7 @@ def run(options: Options) -> Outcome:
     tables = [_hinge_table(found)]
     if len(broken):
         tables.append(
-            Table("Broken sheet, BIC (larger is better)", ("continuous", "shared", "free"), broken.tolist())
+            Table("Broken sheet, BIC (lower is better)", ("continuous", "shared", "free"), broken.tolist())
         )
         tables.append(
             Table("3 of 8 dimensions, correlation of scores", ("PCA", "continuous", "free"), wide.tolist())
@@ -154,8 +154,8 @@ def _other_targets(broken: np.ndarray, wide: np.ndarray) -> list[Target]:
         return []
     return [
         Target(
-            "broken sheet: BIC of shared less continuous, least",
-            float((broken[:, 1] - broken[:, 0]).min()),
+            "broken sheet: BIC of continuous less shared, least",
+            float((broken[:, 0] - broken[:, 1]).min()),
             ">",
             0.0,
         ),

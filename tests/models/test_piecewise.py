@@ -344,11 +344,18 @@ def test_pseudo_r2_is_a_share():
     assert single.pseudo_r2_ == pytest.approx((single.log_likelihood_ - worst) / (best - worst))
 
 
+def test_criteria_count_parameters():
+    model = PiecewisePCA(n_pieces=1, n_jobs=1).fit(hinge(100))
+    assert model.n_parameters_ == 3 * 3 + 1 - 1
+    assert model.bic_ == pytest.approx(-2 * model.log_likelihood_ + 9 * np.log(100))
+    assert model.aic_ == pytest.approx(-2 * model.log_likelihood_ + 18)
+
+
 def test_select_finds_the_size():
     selection = PiecewisePCA(n_init=4, n_jobs=1).select(hinge(200), n_pieces=[1, 2], n_components=[1, 2])
     assert (selection.n_pieces, selection.n_components) == (2, 2)
     assert len(selection.trials) == 4
-    assert selection.best.bic_ == max(trial.bic for trial in selection.trials)
+    assert selection.best.bic_ == min(trial.bic for trial in selection.trials)
 
 
 def test_an_empty_piece_is_restarted_and_reported():

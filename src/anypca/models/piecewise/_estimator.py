@@ -80,7 +80,7 @@ class PiecewisePCA(LatentModel):
     n_parameters_ : int
         Free parameters, rotations taken off.
     bic_, aic_ : float
-        ``log_likelihood_`` less ``n_parameters_ * log(n) / 2``, or less ``n_parameters_``: larger is better.
+        ``-2 log_likelihood_`` plus ``n_parameters_ * log(n)``, or plus ``2 n_parameters_``: lower is better.
     pseudo_r2_ : float
         ``(L - L_min) / (L_max - L_min)`` with the model's log-likelihood L, that of one mean per column L_min and
         of one mean per entry L_max, at the fitted noise variance. At most 1. It is no explained variance: it grows
@@ -243,8 +243,8 @@ class PiecewisePCA(LatentModel):
         self.intercept_ = pieces.predict(np.zeros((1, pieces.n_components)))[0]
         self.piece_shares_ = report.shares
         self.log_likelihood_, self.n_parameters_ = report.log_likelihood, report.n_parameters
-        self.bic_ = report.log_likelihood - 0.5 * report.n_parameters * float(np.log(report.n_rows))
-        self.aic_ = report.log_likelihood - report.n_parameters
+        self.bic_ = -2.0 * report.log_likelihood + report.n_parameters * float(np.log(report.n_rows))
+        self.aic_ = -2.0 * report.log_likelihood + 2.0 * report.n_parameters
         self.pseudo_r2_, self.explained_deviance_ratio_ = (
             report.pseudo_r2,
             report.pseudo_r2 * report.score_shares,

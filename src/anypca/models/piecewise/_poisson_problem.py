@@ -57,6 +57,11 @@ class PoissonProblem:
 
     def step(self, block: Block, shared: Coefficients, local: Scores | None) -> tuple[Scores, CountStats]:
         """Improve the posteriors of a block's rows, and sum."""
+        # A trial of the maps may overflow; its bound is then not finite, and the loop refuses it.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._step(block, shared, local)
+
+    def _step(self, block: Block, shared: Coefficients, local: Scores | None) -> tuple[Scores, CountStats]:
         counts = read_counts(block)
         pieces = expand(shared, self.transfer, self.n_components)
         start = start_scores(counts, pieces) if local is None else local

@@ -27,7 +27,7 @@ class Selection:
 
     trials: tuple[Trial, ...]
     best: Any
-    """The fitted model with the largest criterion."""
+    """The fitted model with the lowest criterion."""
     criterion: str
 
     @property
@@ -44,8 +44,8 @@ class Selection:
 def select_model(
     model: Any, X: Any, grid: tuple[Iterable[int], Iterable[int]], criterion: str, fit_params: dict[str, Any]
 ) -> Selection:
-    """Fit a copy of a model for every pair of sizes; the largest criterion wins, the smaller model in a tie."""
-    trials, best, reached = [], None, -float("inf")
+    """Fit a copy of a model for every pair of sizes; the lowest criterion wins, the smaller model in a tie."""
+    trials, best, reached = [], None, float("inf")
     for n_pieces, n_components in product(*map(sorted, grid)):
         fitted = clone(model).set_params(n_pieces=n_pieces, n_components=n_components).fit(X, **fit_params)
         trials.append(
@@ -54,7 +54,7 @@ def select_model(
             )
         )
         value = getattr(trials[-1], criterion)
-        if value > reached:
+        if value < reached:
             best, reached = fitted, value
     if best is None:
         raise ValueError(
