@@ -14,7 +14,6 @@ ESTIMATORS = [PLNPCA(n_jobs=1), PLNPCA(n_components=1, n_jobs=1)]
 
 @pytest.mark.filterwarnings("ignore:.*feature names.*:UserWarning")  # the checks mix arrays and frames
 @pytest.mark.filterwarnings("ignore:family 'poisson' is for integers")  # the checks feed fractions
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     check(estimator)

@@ -36,6 +36,11 @@ def model() -> PLNPCA:
     return PLNPCA(2, **TIGHT).fit(X, **COMPANIONS)
 
 
+@pytest.fixture(scope="module")
+def usual() -> PLNPCA:
+    return PLNPCA(2, n_jobs=1).fit(X, **COMPANIONS)
+
+
 def test_reaches_the_maximum_of_lbfgs(model: PLNPCA) -> None:
     k, design = 2, np.column_stack([np.ones(N), COMPANIONS["covariates"]])
 
@@ -198,20 +203,18 @@ def as_csr(values: np.ndarray) -> Any:
 @pytest.mark.parametrize(
     "convert", [as_csr, sparse.csc_matrix, as_dask, np.float32], ids=["csr", "csc", "dask", "float32"]
 )
-def test_other_forms_of_the_table_give_the_same(model: PLNPCA, convert: Any) -> None:
-    other = clone(model)
+def test_other_forms_of_the_table_give_the_same(usual: PLNPCA, convert: Any) -> None:
+    other = clone(usual).fit(convert(X), **COMPANIONS)
     rough = convert is np.float32
-    if rough:
-        other.set_params(tol=1e-4)
-    other.fit(convert(X), **COMPANIONS)
-    tolerance = 2e-2 if rough else 1e-5
-    np.testing.assert_allclose(other.components_, model.components_, atol=tolerance)
+    # The order of sums differs between forms, and fits end anywhere within tol.
+    tolerance = 2e-2 if rough else 3e-4
+    np.testing.assert_allclose(other.components_, usual.components_, atol=tolerance)
     np.testing.assert_allclose(
-        other.objective_trace_[-1], model.objective_trace_[-1], rtol=1e-5 if rough else 1e-9
+        other.objective_trace_[-1], usual.objective_trace_[-1], rtol=1e-5 if rough else 1e-7
     )
     scores = other.transform(convert(X), **COMPANIONS)
     assert scores.dtype == (np.float32 if rough else np.float64)
-    np.testing.assert_allclose(scores, model.transform(X, **COMPANIONS), atol=5 * tolerance)
+    np.testing.assert_allclose(scores, usual.transform(X, **COMPANIONS), atol=5 * tolerance)
 
 
 def test_threads_and_blocks_change_nothing() -> None:
@@ -394,6 +397,18 @@ def test_bad_input(call: Any, message: str) -> None:
 def test_ranks_that_are_no_integers() -> None:
     with pytest.raises(TypeError, match="integers"):
         PLNPCA().path(X, [1.5])
+
+
+def test_warnings_point_at_the_caller() -> None:
+    with pytest.warns(UserWarning, match="linear combinations") as found:
+        PLNPCA(1, n_jobs=1).fit(X, covariates=np.ones(N))
+    assert [warning.filename for warning in found] == [__file__]
+
+
+def test_rows_with_overflowing_rates_get_the_prior(usual: PLNPCA) -> None:
+    scores, std = usual.transform(X[:1], offset=[800.0], covariates=[[0.0]], return_std=True)
+    assert np.isfinite(scores).all()
+    assert np.isfinite(std).all()
 
 
 def test_fractions_warn() -> None:

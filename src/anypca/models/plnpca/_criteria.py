@@ -30,14 +30,17 @@ class Criteria:
 
     @property
     def bic(self) -> float:
+        """Bayesian information criterion."""
         return float(-2.0 * self.log_likelihood + self.n_parameters * np.log(self.n_rows))
 
     @property
     def icl(self) -> float:
+        """BIC penalised by the uncertainty of the posteriors (integrated completed likelihood)."""
         return self.bic + 2.0 * self.entropy
 
     @property
     def aic(self) -> float:
+        """Akaike's information criterion."""
         return -2.0 * self.log_likelihood + 2.0 * self.n_parameters
 
 

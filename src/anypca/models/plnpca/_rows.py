@@ -74,4 +74,7 @@ def _first_state(kernel: Kernel) -> State:
         packed += x @ packed_products(loadings[tile])
     diagonal = packed_diagonal(k)
     packed[:, diagonal] += 1.0
-    return State(PackedCholesky(packed, k).solve(slope), 1.0 / packed[:, diagonal])
+    mean = PackedCholesky(packed, k).solve(slope)
+    # Where rates overflow without components the prior is the only start.
+    usable = np.isfinite(mean).all(axis=1, keepdims=True)
+    return State(np.where(usable, mean, 0.0), np.where(usable, 1.0 / packed[:, diagonal], 1.0))

@@ -84,7 +84,7 @@ def _warn_dependent(columns: Any, *, fit_intercept: bool) -> None:
         f"covariates column(s) {which} are linear combinations of {others}: their coefficients are set to 0, which "
         f"does not change the fit. {remedy}",
         UserWarning,
-        stacklevel=6,
+        stacklevel=5,
     )
 
 
