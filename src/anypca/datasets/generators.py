@@ -104,6 +104,8 @@ def _check(n_samples: int, n_features: int, n_components: int, missing: float) -
 
 def _deviations(n_features: int, n_components: int, signal: float) -> Floats:
     """Standard deviations of the scores, shape (n_components,)."""
+    if n_components == 0:
+        return np.zeros(0)
     relative = np.linspace(1.0, 0.5, n_components)
     # An orthonormal row spreads a score over p entries: the squares of the deviations sum to p signal^2.
     stretch = float(np.sqrt(n_features / np.sum(relative**2)))

@@ -31,6 +31,8 @@ _PRUNE_RATIO = 0.05
 _SWEEPS_PER_LOOK = 4
 # Precision of the loadings before the first sweep: small enough a variance not to shrink the first scores.
 _START_PRECISION = 1e3
+# Of the normal prior on the intercept of a column without variation: ten units of the predictor wide.
+_INTERCEPT_PRECISION = 0.01
 _MAX_ROUNDS = 8
 _ROUND_TOLERANCE = 0.02
 
@@ -197,7 +199,17 @@ class VariationalFitter:
         mean = np.hstack([loadings, null.fixed])
         precision = np.tile(pack_symmetric(_START_PRECISION * np.eye(mean.shape[1])), (len(mean), 1))
         sizes = np.maximum((loadings**2).mean(axis=0), 1e-6)
-        return Loadings(mean, precision, 1.0 / sizes, dispersion)
+        return Loadings(mean, precision, 1.0 / sizes, dispersion, self._fixed_precision())
+
+    def _fixed_precision(self) -> Floats:
+        """A wide prior on the intercepts of constant columns, which would run away; flat elsewhere."""
+        precision = np.zeros((self.data.n_features, int(self.options.fit_intercept) + self.data.n_covariates))
+        if self.options.fit_intercept:
+            for member, columns in self.family.member_columns(self.data.n_features):
+                is_constant = self.summary.minimum[columns] == self.summary.maximum[columns]
+                # With units, a constant is a value like any other and its column says where it lies.
+                precision[columns, 0] = np.where(is_constant & (not member.has_units), _INTERCEPT_PRECISION, 0.0)
+        return precision
 
     def _run(self, loadings: Loadings, local: Sequence[Any] | None, *, max_iter: int, tol: float) -> _State:
         problem = VariationalProblem(

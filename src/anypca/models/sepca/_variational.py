@@ -81,6 +81,8 @@ class Loadings:
     """Prior precision of the components, shape (k,)."""
     dispersion: Floats
     """(n_features,)."""
+    fixed_precision: Floats
+    """Prior precision of intercept and covariates, 0 where flat, shape (n_features, m - k)."""
     change: Affine | None = None
     """How scores under the previous loadings translate to these."""
 
@@ -114,8 +116,10 @@ class Loadings:
     def divergence(self) -> Floats:
         """KL of each column to its prior, up to the flat coordinates' constant, shape (n_features,)."""
         k, m = self.n_components, self.mean.shape[1]
-        expected = self.mean[:, :k] ** 2 + np.einsum("jaa->ja", self.covariance[:, :k, :k])
-        prior = expected @ self.alpha - np.log(self.alpha).sum()
+        expected = self.mean**2 + np.einsum("jaa->ja", self.covariance)
+        prior = expected[:, :k] @ self.alpha - np.log(self.alpha).sum()
+        tau = self.fixed_precision
+        prior += (tau * expected[:, k:] - np.log(np.where(tau > 0, tau, 1.0))).sum(axis=1)
         # A flat coordinate has no prior; its entropy enters with the constant of a unit normal.
         total: Floats = 0.5 * (prior + self.factor.log_determinant() - m)
         return total
@@ -263,7 +267,9 @@ class VariationalProblem:
     def update(self, shared: Loadings, stats: VariationalStats) -> Update[Loadings]:
         k = shared.n_components
         precision = stats.information.copy()
-        precision[:, packed_diagonal(shared.mean.shape[1])[:k]] += shared.alpha
+        diagonal = packed_diagonal(shared.mean.shape[1])
+        precision[:, diagonal[:k]] += shared.alpha
+        precision[:, diagonal[k:]] += shared.fixed_precision
         factor = PackedCholesky(precision, shared.mean.shape[1])
         mean = factor.solve(stats.target)
         moved = mean - shared.mean

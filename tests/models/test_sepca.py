@@ -1,0 +1,200 @@
+"""SePCA: the bound, the dimension, and the estimator contract."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+from anypca import EPCA, SePCA
+from anypca.datasets import make_low_rank
+from anypca.engine import check_data, check_values, executor_for, summarise
+from anypca.families import resolve_family
+from anypca.linalg import pack_symmetric
+from anypca.models.sepca._variational import Loadings, VariationalProblem
+from anypca.solvers import Loop
+
+FAMILIES = ["gaussian", "poisson", "bernoulli", "binomial(8)", "negative_binomial", "exponential", "gamma"]
+N, P = 120, 25
+
+
+def table(family, n_components, seed=0, missing=0.0):
+    drawn = make_low_rank(
+        N, P, n_components, family=family, signal=1.0, dispersion=0.3, missing=missing, random_state=seed
+    )
+    return drawn.X
+
+
+def start(family, k, seed=0, fixed=1):
+    rng = np.random.default_rng(seed)
+    m = k + fixed
+    precision = np.tile(pack_symmetric(50.0 * np.eye(m)), (P, 1))
+    mean = rng.normal(size=(P, m)) * 0.3
+    dispersion = np.full(P, 0.3 if family.fixed_dispersion is None else 1.0)
+    return Loadings(mean, precision, np.ones(k), dispersion, np.zeros((P, fixed)))
+
+
+def run(X, family, k, **options):
+    data = check_data(X)
+    with executor_for(data, 1) as executor:
+        data = check_values(summarise(data, executor), data)
+        problem = VariationalProblem(family)
+        return Loop(problem, data, executor, max_iter=25, tol=1e-9, accelerate=False, **options).run(
+            start(family, k)
+        )
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3], ids=["complete", "missing"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_bound_never_decreases(name, missing):
+    family = resolve_family(name, P)
+    result, _, _ = run(table(name, 2, missing=missing), family, 4)
+    assert np.diff(result.trace).min() >= -1e-10 * np.abs(result.trace).max()
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_change_of_coordinates_keeps_the_predictor(name):
+    family = resolve_family(name, P)
+    problem = VariationalProblem(family)
+    data = check_data(table(name, 2))
+    with executor_for(data, 1) as executor:
+        shared = start(family, 3)
+        local, stats = executor.sweep(lambda b, z: problem.step(b, shared, z), data)
+        changed = problem._change(shared, stats)
+        back = problem._unchange(changed)
+    assert_allclose(back.mean, shared.mean, atol=1e-10)
+    assert_allclose(back.precision, shared.precision, rtol=1e-8, atol=1e-8)
+    scores = executor.gather(local)[0]
+    moved = changed.change.apply(scores)
+    features = np.ones((len(scores.mean), 1))
+    assert_allclose(
+        np.hstack([moved.mean, features]) @ changed.mean.T,
+        np.hstack([scores.mean, features]) @ shared.mean.T,
+        atol=1e-9,
+    )
+
+
+@pytest.mark.parametrize("truth", [0, 2, 3])
+@pytest.mark.parametrize("name", ["gaussian", "poisson", "bernoulli", "negative_binomial", "gamma"])
+def test_finds_the_dimension(name, truth):
+    family = name if name != "bernoulli" else "bernoulli"
+    signal = 2.0 if name == "bernoulli" else 1.0
+    drawn = make_low_rank(200, 30, truth, family=family, signal=signal, dispersion=0.3, random_state=truth)
+    model = SePCA(max_components=6, family=family).fit(drawn.X)
+    assert model.n_components_ == truth
+    assert model.converged_
+
+
+def test_gaussian_bound_is_below_the_exact_evidence_of_the_loadings_mean():
+    X = table("gaussian", 2)
+    model = SePCA(max_components=4, family="gaussian").fit(X)
+    W, b, phi = model.components_, model.intercept_, model.dispersion_
+    covariance = W.T @ W + np.diag(phi)
+    residual = X - b
+    exact = -0.5 * (
+        np.einsum("ij,ij->i", residual, np.linalg.solve(covariance, residual.T).T)
+        + np.linalg.slogdet(2 * np.pi * covariance)[1]
+    )
+    # Uncertain loadings can only lower the bound of a row against the plug-in likelihood.
+    assert (model.score_samples(X) <= exact + 1e-8).all()
+    assert_allclose(model.score_samples(X).mean(), exact.mean(), rtol=0.05)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "poisson", "bernoulli"])
+def test_projection_of_training_rows_is_that_of_the_fit(name):
+    X = table(name, 2)
+    model = SePCA(max_components=5, family=name)
+    scores = model.fit_transform(X)
+    again, std = model.transform(X, return_std=True)
+    assert_allclose(scores, again, atol=1e-8)
+    assert scores.shape == std.shape == (N, model.n_components_)
+    assert (std > 0).all()
+    assert (std < 1 + 1e-9).all()
+    assert_allclose(model.transform(X[:7]), scores[:7], atol=1e-7)
+
+
+def test_sparse_dense_and_float32_agree():
+    X = table("poisson", 2)
+    options = {"max_components": 4, "family": "poisson", "tol": 1e-7}
+    dense = SePCA(**options).fit(X)
+    again = SePCA(**options).fit(sparse.csr_array(X))
+    single = SePCA(**(options | {"tol": 1e-4})).fit(X.astype(np.float32))
+    assert_allclose(again.components_, dense.components_, atol=1e-8)
+    assert single.n_components_ == dense.n_components_
+    assert_allclose(single.components_, dense.components_, atol=2e-2)
+
+
+def test_offsets_and_covariates_are_taken_out():
+    rng = np.random.default_rng(3)
+    exposure = rng.normal(size=200)
+    covariate = rng.normal(size=(200, 1))
+    eta = exposure[:, None] + covariate @ rng.normal(size=(1, 20)) + 1.0
+    X = rng.poisson(np.exp(eta)).astype(float)
+    with_both = SePCA(max_components=4, family="poisson").fit(X, offset=exposure, covariates=covariate)
+    without = SePCA(max_components=4, family="poisson").fit(X)
+    assert with_both.n_components_ == 0
+    assert without.n_components_ == 2
+
+
+def test_no_component_gives_empty_scores():
+    X = np.random.default_rng(0).normal(size=(60, 8))
+    model = SePCA(family="gaussian").fit(X)
+    assert model.n_components_ == 0
+    assert model.transform(X).shape == (60, 0)
+    assert model.components_.shape == (0, 8)
+    assert_allclose(model.inverse_transform(np.zeros((60, 0))), np.tile(X.mean(axis=0), (60, 1)), atol=1e-6)
+
+
+def test_degenerate_columns_and_missing_entries():
+    rng = np.random.default_rng(1)
+    drawn = make_low_rank(150, 20, 2, family="poisson", random_state=1)
+    X = np.hstack([drawn.X, np.zeros((150, 2)), drawn.X[:, :2]])
+    X[rng.random(X.shape) < 0.3] = np.nan
+    model = SePCA(max_components=50, family="poisson").fit(X)
+    assert model.n_components_ == 2
+    for name in ("components_", "components_std_", "alpha_", "objective_trace_", "explained_deviance_ratio_"):
+        assert np.isfinite(getattr(model, name)).all(), name
+    assert model.explained_deviance_ratio_.sum() <= 1
+
+
+def test_reports_what_left_and_why():
+    model = SePCA(max_components=6, family="poisson").fit(table("poisson", 2))
+    assert [r.n_components for r in model.pruning_path_] == [6, 5, 4, 3]
+    assert {r.reason for r in model.pruning_path_} <= {"relevance", "evidence"}
+    assert max(model.evidence_by_rank_, key=model.evidence_by_rank_.get) == model.n_components_
+    assert model.evidence_by_rank_[model.n_components_] == model.evidence_
+
+
+def test_subspace_agrees_with_epca():
+    X = table("poisson", 2)
+    ours = SePCA(max_components=5, family="poisson").fit(X)
+    theirs = EPCA(2, family="poisson").fit(X)
+    angles = np.linalg.svd(np.linalg.qr(ours.components_.T)[0].T @ theirs.components_.T)[1]
+    assert angles.min() > 0.99
+
+
+def test_intervals_of_scores_cover():
+    drawn = make_low_rank(300, 40, 1, family="poisson", intercept=1.0, random_state=7)
+    model = SePCA(max_components=3, family="poisson").fit(drawn.X)
+    scores, std = model.transform(drawn.X, return_std=True)
+    truth = drawn.scores[:, 0] - drawn.scores[:, 0].mean()
+    truth *= np.sign(truth @ scores[:, 0]) * scores[:, 0].std() / truth.std()
+    covered = np.abs(truth - scores[:, 0]) <= 1.645 * std[:, 0]
+    assert 0.8 <= covered.mean() <= 0.97
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"max_components": -1}, "max_components"),
+        ({"inference": "vbx"}, "inference"),
+        ({"dispersion": 0.0}, "dispersion"),
+        ({"family": "poison"}, "Did you mean 'poisson'"),
+        ({"tol": 0}, "tol"),
+    ],
+    ids=lambda value: str(value),
+)
+def test_bad_parameters(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        SePCA(**parameters).fit(table("poisson", 1))
