@@ -79,6 +79,10 @@ def run(options: Options) -> Outcome:
     else:
         percent["PLNPCA"] = np.asarray(pln.percent_variance_)
         scores["PLNPCA"] = np.asarray(pln.transform(counts))[:, 0]
+        notes.append(
+            "PLNPCA: intercepts, no offsets, 5 components. The thesis used R's PLNmodels and states neither its settings "
+            "nor how far it was run; where the two optimisers stop is the likely rest of the difference, not traced."
+        )
     likelihood = {"PPCA": float(ppca.objective_trace_[-1])} | {c: m.log_likelihood_ for c, m in fits.items()}
     found = [variance_table(percent), likelihood_table(likelihood, fits), correlation_table(scores)]
     if not options.quick:
@@ -93,6 +97,7 @@ def run(options: Options) -> Outcome:
         notes.append(_best_size(sizes))
     notes += findings(Z, names, ppca, fits["continuous"], likelihood, scores)
     pictures = draw(options, Z, names, ppca, fits["continuous"])
+    pictures += draw_linear(options, counts, logs, names, pln)
     return Outcome(found, targets(percent, likelihood, scores), notes, pictures)
 
 
@@ -194,7 +199,8 @@ def _whole(rows: Sequence[Sequence[float]]) -> list[tuple[Any, ...]]:
 
 def _best_size(rows: Sequence[Sequence[float]]) -> str:
     q, k = min(rows, key=lambda row: row[4])[:2]
-    return f"BIC is lowest at q = {int(q)}, K = {int(k)} among q in 2..4 and K in 1..3."
+    corner = ", the largest size tried: more would be taken" if (int(q), int(k)) == (4, 3) else ""
+    return f"BIC is lowest at q = {int(q)}, K = {int(k)} among q in 2..4 and K in 1..3{corner}."
 
 
 def findings(
@@ -256,6 +262,34 @@ def draw(options: Options, Z: np.ndarray, names: list[str], ppca: PPCA, pieces: 
     plot_latent_pieces(pieces, Z, ax=axes[1, 0])
     draw_loadings(axes[1, 1], names, pieces)
     save_figure(axes[0, 0], path)
+    return [path.name]
+
+
+def draw_linear(
+    options: Options, counts: np.ndarray, logs: np.ndarray, names: list[str], pln: Any
+) -> list[str]:
+    """Loadings of the first two components of PCA-C, PCA and PLNPCA (figure 4.3)."""
+    path = options.picture("bibliometrics_loadings.png")
+    if path is None:
+        return []
+    from matplotlib.figure import Figure
+
+    models = {"PCA-C": PPCA(2).fit(np.log1p(counts)), "PCA": PPCA(2).fit(logs)}
+    models |= {} if pln is None else {"PLNPCA": pln}
+    axes = Figure(figsize=(4.5 * len(models), 4.5), layout="constrained").subplots(1, len(models))
+    for ax, (title, model) in zip(axes, models.items(), strict=True):
+        height = np.arange(model.components_.shape[1])[::-1]
+        for shift, color, component in zip((0.2, -0.2), ("#0072B2", "#D55E00"), (0, 1), strict=True):
+            values = model.components_[component]
+            ax.barh(height + shift, values, height=0.38, color=color, label=f"PC{component + 1}")
+        # The counts are the first nine of the indicators.
+        ax.set_yticks(height, [name.removeprefix("log_") for name in names[: len(height)]], fontsize=8)
+        ax.axvline(0.0, color="black", linewidth=0.8)
+        ax.set_title(title, fontsize=10)
+        ax.set_xlabel("loading")
+        ax.spines[["top", "right"]].set_visible(False)
+    axes[0].legend(frameon=False, fontsize=8)
+    save_figure(axes[0], path)
     return [path.name]
 
 

@@ -124,8 +124,8 @@ def _draw(options: Options, n_init: int) -> list[str]:
     left, right = Figure(figsize=(10, 4.2), layout="constrained").subplots(1, 2)
     bend = np.argsort(-np.abs(np.diff(model.piece_loadings_[:, :, -1], axis=0)[0]))[:2]
     plot_hinge(model, X, tuple(int(j) for j in bend), ax=left)
-    left.set_xscale("symlog")
-    left.set_yscale("symlog")
+    left.set_xscale("asinh")
+    left.set_yscale("asinh")
     plot_latent_pieces(model, X, ax=right)
     save_figure(left, path)
     return [path.name]
