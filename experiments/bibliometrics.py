@@ -80,8 +80,8 @@ def run(options: Options) -> Outcome:
         percent["PLNPCA"] = np.asarray(pln.percent_variance_)
         scores["PLNPCA"] = np.asarray(pln.transform(counts))[:, 0]
         notes.append(
-            "PLNPCA: intercepts, no offsets, 5 components. The thesis used R's PLNmodels and states neither its settings "
-            "nor how far it was run; where the two optimisers stop is the likely rest of the difference, not traced."
+            "PLNPCA: intercepts, no offsets, 5 components. The thesis used R's PLNmodels and states neither its "
+            "settings nor how far it was run; where the two optimisers stop is the likely rest of the difference, not traced."
         )
     likelihood = {"PPCA": float(ppca.objective_trace_[-1])} | {c: m.log_likelihood_ for c, m in fits.items()}
     found = [variance_table(percent), likelihood_table(likelihood, fits), correlation_table(scores)]

@@ -123,6 +123,8 @@ def run(options: Options) -> Outcome:
     notes = (
         "The thesis reports 88.0 % for the hinge, a ratio that does not measure fit; no figure of it is a target.",
         "log-lik and the rest are sums over rows; 'gaps' are errors of filled entries over those of PPCA.",
+        f"Worst single seeds: new rows lose {100 * _losses(found).max():.2f} %, gaps in z {found[:, 7].max():.3f}, in the "
+        f"rotated cloud {found[:, 8].max():.3f}; the targets on these three are on means over seeds.",
     )
     return Outcome(tables, [*_targets(found), *_other_targets(broken, wide)], notes, _draw(options))
 
@@ -133,8 +135,8 @@ def _hinge_table(found: np.ndarray) -> Table:
 
 
 def _targets(found: np.ndarray) -> list[Target]:
-    fit, true, _, noise, new, new_true, new_ppca, third, turned, pieces, dims, edge = found.T
-    loss = (new_true - new) / np.abs(new_true)
+    fit, true, _, noise, _, new_true, new_ppca, third, turned, pieces, dims, edge = found.T
+    loss = _losses(found)
     loss_ppca = (new_true - new_ppca) / np.abs(new_true)
     right = float(np.mean((pieces == 2) & (dims == 2)))
     return [
@@ -147,6 +149,11 @@ def _targets(found: np.ndarray) -> list[Target]:
         Target("share of seeds with K = 2, q = 2 by BIC", right, ">=", 0.9),
         Target("breakpoint, largest error", float(np.abs(edge - 0.4).max()), "<=", 0.15),
     ]
+
+
+def _losses(found: np.ndarray) -> np.ndarray:
+    """Log-likelihood of new rows lost to the truth, as a share of it, by seed."""
+    return np.asarray((found[:, 5] - found[:, 4]) / np.abs(found[:, 5]))
 
 
 def _other_targets(broken: np.ndarray, wide: np.ndarray) -> list[Target]:
