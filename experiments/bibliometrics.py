@@ -81,7 +81,7 @@ def run(options: Options) -> Outcome:
         scores["PLNPCA"] = np.asarray(pln.transform(counts))[:, 0]
         notes.append(
             "PLNPCA: intercepts, no offsets, 5 components. The thesis used R's PLNmodels and states neither its "
-            "settings nor how far it was run; where the two optimisers stop is the likely rest of the difference, not traced."
+            "settings nor how far it was run; the rest of the difference was not traced."
         )
     likelihood = {"PPCA": float(ppca.objective_trace_[-1])} | {c: m.log_likelihood_ for c, m in fits.items()}
     found = [variance_table(percent), likelihood_table(likelihood, fits), correlation_table(scores)]

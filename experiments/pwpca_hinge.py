@@ -123,8 +123,8 @@ def run(options: Options) -> Outcome:
     notes = (
         "The thesis reports 88.0 % for the hinge, a ratio that does not measure fit; no figure of it is a target.",
         "log-lik and the rest are sums over rows; 'gaps' are errors of filled entries over those of PPCA.",
-        f"Worst single seeds: new rows lose {100 * _losses(found).max():.2f} %, gaps in z {found[:, 7].max():.3f}, in the "
-        f"rotated cloud {found[:, 8].max():.3f}; the targets on these three are on means over seeds.",
+        f"Worst single seeds: new rows lose {100 * _losses(found).max():.2f} %, gaps in z {found[:, 7].max():.3f}, "
+        f"in the rotated cloud {found[:, 8].max():.3f}; the targets on these three are on means over seeds.",
     )
     return Outcome(tables, [*_targets(found), *_other_targets(broken, wide)], notes, _draw(options))
 
