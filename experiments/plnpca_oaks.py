@@ -73,8 +73,6 @@ def leaf_covariates(known: Mapping[str, Any]) -> np.ndarray:
         columns += [(known[name] == level).astype(float) for level in levels[1:]]
     for name in ("distTObase", "distTOtrunk", "distTOground"):
         values = np.asarray(known[name], dtype=float)
-        # One leaf has no measured distances: it gets the mean.
-        values = np.where(np.isfinite(values), values, np.nanmean(values))
         columns.append((values - values.mean()) / values.std())
     return np.column_stack(columns)
 
@@ -112,12 +110,15 @@ def bounds_at_5(alone: PLNPCA, path: RankPath) -> list[tuple[str, str]]:
 
 
 def notes_of(paths: Mapping[str, RankPath]) -> list[str]:
-    """Which rank each criterion picks."""
-    return [
-        f"{name}: BIC picks rank {path.select_rank('bic')}, ICL rank {path.select_rank('icl')}, AIC rank "
-        f"{path.select_rank('aic')} of 1 to {path.ranks[-1]}."
-        for name, path in paths.items()
-    ]
+    """Which rank each criterion picks, and whether that is only the end of the range."""
+    notes = []
+    for name, path in paths.items():
+        picked = {key: path.select_rank(key) for key in ("bic", "icl", "aic")}
+        text = ", ".join(f"{key.upper()} rank {rank}" for key, rank in picked.items())
+        falling = [key.upper() for key, rank in picked.items() if rank == path.ranks[-1]]
+        more = f" {', '.join(falling)} fall to the end of the range." if falling else ""
+        notes.append(f"{name}: lowest are {text} of {path.ranks[0]} to {path.ranks[-1]}.{more}")
+    return notes
 
 
 def draw(options: Options, oaks: Dataset, paths: Mapping[str, RankPath]) -> list[str]:
@@ -138,11 +139,11 @@ def _draw(path: Path, oaks: Dataset, paths: Mapping[str, RankPath]) -> None:
     for ax, (name, fits) in zip(panels[0], paths.items(), strict=False):
         for key, (label, color) in styles.items():
             values = getattr(fits, key)
-            label = f"{label}: rank {fits.select_rank(key)}"
-            ax.plot(fits.ranks, values - values.min(), "o-", ms=4, color=color, label=label)
+            ax.plot(fits.ranks, values, "o-", ms=4, color=color, label=label)
+            ax.plot(fits.select_rank(key), values.min(), "o", ms=9, mfc="none", color=color)
         # The first ranks differ by 1e5, the last ones by 1e3: both are to be seen.
-        ax.set_yscale("symlog", linthresh=1000.0)
-        ax.set(title=f"with {name}", xlabel="rank", ylabel="criterion above its minimum")
+        ax.set_yscale("log")
+        ax.set(title=f"with {name}", xlabel="rank", ylabel="criterion, lower is better")
         ax.xaxis.get_major_locator().set_params(integer=True)
         ax.spines[["top", "right"]].set_visible(False)
         ax.legend(frameon=False)
