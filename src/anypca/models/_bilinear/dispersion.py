@@ -9,6 +9,7 @@ import numpy as np
 
 from anypca._typing import Floats, Ints
 from anypca.families import Family
+from anypca.linalg import PackedCholesky, pack_symmetric, packed_products
 from anypca.models._bilinear.kernel import Coefficients, Kernel, Rows
 from anypca.models._bilinear.passes import Pass, observed_only
 
@@ -24,8 +25,8 @@ _SMALLEST_SHARE = 0.1
 def start_dispersion(family: Family, mean: Floats, variance: Floats) -> Floats:
     """Dispersion (n_features,) of the model without components.
 
-    Columns of one family share a dispersion, except gaussian columns of a mixed table, which may have different
-    units: each starts at its own variance, and all are scaled together afterwards.
+    Columns of one family share a dispersion, except scales in a mixed table, where units may differ: each column
+    starts at its own.
     """
     dispersion = np.ones(len(mean))
     groups = family.member_columns(len(mean))
@@ -34,12 +35,14 @@ def start_dispersion(family: Family, mean: Floats, variance: Floats) -> Floats:
             dispersion[columns] = member.fixed_dispersion
             continue
         found = member.initial_dispersion(mean[columns], variance[columns])
-        positive = found[found > 0]
+        # A constant column tells nothing of its dispersion; it gets that of the others.
+        varies = (found > 0) & (variance[columns] > 1e-12 * mean[columns] ** 2)
+        positive = found[varies]
         is_shape = member.dispersion_kind == "shape"
         # Rare columns give wild moment estimates of a shape, hence the median there.
         typical = float((np.median if is_shape else np.mean)(positive)) if positive.size else 1.0
         is_shared = len(groups) == 1 or is_shape
-        dispersion[columns] = typical if is_shared else np.where(found > 0, found, typical)
+        dispersion[columns] = typical if is_shared else np.where(varies, found, typical)
     return dispersion
 
 
@@ -79,10 +82,13 @@ def estimate_dispersion(
         Sum of the sample weights (the number of rows without weights).
     """
     dispersion = coefficients.dispersion.copy()
-    groups = [g for g in family.member_columns(len(dispersion)) if g[0].fixed_dispersion is None]
+    members = family.member_columns(len(dispersion))
+    groups = [g for g in members if g[0].fixed_dispersion is None]
     if not groups:
         return dispersion
     residual, count = visit.pearson(family, coefficients, local)
+    if len(members) > 1:
+        return _of_mixture(family, groups, coefficients, visit, local, start, residual, count)
     share = _free_share(coefficients, weight, float(count.sum()))
     if share < _SMALLEST_SHARE:
         return start
@@ -95,6 +101,65 @@ def estimate_dispersion(
             statistics = _statistics(member, columns, family, coefficients, visit, local)
             dispersion[columns] = _solve_on_grid(statistics, wanted)
     return dispersion
+
+
+def _of_mixture(
+    family: Family,
+    groups: list[tuple[Family, Ints]],
+    coefficients: Coefficients,
+    visit: Pass,
+    local: Sequence[Any],
+    start: Floats,
+    residual: Floats,
+    count: Floats,
+) -> Floats:
+    """The same where families differ: columns have their own units, and scores serve some more than others.
+
+    A column's degrees of freedom are its entries less what scores and coefficients took from *it*. Scales are
+    estimated column by column, and move to the expected squared residual, the scores' uncertainty included, instead
+    of straight to the root: the same fixed point, but a score that copies a column does not pull the column's
+    dispersion to zero.
+    """
+    dispersion = coefficients.dispersion.copy()
+    taken = _leverages(family, coefficients, visit, local)
+    free = np.maximum(count - coefficients.joint.shape[1], 0.5 * count)
+    for member, columns in groups:
+        if member.dispersion_kind == "scale":
+            scaled = dispersion[columns] * (residual + taken)[columns] / free[columns]
+            # A column that is reproduced exactly, such as a constant one, tells nothing and keeps what it has.
+            found = np.where(residual[columns] > 1e-10 * free[columns], scaled, dispersion[columns])
+            dispersion[columns] = np.maximum(found, _SMALLEST_FRACTION * start[columns])
+        else:
+            statistics = _statistics(member, columns, family, coefficients, visit, local)
+            least = _SMALLEST_SHARE * float(count[columns].sum())
+            dispersion[columns] = _solve_on_grid(statistics, max(float((free - taken)[columns].sum()), least))
+    return dispersion
+
+
+def _leverages(family: Family, coefficients: Coefficients, visit: Pass, local: Sequence[Any]) -> Floats:
+    """Degrees of freedom that the scores take from each column: sum_i h w' Cov(z_i) w, shape (n_features,)."""
+    k = coefficients.loadings.shape[1]
+    products = packed_products(coefficients.loadings)
+    upper = np.triu_indices(k)
+    # Off-diagonal entries of a packed matrix stand for two of the full one.
+    double = np.where(upper[0] == upper[1], 1.0, 2.0)
+
+    def function(rows: Rows, scores: Floats) -> Floats:
+        kernel = Kernel(family, coefficients, rows)
+        design = kernel.design(scores)
+        total = np.tile(pack_symmetric(np.eye(k)), (rows.n_rows, 1))
+        for tile, found in kernel.tiles(design, order=2):
+            assert found.curvature is not None
+            total += found.curvature @ products[tile]
+        covariance = PackedCholesky(total, k).inverse()[:, upper[0], upper[1]]
+        weighted = covariance * double * rows.weights[:, None]
+        taken = np.empty(rows.n_features)
+        for tile, found in kernel.tiles(design, order=2):
+            assert found.curvature is not None
+            taken[tile] = np.einsum("ja,ja->j", found.curvature.T @ weighted, products[tile])
+        return taken
+
+    return visit.sum(function, local)
 
 
 def _free_share(coefficients: Coefficients, weight: float, count: float) -> float:

@@ -229,7 +229,7 @@ class Kernel:
 
     def predictor(self, scores: Floats, tile: slice) -> Floats:
         """eta of a tile, shape (rows, columns of the tile)."""
-        return self._predictor(self._design(scores), tile)
+        return self._predictor(self.design(scores), tile)
 
     def tiles(
         self, design: Floats, order: int, *, observed: bool = False
@@ -254,7 +254,7 @@ class Kernel:
 
     def row_values(self, scores: Floats) -> Floats:
         """Log-likelihood of each row without constants, shape (rows,)."""
-        design = self._design(scores)
+        design = self.design(scores)
         total = np.zeros(self.rows.n_rows)
         for _, found in self.tiles(design, order=0):
             total += found.value.sum(axis=1, dtype=float)
@@ -263,7 +263,7 @@ class Kernel:
     def row_sums(self, scores: Floats, *, observed: bool = False) -> RowSums:
         """Everything a Newton step of the rows needs; ``observed`` as in `tiles`."""
         rows, k = self.rows, scores.shape[1]
-        design = self._design(scores)
+        design = self.design(scores)
         columns = np.empty(rows.n_features)
         sums = np.zeros((rows.n_rows, 1 + k + packed_size(k)))
         weights = rows.weights.astype(rows.dtype, copy=False)
@@ -278,7 +278,7 @@ class Kernel:
     def column_sums(self, scores: Floats) -> ColumnSums:
         """Everything a Newton step of the columns needs, and the rows' values at the same scores."""
         rows = self.rows
-        design = self._design(scores)
+        design = self.design(scores)
         m = design.shape[1]
         weights = rows.weights.astype(rows.dtype, copy=False)
         operand = Operand.of(design, weights)
@@ -308,7 +308,7 @@ class Kernel:
         total: Floats = linear + self.rows.offset_values - value
         return total
 
-    def _design(self, scores: Floats) -> Floats:
+    def design(self, scores: Floats) -> Floats:
         """D = [Z | F] in the block's precision, shape (rows, m)."""
         return np.hstack([scores, self.rows.features]).astype(self.rows.dtype, copy=False)
 

@@ -224,6 +224,11 @@ class EPCA(BilinearModel):
         return np.concatenate(self._map_rows(integrate, X, offset=offset, covariates=covariates))
 
     def _options(self) -> Options:
+        if self.score_penalty == "l1" and self.ridge == 0:
+            raise ValueError(
+                "score_penalty='l1' needs ridge > 0: without a penalty on the loadings, smaller scores with larger "
+                f"loadings are always better. Got ridge={self.ridge!r}; the default is 1.0."
+            )
         return Options(
             n_components=self.n_components,
             ridge=float(self.ridge),

@@ -1,0 +1,64 @@
+"""Tables whose columns follow different families."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from anypca import EPCA, SePCA
+
+KINDS = ["poisson", "bernoulli", "gaussian", "gamma"]
+
+
+def table(repeats, seed=0, n=300):
+    """One component behind columns of every kind; gaussian noise variance 6.25, gamma dispersion 0.4."""
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=n)
+    families = KINDS * repeats
+    eta = np.outer(scores, rng.normal(size=len(families))) * 0.7 + 0.3
+    draw = {
+        "poisson": lambda e: rng.poisson(np.exp(e)),
+        "bernoulli": lambda e: rng.random(n) < 1 / (1 + np.exp(-e)),
+        "gaussian": lambda e: 5 * (e + 0.5 * rng.normal(size=n)),
+        "gamma": lambda e: np.exp(e) * rng.gamma(2.5, 0.4, size=n),
+    }
+    columns = [draw[family](eta[:, j]) for j, family in enumerate(families)]
+    return np.column_stack(columns).astype(float), families, scores
+
+
+@pytest.mark.parametrize("model", [EPCA(1), SePCA(max_components=3)], ids=["epca", "sepca"])
+def test_dispersions_and_scores_are_recovered(model):
+    X, families, scores = table(4)
+    model.set_params(family=families).fit(X)
+    assert model.n_components_ == 1
+    found = dict(zip(families, np.split(model.dispersion_, 16), strict=False))
+    assert found["poisson"] == found["bernoulli"] == 1.0
+    assert_allclose(model.dispersion_[2::4], 6.25, rtol=0.35)
+    assert_allclose(model.dispersion_[3::4], 0.4, rtol=0.35)
+    assert abs(np.corrcoef(model.transform(X)[:, 0], scores)[0, 1]) > 0.94
+
+
+def test_a_score_does_not_copy_the_only_gaussian_column():
+    X, families, scores = table(1)
+    model = EPCA(1, family=families).fit(X)
+    assert model.dispersion_[2] > 1.0
+    assert model.explained_deviance_ratio_.sum() < 0.9
+    assert abs(np.corrcoef(model.transform(X)[:, 0], scores)[0, 1]) > 0.9
+
+
+def test_units_of_gaussian_columns_do_not_matter():
+    X, families, _ = table(2)
+    scaled = X.copy()
+    scaled[:, 2] *= 1000.0
+    first = EPCA(1, family=families, tol=1e-8).fit(X)
+    second = EPCA(1, family=families, tol=1e-8).fit(scaled)
+    assert_allclose(second.dispersion_[2], 1e6 * first.dispersion_[2], rtol=0.05)
+    ours, theirs = first.transform(X)[:, 0], second.transform(scaled)[:, 0]
+    assert abs(np.corrcoef(ours, theirs)[0, 1]) > 0.999
+
+
+def test_l1_without_ridge_is_refused():
+    X, families, _ = table(1)
+    with pytest.raises(ValueError, match="needs ridge > 0"):
+        EPCA(1, family=families, score_penalty="l1", ridge=0.0).fit(X)
