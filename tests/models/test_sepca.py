@@ -12,7 +12,8 @@ from anypca.datasets import make_low_rank
 from anypca.engine import check_data, check_values, executor_for, summarise
 from anypca.families import resolve_family
 from anypca.linalg import pack_symmetric
-from anypca.models.sepca._variational import Loadings, VariationalProblem
+from anypca.models.sepca._posterior import Loadings
+from anypca.models.sepca._variational import VariationalProblem
 from anypca.solvers import Loop
 
 FAMILIES = ["gaussian", "poisson", "bernoulli", "binomial(8)", "negative_binomial", "exponential", "gamma"]

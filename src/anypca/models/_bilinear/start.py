@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from anypca._typing import Floats
+from anypca.engine import Summary
 from anypca.families import Family
 from anypca.models._bilinear.kernel import Coefficients, Kernel, Rows
 from anypca.models._bilinear.passes import Pass
@@ -18,6 +19,17 @@ _OVERSAMPLING = 6
 # Pearson residuals of rare events are huge and would claim the leading directions.
 _CLIP = 3.0
 _NULL_ITERATIONS = 100
+
+
+def mean_coefficients(family: Family, summary: Summary, n_covariates: int, *, fit_intercept: bool) -> Floats:
+    """Intercepts from the columns' means and zeros for covariates, shape (n_features, n_fixed).
+
+    The intercepts are exact without offsets and covariates.
+    """
+    fixed = np.zeros((len(summary.mean), int(fit_intercept) + n_covariates))
+    if fit_intercept:
+        fixed[:, 0] = family.link(family.interior_mean(summary.mean * summary.weight, summary.weight))
+    return fixed
 
 
 def null_coefficients(family: Family, start: Coefficients, visit: Pass, *, tol: float) -> Coefficients:

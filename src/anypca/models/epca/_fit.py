@@ -16,7 +16,7 @@ from anypca.models._bilinear.dispersion import estimate_dispersion, noise_units,
 from anypca.models._bilinear.kernel import Coefficients, with_dispersion
 from anypca.models._bilinear.passes import Deviances, Pass, Total
 from anypca.models._bilinear.problem import BilinearProblem, Gauge, Shared, Stats
-from anypca.models._bilinear.start import null_coefficients, residual_loadings
+from anypca.models._bilinear.start import mean_coefficients, null_coefficients, residual_loadings
 from anypca.priors import L1, Ridge
 from anypca.solvers import Callback, Loop, Result
 
@@ -85,7 +85,10 @@ class EPCAFitter:
     def fit(self, rng: np.random.Generator) -> EPCAFit:
         """Start, iterate, estimate dispersions between converged rounds, report."""
         dispersion = start = start_dispersion(self.family, self.summary.mean, self.summary.variance)
-        null = self._null(dispersion, self._null_start())
+        means = mean_coefficients(
+            self.family, self.summary, self.data.n_covariates, fit_intercept=self.options.fit_intercept
+        )
+        null = self._null(dispersion, means)
         loadings = residual_loadings(self.family, null, self.visit, self.options.n_components, rng)
         shared = Shared(Coefficients(loadings, null.fixed, dispersion))
         local: Sequence[Any] | None = None
@@ -107,14 +110,6 @@ class EPCAFitter:
     def _has_open_dispersion(self) -> bool:
         groups = self.family.member_columns(self.data.n_features)
         return any(member.fixed_dispersion is None for member, _ in groups)
-
-    def _null_start(self) -> Floats:
-        """Fixed coefficients from the columns' means, exact without offsets and covariates."""
-        fixed = np.zeros((self.data.n_features, int(self.options.fit_intercept) + self.data.n_covariates))
-        if self.options.fit_intercept:
-            weight = self.summary.weight
-            fixed[:, 0] = self.family.link(self.family.interior_mean(self.summary.mean * weight, weight))
-        return fixed
 
     def _null(self, dispersion: Floats, fixed: Floats) -> Coefficients:
         """The model without components."""

@@ -18,7 +18,7 @@ from anypca.models._bilinear.estimator import BilinearModel
 from anypca.models._bilinear.kernel import Rows
 from anypca.models._bilinear.support import choose_family
 from anypca.models.sepca._fit import VariationalFit, VariationalFitter, VariationalOptions
-from anypca.models.sepca._variational import Scores
+from anypca.models.sepca._posterior import Scores
 
 # More starting components than this rarely matter and cost with their square.
 _DEFAULT_COMPONENTS = 20

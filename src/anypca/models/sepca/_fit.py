@@ -15,14 +15,9 @@ from anypca.linalg import pack_symmetric
 from anypca.models._bilinear.dispersion import estimate_dispersion, start_dispersion
 from anypca.models._bilinear.kernel import Coefficients
 from anypca.models._bilinear.passes import Deviances, Pass, Total
-from anypca.models._bilinear.start import null_coefficients, residual_loadings
-from anypca.models.sepca._variational import (
-    Loadings,
-    Scores,
-    VariationalProblem,
-    VariationalStats,
-    drop_components,
-)
+from anypca.models._bilinear.start import mean_coefficients, null_coefficients, residual_loadings
+from anypca.models.sepca._posterior import Loadings, Scores, VariationalStats, drop_components
+from anypca.models.sepca._variational import VariationalProblem
 from anypca.solvers import Callback, Loop, Result
 
 # A component whose loadings are this small a fraction of their posterior variance has no signal.
@@ -170,7 +165,10 @@ class VariationalFitter:
                 if member.fixed_dispersion is None:
                     start[columns] = self.options.dispersion
         self._null_dispersion = start
-        null = self._null(start, self._means())
+        means = mean_coefficients(
+            self.family, self.summary, self.data.n_covariates, fit_intercept=self.options.fit_intercept
+        )
+        null = self._null(start, means)
         if not self._has_open_dispersion or self.options.max_components == 0:
             return start, null
         state = self._converged(self._start(1, start, null, seed), loose=True)
@@ -181,13 +179,6 @@ class VariationalFitter:
     def _has_open_dispersion(self) -> bool:
         groups = self.family.member_columns(self.data.n_features)
         return self.options.dispersion is None and any(g[0].fixed_dispersion is None for g in groups)
-
-    def _means(self) -> Floats:
-        fixed = np.zeros((self.data.n_features, int(self.options.fit_intercept) + self.data.n_covariates))
-        if self.options.fit_intercept:
-            weight = self.summary.weight
-            fixed[:, 0] = self.family.link(self.family.interior_mean(self.summary.mean * weight, weight))
-        return fixed
 
     def _null(self, dispersion: Floats, fixed: Floats) -> Coefficients:
         start = Coefficients(np.zeros((self.data.n_features, 0)), fixed, dispersion)
@@ -208,7 +199,9 @@ class VariationalFitter:
             for member, columns in self.family.member_columns(self.data.n_features):
                 is_constant = self.summary.minimum[columns] == self.summary.maximum[columns]
                 # With units, a constant is a value like any other and its column says where it lies.
-                precision[columns, 0] = np.where(is_constant & (not member.has_units), _INTERCEPT_PRECISION, 0.0)
+                precision[columns, 0] = np.where(
+                    is_constant & (not member.has_units), _INTERCEPT_PRECISION, 0.0
+                )
         return precision
 
     def _run(self, loadings: Loadings, local: Sequence[Any] | None, *, max_iter: int, tol: float) -> _State:

@@ -14,14 +14,13 @@ with the family's ``expect`` as :math:`\bar\ell`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
 
-from anypca._typing import Bools, Floats, Ints
+from anypca._typing import Bools, Floats
 from anypca.engine import Block
 from anypca.families import Evaluation, Family
 from anypca.linalg import (
@@ -29,122 +28,15 @@ from anypca.linalg import (
     pack_symmetric,
     packed_diagonal,
     packed_position,
-    packed_products,
     symmetric_power,
     unpack_symmetric,
 )
 from anypca.models._bilinear.kernel import Rows, mask_missing, open_block
+from anypca.models.sepca._posterior import Affine, Loadings, Moments, Scores, VariationalStats, between
 from anypca.solvers import Coordinates, Update
 
 _MAX_HALVINGS = 20
 _SLACK_ULPS = 64.0
-
-
-class Scores(NamedTuple):
-    """q(z) of the rows of a block."""
-
-    mean: Floats
-    """(rows, k)."""
-    precision: Floats
-    """Packed, (rows, k (k + 1) / 2)."""
-
-    def take(self, keep: Ints) -> Scores:
-        """Some of the components."""
-        full = unpack_symmetric(self.precision, self.mean.shape[1])[:, keep][:, :, keep]
-        rows, cols = np.triu_indices(len(keep))
-        return Scores(self.mean[:, keep], full[:, rows, cols])
-
-
-class Affine(NamedTuple):
-    """A change of latent coordinates, ``z -> matrix (z - shift)``."""
-
-    shift: Floats
-    matrix: Floats
-
-    def apply(self, scores: Scores) -> Scores:
-        inverse = np.linalg.inv(self.matrix)
-        k = len(self.shift)
-        precision = inverse.T @ unpack_symmetric(scores.precision, k) @ inverse
-        rows, cols = np.triu_indices(k)
-        return Scores((scores.mean - self.shift) @ self.matrix.T, precision[:, rows, cols])
-
-
-@dataclass(frozen=True, eq=False)
-class Loadings:
-    """q(w) of all columns, relevance and dispersion."""
-
-    mean: Floats
-    """v, shape (n_features, m): loadings, then intercept and covariates."""
-    precision: Floats
-    """Inverse of C, packed, shape (n_features, m (m + 1) / 2)."""
-    alpha: Floats
-    """Prior precision of the components, shape (k,)."""
-    dispersion: Floats
-    """(n_features,)."""
-    fixed_precision: Floats
-    """Prior precision of intercept and covariates, 0 where flat, shape (n_features, m - k)."""
-    change: Affine | None = None
-    """How scores under the previous loadings translate to these."""
-
-    @property
-    def n_components(self) -> int:
-        return len(self.alpha)
-
-    @cached_property
-    def factor(self) -> PackedCholesky:
-        return PackedCholesky(self.precision, self.mean.shape[1])
-
-    @cached_property
-    def covariance(self) -> Floats:
-        """C, shape (n_features, m, m)."""
-        return self.factor.inverse()
-
-    @cached_property
-    def second_moment(self) -> Floats:
-        """M = v v' + C, packed, shape (n_features, m (m + 1) / 2)."""
-        rows, cols = np.triu_indices(self.mean.shape[1])
-        return packed_products(self.mean) + self.covariance[:, rows, cols]
-
-    @cached_property
-    def sizes(self) -> Floats:
-        """Expected squared length of each component's loadings, shape (k,)."""
-        k = self.n_components
-        sizes: Floats = (self.mean[:, :k] ** 2).sum(axis=0) + np.einsum("jaa->a", self.covariance[:, :k, :k])
-        return sizes
-
-    @property
-    def divergence(self) -> Floats:
-        """KL of each column to its prior, up to the flat coordinates' constant, shape (n_features,)."""
-        k, m = self.n_components, self.mean.shape[1]
-        expected = self.mean**2 + np.einsum("jaa->ja", self.covariance)
-        prior = expected[:, :k] @ self.alpha - np.log(self.alpha).sum()
-        tau = self.fixed_precision
-        prior += (tau * expected[:, k:] - np.log(np.where(tau > 0, tau, 1.0))).sum(axis=1)
-        # A flat coordinate has no prior; its entropy enters with the constant of a unit normal.
-        total: Floats = 0.5 * (prior + self.factor.log_determinant() - m)
-        return total
-
-
-@dataclass(frozen=True, eq=False)
-class VariationalStats:
-    """What the blocks of a sweep add up to."""
-
-    entry_columns: Floats
-    exit_columns: Floats
-    score_divergence: float
-    target: Floats
-    """Right-hand sides of the columns' means, shape (n_features, m)."""
-    information: Floats
-    """Packed, shape (n_features, m (m + 1) / 2)."""
-    row_decrement: float
-    weight: float
-    n_entries: float
-    score_sum: Floats
-    score_moment: Floats
-    """Weighted sum of second moments of the scores, shape (k, k)."""
-
-    def __add__(self, other: VariationalStats) -> VariationalStats:
-        return VariationalStats(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
 
 class _Sums(NamedTuple):
@@ -152,40 +44,6 @@ class _Sums(NamedTuple):
     columns: Floats
     target: Floats
     information: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class _Moments:
-    """Scores of a block with what follows from them."""
-
-    scores: Scores
-    factor: PackedCholesky
-    design: Floats
-    """(m~, f), shape (rows, m)."""
-    second: Floats
-    """T, packed, shape (rows, m (m + 1) / 2)."""
-    trace: Floats
-    """Trace of S, shape (rows,)."""
-
-    @classmethod
-    def of(cls, scores: Scores, features: Floats) -> _Moments:
-        k = scores.mean.shape[1]
-        factor = PackedCholesky(scores.precision, k)
-        covariance = factor.inverse()
-        rows, cols = np.triu_indices(k)
-        design = np.hstack([scores.mean, features])
-        second = packed_products(design)
-        second[:, packed_position(design.shape[1], k)] += covariance[:, rows, cols]
-        return cls(scores, factor, design, second, np.einsum("iaa->i", covariance))
-
-    @property
-    def divergence(self) -> Floats:
-        """KL of each row to N(0, I), shape (rows,)."""
-        mean = self.scores.mean
-        total: Floats = 0.5 * (
-            np.einsum("ia,ia->i", mean, mean) + self.trace + self.factor.log_determinant() - mean.shape[1]
-        )
-        return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +68,7 @@ class VariationalProblem:
     def step(self, block: Block, shared: Loadings, local: Scores | None) -> tuple[Scores, VariationalStats]:
         rows = open_block(block, fit_intercept=self.fit_intercept)
         with np.errstate(over="ignore", invalid="ignore"):
-            before = _Moments.of(self._start(rows, shared, local), rows.features)
+            before = Moments.of(self._start(rows, shared, local), rows.features)
             entry = self._sums(rows, shared, before, over_rows=False)
             proposed = self._best_rows(shared, before, entry)
             after, exit_ = self._guarded(rows, shared, before, proposed, entry)
@@ -241,7 +99,7 @@ class VariationalProblem:
         scores = self._start(rows, shared, None)
         with np.errstate(over="ignore", invalid="ignore"):
             for _ in range(max_iter):
-                before = _Moments.of(scores, rows.features)
+                before = Moments.of(scores, rows.features)
                 entry = self._sums(rows, shared, before, over_rows=False)
                 proposed = self._best_rows(shared, before, entry)
                 after, _ = self._guarded(rows, shared, before, proposed, entry)
@@ -254,7 +112,7 @@ class VariationalProblem:
 
     def row_bounds(self, rows: Rows, shared: Loadings, scores: Scores) -> Floats:
         """The part of the bound that belongs to each row, without constants, shape (rows,)."""
-        moments = _Moments.of(scores, rows.features)
+        moments = Moments.of(scores, rows.features)
         return self._sums(rows, shared, moments, over_rows=False).rows - moments.divergence
 
     def objective(self, shared: Loadings, stats: VariationalStats) -> float:
@@ -308,7 +166,7 @@ class VariationalProblem:
         return local if shared.change is None else shared.change.apply(local)
 
     def _tiles(
-        self, rows: Rows, shared: Loadings, moments: _Moments
+        self, rows: Rows, shared: Loadings, moments: Moments
     ) -> Iterator[tuple[slice, Floats, Evaluation]]:
         """Predictor without offset and expectations, tile after tile, zero at missing entries."""
         dtype = rows.dtype
@@ -337,7 +195,7 @@ class VariationalProblem:
         doubled: Floats = shared.second_moment * weights
         return doubled
 
-    def _sums(self, rows: Rows, shared: Loadings, moments: _Moments, *, over_rows: bool) -> _Sums:
+    def _sums(self, rows: Rows, shared: Loadings, moments: Moments, *, over_rows: bool) -> _Sums:
         """Values by row and column, and the sums that one side's update needs."""
         n, m = rows.n_rows, shared.mean.shape[1]
         weights = rows.weights
@@ -362,7 +220,7 @@ class VariationalProblem:
                 information += curvature @ second[tile]
         return _Sums(by_row, by_column, target, information)
 
-    def _best_rows(self, shared: Loadings, before: _Moments, sums: _Sums) -> Scores:
+    def _best_rows(self, shared: Loadings, before: Moments, sums: _Sums) -> Scores:
         """Mean and precision that the rows' sums ask for."""
         k, m = shared.n_components, shared.mean.shape[1]
         information = unpack_symmetric(sums.information, m)
@@ -374,13 +232,13 @@ class VariationalProblem:
         return Scores(PackedCholesky(precision, k).solve(right), precision)
 
     def _guarded(
-        self, rows: Rows, shared: Loadings, before: _Moments, proposed: Scores, entry: _Sums
-    ) -> tuple[_Moments, _Sums]:
+        self, rows: Rows, shared: Loadings, before: Moments, proposed: Scores, entry: _Sums
+    ) -> tuple[Moments, _Sums]:
         """Go to the proposal where the row's bound gains, part of the way elsewhere."""
         value = entry.rows - before.divergence
         fraction = np.ones(rows.n_rows)
         for _ in range(_MAX_HALVINGS):
-            after = _Moments.of(_between(before.scores, proposed, fraction), rows.features)
+            after = Moments.of(between(before.scores, proposed, fraction), rows.features)
             sums = self._sums(rows, shared, after, over_rows=True)
             slack = _SLACK_ULPS * self.eps * (1.0 + np.abs(entry.rows))
             worse: Bools = np.asarray(~(sums.rows - after.divergence >= value - slack)) & (fraction > 0)
@@ -427,24 +285,3 @@ class VariationalProblem:
         return replace(
             shared, mean=shared.mean @ mapping.T, precision=precision[:, rows, cols], change=change
         )
-
-
-def _between(old: Scores, new: Scores, fraction: Floats) -> Scores:
-    """Part of the way from old to new, row by row, in mean and precision."""
-    t = fraction[:, None]
-    return Scores(old.mean + t * (new.mean - old.mean), old.precision + t * (new.precision - old.precision))
-
-
-def drop_components(shared: Loadings, keep: Ints) -> Loadings:
-    """The posterior without some components."""
-    k, m = shared.n_components, shared.mean.shape[1]
-    columns = np.concatenate([keep, np.arange(k, m)]).astype(int)
-    full = unpack_symmetric(shared.precision, m)[:, columns][:, :, columns]
-    rows, cols = np.triu_indices(len(columns))
-    return replace(
-        shared,
-        mean=shared.mean[:, columns],
-        precision=full[:, rows, cols],
-        alpha=shared.alpha[keep],
-        change=None,
-    )

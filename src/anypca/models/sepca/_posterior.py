@@ -1,0 +1,174 @@
+"""Normal posteriors of rows and columns, and what follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from anypca._typing import Floats, Ints
+from anypca.linalg import PackedCholesky, packed_position, packed_products, unpack_symmetric
+
+
+class Scores(NamedTuple):
+    """q(z) of the rows of a block."""
+
+    mean: Floats
+    """(rows, k)."""
+    precision: Floats
+    """Packed, (rows, k (k + 1) / 2)."""
+
+    def take(self, keep: Ints) -> Scores:
+        """Some of the components."""
+        full = unpack_symmetric(self.precision, self.mean.shape[1])[:, keep][:, :, keep]
+        rows, cols = np.triu_indices(len(keep))
+        return Scores(self.mean[:, keep], full[:, rows, cols])
+
+
+class Affine(NamedTuple):
+    """A change of latent coordinates, ``z -> matrix (z - shift)``."""
+
+    shift: Floats
+    matrix: Floats
+
+    def apply(self, scores: Scores) -> Scores:
+        inverse = np.linalg.inv(self.matrix)
+        k = len(self.shift)
+        precision = inverse.T @ unpack_symmetric(scores.precision, k) @ inverse
+        rows, cols = np.triu_indices(k)
+        return Scores((scores.mean - self.shift) @ self.matrix.T, precision[:, rows, cols])
+
+
+@dataclass(frozen=True, eq=False)
+class Loadings:
+    """q(w) of all columns, relevance and dispersion."""
+
+    mean: Floats
+    """v, shape (n_features, m): loadings, then intercept and covariates."""
+    precision: Floats
+    """Inverse of C, packed, shape (n_features, m (m + 1) / 2)."""
+    alpha: Floats
+    """Prior precision of the components, shape (k,)."""
+    dispersion: Floats
+    """(n_features,)."""
+    fixed_precision: Floats
+    """Prior precision of intercept and covariates, 0 where flat, shape (n_features, m - k)."""
+    change: Affine | None = None
+    """How scores under the previous loadings translate to these."""
+
+    @property
+    def n_components(self) -> int:
+        return len(self.alpha)
+
+    @cached_property
+    def factor(self) -> PackedCholesky:
+        return PackedCholesky(self.precision, self.mean.shape[1])
+
+    @cached_property
+    def covariance(self) -> Floats:
+        """C, shape (n_features, m, m)."""
+        return self.factor.inverse()
+
+    @cached_property
+    def second_moment(self) -> Floats:
+        """M = v v' + C, packed, shape (n_features, m (m + 1) / 2)."""
+        rows, cols = np.triu_indices(self.mean.shape[1])
+        return packed_products(self.mean) + self.covariance[:, rows, cols]
+
+    @cached_property
+    def sizes(self) -> Floats:
+        """Expected squared length of each component's loadings, shape (k,)."""
+        k = self.n_components
+        sizes: Floats = (self.mean[:, :k] ** 2).sum(axis=0) + np.einsum("jaa->a", self.covariance[:, :k, :k])
+        return sizes
+
+    @property
+    def divergence(self) -> Floats:
+        """KL of each column to its prior, up to the flat coordinates' constant, shape (n_features,)."""
+        k, m = self.n_components, self.mean.shape[1]
+        expected = self.mean**2 + np.einsum("jaa->ja", self.covariance)
+        prior = expected[:, :k] @ self.alpha - np.log(self.alpha).sum()
+        tau = self.fixed_precision
+        prior += (tau * expected[:, k:] - np.log(np.where(tau > 0, tau, 1.0))).sum(axis=1)
+        # A flat coordinate has no prior; its entropy enters with the constant of a unit normal.
+        total: Floats = 0.5 * (prior + self.factor.log_determinant() - m)
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class VariationalStats:
+    """What the blocks of a sweep add up to."""
+
+    entry_columns: Floats
+    exit_columns: Floats
+    score_divergence: float
+    target: Floats
+    """Right-hand sides of the columns' means, shape (n_features, m)."""
+    information: Floats
+    """Packed, shape (n_features, m (m + 1) / 2)."""
+    row_decrement: float
+    weight: float
+    n_entries: float
+    score_sum: Floats
+    score_moment: Floats
+    """Weighted sum of second moments of the scores, shape (k, k)."""
+
+    def __add__(self, other: VariationalStats) -> VariationalStats:
+        return VariationalStats(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Scores of a block with what follows from them."""
+
+    scores: Scores
+    factor: PackedCholesky
+    design: Floats
+    """(m~, f), shape (rows, m)."""
+    second: Floats
+    """T, packed, shape (rows, m (m + 1) / 2)."""
+    trace: Floats
+    """Trace of S, shape (rows,)."""
+
+    @classmethod
+    def of(cls, scores: Scores, features: Floats) -> Moments:
+        k = scores.mean.shape[1]
+        factor = PackedCholesky(scores.precision, k)
+        covariance = factor.inverse()
+        rows, cols = np.triu_indices(k)
+        design = np.hstack([scores.mean, features])
+        second = packed_products(design)
+        second[:, packed_position(design.shape[1], k)] += covariance[:, rows, cols]
+        return cls(scores, factor, design, second, np.einsum("iaa->i", covariance))
+
+    @property
+    def divergence(self) -> Floats:
+        """KL of each row to N(0, I), shape (rows,)."""
+        mean = self.scores.mean
+        total: Floats = 0.5 * (
+            np.einsum("ia,ia->i", mean, mean) + self.trace + self.factor.log_determinant() - mean.shape[1]
+        )
+        return total
+
+
+def between(old: Scores, new: Scores, fraction: Floats) -> Scores:
+    """Part of the way from old to new, row by row, in mean and precision."""
+    t = fraction[:, None]
+    return Scores(old.mean + t * (new.mean - old.mean), old.precision + t * (new.precision - old.precision))
+
+
+def drop_components(shared: Loadings, keep: Ints) -> Loadings:
+    """The posterior without some components."""
+    k, m = shared.n_components, shared.mean.shape[1]
+    columns = np.concatenate([keep, np.arange(k, m)]).astype(int)
+    full = unpack_symmetric(shared.precision, m)[:, columns][:, :, columns]
+    rows, cols = np.triu_indices(len(columns))
+    return replace(
+        shared,
+        mean=shared.mean[:, columns],
+        precision=full[:, rows, cols],
+        alpha=shared.alpha[keep],
+        change=None,
+    )
