@@ -55,7 +55,9 @@ def main() -> int:
         svd = min(svd, seconds(lambda: scipy.linalg.svd(table, full_matrices=False)))
         fit = min(fit, seconds(lambda: model.fit(table)))
     print(f"fit {fit:.2f} s, svd {svd:.3f} s, ratio {fit / svd:.1f} (at most {TARGET:g})")
-    print(f"{model.n_iter_} iterations, converged: {model.converged_}, selected: {model.n_features_selected_}")
+    print(
+        f"{model.n_iter_} iterations, converged: {model.converged_}, selected: {model.n_features_selected_}"
+    )
     return int(fit / svd > TARGET)
 
 

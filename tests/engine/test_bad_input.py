@@ -135,7 +135,11 @@ BAD_OTHERS = {
     "weight-2-d": ({"sample_weight": np.ones((4, 2))}, ValueError, r"sample_weight must have shape \(4,\)"),
     "weight-negative": ({"sample_weight": [1, -2, 1, 1]}, ValueError, r"sample_weight\[1\] is -2.*Use 0"),
     "weight-nan": ({"sample_weight": [1, 1, np.nan, 1]}, ValueError, r"sample_weight\[2\] is nan.*Fill"),
-    "weight-zero": ({"sample_weight": np.zeros(4)}, ValueError, "sample_weight is zero for every row.*positive"),
+    "weight-zero": (
+        {"sample_weight": np.zeros(4)},
+        ValueError,
+        "sample_weight is zero for every row.*positive",
+    ),
     "weight-text": ({"sample_weight": ["a"] * 4}, ValueError, r"sample_weight\[0\] is the string 'a'"),
     "weight-none": ({"sample_weight": [1, None, 1, 1]}, ValueError, r"sample_weight\[1\] is nan"),
     "offset-short": (

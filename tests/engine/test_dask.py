@@ -270,7 +270,11 @@ WITH_NAN[120] = np.nan
             id="covariates-shape",
         ),
         pytest.param(
-            da.from_array(X), {"sample_weight": da.zeros(N)}, ValueError, "zero for every row", id="zero-weights"
+            da.from_array(X),
+            {"sample_weight": da.zeros(N)},
+            ValueError,
+            "zero for every row",
+            id="zero-weights",
         ),
         pytest.param(
             da.from_array(X, chunks=(50, P)),

@@ -53,7 +53,11 @@ class Posterior:
 def make_posterior(
     relevance: Floats, loadings: Floats, variances: Floats, prior_variance: float, noise: float
 ) -> Posterior:
-    """A `Posterior` with the parts that follow from the others filled in; shapes as there."""
+    """A `Posterior` with the parts that follow from the others filled in; shapes as there.
+
+    Arrays (p, d) are kept in Fortran order here and below: d is small, and NumPy's loops run along the memory.
+    """
+    loadings, variances = np.asfortranarray(loadings), np.asfortranarray(variances)
     weighted = relevance[:, None] * loadings
     second = weighted.T @ weighted
     second[np.diag_indices_from(second)] += relevance**2 @ variances
@@ -61,7 +65,7 @@ def make_posterior(
     precision[np.diag_indices_from(precision)] += 1.0
     covariance = scipy.linalg.cho_solve(scipy.linalg.cho_factor(precision), np.eye(len(precision)))
     covariance = 0.5 * (covariance + covariance.T)
-    projection = weighted @ (covariance / noise)
+    projection = (covariance / noise @ weighted.T).T
     return Posterior(
         relevance, loadings, variances, prior_variance, noise, second, covariance, weighted, projection
     )
@@ -122,16 +126,16 @@ class RelaxedProblem:
     def step(self, block: Block, shared: Posterior, local: None) -> tuple[None, Rows]:
         """Latent means of a block, summed against its rows."""
         x = self.rows(block)
-        return None, Rows(x.T @ (x @ shared.projection))
+        return None, Rows(((x @ shared.projection).T @ x).T)
 
     def objective(self, shared: Posterior, stats: Rows) -> float:
         """Minus the free energy, at the best posterior of the latent vectors."""
         p, d = shared.loadings.shape
         n = self.n_rows
         latent = self._latent(shared, stats)
-        misfit = self.total - 2.0 * np.vdot(shared.weighted, stats.product)
+        misfit = self.total - 2.0 * _inner(shared.weighted, stats.product)
         misfit += np.vdot(latent.moment, shared.second)
-        second = shared.variances.sum() + np.vdot(shared.loadings, shared.loadings)
+        second = shared.variances.sum() + _inner(shared.loadings, shared.loadings)
         log_covariance = 2.0 * np.log(np.diag(scipy.linalg.cholesky(shared.covariance))).sum()
         energy = 0.5 * n * p * np.log(2.0 * np.pi * shared.noise) + 0.5 * misfit / shared.noise
         energy += 0.5 * d * p * np.log(shared.prior_variance) + 0.5 * second / shared.prior_variance
@@ -143,9 +147,11 @@ class RelaxedProblem:
         """Posterior of the loadings, then prior variance, noise and relevances, then the free scales."""
         latent = self._latent(shared, stats)
         moments, basis = scipy.linalg.eigh(latent.moment)
-        product = stats.product @ basis
+        product = (basis.T @ stats.product.T).T
         u = shared.relevance[:, None]
-        variances = 1.0 / (1.0 / shared.prior_variance + u**2 * moments / shared.noise)
+        variances = 1.0 / (
+            1.0 / shared.prior_variance + np.outer(moments, shared.relevance**2).T / shared.noise
+        )
         loadings = u / shared.noise * variances * product
         fit = np.einsum("kj,kj->k", product, loadings)
         spread = (variances + loadings**2) @ moments
@@ -187,7 +193,7 @@ class RelaxedProblem:
             scaled = np.maximum(size / largest, _SMALLEST_RELEVANCE)
             factor = (relevance / scaled)[:, None]
             relevance, loadings, variances = scaled, loadings * factor, variances * factor**2
-        prior_variance = float((variances.sum() + np.vdot(loadings, loadings)) / (d * p))
+        prior_variance = float((variances.sum() + _inner(loadings, loadings)) / (d * p))
         return make_posterior(relevance, loadings, variances, prior_variance, noise)
 
     def resolution(self, shared: Posterior, stats: Rows) -> float:
@@ -232,11 +238,17 @@ def latent_scale(excess: float, moments: Floats, second: Floats) -> Floats:
     return np.asarray((root - excess) / (2.0 * second))
 
 
+def _inner(a: Floats, b: Floats) -> float:
+    """Sum of the products of two arrays in Fortran order, which a plain ``vdot`` would copy first."""
+    return float(np.vdot(a.T, b.T))
+
+
 def _change(before: Posterior, after: Posterior, basis: Floats, spread: float) -> float:
     """Largest change of relevances, of log noise, and of the weighted loadings in units of the data's spread.
 
     Each update is a Newton step of the free energy in its block, so these are gradients in units of curvature.
     """
-    loadings = float(np.linalg.norm(after.weighted - before.weighted @ basis)) / spread
+    gap = after.weighted - (basis.T @ before.weighted.T).T
+    loadings = np.sqrt(_inner(gap, gap)) / spread
     relevance = float(np.abs(after.relevance - before.relevance).max())
     return max(relevance, loadings, abs(float(np.log(after.noise / before.noise))))
