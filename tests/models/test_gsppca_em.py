@@ -194,13 +194,15 @@ def test_rescaling_speeds_up_and_ends_where_the_scales_are_balanced():
     np.testing.assert_allclose(second[alive], end.prior_variance * 3, rtol=1e-6)
 
 
-@pytest.mark.parametrize("excess", [-1e9, -20.0, 0.0, 20.0, 1e9])
-def test_latent_scale_solves_its_equation(excess):
-    moments, second = np.array([3.0, 80.0]), np.array([7.0, 0.2])
-    square = latent_scale(excess, moments, second)
+@pytest.mark.parametrize(("n", "p"), [(50, 10**9), (50, 60), (50, 50), (60, 50), (10**9, 50)])
+def test_latent_scales_minimise_their_part_of_the_free_energy(n, p):
+    """Slopes in log c_j, at the best alpha for these c."""
+    moments, second = np.array([3.0, 80.0, 40.0]), np.array([7.0, 0.2, 1.0])
+    square = latent_scale(float(n), p, moments, second)
     assert (square > 0).all()
-    terms = np.array([second * square**2, excess * square, -moments])
-    np.testing.assert_allclose(terms.sum(axis=0), 0.0, atol=1e-12 * np.abs(terms).max())
+    alpha = np.sum(second * square) / (3 * p)
+    terms = np.array([-moments / square, np.full(3, float(n - p)), second * square / alpha])
+    np.testing.assert_allclose(terms.sum(axis=0), 0.0, atol=1e-9 * np.abs(terms).max())
 
 
 def test_relevances_vanish_without_signal():

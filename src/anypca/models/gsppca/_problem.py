@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
+from scipy.optimize import brentq
 
 from anypca._typing import Floats
 from anypca.engine import Block
@@ -92,6 +93,30 @@ class _Latent:
     """A = n Sigma + means, (d, d)."""
 
 
+@dataclass(frozen=True)
+class _Columns:
+    """Posteriors of the loadings of all columns, arrays (p, d)."""
+
+    loadings: Floats
+    variances: Floats
+    second: Floats
+    """Second moments."""
+
+
+def _posterior_of_columns(shared: Posterior, moments: Floats, product: Floats) -> _Columns:
+    """Best posteriors of the loadings, in the basis in which the moments (d,) of the latent vectors are diagonal."""
+    u = shared.relevance
+    # In place where it can be: for many columns these arrays leave the cache, and new memory costs most.
+    variances = np.outer(moments / shared.noise, u**2).T
+    variances += 1.0 / shared.prior_variance
+    np.reciprocal(variances, out=variances)
+    loadings = variances * product
+    loadings *= (u / shared.noise)[:, None]
+    second = np.square(loadings)
+    second += variances
+    return _Columns(loadings, variances, second)
+
+
 class RelaxedProblem:
     """Block problem of the variational EM; its objective is minus the free energy.
 
@@ -110,7 +135,7 @@ class RelaxedProblem:
     -----
     The plain updates are those of the mean-field coordinate descent. They crawl along directions in which the
     fit does not change: ``(u_k, w_k) -> (t u_k, w_k / t)`` and ``(y_j, w_j) -> (y_j / c, c w_j)``. The free energy
-    has closed minima over all t (with alpha) and over each c, which ``rescale`` applies after each update. Over t
+    has closed minima over all t and over all c, each with alpha, which ``rescale`` applies after each update. Over t
     the minimum makes ``E||w_k||^2 = alpha d`` for all k and leaves a common factor of the u free, which is fixed
     by ``max u = 1``: relevances then are root mean square loadings relative to the largest.
     """
@@ -134,7 +159,7 @@ class RelaxedProblem:
         n = self.n_rows
         latent = self._latent(shared, stats)
         misfit = self.total - 2.0 * _inner(shared.weighted, stats.product)
-        misfit += np.vdot(latent.moment, shared.second)
+        misfit += _inner(latent.moment, shared.second)
         second = shared.variances.sum() + _inner(shared.loadings, shared.loadings)
         log_covariance = 2.0 * np.log(np.diag(scipy.linalg.cholesky(shared.covariance))).sum()
         energy = 0.5 * n * p * np.log(2.0 * np.pi * shared.noise) + 0.5 * misfit / shared.noise
@@ -148,16 +173,12 @@ class RelaxedProblem:
         latent = self._latent(shared, stats)
         moments, basis = scipy.linalg.eigh(latent.moment)
         product = (basis.T @ stats.product.T).T
-        u = shared.relevance[:, None]
-        variances = 1.0 / (
-            1.0 / shared.prior_variance + np.outer(moments, shared.relevance**2).T / shared.noise
-        )
-        loadings = u / shared.noise * variances * product
-        fit = np.einsum("kj,kj->k", product, loadings)
-        spread = (variances + loadings**2) @ moments
+        columns = _posterior_of_columns(shared, moments, product)
+        fit = np.einsum("kj,kj->k", product, columns.loadings)
+        spread = columns.second @ moments
         noise = self._noise(shared.relevance, fit, spread)
         relevance = np.clip(fit / spread, _SMALLEST_RELEVANCE, 1.0)
-        proposal = self._scale(shared.prior_variance, relevance, loadings, variances, moments, noise)
+        proposal = self._scale(relevance, columns, moments, noise)
         return Update(proposal, _change(shared, proposal, basis, np.sqrt(self.total / self.n_rows)))
 
     def _latent(self, shared: Posterior, stats: Rows) -> _Latent:
@@ -172,29 +193,23 @@ class RelaxedProblem:
         floor = _SMALLEST_NOISE * self.total
         return max(misfit, floor) / (self.n_rows * len(relevance))
 
-    def _scale(
-        self,
-        prior_variance: float,
-        relevance: Floats,
-        loadings: Floats,
-        variances: Floats,
-        moments: Floats,
-        noise: float,
-    ) -> Posterior:
+    def _scale(self, relevance: Floats, columns: _Columns, moments: Floats, noise: float) -> Posterior:
         """The updated posterior with alpha, and with the free scales if asked."""
+        loadings, variances, second = columns.loadings, columns.variances, columns.second
         p, d = loadings.shape
+        size = second.sum(axis=1)
         if self.rescale:
-            second = (variances + loadings**2).sum(axis=0) / prior_variance
-            square = latent_scale(self.n_rows - p, moments, second)
-            loadings, variances = loadings * np.sqrt(square), variances * square
-            size = relevance * np.sqrt((variances + loadings**2).sum(axis=1))
+            square = latent_scale(self.n_rows, p, moments, second.sum(axis=0))
+            size = second @ square
+            root = relevance * np.sqrt(size)
             # Without any signal all sizes shrink to 0; then the relevances shall, not the prior variance.
-            largest = max(size.max(), np.sqrt(_SMALLEST_SIGNAL * self.total / self.n_rows / p))
-            scaled = np.maximum(size / largest, _SMALLEST_RELEVANCE)
-            factor = (relevance / scaled)[:, None]
-            relevance, loadings, variances = scaled, loadings * factor, variances * factor**2
-        prior_variance = float((variances.sum() + _inner(loadings, loadings)) / (d * p))
-        return make_posterior(relevance, loadings, variances, prior_variance, noise)
+            largest = max(root.max(), np.sqrt(_SMALLEST_SIGNAL * self.total / self.n_rows / p))
+            scaled = np.maximum(root / largest, _SMALLEST_RELEVANCE)
+            factor = relevance / scaled
+            scale = np.outer(np.sqrt(square), factor).T
+            loadings, variances = loadings * scale, variances * np.square(scale, out=scale)
+            relevance, size = scaled, size * factor**2
+        return make_posterior(relevance, loadings, variances, float(size.sum() / (d * p)), noise)
 
     def resolution(self, shared: Posterior, stats: Rows) -> float:
         """Rounding level of the free energy, whose largest parts are of the size of the table."""
@@ -215,27 +230,48 @@ class RelaxedProblem:
         raise NotImplementedError("RelaxedProblem is not extrapolated")
 
 
-def latent_scale(excess: float, moments: Floats, second: Floats) -> Floats:
-    """Square of the best scale c of each latent dimension.
+def latent_scale(n_rows: float, n_columns: int, moments: Floats, second: Floats) -> Floats:
+    """Squares of the best scales c of the latent dimensions, jointly with alpha.
 
     Parameters
     ----------
-    excess : float
-        n - p.
+    n_rows : float
+    n_columns : int
     moments : ndarray of shape (d,)
         ``sum_i E[y_ij^2]``.
     second : ndarray of shape (d,)
-        ``sum_k E[w_kj^2] / alpha``.
+        ``sum_k E[w_kj^2]``.
 
     Returns
     -------
     ndarray of shape (d,)
-        The positive root of ``second c^4 + excess c^2 - moments = 0``, in the form that does not cancel.
+
+    Notes
+    -----
+    Given alpha, c_j^2 is the positive root x of ``second_j x^2 / alpha + (n - p) x = moments_j``. At the best alpha
+    the latent vectors have unit second moments on average, ``sum_j moments_j / c_j^2 = n d``, whose left side falls
+    as alpha grows. With more columns than rows, taking turns with alpha would hardly move either.
     """
-    root = np.sqrt(excess**2 + 4.0 * moments * second)
-    if excess > 0:
-        return np.asarray(2.0 * moments / (root + excess))
-    return np.asarray((root - excess) / (2.0 * second))
+    wanted = n_rows * len(moments)
+
+    def squares(log_alpha: float) -> Floats:
+        return _positive_root(second * np.exp(-log_alpha), n_rows - n_columns, moments)
+
+    def excess(log_alpha: float) -> float:
+        return float(np.sum(moments / squares(log_alpha)) / wanted) - 1.0
+
+    low = high = float(np.log(second.sum() / (len(second) * n_columns)))
+    while excess(low) < 0.0:
+        low -= 1.0
+    while excess(high) > 0.0:
+        high += 1.0
+    return squares(low if low == high else brentq(excess, low, high, xtol=1e-12, rtol=1e-12))
+
+
+def _positive_root(a: Floats, b: float, c: Floats) -> Floats:
+    """The positive solution x of ``a x^2 + b x = c``, for a and c > 0, in the form that does not cancel."""
+    root = np.sqrt(b * b + 4.0 * a * c)
+    return np.asarray(2.0 * c / (root + b) if b > 0 else (root - b) / (2.0 * a))
 
 
 def _inner(a: Floats, b: Floats) -> float:
@@ -249,6 +285,6 @@ def _change(before: Posterior, after: Posterior, basis: Floats, spread: float) -
     Each update is a Newton step of the free energy in its block, so these are gradients in units of curvature.
     """
     gap = after.weighted - (basis.T @ before.weighted.T).T
-    loadings = np.sqrt(_inner(gap, gap)) / spread
+    loadings = float(np.sqrt(_inner(gap, gap))) / spread
     relevance = float(np.abs(after.relevance - before.relevance).max())
     return max(relevance, loadings, abs(float(np.log(after.noise / before.noise))))

@@ -14,6 +14,9 @@ from anypca.solvers.closed_form import Centring, covariance_spectrum
 
 # Variance below this share of the squared mean is the rounding of a constant.
 _CONSTANT = 1e-28
+# Blocks of the rotated table: at least so many, of at most so many rows.
+_LEAST_BLOCKS = 2
+_MOST_ROWS = 256
 # Eigenvalues below this share of the largest are null.
 _NULL = 1e-13
 
@@ -136,7 +139,9 @@ def make_working(
     if not is_whole:
         return Working(data, table.rows, None, values, vectors)
     rotated = np.sqrt(n * values)[:, None] * vectors.T
-    return Working(_known_complete(check_data(rotated)), _as_stored, rotated, values, vectors)
+    # Few rows would be one block: cut finer, so that wide tables too are shared between threads.
+    blocks = check_data(rotated, block_rows=max(1, min(_MOST_ROWS, -(-len(rotated) // _LEAST_BLOCKS))))
+    return Working(_known_complete(blocks), _as_stored, rotated, values, vectors)
 
 
 def _as_stored(block: Block) -> Floats:
