@@ -12,9 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from anypca._compat import Interval
 from anypca._typing import Floats
-from anypca.engine import Block, check_data
+from anypca.engine import Block
 from anypca.families import Poisson
-from anypca.models._base import LatentModel, Session, check_n_samples, make_generator
+from anypca.models._base import Session, check_n_samples, make_generator
+from anypca.models._bilinear.estimator import BilinearModel
 from anypca.models._bilinear.support import check_rows, check_support, warn_non_integers
 from anypca.models.plnpca._criteria import RankPath, check_ranks
 from anypca.models.plnpca._fit import Options, PLNFit, PLNFitter
@@ -28,7 +29,7 @@ class _Counts(Poisson):
     remedy = "PLNPCA is for counts; EPCA and PPCA take other values."
 
 
-class PLNPCA(LatentModel):
+class PLNPCA(BilinearModel):
     r"""Poisson log-normal PCA: counts whose log rates are normal with a covariance of low rank.
 
     .. math:: y_{ij} \sim \mathrm{Poisson}(\exp z_{ij}), \quad
@@ -116,6 +117,7 @@ class PLNPCA(LatentModel):
     (100, 2)
     """
 
+    family = "poisson"
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "fit_intercept": ["boolean"],
@@ -241,21 +243,6 @@ class PLNPCA(LatentModel):
         scores, std = (np.concatenate(part) for part in zip(*parts, strict=True))
         return (scores, std) if return_std else scores
 
-    def inverse_transform(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
-        """Rates of the counts given scores, ``exp(o + b + x' B + score' components_)``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_components)
-            Scores.
-        offset, covariates : as in ``fit``, for these rows
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-        """
-        return Poisson().mean(self._predict(X, offset, covariates))
-
     def impute(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
         """The table with missing entries replaced by their expectations given the observed ones.
 
@@ -330,11 +317,6 @@ class PLNPCA(LatentModel):
         covariance: Floats = loadings @ fit.second_moment @ loadings.T
         return covariance
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        return tags
-
     def _fitter(self, session: Session) -> PLNFitter:
         """Check the counts and make what fits them."""
         check_support(_Counts(), session.data, session.executor)
@@ -351,12 +333,9 @@ class PLNPCA(LatentModel):
 
     def _store(self, fit: PLNFit) -> None:
         """Set the fitted attributes."""
-        self._fit, criteria, first = fit, fit.criteria, int(self.fit_intercept)
-        fixed = fit.coefficients.fixed
-        self.components_ = fit.canonical.components
-        self.intercept_ = fixed[:, 0].copy() if first else np.zeros(self.n_features_in_)
-        self.coef_ = fixed[:, first:].copy()
-        self.n_components_ = len(self.components_)
+        self._fit, criteria, fixed = fit, fit.criteria, fit.coefficients.fixed
+        self.family_ = Poisson()
+        self._store_coefficients(fit.canonical.components.T, fixed, np.ones(len(fixed)))
         self.explained_variance_ = variance = fit.canonical.variance
         self.pseudo_r2_ = criteria.r2
         share = variance / variance.sum() if variance.sum() > 0 else np.zeros_like(variance)
@@ -379,21 +358,3 @@ class PLNPCA(LatentModel):
         check_rows(_Counts(), rows, block.start, getattr(self, "feature_names_in_", None))
         problem = replace(self._fit.problem, eps=float(np.finfo(rows.dtype).eps))
         return rows, solve_rows(problem, self._fit.coefficients, rows)
-
-    def _predict(self, scores: Any, offset: Any, covariates: Any) -> Floats:
-        """Log rates (n_samples, n_features) of scores."""
-        scores = self._check_scores(scores)
-        # A table without values: only its companions are of interest.
-        shape = (len(scores), self.n_features_in_)
-        data = check_data(np.broadcast_to(np.zeros(1), shape), offset=offset, covariates=covariates)
-        self._check_companions(offset, data)
-        return np.vstack(
-            [self._predict_block(block, scores[block.start : block.stop]) for block in data.blocks]
-        )
-
-    def _predict_block(self, block: Block, scores: Floats) -> Floats:
-        ones = np.ones((block.n_rows, int(self.fit_intercept)))
-        fixed = np.hstack([ones, block.covariates]) @ self._fit.coefficients.fixed.T
-        eta: Floats = scores @ self.components_ + fixed
-        offset = block.offset()
-        return eta if offset is None else eta + offset
