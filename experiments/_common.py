@@ -259,7 +259,8 @@ def format_cell(cell: Any) -> str:
     if cell is None:
         return ""
     if isinstance(cell, float | np.floating):
-        return f"{cell:.4g}"
+        # Log-likelihoods differ in their last digits: large numbers keep their decimals.
+        return f"{cell:.1f}" if abs(cell) >= 1e4 else f"{cell:.4g}"
     return str(cell)
 
 
