@@ -30,6 +30,8 @@ typecheck: venv
 
 bench: venv
 	$(BIN)/python -m benchmarks.floor
+	$(BIN)/python -m benchmarks.gsppca
+	$(BIN)/python -m benchmarks.piecewise
 	$(BIN)/python -m benchmarks.peers.glmpca
 
 experiments: venv
