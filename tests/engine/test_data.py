@@ -208,7 +208,7 @@ def test_default_block_size_is_bounded(p, itemsize):
     rows = default_block_rows(p, itemsize)
     assert rows >= 1
     assert rows == 1 or rows * p * itemsize <= 2**25
-    assert rows <= max(512, 2**15 // p)
+    assert rows <= max(1024, 2**16 // p)
 
 
 def test_cut_rows_of_one_row():

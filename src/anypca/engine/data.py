@@ -14,11 +14,12 @@ from anypca.engine._convert import Matrix, as_matrix, is_from
 from anypca.engine._interface import Block, Data
 from anypca.engine.sources import make_source
 
-# A narrow table's block has about this many entries, 256 kB in float64: the few arrays of this size that an
+# A narrow table's block has about this many entries, 512 kB in float64: the few arrays of this size that an
 # evaluation makes (predictor, value, gradient, curvature) share a second-level cache.
-_BLOCK_ENTRIES = 2**15
-# Fewer rows would make the products X' Z thin and the calls many; models work on wide blocks tile by tile ...
-_MIN_ROWS = 512
+_BLOCK_ENTRIES = 2**16
+# Fewer rows would make the products X' Z thin and the calls many (a sweep of 512 rows takes a fifth more time);
+# models work on wide blocks tile by tile ...
+_MIN_ROWS = 1024
 # ... but a block never takes much more memory than this, several of its size being alive per worker.
 _MAX_BLOCK_BYTES = 2**25
 

@@ -19,8 +19,8 @@ from anypca.engine import Block, Table
 from anypca.families import Evaluation, Family
 from anypca.linalg import packed_products, packed_size
 
-# Elements of a tile: three or four arrays of this size in float64 share a second-level cache of 1 to 2 MB.
-_TILE_ELEMENTS = 2**15
+# Elements of a tile: three or four arrays of this size in float64 share a second-level cache of 2 MB or nearly.
+_TILE_ELEMENTS = 2**16
 _MIN_TILE = 64
 
 
