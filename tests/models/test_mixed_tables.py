@@ -32,8 +32,8 @@ def test_dispersions_and_scores_are_recovered(model):
     X, families, scores = table(4)
     model.set_params(family=families).fit(X)
     assert model.n_components_ == 1
-    found = dict(zip(families, np.split(model.dispersion_, 16), strict=False))
-    assert found["poisson"] == found["bernoulli"] == 1.0
+    assert (model.dispersion_[0::4] == 1.0).all()
+    assert (model.dispersion_[1::4] == 1.0).all()
     assert_allclose(model.dispersion_[2::4], 6.25, rtol=0.35)
     assert_allclose(model.dispersion_[3::4], 0.4, rtol=0.35)
     assert abs(np.corrcoef(model.transform(X)[:, 0], scores)[0, 1]) > 0.94

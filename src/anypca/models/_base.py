@@ -273,6 +273,13 @@ class LatentModel(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Transfo
 
         return report
 
+    def _store_result(self, result: Result[Any]) -> None:
+        """Set the attributes that tell how a fit ended."""
+        self.objective_trace_ = result.trace
+        self.n_iter_ = result.n_iter
+        self.converged_ = result.converged
+        self.status_ = result.status.value
+
     def _warn_unless_converged(self, result: Result[Any]) -> None:
         """Warn with the reason when a fit ended without reaching a stationary point."""
         if not result.converged:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from anypca._typing import Bools, Floats
-from anypca.exceptions import NonFiniteError
+from anypca.exceptions import ConvergenceWarning, NonFiniteError
 from anypca.linalg import packed_size
 from anypca.models._bilinear.kernel import Coefficients, Kernel, Rows
 from anypca.models._bilinear.problem import BilinearProblem
@@ -75,4 +76,16 @@ def check_solved(found: RowFit, start: int) -> None:
         raise NonFiniteError(
             f"the log-likelihood of row {start + int(np.argmax(bad))} overflows under the fitted model, whose "
             "maximum likelihood estimate is infinite. Fit again with a larger ridge."
+        )
+    warn_unsolved(found.converged, start)
+
+
+def warn_unsolved(converged: Bools, start: int) -> None:
+    """Warn when rows of a block, which starts at row ``start``, ran out of steps before their optimum."""
+    if not converged.all():
+        warnings.warn(
+            f"{int(np.sum(~converged))} rows, the first being row {start + int(np.argmin(converged))}, have no "
+            "converged scores: their likelihood may have no finite maximum. Fit again with a larger ridge, or leave them out.",
+            ConvergenceWarning,
+            stacklevel=2,
         )

@@ -255,10 +255,7 @@ class EPCA(BilinearModel):
         self.explained_deviance_ratio_ = fit.deviances.shares
         self.explained_variance_ = fit.score_variance
         self.deviance_, self.null_deviance_ = fit.deviances.full, fit.deviances.null
-        self.objective_trace_ = fit.result.trace
-        self.n_iter_ = fit.result.n_iter
-        self.converged_ = fit.result.converged
-        self.status_ = fit.result.status.value
+        self._store_result(fit.result)
 
     def _project(self, rows: Rows, start: int, *, with_std: bool) -> tuple[Floats, Floats]:
         """Modes under the training prior, standard deviations from the curvature there (Laplace)."""

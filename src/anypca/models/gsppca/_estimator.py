@@ -256,9 +256,7 @@ class GSPPCA(LatentModel):
         self.explained_deviance_ratio_ = self.explained_variance_ratio_
         self.noise_variance_ = fitted.relaxed.noise
         self.n_components_grid_, self.evidence_grid_ = fitted.grid, fitted.grid_evidence
-        self.n_iter_, self.converged_ = result.n_iter, result.converged
-        self.status_ = result.status.value
-        self.objective_trace_ = result.trace
+        self._store_result(result)
 
     @property
     def _model(self) -> Model:

@@ -251,8 +251,7 @@ class PiecewisePCA(LatentModel):
         )
         self.n_restarts_, self.start_objectives_ = report.n_restarts, report.start_objectives
         result = report.result
-        self.n_iter_, self.converged_, self.status_ = result.n_iter, result.converged, result.status.value
-        self.objective_trace_ = result.trace
+        self._store_result(result)
         self.n_components_ = pieces.n_components
 
     def _warn_of_empty(self, empty: list[int]) -> None:

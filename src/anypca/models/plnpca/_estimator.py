@@ -343,10 +343,7 @@ class PLNPCA(BilinearModel):
         self.explained_deviance_ratio_ = max(criteria.r2, 0.0) * share
         self.bic_, self.icl_, self.aic_ = criteria.bic, criteria.icl, criteria.aic
         self.entropy_, self.n_parameters_ = criteria.entropy, criteria.n_parameters
-        self.objective_trace_ = fit.result.trace
-        self.n_iter_ = fit.result.n_iter
-        self.converged_ = fit.result.converged
-        self.status_ = fit.result.status.value
+        self._store_result(fit.result)
 
     def _checked_fit(self) -> PLNFit:
         check_is_fitted(self)

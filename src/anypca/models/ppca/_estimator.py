@@ -167,9 +167,7 @@ class PPCA(LatentModel):
         self.explained_variance_ratio_ = principal.shares
         self.explained_deviance_ratio_ = self.explained_variance_ratio_
         self.n_components_ = len(principal.components)
-        self.n_iter_ = result.n_iter
-        self.converged_ = result.converged
-        self.objective_trace_ = result.trace
+        self._store_result(result)
         self._principal = principal
 
     def transform(self, X: Any, *, return_std: bool = False) -> Any:

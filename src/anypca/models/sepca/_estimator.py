@@ -16,6 +16,7 @@ from anypca.linalg import PackedCholesky, fix_signs
 from anypca.models._base import Session, make_generator
 from anypca.models._bilinear.estimator import BilinearModel
 from anypca.models._bilinear.kernel import Rows
+from anypca.models._bilinear.rows import warn_unsolved
 from anypca.models._bilinear.support import choose_family
 from anypca.models.sepca._fit import VariationalFit, VariationalFitter, VariationalOptions
 from anypca.models.sepca._posterior import Scores
@@ -185,7 +186,7 @@ class SePCA(BilinearModel):
 
         def bound(block: Block) -> Floats:
             rows = self._open_rows(block)
-            scores = self._posterior(rows)
+            scores = self._posterior(rows, block.start)
             base = self.family_.log_base(rows.x, self.dispersion_)
             if rows.observed is not None:
                 base = np.where(rows.observed, base, 0.0)
@@ -224,18 +225,17 @@ class SePCA(BilinearModel):
         self.explained_variance_ = np.ones(k)
         self.explained_deviance_ratio_ = deviances.shares[order]
         self.deviance_, self.null_deviance_ = deviances.full, deviances.null
-        self.objective_trace_ = fit.result.trace
-        self.n_iter_ = fit.result.n_iter
-        self.converged_ = fit.result.converged
-        self.status_ = fit.result.status.value
+        self._store_result(fit.result)
 
-    def _posterior(self, rows: Rows) -> Scores:
+    def _posterior(self, rows: Rows, start: int) -> Scores:
         problem = replace(self._fit.problem, eps=float(np.finfo(rows.dtype).eps))
-        return problem.solve_rows(rows, self._fit.loadings)
+        scores, solved = problem.solve_rows(rows, self._fit.loadings)
+        warn_unsolved(solved, start)
+        return scores
 
     def _project(self, rows: Rows, start: int, *, with_std: bool) -> tuple[Floats, Floats]:
         """Posterior means and standard deviations."""
-        found = self._posterior(rows)
+        found = self._posterior(rows, start)
         scores = found.mean[:, self._order] * self._signs
         if not with_std:
             return scores, scores

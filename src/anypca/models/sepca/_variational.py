@@ -94,9 +94,10 @@ class VariationalProblem:
         )
         return after.scores, stats
 
-    def solve_rows(self, rows: Rows, shared: Loadings, max_iter: int = 200) -> Scores:
-        """q(z) of rows under fixed loadings, iterated until the means stand still."""
+    def solve_rows(self, rows: Rows, shared: Loadings, max_iter: int = 200) -> tuple[Scores, Bools]:
+        """q(z) of rows under fixed loadings, iterated until the means stand still; which rows got there, (rows,)."""
         scores = self._start(rows, shared, None)
+        solved: Bools = np.ones(rows.n_rows, dtype=bool)
         with np.errstate(over="ignore", invalid="ignore"):
             for _ in range(max_iter):
                 before = Moments.of(scores, rows.features)
@@ -106,9 +107,10 @@ class VariationalProblem:
                 moved = after.scores.mean - scores.mean
                 scores = after.scores
                 scale = np.sqrt(np.maximum(after.trace, np.finfo(float).tiny))
-                if np.all(np.abs(moved).max(axis=1, initial=0.0) <= max(1e-9, 10 * self.eps) * (1.0 + scale)):
+                solved = np.abs(moved).max(axis=1, initial=0.0) <= max(1e-9, 10 * self.eps) * (1.0 + scale)
+                if solved.all():
                     break
-        return scores
+        return scores, solved
 
     def row_bounds(self, rows: Rows, shared: Loadings, scores: Scores) -> Floats:
         """The part of the bound that belongs to each row, without constants, shape (rows,)."""

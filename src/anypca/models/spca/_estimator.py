@@ -238,9 +238,7 @@ class SPCA(LatentModel):
         self.explained_variance_ = sparse.variances / divisor
         share = sparse.variances / sparse.total if sparse.total > 0 else np.zeros_like(sparse.variances)
         self.explained_variance_ratio_ = self.explained_deviance_ratio_ = share
-        self.objective_trace_ = result.trace
-        self.converged_ = result.converged
-        self.n_iter_ = result.n_iter
+        self._store_result(result)
         self.n_components_ = len(sparse.components)
         self._back = sparse.back
         self._warn_of_counts()
