@@ -85,7 +85,8 @@ def warn_unsolved(converged: Bools, start: int) -> None:
     if not converged.all():
         warnings.warn(
             f"{int(np.sum(~converged))} rows, the first being row {start + int(np.argmin(converged))}, have no "
-            "converged scores: their likelihood may have no finite maximum. Fit again with a larger ridge, or leave them out.",
+            "converged scores: their likelihood may have no finite maximum. "
+            "Fit again with a larger ridge, or leave them out.",
             ConvergenceWarning,
             stacklevel=2,
         )
