@@ -125,9 +125,14 @@ class PackedCholesky:
 
     def inverse(self) -> Floats:
         """Inverses (n, m, m)."""
-        n = self._inverse_pivot.shape[1]
-        columns = [self.solve(np.broadcast_to(unit, (n, self.size))) for unit in np.eye(self.size)]
-        return np.stack(columns, axis=2) if columns else np.zeros((n, 0, 0))
+        triangle = np.zeros((self.size, self.size, self._inverse_pivot.shape[1]))
+        for j in range(self.size):
+            known = np.einsum("ln,lcn->cn", self._factor[j, :j], triangle[:j, :j])
+            triangle[j, :j] = -known * self._inverse_pivot[j]
+            triangle[j, j] = self._inverse_pivot[j]
+        by_matrix = np.ascontiguousarray(triangle.transpose(2, 0, 1))
+        inverse: Floats = by_matrix.transpose(0, 2, 1) @ by_matrix
+        return inverse
 
 
 def solve_spd(matrices: Floats, vectors: Floats) -> Floats:
