@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 from anypca.datasets._dataset import Dataset
+from anypca.datasets.bits import PrototypeBits, make_prototype_bits
+from anypca.datasets.counts import (
+    ClassedCounts,
+    HiddenFactors,
+    SparseCounts,
+    make_low_rank_counts,
+    make_sparse_counts,
+    make_sppca_classes,
+    make_sppca_loadings,
+    make_sppca_order,
+)
 from anypca.datasets.generators import LowRank, make_low_rank
 from anypca.datasets.loaders import (
     load_barents,
@@ -23,10 +34,29 @@ from anypca.datasets.loaders import (
     load_trichoptera,
     load_usps,
 )
+from anypca.datasets.surfaces import (
+    BentCounts,
+    BentSheet,
+    GloballySparse,
+    SwissRoll,
+    make_bent_counts,
+    make_globally_sparse,
+    make_hinge,
+    make_swiss_roll,
+    make_wide_hinge,
+)
 
 __all__ = [
+    "BentCounts",
+    "BentSheet",
+    "ClassedCounts",
     "Dataset",
+    "GloballySparse",
+    "HiddenFactors",
     "LowRank",
+    "PrototypeBits",
+    "SparseCounts",
+    "SwissRoll",
     "load_barents",
     "load_bibliometrics",
     "load_breast_cancer_original",
@@ -44,5 +74,16 @@ __all__ = [
     "load_sms_lexicon",
     "load_trichoptera",
     "load_usps",
+    "make_bent_counts",
+    "make_globally_sparse",
+    "make_hinge",
     "make_low_rank",
+    "make_low_rank_counts",
+    "make_prototype_bits",
+    "make_sparse_counts",
+    "make_sppca_classes",
+    "make_sppca_loadings",
+    "make_sppca_order",
+    "make_swiss_roll",
+    "make_wide_hinge",
 ]

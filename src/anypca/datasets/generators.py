@@ -36,7 +36,7 @@ def make_low_rank(
     family: Any = "poisson",
     signal: float = 1.0,
     intercept: Any = 0.0,
-    dispersion: float = 1.0,
+    dispersion: Any = 1.0,
     missing: float = 0.0,
     random_state: int | np.random.Generator | None = None,
 ) -> LowRank:
@@ -51,7 +51,7 @@ def make_low_rank(
     signal : float, default=1.0
         Root mean square of the entries of ``Z W'`` in expectation.
     intercept : float or array-like of shape (n_features,), default=0.0
-    dispersion : float, default=1.0
+    dispersion : float or array-like of shape (n_features,), default=1.0
         For families that leave theirs open: variance (gaussian), 1/shape (gamma), 1/size (negative binomial).
     missing : float, default=0.0
         Share of cells set to NaN at random, in [0, 1).
@@ -112,7 +112,7 @@ def _deviations(n_features: int, n_components: int, signal: float) -> Floats:
     return signal * stretch * relative
 
 
-def _dispersion(family: Family, given: float, n_features: int) -> Floats:
+def _dispersion(family: Family, given: Any, n_features: int) -> Floats:
     """The family's own dispersion where it is fixed, else the given one, shape (n_features,)."""
     known = family.known_dispersion(n_features)
-    return np.asarray(np.where(np.isnan(known), given, known))
+    return np.asarray(np.where(np.isnan(known), np.asarray(given, dtype=float), known))

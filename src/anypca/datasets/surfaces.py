@@ -1,0 +1,281 @@
+"""Tables near bent or rolled surfaces, and near sparse subspaces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from anypca._typing import Bools, Floats, Ints
+
+
+@dataclass(frozen=True, eq=False)
+class BentSheet:
+    """Points near a sheet that bends where the last coordinate of the latent points crosses a corner."""
+
+    X: Floats
+    """Points with noise (n_samples, n_features)."""
+    latent: Floats
+    """Points on the sheet before it was bent (n_samples, n_components)."""
+    surface: Floats
+    """Points on the bent sheet, without noise (n_samples, n_features)."""
+    pieces: Ints
+    """The side of each point (n_samples,): 0 before the corner, 1 after it."""
+
+
+@dataclass(frozen=True, eq=False)
+class BentCounts:
+    """Counts whose log rates lie on a bent sheet."""
+
+    X: Floats
+    """Counts (n_samples, n_features)."""
+    offset: Floats
+    """Log exposures (n_samples,)."""
+    latent: Floats
+    """Latent points (n_samples, 2); the sheet bends where the second is 0."""
+    maps: Floats
+    """Two slopes and the mean of each column on both sides (2, n_features, 3)."""
+    pieces: Ints
+    """The side of each point (n_samples,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class SwissRoll:
+    """A rectangle wound up in space."""
+
+    X: Floats
+    """Points on the roll (n_samples, 3)."""
+    flat: Floats
+    """The same points before the rectangle was wound up (n_samples, 2)."""
+
+
+@dataclass(frozen=True, eq=False)
+class GloballySparse:
+    """A table near a subspace that only some columns take part in."""
+
+    X: Floats
+    """Values (n_samples, n_features)."""
+    support: Bools
+    """The columns that take part (n_features,)."""
+    scores: Floats
+    """Standard normal (n_samples, n_components)."""
+    components: Floats
+    """W' (n_components, n_features), standard normal in the active columns, 0 elsewhere."""
+
+
+def make_hinge(
+    n_samples: int = 500,
+    *,
+    corner: float = 0.0,
+    jump: float = 0.0,
+    noise: Any = 0.1,
+    random_state: int | np.random.Generator | None = None,
+) -> BentSheet:
+    """Draw points (x, y, z) with z = |x - corner|: a sheet bent along a line.
+
+    Parameters
+    ----------
+    n_samples : int, default=500
+    corner : float, default=0.0
+        Where the sheet bends.
+    jump : float, default=0.0
+        By how much the part right of the corner is lifted.
+    noise : float or array-like of shape (3,), default=0.1
+        Standard deviation of the noise, the same or one for each coordinate; the thesis has noise on the last alone.
+    random_state : int, Generator or None, default=None
+
+    Returns
+    -------
+    drawn : BentSheet
+        ``latent`` holds (x, y), standard normal; the sheet bends along x.
+
+    References
+    ----------
+    M. Adams, Probabilistic piecewise principal component analysis (2022), section 3.11.1.
+
+    Examples
+    --------
+    >>> from anypca.datasets import make_hinge
+    >>> make_hinge(random_state=0).X.shape
+    (500, 3)
+    """
+    rng = np.random.default_rng(random_state)
+    latent = rng.standard_normal((n_samples, 2))
+    right = latent[:, 0] > corner
+    surface = np.column_stack([latent, np.abs(latent[:, 0] - corner) + jump * right])
+    X = surface + np.asarray(noise, dtype=float) * rng.standard_normal((n_samples, 3))
+    return BentSheet(X, latent, surface, right.astype(np.int64))
+
+
+def make_wide_hinge(
+    n_samples: int = 500,
+    n_features: int = 8,
+    n_components: int = 3,
+    *,
+    bend: float = 1.5,
+    noise: float = 0.2,
+    random_state: int | np.random.Generator | None = None,
+) -> BentSheet:
+    """Draw points near a sheet of any dimension, bent along its last coordinate and turned at random.
+
+    Parameters
+    ----------
+    n_samples, n_features, n_components : int, default=500, 8, 3
+        With n_components < n_features.
+    bend : float, default=1.5
+        Slope of the direction that the sheet bends into.
+    noise : float, default=0.2
+        Standard deviation.
+    random_state : int, Generator or None, default=None
+
+    Returns
+    -------
+    drawn : BentSheet
+
+    Raises
+    ------
+    ValueError
+        If the sheet does not fit into the columns.
+    """
+    if not 1 <= n_components < n_features:
+        raise ValueError(
+            f"n_components must be between 1 and n_features - 1 = {n_features - 1}; got {n_components}."
+        )
+    rng = np.random.default_rng(random_state)
+    latent = rng.standard_normal((n_samples, n_components))
+    basis = np.linalg.qr(rng.standard_normal((n_features, n_components + 1)))[0]
+    surface = np.column_stack([latent, bend * np.abs(latent[:, -1])]) @ basis.T
+    X = surface + noise * rng.standard_normal((n_samples, n_features))
+    return BentSheet(X, latent, surface, (latent[:, -1] > 0).astype(np.int64))
+
+
+def make_bent_counts(
+    n_samples: int = 400,
+    n_features: int = 8,
+    *,
+    design_seed: int = 42,
+    random_state: int | np.random.Generator | None = None,
+) -> BentCounts:
+    """Draw counts whose log rates bend, with exposures between 1 and 3.
+
+    Parameters
+    ----------
+    n_samples, n_features : int, default=400, 8
+    design_seed : int, default=42
+        Seed of the slopes and means, apart from that of the rows, so that several tables share a truth.
+    random_state : int, Generator or None, default=None
+
+    Returns
+    -------
+    drawn : BentCounts
+
+    References
+    ----------
+    M. Adams, Probabilistic piecewise principal component analysis (2022), section 3.5.
+    """
+    maps = _bent_maps(n_features, design_seed)
+    rng = np.random.default_rng(random_state)
+    offset = np.log(rng.uniform(1.0, 3.0, n_samples))
+    latent = rng.standard_normal((n_samples, 2))
+    pieces = (latent[:, 1] > 0).astype(np.int64)
+    extended = np.column_stack([latent, np.ones(n_samples)])
+    eta = np.where(pieces[:, None] == 1, extended @ maps[1].T, extended @ maps[0].T)
+    counts = rng.poisson(np.exp(eta + offset[:, None])).astype(float)
+    return BentCounts(counts, offset, latent, maps, pieces)
+
+
+def make_swiss_roll(
+    n_samples: int = 1000, *, random_state: int | np.random.Generator | None = None
+) -> SwissRoll:
+    """Draw points on a roll of one and a half turns, and where they lie on the unrolled rectangle.
+
+    Parameters
+    ----------
+    n_samples : int, default=1000
+    random_state : int, Generator or None, default=None
+
+    Returns
+    -------
+    drawn : SwissRoll
+
+    Notes
+    -----
+    The points are scikit-learn's, on the spiral r = angle; its length from 0 is
+    ``(angle sqrt(1 + angle^2) + arcsinh(angle)) / 2``.
+
+    Examples
+    --------
+    >>> from anypca.datasets import make_swiss_roll
+    >>> make_swiss_roll(random_state=0).flat.shape
+    (1000, 2)
+    """
+    from sklearn.datasets import make_swiss_roll as draw
+
+    # scikit-learn knows only the older kind of generator.
+    seed = random_state
+    if isinstance(random_state, np.random.Generator):
+        seed = int(random_state.integers(2**31))
+    X, angle = draw(n_samples, random_state=seed)
+    length = 0.5 * (angle * np.sqrt(1 + angle**2) + np.arcsinh(angle))
+    return SwissRoll(X, np.column_stack([length, X[:, 1]]))
+
+
+def make_globally_sparse(
+    n_samples: int = 50,
+    n_features: int = 30,
+    n_components: int = 5,
+    *,
+    n_active: int = 10,
+    noise: float = 0.3,
+    random_state: int | np.random.Generator | None = None,
+) -> GloballySparse:
+    """Draw a Gaussian table in which only some columns take part in any component.
+
+    Parameters
+    ----------
+    n_samples, n_features, n_components : int, default=50, 30, 5
+        The defaults are the paper's introductory example.
+    n_active : int, default=10
+        Number of columns that take part.
+    noise : float, default=0.3
+        Standard deviation of the noise in all columns.
+    random_state : int, Generator or None, default=None
+
+    Returns
+    -------
+    drawn : GloballySparse
+
+    Raises
+    ------
+    ValueError
+        If more columns are active than there are.
+
+    References
+    ----------
+    P.-A. Mattei, C. Bouveyron and P. Latouche, Globally sparse probabilistic PCA, AISTATS 2016, section 3.
+
+    Examples
+    --------
+    >>> from anypca.datasets import make_globally_sparse
+    >>> int(make_globally_sparse(random_state=0).support.sum())
+    10
+    """
+    if not 0 <= n_active <= n_features:
+        raise ValueError(f"n_active must be between 0 and n_features = {n_features}; got {n_active}.")
+    rng = np.random.default_rng(random_state)
+    active = np.zeros(n_features, dtype=bool)
+    active[rng.choice(n_features, n_active, replace=False)] = True
+    loadings = rng.normal(size=(n_features, n_components)) * active[:, None]
+    scores = rng.normal(size=(n_samples, n_components))
+    X = scores @ loadings.T + noise * rng.normal(size=(n_samples, n_features))
+    return GloballySparse(X, active, scores, loadings.T)
+
+
+def _bent_maps(n_features: int, seed: int) -> Floats:
+    """Slopes and means (2, n_features, 3) of two pieces that meet where the second coordinate is 0."""
+    rng = np.random.default_rng(seed)
+    first = 0.6 * rng.standard_normal(n_features)
+    slope, bend = 0.5 * rng.standard_normal(n_features), 1.2 * rng.standard_normal(n_features)
+    mean = 1.0 + 0.3 * rng.standard_normal(n_features)
+    return np.array([np.column_stack([first, slope + k * bend, mean]) for k in (0, 1)])
