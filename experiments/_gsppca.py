@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from anypca import GSPPCA
+from anypca.datasets import GloballySparse, make_globally_sparse
 
 
 @dataclass(frozen=True)
@@ -21,15 +22,18 @@ class Design:
     """Standard deviation."""
 
 
-def simulate(design: Design, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """A table (n_samples, n_features) and its active columns as a mask."""
-    rng = np.random.default_rng([seed, design.n_samples, design.n_features, round(1e4 * design.noise)])
-    active = np.zeros(design.n_features, dtype=bool)
-    active[rng.choice(design.n_features, design.n_active, replace=False)] = True
-    loadings = rng.normal(size=(design.n_features, design.n_components)) * active[:, None]
-    scores = rng.normal(size=(design.n_samples, design.n_components))
-    noise = rng.normal(size=(design.n_samples, design.n_features))
-    return scores @ loadings.T + design.noise * noise, active
+def simulate(design: Design, seed: int) -> GloballySparse:
+    """A table of its own for every design and seed."""
+    return make_globally_sparse(
+        design.n_samples,
+        design.n_features,
+        design.n_components,
+        n_active=design.n_active,
+        noise=design.noise,
+        random_state=np.random.default_rng(
+            [seed, design.n_samples, design.n_features, round(1e4 * design.noise)]
+        ),
+    )
 
 
 def f_score(found: np.ndarray, true: np.ndarray) -> float:
@@ -39,5 +43,5 @@ def f_score(found: np.ndarray, true: np.ndarray) -> float:
 
 def fit_once(design: Design, seed: int) -> float:
     """F-score of the selected columns of one simulated table, the latent dimension being known."""
-    X, active = simulate(design, seed)
-    return f_score(GSPPCA(design.n_components, n_jobs=1).fit(X).support_, active)
+    drawn = simulate(design, seed)
+    return f_score(GSPPCA(design.n_components, n_jobs=1).fit(drawn.X).support_, drawn.support)

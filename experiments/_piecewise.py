@@ -1,4 +1,4 @@
-"""Bent sheets with known truth, for the experiments on piecewise PCA."""
+"""Truth and errors that the experiments on piecewise PCA share."""
 
 from __future__ import annotations
 
@@ -8,36 +8,12 @@ from scipy.stats import multivariate_normal
 from anypca import PPCA
 from anypca.linalg import procrustes
 
+#: Standard deviation of the noise of `make_hinge`.
 NOISE = 0.1
 
 
-def hinge(n: int, seed: int, corner: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
-    """Rows (x, y, |x - corner|) with noise of standard deviation 0.1 on all three, and the points (x, y)."""
-    rng = np.random.default_rng(seed)
-    w = rng.standard_normal((n, 2))
-    sheet = np.column_stack([w, np.abs(w[:, 0] - corner)])
-    return sheet + NOISE * rng.standard_normal((n, 3)), w
-
-
-def broken_sheet(n: int, seed: int) -> np.ndarray:
-    """Rows (x, y, |x|) with the right half lifted by 1: it bends and jumps."""
-    rng = np.random.default_rng(seed)
-    w = rng.standard_normal((n, 2))
-    sheet = np.column_stack([w, np.abs(w[:, 0]) + (w[:, 0] > 0)])
-    return sheet + NOISE * rng.standard_normal((n, 3))
-
-
-def wide_hinge(n: int, seed: int, p: int = 8, q: int = 3) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of p columns on a q-dimensional sheet bent along its last coordinate, and the latent points."""
-    rng = np.random.default_rng(seed)
-    w = rng.standard_normal((n, q))
-    basis = np.linalg.qr(rng.standard_normal((p, q + 1)))[0]
-    sheet = np.column_stack([w, 1.5 * np.abs(w[:, -1])]) @ basis.T
-    return sheet + 2 * NOISE * rng.standard_normal((n, p)), w
-
-
 def true_log_density(Y: np.ndarray, corner: float = 0.0) -> np.ndarray:
-    """Log density of rows under the model that `hinge` draws from, by quadrature over x; independent of the package.
+    """Log density of the rows of `make_hinge` under the truth, by quadrature over x; independent of the package.
 
     Given x, a row is normal with mean (x, 0, |x - corner|) and variances (0.01, 1.01, 0.01).
     """

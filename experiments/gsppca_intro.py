@@ -53,11 +53,11 @@ def _draw(options: Options) -> list[str]:
         return []
     from matplotlib.figure import Figure
 
-    X, active = simulate(Design(50, 30, 5, 10, 0.3), options.seed)
-    model = GSPPCA(5, n_jobs=1).fit(X)
+    drawn = simulate(Design(50, 30, 5, 10, 0.3), options.seed)
+    model = GSPPCA(5, n_jobs=1).fit(drawn.X)
     left, right = Figure(figsize=(9.5, 3.8), layout="constrained").subplots(1, 2)
     number = np.arange(1, len(model.ranking_) + 1)
-    left.plot(number, active[model.ranking_], "o", color="#56B4E9", label="truth")
+    left.plot(number, drawn.support[model.ranking_], "o", color="#56B4E9", label="truth")
     left.plot(number, model.relevance_[model.ranking_], "o", ms=4, color="#0072B2", label="relevance")
     left.set_xlabel("variables, most relevant first")
     left.set_ylabel("relevance")

@@ -9,38 +9,21 @@ score can tell, and one kernel component can.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import pdist
 from scipy.stats import spearmanr
-from sklearn.datasets import make_circles, make_swiss_roll
+from sklearn.datasets import make_circles
 from sklearn.decomposition import PCA
 from sklearn.manifold import Isomap
 
 from anypca import KernelPCA
+from anypca.datasets import SwissRoll, make_swiss_roll
 from experiments._common import Options, Outcome, Table, Target, run_module
 
 #: Multiples of the median rule's gamma, from a kernel wider than the roll to one narrower than its gaps.
 WIDTHS = (0.01, 0.1, 1.0, 10.0, 100.0)
 _PAIRS_OF = 500
-
-
-class Roll(NamedTuple):
-    """A Swiss roll."""
-
-    X: np.ndarray
-    """Points in space (n, 3)."""
-    flat: np.ndarray
-    """The same points before the rectangle was wound up (n, 2)."""
-
-
-def make_roll(n_samples: int, seed: int) -> Roll:
-    """Points on a roll of one and a half turns."""
-    X, angle = make_swiss_roll(n_samples, random_state=seed)
-    # Length of the spiral r = angle from 0.
-    length = 0.5 * (angle * np.sqrt(1 + angle**2) + np.arcsinh(angle))
-    return Roll(X, np.column_stack([length, X[:, 1]]))
 
 
 def kept_distances(scores: np.ndarray, flat: np.ndarray) -> float:
@@ -56,7 +39,7 @@ def best_split(score: np.ndarray, ring: np.ndarray) -> float:
     return float(np.maximum(correct, len(ring) - correct).max() / len(ring))
 
 
-def unroll(roll: Roll) -> dict[str, np.ndarray]:
+def unroll(roll: SwissRoll) -> dict[str, np.ndarray]:
     """Two scores of every point, by each method."""
     median = KernelPCA(2).fit(roll.X).gamma_
     found = {"PCA": PCA(2).fit_transform(roll.X)}
@@ -71,7 +54,7 @@ def unroll(roll: Roll) -> dict[str, np.ndarray]:
 
 def run(options: Options) -> Outcome:
     """Distances that each method keeps on the roll, and the cut between the rings."""
-    roll = make_roll(1000 if options.quick else 2000, options.seed)
+    roll = make_swiss_roll(1000 if options.quick else 2000, random_state=options.seed)
     scores = unroll(roll)
     kept = {name: kept_distances(values, roll.flat) for name, values in scores.items()}
     rings, ring = make_circles(400, factor=0.3, noise=0.05, random_state=options.seed)
@@ -103,7 +86,7 @@ def run(options: Options) -> Outcome:
 
 def _draw(
     options: Options,
-    roll: Roll,
+    roll: SwissRoll,
     scores: dict[str, np.ndarray],
     kept: dict[str, float],
     rings: tuple[np.ndarray, np.ndarray, dict[str, np.ndarray], dict[str, float]],

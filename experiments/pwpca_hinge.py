@@ -12,16 +12,14 @@ import numpy as np
 from scipy.stats import special_ortho_group
 
 from anypca import PPCA, PiecewisePCA
+from anypca.datasets import make_hinge, make_wide_hinge
 from anypca.plotting import plot_hinge, plot_latent_pieces, plot_predicted, save_figure
 from experiments._common import Options, Outcome, Table, Target, repeat, run_module
 from experiments._piecewise import (
-    broken_sheet,
-    hinge,
     latent_correlation,
     ml_ppca_log_likelihood,
     rms,
     true_log_density,
-    wide_hinge,
 )
 
 COLUMNS = (
@@ -42,11 +40,11 @@ COLUMNS = (
 
 def one_seed(seed: int, n_init: int, pieces: tuple[int, ...] = (1, 2, 3)) -> tuple[float, ...]:
     """All figures of one table."""
-    X, new = hinge(500, seed)[0], hinge(2000, 10_000 + seed)[0]
+    X, new = make_hinge(500, random_state=seed).X, make_hinge(2000, random_state=10_000 + seed).X
     ppca = PPCA(2).fit(X)
     selection = PiecewisePCA(n_init=n_init, n_jobs=1).select(X, n_pieces=pieces, n_components=(1, 2))
     model = PiecewisePCA(n_init=n_init, n_jobs=1).fit(X)
-    moved = hinge(500, seed, corner=0.4)[0]
+    moved = make_hinge(500, corner=0.4, random_state=seed).X
     return (
         model.log_likelihood_,
         float(true_log_density(X).sum()),
@@ -89,7 +87,7 @@ def gap_ratio(truth: np.ndarray, gappy: np.ndarray, n_init: int) -> float:
 
 def one_broken(seed: int, n_init: int) -> tuple[float, ...]:
     """BIC of the three couplings on a sheet that jumps."""
-    X = broken_sheet(500, seed)
+    X = make_hinge(500, jump=1.0, random_state=seed).X
     return tuple(
         PiecewisePCA(coupling=c, n_init=n_init, n_jobs=1).fit(X).bic_
         for c in ("continuous", "shared", "free")
@@ -98,10 +96,12 @@ def one_broken(seed: int, n_init: int) -> tuple[float, ...]:
 
 def one_wide(seed: int, n_init: int) -> tuple[float, ...]:
     """Correlation of the scores with the truth, q = 3 and p = 8: PCA, continuous, free."""
-    X, w = wide_hinge(500, seed)
-    fits = [PPCA(3).fit(X)]
-    fits += [PiecewisePCA(3, coupling=c, n_init=n_init, n_jobs=1).fit(X) for c in ("continuous", "free")]
-    return tuple(latent_correlation(fit.transform(X), w) for fit in fits)
+    drawn = make_wide_hinge(500, 8, 3, random_state=seed)
+    fits = [PPCA(3).fit(drawn.X)]
+    fits += [
+        PiecewisePCA(3, coupling=c, n_init=n_init, n_jobs=1).fit(drawn.X) for c in ("continuous", "free")
+    ]
+    return tuple(latent_correlation(fit.transform(drawn.X), drawn.latent) for fit in fits)
 
 
 def run(options: Options) -> Outcome:
@@ -182,7 +182,7 @@ def _draw(options: Options) -> list[str]:
         return []
     from matplotlib.figure import Figure
 
-    X = hinge(500, options.seed)[0]
+    X = make_hinge(500, random_state=options.seed).X
     model = PiecewisePCA(n_jobs=1).fit(X)
     axes = Figure(figsize=(10, 8), layout="constrained").subplots(2, 2)
     plot_hinge(model, X, (0, 2), ax=axes[0, 0])

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from anypca import PiecewisePCA
+from anypca.datasets import BentCounts, make_bent_counts
 from anypca.engine import check_data
 from anypca.models.piecewise._pieces import Pieces
 from anypca.models.piecewise._poisson_rows import PoissonRows
@@ -21,35 +22,18 @@ from experiments._piecewise import latent_correlation, rms
 P = 8
 
 
-def truth() -> Pieces:
-    """Two pieces that meet at t = 0."""
-    rng = np.random.default_rng(42)
-    first = 0.6 * rng.standard_normal(P)
-    slope, bend = 0.5 * rng.standard_normal(P), 1.2 * rng.standard_normal(P)
-    mean = 1.0 + 0.3 * rng.standard_normal(P)
-    maps = np.array([np.column_stack([first, slope + k * bend, mean]) for k in (0, 1)])
-    return Pieces(maps, 1.0, np.zeros(1))
-
-
-def simulate(n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Counts, log exposures, latent points."""
-    rng = np.random.default_rng(seed)
-    offset = np.log(rng.uniform(1.0, 3.0, n))
-    counts, w = PoissonRows(truth()).draw(n, rng, offset[:, None])
-    return counts, offset, w
-
-
-def bound_of_truth(X: np.ndarray, offset: np.ndarray) -> float:
+def bound_of_truth(table: BentCounts) -> float:
     """The bound at the true maps, rows solved."""
+    rows = PoissonRows(Pieces(table.maps, 1.0, np.zeros(1)))
     return float(
-        sum(PoissonRows(truth()).log_density(block).sum() for block in check_data(X, offset=offset).blocks)
+        sum(rows.log_density(block).sum() for block in check_data(table.X, offset=table.offset).blocks)
     )
 
 
 def one_seed(seed: int, n: int, n_init: int) -> tuple[float, ...]:
     """All figures of one table."""
-    X, offset, w = simulate(n, seed)
-    new, new_offset, _ = simulate(n, 1000 + seed)
+    table, other = (make_bent_counts(n, P, random_state=number) for number in (seed, 1000 + seed))
+    X, offset, new, new_offset = table.X, table.offset, other.X, other.offset
     fits = [
         PiecewisePCA(2, n_pieces=k, family="poisson", n_init=n_init, tol=1e-3, n_jobs=1).fit(X, offset=offset)
         for k in (1, 2)
@@ -62,15 +46,15 @@ def one_seed(seed: int, n: int, n_init: int) -> tuple[float, ...]:
     ]
     return (
         fits[1].log_likelihood_,
-        bound_of_truth(X, offset),
+        bound_of_truth(table),
         fits[0].log_likelihood_,
         fits[0].bic_ - fits[1].bic_,
         float(fits[1].score_samples(new, offset=new_offset).sum()),
-        bound_of_truth(new, new_offset),
+        bound_of_truth(other),
         float(fits[0].score_samples(new, offset=new_offset).sum()),
         errors[1] / errors[0],
-        latent_correlation(fits[1].transform(X, offset=offset), w),
-        latent_correlation(fits[0].transform(X, offset=offset), w),
+        latent_correlation(fits[1].transform(X, offset=offset), table.latent),
+        latent_correlation(fits[0].transform(X, offset=offset), table.latent),
     )
 
 
@@ -119,7 +103,7 @@ def _draw(options: Options, n_init: int) -> list[str]:
         return []
     from matplotlib.figure import Figure
 
-    X, _, _ = simulate(400, options.seed)
+    X = make_bent_counts(400, P, random_state=options.seed).X
     model = PiecewisePCA(2, family="poisson", n_init=n_init, tol=1e-3, n_jobs=1).fit(X)
     left, right = Figure(figsize=(10, 4.2), layout="constrained").subplots(1, 2)
     bend = np.argsort(-np.abs(np.diff(model.piece_loadings_[:, :, -1], axis=0)[0]))[:2]

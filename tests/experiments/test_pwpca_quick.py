@@ -8,8 +8,9 @@ import os
 import numpy as np
 import pytest
 from experiments._common import Options
-from experiments._piecewise import hinge, true_log_density
+from experiments._piecewise import true_log_density
 
+from anypca.datasets import make_hinge
 from anypca.datasets._dataset import FOLDER_VARIABLE
 from anypca.engine import check_data
 from anypca.models.piecewise._gaussian_rows import GaussianRows
@@ -29,7 +30,7 @@ def test_quick_form_meets_its_targets(name, tmp_path):
 def test_true_density_of_the_hinge_is_that_of_the_package():
     """The quadrature of the experiment and the closed form of the package agree."""
     maps = np.array([[[0, 1, 0], [1, 0, 0], [0, s, -s * 0.4]] for s in (-1.0, 1.0)])
-    X = hinge(40, 0, corner=0.4)[0]
+    X = make_hinge(40, corner=0.4, random_state=0).X
     (block,) = check_data(X).blocks
     exact = GaussianRows(Pieces(maps, 0.01, np.array([0.4]))).log_density(block)
     np.testing.assert_allclose(true_log_density(X, corner=0.4), exact, atol=1e-4)
