@@ -50,13 +50,15 @@ FILES = {
         "Compress or fetch it again",
     ),
     "extension": (
-        "t.xlsx",
+        "t.ods",
         b"PK",
         ValueError,
-        r"unknown file extension '\.xlsx'",
+        r"unknown file extension '\.ods'",
         "Save the table in one of",
     ),
     "no-extension": ("t", b"1", ValueError, r"unknown file extension '\(none\)'", "Save the table in one of"),
+    "xlsx": ("t.xlsx", b"PK", ValueError, r"t\.xlsx cannot be read", "spreadsheet program, as xlsx or CSV"),
+    "h5ad": ("t.h5ad", b"HDF", ValueError, r"t\.h5ad cannot be read", "anndata's write_h5ad"),
     "npy": (
         "t.npy",
         b"no array",

@@ -1,10 +1,10 @@
-"""Readers of array files and parquet."""
+"""Readers of array files: npz, npy, mtx."""
 
 from __future__ import annotations
 
-import gzip
 import zipfile
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,126 +12,205 @@ import numpy as np
 from scipy import sparse
 from scipy.io import mmread
 
-from anypca.io._columns import frame_from_pandas, import_pandas
-from anypca.io._frame import Frame, numbered
+from anypca.io._frame import Frame, counted, describe_missing, numbered, quoted
+from anypca.io._options import ReadOptions
+from anypca.io._source import open_source, unreadable
 
 #: Names that mark the table among several arrays of an npz file.
 _PREFERRED = ("X", "counts")
 
 
-def read_npz(path: Path) -> Frame:
+def read_npz(path: Path, options: ReadOptions) -> Frame:
     """Read a dense array saved by ``np.savez`` or a sparse one saved by ``scipy.sparse.save_npz``.
 
     Parameters
     ----------
     path : Path
+    options : ReadOptions
+        ``aside`` names further arrays of the file, of as many rows; ``part`` the array of the table.
 
     Returns
     -------
     frame : Frame
     """
+    source = open_source(path)
     try:
         # Opened here, since numpy leaves the file open when it is no proper zip archive.
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
+        with source.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             if {"format", "shape", "data"} <= set(archive.files):
-                return _as_frame(sparse.load_npz(path), path)
-            return _as_frame(_choose(archive, path), path)
+                with source.open("rb") as again:
+                    return frame_from_array(sparse.load_npz(again), path, options)
+            arrays = {name: archive[name] for name in archive.files}
+        return _frame_from_arrays(arrays, path, options)
     except (zipfile.BadZipFile, EOFError, zlib.error, ValueError) as error:
-        raise _unreadable(path, error, "np.savez or scipy.sparse.save_npz") from error
+        raise unreadable(path, error, "np.savez or scipy.sparse.save_npz") from error
 
 
-def read_npy(path: Path) -> Frame:
+def read_npy(path: Path, options: ReadOptions) -> Frame:
     """Read an array saved by ``np.save``.
 
     Parameters
     ----------
     path : Path
+    options : ReadOptions
 
     Returns
     -------
     frame : Frame
     """
     try:
-        return _as_frame(np.load(path, allow_pickle=False), path)
+        with open_source(path).open("rb") as stream:
+            return frame_from_array(np.load(stream, allow_pickle=False), path, options)
     except (EOFError, ValueError) as error:
-        raise _unreadable(path, error, "np.save") from error
+        raise unreadable(path, error, "np.save") from error
 
 
-def read_mtx(path: Path) -> Frame:
-    """Read a MatrixMarket file, sparse or dense, also compressed.
+def read_mtx(path: Path, options: ReadOptions) -> Frame:
+    """Read a MatrixMarket file, sparse or dense.
 
     Parameters
     ----------
     path : Path
+    options : ReadOptions
 
     Returns
     -------
     frame : Frame
     """
     try:
-        return _as_frame(mmread(path, spmatrix=False), path)
-    except (gzip.BadGzipFile, EOFError, zlib.error, ValueError) as error:
-        raise _unreadable(path, error, "scipy.io.mmwrite") from error
+        with open_source(path).open("rb") as stream:
+            return frame_from_array(mmread(stream, spmatrix=False), path, options)
+    except (EOFError, ValueError) as error:
+        raise unreadable(path, error, "scipy.io.mmwrite") from error
 
 
-def read_parquet(path: Path) -> Frame:
-    """Read a parquet file; a named or textual index gives the row names.
+def frame_from_array(
+    values: Any,
+    path: Path,
+    options: ReadOptions,
+    *,
+    columns: tuple[str, ...] | None = None,
+    rows: tuple[str, ...] | None = None,
+    extras: dict[str, Any] | None = None,
+) -> Frame:
+    """Check shape and kind of an array; cast to floating point, mark missing cells, name what has no name.
 
     Parameters
     ----------
+    values : ndarray or sparse array of shape (n_rows, n_columns)
     path : Path
+        For messages.
+    options : ReadOptions
+    columns, rows : tuple of str, optional
+        Names, where the file has them.
+    extras : dict, optional
+        What else is known of the rows.
 
     Returns
     -------
     frame : Frame
     """
-    pandas = import_pandas()
-    try:
-        table = pandas.read_parquet(path)
-    except ImportError as error:
-        raise ImportError(
-            "reading parquet needs pyarrow; install it with pip install 'anypca[io]'."
-        ) from error
-    except ValueError as error:  # pyarrow's errors derive from it
-        raise _unreadable(path, error, "pandas' to_parquet") from error
-    if not isinstance(table.index, pandas.RangeIndex):
-        table = table.reset_index(names=table.index.name or "index")
-    table.columns = [str(name) for name in table.columns]
-    return frame_from_pandas(table, path)
+    known = {} if extras is None else extras
+    _check_named(path, options, known, has_rows=rows is not None)
+    values = _as_floats(values, path)
+    notes = []
+    if columns is None or rows is None:
+        what = {
+            (True, True): "columns are called x1, x2, ... and rows are numbered from 1",
+            (True, False): "columns are called x1, x2, ...",
+            (False, True): "rows are numbered from 1",
+        }[columns is None, rows is None]
+        lacks = (
+            "names" if columns is None and rows is None else f"{'column' if columns is None else 'row'} names"
+        )
+        notes.append(f"the file has no {lacks}: {what}")
+    columns = numbered("x", values.shape[1]) if columns is None else columns
+    rows = numbered("", values.shape[0]) if rows is None else rows
+    if options.missing:
+        values, count = _mask(values, options.missing_numbers)
+        signs = " or ".join(map(repr, options.missing))
+        notes.append(f"{counted(count, 'cell')} equal to {signs} taken as missing")
+    return Frame(values, columns, rows, (*notes, *describe_missing(values, columns)), known)
 
 
 class _Refused(ValueError):
     """A complaint that already names the file and the remedy."""
 
-
-def _unreadable(path: Path, error: Exception, writer: str) -> ValueError:
-    if isinstance(error, _Refused):
-        return ValueError(str(error))
-    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    if "pickle" in reason:
-        # numpy takes whatever it does not know for a pickle and advises to load it, which may run any code.
-        reason = "it does not hold plain arrays of numbers"
-    return ValueError(f"{path} cannot be read: {reason.rstrip('.')}. Write the file again with {writer}.")
+    is_complete = True
 
 
-def _choose(archive: Any, path: Path) -> Any:
-    """The one table among the arrays of an npz file."""
-    arrays = {name: archive[name] for name in archive.files}
+def _check_named(path: Path, options: ReadOptions, extras: dict[str, Any], *, has_rows: bool) -> None:
+    """Refuse options that name what the file does not have."""
+    if options.id_column is not None:
+        remedy = "Leave --id out: the file has row names." if has_rows else "Use a format with named columns."
+        raise _Refused(f"{path} has no column {options.id_column!r} of row names. {remedy}")
+    for name in options.aside:
+        if name not in extras:
+            known = f"It has {quoted(sorted(extras), most=8)}." if extras else "It holds the table alone."
+            raise _Refused(f"{path}: there is nothing called {name!r} with a value for each row. {known}")
+
+
+def _frame_from_arrays(arrays: dict[str, Any], path: Path, options: ReadOptions) -> Frame:
+    """The table of an npz file, with names and further arrays that fit its rows and columns."""
+    table = _choose(arrays, path, options)
+    values = arrays[table]
+    others = {name: array for name, array in arrays.items() if name != table}
+    shape = values.shape if values.ndim == 2 else (0, 0)
+    extras = {n: _plain(a) for n, a in others.items() if a.ndim in (1, 2) and len(a) == shape[0]}
+    columns, rows = _find_names(others, shape[1]), _find_names(others, shape[0])
+    frame = frame_from_array(
+        values,
+        path,
+        options,
+        # A square table with one list of names: they are taken for the columns.
+        columns=None if columns is None else tuple(map(str, others[columns])),
+        rows=None if rows in (None, columns) else tuple(map(str, others[rows])),
+        extras=extras,
+    )
+    used = {table, columns, rows, *options.aside}
+    notes = [f"array {columns!r} taken as column names"] if columns is not None else []
+    notes += [f"array {rows!r} taken as row names"] if rows not in (None, columns) else []
+    ignored = [name for name in arrays if name not in used]
+    if ignored:
+        notes.append(f"table read from array {table!r}; left out: {quoted(ignored)}")
+    return replace(frame, notes=(*notes, *frame.notes))
+
+
+def _plain(array: Any) -> Any:
+    """Numbers as float64, anything else as objects."""
+    return array.astype(float) if array.dtype.kind in "biuf" else array.astype(str).astype(object)
+
+
+def _find_names(arrays: dict[str, Any], count: int) -> str | None:
+    """The one array of ``count`` different texts, if there is one."""
+    found = [
+        name
+        for name, array in arrays.items()
+        if array.shape == (count,) and array.dtype.kind == "U" and len(np.unique(array)) == count > 1
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _choose(arrays: dict[str, Any], path: Path, options: ReadOptions) -> str:
+    """Name of the one table among the arrays of an npz file."""
     tables = [name for name, array in arrays.items() if array.ndim == 2]
-    preferred = [name for name in _PREFERRED if name in tables]
-    if len(tables) == 1:
-        return arrays[tables[0]]
-    if preferred:
-        return arrays[preferred[0]]
     found = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "nothing"
+    if options.part is not None:
+        if options.part not in tables:
+            raise _Refused(f"{path}: there is no two-dimensional array {options.part!r}; it holds {found}.")
+        return options.part
+    rest = [name for name in tables if name not in options.aside]
+    preferred = [name for name in _PREFERRED if name in rest]
+    if len(rest) == 1 or preferred:
+        return rest[0] if len(rest) == 1 else preferred[0]
     raise _Refused(
         f"{path}: expected one two-dimensional array, or one named {' or '.join(_PREFERRED)}; "
         f"it holds {found}. Save the table alone: np.savez(path, X=table)."
     )
 
 
-def _as_frame(values: Any, path: Path) -> Frame:
-    """Check shape and kind of an array; cast to floating point."""
+def _as_floats(values: Any, path: Path) -> Any:
+    """A two-dimensional real array, dense or CSR, in floating point."""
     if values.ndim != 2 or 0 in values.shape:
         raise _Refused(
             f"{path}: expected a table with rows and columns; it holds an array of shape {values.shape}. "
@@ -143,8 +222,15 @@ def _as_frame(values: Any, path: Path) -> Frame:
             "Save it as an array of real numbers."
         )
     dtype = values.dtype if values.dtype in (np.float32, np.float64) else np.float64
-    values = (
+    return (
         sparse.csr_array(values, dtype=dtype) if sparse.issparse(values) else np.asarray(values, dtype=dtype)
     )
-    notes = ("the file has no names: columns are called x1, x2, ... and rows are numbered from 1",)
-    return Frame(values, numbered("x", values.shape[1]), numbered("", values.shape[0]), notes)
+
+
+def _mask(values: Any, numbers: tuple[float, ...]) -> tuple[Any, int]:
+    """NaN in place of some numbers; of a sparse array the stored entries only."""
+    values = values.copy()
+    stored = values.data if sparse.issparse(values) else values
+    same = np.isin(stored, numbers)
+    stored[same] = np.nan
+    return values, int(same.sum())

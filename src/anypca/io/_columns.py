@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -10,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from anypca.io._frame import Frame, numbered, quoted
+from anypca.io._frame import Frame, counted, describe_missing, numbered, quoted
+from anypca.io._options import ReadOptions
 
 #: Column names that mark row names rather than a quantity. The empty one is a saved index.
 _ID_NAMES = frozenset({"", "id", "name", "sample", "index", "rowname", "row_names", "unnamed: 0"})
@@ -22,6 +24,8 @@ _LETTERS = (frozenset({"y", "n"}), frozenset({"t", "f"}))
 MISSING = ("?", ".", "-")
 #: Words for a missing cell that blanks kept pandas from seeing.
 _MISSING_WORDS = frozenset({"", "na", "n/a", "nan", "null", "none", *MISSING})
+#: At most this share of cells that are not numbers is taken as missing; with more, the column is left out.
+_MOST_SPOILT = 0.1
 #: Numbers with thousands separators or a percent sign: too many readings to choose one.
 _NUMBER_LIKE = re.compile(r"[+-]?[\d.,' ]*\d[\d.,' ]*%?")
 _DATE = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([ T].*)?")
@@ -35,6 +39,7 @@ class _Column:
     values: Any = None
     """(n_rows,) float64, or ``None`` when the column is not numeric."""
     note: str | None = None
+    """What was done to get the numbers."""
     reason: str = ""
     """Why a column without numbers is left out."""
     labels: tuple[str, ...] | None = None
@@ -74,7 +79,7 @@ def check_unique(names: list[str], path: Path) -> None:
         )
 
 
-def frame_from_pandas(table: Any, path: Path, notes: tuple[str, ...] = ()) -> Frame:
+def frame_from_pandas(table: Any, path: Path, options: ReadOptions, notes: tuple[str, ...] = ()) -> Frame:
     """Pick the numeric columns of a data frame and the one that names the rows.
 
     Parameters
@@ -83,6 +88,7 @@ def frame_from_pandas(table: Any, path: Path, notes: tuple[str, ...] = ()) -> Fr
         With string column names.
     path : Path
         For messages.
+    options : ReadOptions
     notes : tuple of str
         What was said before.
 
@@ -93,18 +99,92 @@ def frame_from_pandas(table: Any, path: Path, notes: tuple[str, ...] = ()) -> Fr
     check_unique(list(table.columns), path)
     if len(table) == 0:
         raise ValueError(f"{path}: expected rows of data; there are only column names. Add the data.")
+    check_asked(list(table.columns), options, path)
+    table, masked = _mask_missing(table, options)
     columns = [_classify(table.iloc[:, j], str(name)) for j, name in enumerate(table.columns)]
-    namer, set_aside = _row_namer(columns)
+    namer, set_aside = _row_namer(columns, options.id_column)
+    set_aside |= set(options.aside)
     used = [column for column in columns if column.values is not None and column.name not in set_aside]
     if not used:
         raise ValueError(
             f"{path}: expected at least one column of numbers; found {quoted([c.name for c in columns])}, "
             "none numeric. Check the delimiter and the decimal sign."
         )
+    values = np.column_stack([column.values for column in used])
     rows = numbered("", len(table)) if namer is None or namer.labels is None else namer.labels
-    values, rows, empty = _drop_empty_rows(np.column_stack([column.values for column in used]), rows)
-    said = [*notes, *_notes(columns, namer, set_aside), *empty]
-    return Frame(values, tuple(column.name for column in used), rows, tuple(said))
+    names = tuple(column.name for column in used)
+    extras = _extras(table, columns, {*names, "" if namer is None else namer.name})
+    values, rows, extras, empty = _drop_empty_rows(values, rows, extras)
+    aside = set_aside - set(options.aside)
+    said = [
+        *notes,
+        *masked,
+        *_notes(columns, namer, aside, options),
+        *empty,
+        *describe_missing(values, names),
+    ]
+    return Frame(values, names, rows, tuple(said), extras)
+
+
+def check_asked(names: list[str], options: ReadOptions, path: Path) -> None:
+    """Refuse columns asked for by name that a file does not have.
+
+    Parameters
+    ----------
+    names : list of str
+        Those of the file.
+    options : ReadOptions
+    path : Path
+        For the message.
+    """
+    asked = [*([] if options.id_column is None else [options.id_column]), *options.aside]
+    for name in asked:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+            hint = f"Did you mean {near[0]!r}?" if near else f"It has {quoted(names, most=8)}."
+            raise ValueError(f"{path}: there is no column {name!r}. {hint}")
+    if options.id_column is not None and options.id_column in options.aside:
+        raise ValueError(
+            f"column {options.id_column!r} cannot both name the rows and be an offset or covariate. Choose one."
+        )
+
+
+def _mask_missing(table: Any, options: ReadOptions) -> tuple[Any, list[str]]:
+    """The table without the cells that stand for a missing value, and how many there were."""
+    if not options.missing:
+        return table, []
+    pandas = import_pandas()
+    columns, count = {}, 0
+    for name in table.columns:
+        cells = table[name]
+        if name != options.id_column and not pandas.api.types.is_datetime64_any_dtype(cells.dtype):
+            is_number = pandas.api.types.is_numeric_dtype(cells.dtype)
+            same = (
+                cells.isin(options.missing_numbers)
+                if is_number
+                else cells.astype(str).str.strip().isin(options.missing)
+            ) & cells.notna()
+            count += int(same.sum())
+            cells = cells.mask(same)
+        columns[name] = cells
+    what = " or ".join(repr(sign) for sign in options.missing)
+    return pandas.DataFrame(columns), [f"{counted(count, 'cell')} equal to {what} taken as missing"]
+
+
+def _extras(table: Any, columns: list[_Column], used: set[str]) -> dict[str, Any]:
+    """The columns that are neither part of the table nor row names nor empty: numbers, or text."""
+    extras = {}
+    for column in columns:
+        cells = table[column.name]
+        if column.name in used or cells.isna().all():
+            continue
+        text = cells.astype(object).where(cells.notna(), None)
+        extras[column.name] = (
+            np.array([None if cell is None else str(cell).strip() for cell in text], dtype=object)
+            if column.values is None
+            else column.values
+        )
+    return extras
 
 
 def _classify(cells: Any, name: str) -> _Column:
@@ -115,7 +195,9 @@ def _classify(cells: Any, name: str) -> _Column:
         return _Column(name, reason="it is empty")
     labels = tuple(str(cell) for cell in cells) if len(present) == len(cells) and cells.is_unique else None
     if pandas.api.types.is_bool_dtype(cells.dtype):
-        return _Column(name, cells.to_numpy(dtype=float, na_value=np.nan), note="true/false")
+        return _Column(
+            name, cells.to_numpy(dtype=float, na_value=np.nan), note="read as 1 and 0 (true/false)"
+        )
     if pandas.api.types.is_numeric_dtype(cells.dtype) and cells.dtype.kind != "c":
         # Plain conversion also serves pandas' own integer types, whose missing value is not NaN.
         return _Column(name, cells.to_numpy(dtype=float, na_value=np.nan), labels=labels)
@@ -136,7 +218,7 @@ def _classify_text(cells: Any, name: str, labels: tuple[str, ...] | None) -> _Co
     if kinds <= _ANSWERS or kinds in _LETTERS:
         values = np.full(len(cells), np.nan)
         values[stripped.notna().to_numpy()] = lower.isin(_TRUE).to_numpy()
-        return _Column(name, values, note="/".join(sorted(kinds)))
+        return _Column(name, values, note=f"read as 1 and 0 ({'/'.join(sorted(kinds))})")
     if present.str.fullmatch(_DATE).all():
         return _Column(name, reason="it holds dates", labels=labels)
     return _classify_words(stripped, present, name, labels)
@@ -151,54 +233,70 @@ def _classify_words(stripped: Any, present: Any, name: str, labels: tuple[str, .
     example = f"the first is {bad.iloc[0]!r}"
     if bad.str.fullmatch(_NUMBER_LIKE).all():
         return _Column(name, reason=f"its numbers are not in plain notation, {example}")
+    if len(bad) <= _MOST_SPOILT * len(present):
+        cells = f"{counted(len(bad), 'cell')} that {'is no number' if len(bad) == 1 else 'are no numbers'}"
+        return _Column(
+            name, numbers.to_numpy(dtype=float), note=f"has {cells}, taken as missing: {_kinds(bad)}"
+        )
     if 2 * len(bad) < len(present):
         return _Column(name, reason=f"{len(bad)} of its {len(present)} cells are not numbers, {example}")
     return _Column(name, reason="it holds text", labels=labels)
 
 
-def _row_namer(columns: list[_Column]) -> tuple[_Column | None, set[str]]:
+def _kinds(cells: Any) -> str:
+    """The different cells of a column of text, for a message."""
+    return quoted(list(dict.fromkeys(cells)), most=3)
+
+
+def _row_namer(columns: list[_Column], given: str | None) -> tuple[_Column | None, set[str]]:
     """The column that names the rows, and all columns that are names and not quantities."""
     marked = [column for column in columns if column.name.strip().lower() in _ID_NAMES]
     first = columns[0]
     candidates = [first] if first.values is None and first not in marked else []
-    namer = next((column for column in candidates + marked if column.labels is not None), None)
+    chosen = [column for column in columns if column.name == given]
+    namer = next((column for column in chosen or candidates + marked if column.labels is not None), None)
     # A column called id is never a quantity, even if its values repeat and cannot name the rows.
-    aside = {column.name for column in marked}
+    aside = {column.name for column in [*marked, *chosen]}
     return namer, aside | ({namer.name} if namer is not None else set())
 
 
-def _drop_empty_rows(values: Any, rows: tuple[str, ...]) -> tuple[Any, tuple[str, ...], list[str]]:
+def _drop_empty_rows(
+    values: Any, rows: tuple[str, ...], extras: dict[str, Any]
+) -> tuple[Any, tuple[str, ...], dict[str, Any], list[str]]:
     """Rows without a single number say nothing and stop every model; leave them out."""
     empty = np.isnan(values).all(axis=1)
     if not empty.any() or empty.all():
-        return values, rows, []
+        return values, rows, extras, []
     names = [name for name, drop in zip(rows, empty, strict=True) if drop]
     kept = tuple(name for name, drop in zip(rows, empty, strict=True) if not drop)
-    return values[~empty], kept, [f"{_count(len(names), 'row')} without any number left out: {quoted(names)}"]
+    note = f"{counted(len(names), 'row')} without any number left out: {quoted(names)}"
+    return values[~empty], kept, {name: cells[~empty] for name, cells in extras.items()}, [note]
 
 
-def _notes(columns: list[_Column], namer: _Column | None, set_aside: set[str]) -> list[str]:
+def _notes(
+    columns: list[_Column], namer: _Column | None, set_aside: set[str], options: ReadOptions
+) -> list[str]:
     notes = []
-    if namer is not None:
+    if namer is not None and options.id_column is None:
         what = f"column {namer.name!r}" if namer.name else "the column without a name"
         notes.append(f"{what} taken as row names")
     for column in columns:
-        if column is namer:
+        if column is namer or column.name in options.aside:
             continue
-        if column.name in set_aside:
+        if column.name == options.id_column:
+            notes.append(
+                f"column {column.name!r} cannot name rows: cells repeat or are empty; rows are numbered"
+            )
+        elif column.name in set_aside:
             notes.append(f"column {column.name!r} left out: its name says that it names rows, not a quantity")
         elif column.note is not None:
-            notes.append(f"column {column.name!r} read as 1 and 0 ({column.note})")
+            notes.append(f"column {column.name!r} {column.note}")
     by_reason: dict[str, list[str]] = {}
     for column in columns:
-        if column.values is None and column.name not in set_aside:
+        if column.values is None and column.name not in {*set_aside, *options.aside}:
             by_reason.setdefault(column.reason, []).append(column.name)
     for reason, names in by_reason.items():
         plural = reason.replace("it ", "they ").replace("holds", "hold").replace(" is empty", " are empty")
         said = reason if len(names) == 1 else plural
-        notes.append(f"{_count(len(names), 'column')} left out: {quoted(names)} ({said})")
+        notes.append(f"{counted(len(names), 'column')} left out: {quoted(names)} ({said})")
     return notes
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

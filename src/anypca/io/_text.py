@@ -3,35 +3,29 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import itertools
 import re
-import zlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from anypca.io._columns import MISSING, check_unique, frame_from_pandas, import_pandas
-from anypca.io._frame import Frame, numbered
+from anypca.io._frame import Frame, counted, numbered
+from anypca.io._options import ReadOptions
+from anypca.io._source import open_source
 
 #: In order of preference where several part all lines alike: commas may be decimal signs, blanks part words.
 _DELIMITERS = {"\t": "tab", ";": "semicolon", ",": "comma", " ": "blank"}
+#: How many rows may lack their last cells: fewer than half, and at most this share or number of them.
+_MOST_SHORT, _FEW_SHORT = 0.05, 3
 #: Lines that the guesses look at. More would only cost time: formats do not change half way.
 _PEEK = 200
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
 _DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
-
-
-@dataclass(frozen=True)
-class TextFormat:
-    """How a text file is written; ``None`` where it is to be found out."""
-
-    delimiter: str | None = None
-    decimal: str | None = None
-    header: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -44,13 +38,13 @@ class _Layout:
     names: list[str]
 
 
-def read_text(path: Path, given: TextFormat) -> Frame:
+def read_text(path: Path, given: ReadOptions) -> Frame:
     """Read csv, tsv or txt.
 
     Parameters
     ----------
     path : Path
-    given : TextFormat
+    given : ReadOptions
 
     Returns
     -------
@@ -64,10 +58,17 @@ def read_text(path: Path, given: TextFormat) -> Frame:
     except csv.Error as error:
         raise ValueError(f"{path} cannot be read as text cells: {error}. Save it again as CSV.") from error
     check_unique(layout.names, path)
-    return frame_from_pandas(_parse(text, layout, path), path, (*notes, *more))
+    if given.delimiter is None and layout.delimiter != _usual(path) and len(layout.names) > 1:
+        notes.append(f"cells are separated by {_DELIMITERS[layout.delimiter]}s")
+    return frame_from_pandas(_parse(text, layout, path), path, given, (*notes, *more))
 
 
-def _check_format(given: TextFormat) -> None:
+def _usual(path: Path) -> str:
+    """The delimiter that a file's extension promises."""
+    return "," if ".csv" in path.name.lower() else "\t"
+
+
+def _check_format(given: ReadOptions) -> None:
     if given.delimiter is not None and len(given.delimiter) != 1:
         raise ValueError(f"the delimiter must be a single character; got {given.delimiter!r}.")
     if given.decimal not in {None, ".", ","}:
@@ -78,10 +79,8 @@ def _check_format(given: TextFormat) -> None:
 
 def _decode(path: Path) -> tuple[str, list[str]]:
     """The file's text, with a note when it is not in UTF-8."""
-    try:
-        raw = gzip.decompress(path.read_bytes()) if path.suffix.lower() == ".gz" else path.read_bytes()
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise ValueError(f"{path} is not a whole gzip file: {error}. Compress or fetch it again.") from error
+    with open_source(path).open("rb") as stream:
+        raw = stream.read()
     if not raw.strip():
         raise ValueError(f"{path} is empty. Expected a line of column names and lines of numbers.")
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -130,7 +129,7 @@ def _find_delimiter(text: str) -> str:
     return max(scores, key=lambda delimiter: scores[delimiter]) if scores else "\t"
 
 
-def _lay_out(text: str, delimiter: str, given: TextFormat, path: Path) -> tuple[_Layout, list[str]]:
+def _lay_out(text: str, delimiter: str, given: ReadOptions, path: Path) -> tuple[_Layout, list[str]]:
     """Column names, decimal sign and whether there is a header."""
     notes = []
     head = [row for _, row in itertools.islice(_rows(text, delimiter), _PEEK)]
@@ -142,10 +141,9 @@ def _lay_out(text: str, delimiter: str, given: TextFormat, path: Path) -> tuple[
         notes.append(
             "the first line holds numbers: columns are called x1, x2, ... (header=True reads it as names)"
         )
-    names = _check_widths(
-        text, delimiter, [" ".join(c.split()) for c in head[0]] if has_header else None, path
-    )
-    return _Layout(delimiter, decimal, has_header, _name_the_nameless(names, notes)), notes
+    header = [" ".join(c.split()) for c in head[0]] if has_header else None
+    names, short = _check_widths(text, delimiter, header, path)
+    return _Layout(delimiter, decimal, has_header, _name_the_nameless(names, notes)), [*notes, *short]
 
 
 def _is_data(row: list[str]) -> bool:
@@ -166,27 +164,45 @@ def _find_decimal(rows: list[list[str]], delimiter: str) -> str:
     return "," if has_comma and delimiter != "," else "."
 
 
-def _check_widths(text: str, delimiter: str, header: list[str] | None, path: Path) -> list[str]:
-    """The column names, one for each cell of every row; ragged rows are refused."""
+def _check_widths(
+    text: str, delimiter: str, header: list[str] | None, path: Path
+) -> tuple[list[str], list[str]]:
+    """The column names, one for each cell of a row, and a note on rows that lack their last cells."""
     rows = _rows(text, delimiter)
-    number, first = next(rows)
-    expected = len(first)
-    widths: dict[int, int] = {}
-    last_is_empty = True
+    _, first = next(rows)
+    lines: dict[int, list[int]] = {}
+    last_is_empty: Counter[int] = Counter()
     for number, row in rows:
-        widths.setdefault(len(row), number)
-        last_is_empty = last_is_empty and row[-1].strip() == ""
-    if header is not None and set(widths) == {expected + 1}:
-        return [*header, ""] if last_is_empty else ["", *header]
-    ragged = {width: line for width, line in widths.items() if width != expected}
+        lines.setdefault(len(row), []).append(number)
+        last_is_empty[len(row)] += row[-1].strip() == ""
+    names, width = header if header is not None else list(numbered("x", len(first))), len(first)
+    # One cell more than names: row names without a head, as R writes them, or a delimiter after the last cell.
+    if header is not None and max(lines, default=width) == width + 1 and width not in lines:
+        width += 1
+        names = [*names, ""] if last_is_empty[width] == len(lines[width]) else ["", *names]
+    return names, _check_ragged(lines, width, delimiter, path)
+
+
+def _check_ragged(lines: dict[int, list[int]], width: int, delimiter: str, path: Path) -> list[str]:
+    """A note on a few rows that are too short; many of them, or one that is too long, are refused."""
+    short = sorted(line for length, numbers in lines.items() if length < width for line in numbers)
+    n_rows = sum(map(len, lines.values()))
+    is_few = 2 * len(short) < n_rows and len(short) <= max(_FEW_SHORT, _MOST_SHORT * n_rows)
+    ragged = {length: numbers[0] for length, numbers in lines.items() if length != width}
+    if short and is_few and max(ragged) < width:
+        where = ", ".join(map(str, short[:5])) + (", ..." if len(short) > 5 else "")
+        what = (
+            f"{counted(len(short), 'row')} with too few cells (line{'s' if len(short) > 1 else ''} {where})"
+        )
+        return [f"{what}: the cells lacking at the end are taken as missing"]
     if ragged:
-        width, line = min(ragged.items(), key=lambda item: item[1])
+        length, line = min(ragged.items(), key=lambda item: item[1])
         raise ValueError(
-            f"{path}, line {line}: expected {expected} cells as in the first line, found {width} (delimiter "
+            f"{path}, line {line}: expected {width} cells as in the first line, found {length} (delimiter "
             f"{_DELIMITERS.get(delimiter, delimiter)}). Mend that line, quote cells that hold the delimiter, "
             "or give the delimiter."
         )
-    return header if header is not None else list(numbered("x", expected))
+    return []
 
 
 def _name_the_nameless(names: list[str], notes: list[str]) -> list[str]:
@@ -202,7 +218,7 @@ def _parse(text: str, layout: _Layout, path: Path) -> Any:
     """Cells to numbers where a whole column allows it."""
     pandas = import_pandas()
     try:
-        return pandas.read_csv(
+        table = pandas.read_csv(
             io.StringIO(text),
             sep=r"\s+" if layout.delimiter == " " else layout.delimiter,
             decimal=layout.decimal,
@@ -215,3 +231,13 @@ def _parse(text: str, layout: _Layout, path: Path) -> Any:
         )
     except (pandas.errors.ParserError, pandas.errors.EmptyDataError, OverflowError) as error:
         raise ValueError(f"{path} cannot be parsed: {error}. Save it again as CSV.") from error
+    return _point_decimals(table) if layout.decimal == "," else table
+
+
+def _point_decimals(table: Any) -> Any:
+    """Decimal points in columns that pandas left as text because of some other cell."""
+    for name in table.columns[[kind.kind == "O" for kind in table.dtypes]]:
+        cells = table[name].astype(str)
+        is_number = table[name].notna() & cells.str.strip().str.fullmatch(_DECIMAL_COMMA)
+        table[name] = table[name].mask(is_number, cells.str.replace(",", ".", regex=False))
+    return table

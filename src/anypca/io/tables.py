@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from anypca.io._binary import read_mtx, read_npy, read_npz, read_parquet
+from anypca.io._anndata import read_h5ad
+from anypca.io._binary import read_mtx, read_npy, read_npz
 from anypca.io._frame import Frame
-from anypca.io._text import TextFormat, read_text
+from anypca.io._options import ReadOptions
+from anypca.io._sheets import read_parquet, read_xlsx
+from anypca.io._text import read_text
 
-_TEXT = (".csv", ".tsv", ".txt")
-_BINARY: dict[str, Callable[[Path], Frame]] = {
+#: The reader of each extension; each also reads the file compressed, as in ``table.csv.gz``.
+_READERS: dict[str, Callable[[Path, ReadOptions], Frame]] = {
+    ".csv": read_text,
+    ".tsv": read_text,
+    ".txt": read_text,
+    ".xlsx": read_xlsx,
     ".parquet": read_parquet,
     ".npz": read_npz,
     ".npy": read_npy,
     ".mtx": read_mtx,
+    ".h5ad": read_h5ad,
 }
-#: Formats that are also read when compressed, as in ``table.csv.gz``.
-_COMPRESSIBLE = (*_TEXT, ".mtx")
 
 
 def read_table(
@@ -28,25 +34,39 @@ def read_table(
     delimiter: str | None = None,
     decimal: str | None = None,
     header: bool | None = None,
+    id_column: str | None = None,
+    missing: Sequence[str] = (),
+    aside: Sequence[str] = (),
+    part: str | None = None,
 ) -> Frame:
     """Read a table of numbers: rows are samples, columns are features.
 
     Parameters
     ----------
     path : path-like
-        csv, tsv or txt (also .gz), parquet, npz (one dense array or ``scipy.sparse.save_npz``), npy,
-        or mtx (MatrixMarket, also .gz).
+        csv, tsv, txt, xlsx, parquet, npz (arrays, or a matrix of ``scipy.sparse.save_npz``), npy, mtx
+        (MatrixMarket) or h5ad (AnnData); each also compressed, as in table.csv.gz.
     delimiter : str, optional
         What separates the cells of a text file; found among comma, semicolon, tab and blanks when not given.
     decimal : {".", ","}, optional
         The decimal sign of a text file; found when not given.
     header : bool, optional
         Whether the first line of a text file holds column names; found when not given.
+    id_column : str, optional
+        The column of row names; found when not given.
+    missing : sequence of str
+        Cells that stand for a missing value besides the usual ones; ``"-9"`` is also -9.0.
+    aside : sequence of str
+        Columns that are not part of the table, such as an offset: they go to ``extras``. Of an npz file: arrays
+        with as many rows. Of an h5ad file: columns of ``obs``.
+    part : str, optional
+        Sheet of a workbook (the first by default), layer of an h5ad file (X by default), array of an npz file.
 
     Returns
     -------
     frame : Frame
-        Values (n_rows, n_columns), names, and notes on what was left out or repaired.
+        Values (n_rows, n_columns), names, notes on what was left out or repaired, and in ``extras`` what else is
+        known of the rows: columns set aside, of text, or of dates.
 
     Raises
     ------
@@ -59,10 +79,11 @@ def read_table(
 
     Notes
     -----
-    In text and parquet files a column of unique text in first place, or one named id, name, sample or index,
-    gives the row names. Yes/no and true/false columns become 1 and 0. Empty cells, NA, NaN, null and a lone
-    ``?``, ``-`` or ``.`` are missing. Columns of other text or of dates, empty columns and empty rows are left
-    out. Each of these is told in ``notes``.
+    In text files, workbooks and parquet files a column of unique text in first place, or one named id, name, sample
+    or index, gives the row names. Yes/no and true/false columns become 1 and 0. Empty cells, NA, NaN, null and a
+    lone ``?``, ``-`` or ``.`` are missing; so are up to a tenth of a column's cells if they are no numbers, and the
+    last cells of a few lines that are too short. Columns of other text or of dates, empty columns and empty rows are
+    left out. Each of these is told in ``notes``.
     """
     if not isinstance(path, str | os.PathLike):
         raise TypeError(
@@ -71,25 +92,20 @@ def read_table(
         )
     path = Path(path)
     _check_exists(path)
-    suffix = _suffix(path)
-    if suffix in _TEXT:
-        return read_text(path, TextFormat(delimiter, decimal, header))
-    return _BINARY[suffix](path)
+    options = ReadOptions(delimiter, decimal, header, id_column, tuple(missing), tuple(aside), part)
+    return _READERS[_suffix(path)](path, options)
 
 
 def _suffix(path: Path) -> str:
     """The extension that decides the reader, without a final ``.gz``."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
-    is_compressed = bool(suffixes) and suffixes[-1] == ".gz"
-    if is_compressed:
+    if suffixes and suffixes[-1] == ".gz":
         suffixes.pop()
     suffix = suffixes[-1] if suffixes else ""
-    known = _COMPRESSIBLE if is_compressed else (*_TEXT, *_BINARY)
-    if suffix not in known:
-        names = ", ".join((*_TEXT, *_BINARY, *(f"{name}.gz" for name in _COMPRESSIBLE)))
+    if suffix not in _READERS:
         raise ValueError(
-            f"{path}: unknown file extension {''.join(path.suffixes[-2:]) or '(none)'!r}; known are {names}. "
-            "Save the table in one of these formats."
+            f"{path}: unknown file extension {''.join(path.suffixes[-2:]) or '(none)'!r}; known are "
+            f"{', '.join(_READERS)}, each also with .gz. Save the table in one of these formats."
         )
     return suffix
 

@@ -1,0 +1,91 @@
+"""Reader of h5ad files."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anypca.io._binary import frame_from_array
+from anypca.io._frame import Frame, quoted
+from anypca.io._options import ReadOptions
+from anypca.io._source import open_source, unreadable
+
+
+def read_h5ad(path: Path, options: ReadOptions) -> Frame:
+    """Read X, or the layer ``options.part``, of an AnnData file; the columns of ``obs`` are extras.
+
+    Parameters
+    ----------
+    path : Path
+    options : ReadOptions
+
+    Returns
+    -------
+    frame : Frame
+    """
+    adata = _load(path)
+    layers = [str(name) for name in adata.layers]
+    if options.part is not None and options.part not in layers:
+        raise ValueError(f"{path}: there is no layer {options.part!r}; it has {quoted(layers) or 'none'}.")
+    values = adata.X if options.part is None else adata.layers[options.part]
+    if values is None:
+        raise ValueError(f"{path} has no X. Choose one of its layers: {quoted(layers) or 'it has none'}.")
+    frame = frame_from_array(
+        values,
+        path,
+        options,
+        columns=_unique(adata.var_names),
+        rows=tuple(map(str, adata.obs_names)),
+        extras={str(name): _cells(adata.obs[name]) for name in adata.obs},
+    )
+    return _tell(frame, layers, options)
+
+
+def _load(path: Path) -> Any:
+    try:
+        import h5py
+        from anndata.io import read_elem
+    except ImportError as error:
+        raise ImportError(
+            "reading h5ad needs anndata; install it with pip install 'anypca[scverse]'."
+        ) from error
+    try:
+        # Files of earlier versions warn of their format; they are read all the same.
+        with warnings.catch_warnings(), open_source(path).open("rb") as stream, h5py.File(stream) as file:
+            warnings.simplefilter("ignore")
+            return read_elem(file)
+    except (OSError, KeyError, TypeError) as error:
+        raise unreadable(path, error, "anndata's write_h5ad") from error
+
+
+def _unique(names: Any) -> tuple[str, ...]:
+    """Gene symbols may repeat; models want names that do not."""
+    seen: dict[str, int] = {}
+    unique = []
+    for name in map(str, names):
+        seen[name] = seen.get(name, 0) + 1
+        unique.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+    return tuple(unique)
+
+
+def _cells(column: Any) -> Any:
+    """A column of obs as numbers, or as text with None where empty."""
+    if column.dtype.kind in "biuf":
+        return column.to_numpy(dtype=float)
+    return np.array(
+        [None if is_empty else str(cell) for cell, is_empty in zip(column, column.isna(), strict=True)]
+    )
+
+
+def _tell(frame: Frame, layers: list[str], options: ReadOptions) -> Frame:
+    notes = []
+    if options.part is None and layers:
+        notes.append(f"table read from X; layers left out: {quoted(layers)}")
+    unused = [name for name in frame.extras if name not in options.aside]
+    if unused:
+        notes.append(f"columns of obs are not part of the table: {quoted(unused)}")
+    return replace(frame, notes=(*notes, *frame.notes))
