@@ -18,7 +18,7 @@ from anypca import PLNPCA
 from anypca.datasets import Dataset, load_oaks
 from anypca.exceptions import ConvergenceWarning
 from anypca.models.plnpca import RankPath
-from anypca.plotting import plot_correlation_circle, plot_individuals, save_figure
+from anypca.plotting import plot_correlation_circle, plot_scores, save_figure
 from experiments._common import Options, Outcome, Table, Target, run_module
 
 PEERS_AT_5 = -83732.6
@@ -152,8 +152,8 @@ def _draw(path: Path, oaks: Dataset, paths: Mapping[str, RankPath]) -> None:
     intercept = paths["intercept"]
     model = intercept.models[int(np.flatnonzero(intercept.ranks == 5)[0])]
     scores, std = model.transform(oaks.X, offset=oaks.offset, return_std=True)
-    plot_individuals(model, scores, groups=list(oaks.covariates["tree"]), std=std, ax=panels[1][0])
-    panels[1][0].set_title("leaves, rank 5 with intercept; bars: posterior sd")
+    plot_scores(model, scores, std, color=list(oaks.covariates["tree"]), ax=panels[1][0])
+    panels[1][0].set_title("leaves, rank 5 with intercept")
     plot_correlation_circle(model, feature_names=oaks.feature_names, ax=panels[1][1])
     panels[1][1].set_title("taxa, same model")
     save_figure(panels[1][1], path)

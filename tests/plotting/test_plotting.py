@@ -77,7 +77,7 @@ def test_biplot_draws_scores_and_the_strongest_loadings():
     np.testing.assert_array_equal(ax.collections[0].get_offsets(), scores)
     length = np.linalg.norm(model.components_, axis=0)
     strongest = np.argsort(-length)[:7]
-    assert [label.get_text() for label in labels(ax)] == [f"x{j + 1}" for j in strongest]
+    assert [label.get_text() for label in labels(ax)] == [f"x{j}" for j in strongest]
     # One common stretch: arrows keep their directions and relative lengths.
     stretch = arrows(ax) / model.components_[:, strongest].T
     np.testing.assert_allclose(stretch, stretch[0, 0], rtol=1e-12)
@@ -137,7 +137,7 @@ def test_row_names_are_written_for_few_rows_only():
 
 def test_groups_have_distinct_looks_and_a_legend():
     model, scores = fitted(n_samples=60)
-    ax = plot_biplot(model, scores, groups=np.arange(60) % 10, top=0)
+    ax = plot_biplot(model, scores, color=np.arange(60) % 10, top=0)
     points = [c for c in ax.collections if not isinstance(c, Quiver)]
     looks = {(tuple(c.get_facecolor()[0]), c.get_paths()[0].vertices.tobytes()) for c in points}
     assert len(looks) == 10
@@ -180,8 +180,8 @@ def test_unfitted_models_are_refused(plot):
         ({"scores": np.zeros(5)}, r"got shape \(5,\)"),
         ({"feature_names": ["a"]}, "must hold 5 names, one for each column; got 1"),
         ({"row_names": ["a"]}, "row_names must hold 50 values"),
-        ({"groups": ["a"]}, "groups must hold 50 values"),
-        ({"scaling": "both"}, "scaling must be 'rows' or 'columns'; got 'both'"),
+        ({"color": ["a"]}, "color must hold 50 values"),
+        ({"scaling": "both"}, "scaling must be .rows., .symmetric. or .columns.; got .both."),
     ],
 )
 def test_biplot_refuses(arguments, complaint):
@@ -190,13 +190,19 @@ def test_biplot_refuses(arguments, complaint):
         plot_biplot(model, **({"scores": scores} | arguments))
 
 
-def test_a_label_without_room_is_left_out_or_placed_anyway():
+def test_a_label_without_room_is_left_out():
     ax = Figure().add_subplot()
     ax.set(xlim=(-1, 1), ylim=(-1, 1))
     everything = [Box(-1e4, -1e4, 1e4, 1e4)]
     point = np.array([[0.5, 0.5]])
-    assert len(place_labels(ax, point, ["a"], color="k", taken=everything, must=False)) == 1
-    assert len(place_labels(ax, point, ["a"], color="k", taken=everything)) == 2
+    assert place_labels(ax, point, ["a"], color="k", taken=everything) == everything
+    assert not labels(ax)
+    # Its neighbourhood taken, a label goes further away or is left out.
+    anchor = ax.transData.transform(point[0])
+    near = [Box(*(anchor - 30), *(anchor + 30))]
+    assert place_labels(ax, point, ["a"], color="k", taken=near, reach_far=False) == near
+    assert len(place_labels(ax, point, ["a"], color="k", taken=near)) == 2
+    assert len(labels(ax)) == 1
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ class Outcome:
     def write_biplot(self, path: Path) -> None:
         """The biplot as PNG."""
         names, rows = self.frame.column_names, self.frame.row_names
-        ax = plot_biplot(self.model, self.scores, feature_names=names, row_names=rows, groups=self.groups)
+        ax = plot_biplot(self.model, self.scores, feature_names=names, row_names=rows, color=self.groups)
         save_figure(ax, path)
 
 

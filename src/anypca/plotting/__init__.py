@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from anypca.plotting._style import save_figure
 from anypca.plotting.biplot import plot_biplot
+from anypca.plotting.circle import plot_correlation_circle
 from anypca.plotting.gsppca import plot_evidence_path, plot_support
+from anypca.plotting.loadings import plot_loadings
+from anypca.plotting.observed import plot_fitted
 from anypca.plotting.piecewise import plot_hinge, plot_latent_pieces, plot_predicted
-from anypca.plotting.pln import plot_correlation_circle, plot_individuals
+from anypca.plotting.pruning import plot_pruning_path
+from anypca.plotting.scores import plot_scores
 from anypca.plotting.scree import plot_scree
 from anypca.plotting.trace import plot_trace
 
@@ -14,10 +18,13 @@ __all__ = [
     "plot_biplot",
     "plot_correlation_circle",
     "plot_evidence_path",
+    "plot_fitted",
     "plot_hinge",
-    "plot_individuals",
     "plot_latent_pieces",
+    "plot_loadings",
     "plot_predicted",
+    "plot_pruning_path",
+    "plot_scores",
     "plot_scree",
     "plot_support",
     "plot_trace",

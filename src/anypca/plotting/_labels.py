@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -12,7 +13,9 @@ from anypca._typing import Floats
 #: Directions that are tried for a label, starting with the preferred one and swinging out on both sides.
 _TURNS = np.deg2rad([0, 30, -30, 60, -60, 90, -90, 135, -135, 180])
 #: Distances from the point, in font sizes; those beyond the first get a line back to the point.
-_RADII = (0.5, 1.6, 2.8, 4.2)
+_RADII = (0.5, 1.6, 2.8, 4.2, 6.0, 8.5, 12.0, 17.0)
+#: Room kept free around a text, in font sizes: its extent differs a little between resolutions.
+_MARGIN = 0.15
 
 
 class Box(NamedTuple):
@@ -51,12 +54,22 @@ class _Place(NamedTuple):
     """Whether a line should lead back to the point."""
 
 
-def _box(anchor: Floats, direction: Floats, gap: float, text: str, em: float) -> tuple[Box, Floats]:
+def _box(anchor: Floats, direction: Floats, gap: float, half: Floats) -> tuple[Box, Floats]:
     """The box of a label that starts ``gap`` pixels from its point, and the box's centre."""
-    # Capitals and digits of DejaVu Sans are 0.65 em wide: near enough for placing, and no renderer is needed.
-    half = np.array([0.33 * em * len(text), 0.6 * em])
     centre = anchor + direction * gap + np.sign(np.round(direction, 3)) * half * np.abs(direction) ** 0.5
     return Box(*(centre - half), *(centre + half)), centre
+
+
+def _half_size(ax: Any, text: str, size: float) -> Floats:
+    """Half the width and height of a text in pixels, (2,), as the font draws it."""
+    probe = ax.text(0.0, 0.0, text, fontsize=size, parse_math=False)
+    with warnings.catch_warnings():
+        # Names in scripts that the font lacks are drawn as boxes, whose size is known as well.
+        warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from font")
+        box = probe.get_window_extent()
+    probe.remove()
+    half: Floats = np.array([box.width, box.height]) / 2.0 + _MARGIN * size * ax.figure.dpi / 72.0
+    return half
 
 
 def along(ax: Any, tails: Floats, tips: Floats, size: float = 8.0) -> list[Box]:
@@ -93,11 +106,12 @@ def place_labels(
     size: float = 8.0,
     taken: Iterable[Box] = (),
     avoid: Sequence[Box] = (),
-    must: bool = True,
+    reach_far: bool = True,
 ) -> list[Box]:
     """Write a text beside each point, away from the origin, clear of the others.
 
-    The axis limits must be final. Labels are placed in the given order, the first nearest to their points.
+    The axis limits must be final. Labels are placed in the given order, the first nearest to their points. No label
+    is ever written over another, over ``taken`` or beyond the frame: one that finds no place is left out.
 
     Parameters
     ----------
@@ -112,8 +126,8 @@ def place_labels(
         Places not to be used.
     avoid : sequence of Box
         Places to be used only if there is no other.
-    must : bool
-        If False, a label without a free place next to its point is left out.
+    reach_far : bool
+        Whether a label may stand far from its point, with a line back to it; else only next to it.
 
     Returns
     -------
@@ -126,11 +140,10 @@ def place_labels(
     frame = Box(*ax.get_window_extent().extents)
     for point, text in zip(points, texts, strict=True):
         anchor = ax.transData.transform(point)
-        places = list(_places(anchor, anchor - origin, text, em, _RADII if must else _RADII[:1]))
+        half = _half_size(ax, text, size)
+        places = _places(anchor, anchor - origin, half, em, _RADII if reach_far else _RADII[:1])
         inside = [place for place in places if frame.contains(place.box)]
         free = _first_free(inside, [*boxes, *avoid]) or _first_free(inside, boxes)
-        if free is None and must:
-            free = places[0]
         if free is not None:
             boxes.append(free.box)
             _write(ax, point, text, (free.centre - anchor) * 72.0 / ax.figure.dpi, color, size, free.is_far)
@@ -138,14 +151,14 @@ def place_labels(
 
 
 def _places(
-    anchor: Floats, outward: Floats, text: str, em: float, radii: Sequence[float]
+    anchor: Floats, outward: Floats, half: Floats, em: float, radii: Sequence[float]
 ) -> Iterator[_Place]:
     """Places for a label, the preferred ones first."""
     start = np.arctan2(outward[1], outward[0]) if np.any(outward) else 0.0
     for radius in radii:
         for turn in _TURNS:
             direction = np.array([np.cos(start + turn), np.sin(start + turn)])
-            yield _Place(*_box(anchor, direction, radius * em, text, em), radius > _RADII[0])
+            yield _Place(*_box(anchor, direction, radius * em, half), radius > _RADII[0])
 
 
 def _first_free(places: Iterable[_Place], boxes: Sequence[Box]) -> _Place | None:

@@ -86,7 +86,7 @@ def shorten(name: object, most: int = 24) -> str:
     return f"{text[: most - 1 - tail]}…{text[-tail:]}"
 
 
-def fitted(model: Any, *names: str) -> Any:
+def fitted(model: Any, *names: str, remedy: str = "Draw a model that has it.") -> Any:
     """The first of some fitted attributes that a model has.
 
     Parameters
@@ -94,6 +94,8 @@ def fitted(model: Any, *names: str) -> Any:
     model : estimator
     *names : str
         Attributes in order of preference.
+    remedy : str
+        What to do when a fitted model has none of them, for the message.
 
     Returns
     -------
@@ -102,12 +104,25 @@ def fitted(model: Any, *names: str) -> Any:
     Raises
     ------
     NotFittedError
-        If the model has none of them.
+        If the model is not fitted.
+    AttributeError
+        If it is fitted and has none of them.
     """
     for name in names:
         if hasattr(model, name):
             return getattr(model, name)
-    raise NotFittedError(f"{type(model).__name__} has no {names[0]}; call fit before plotting it.")
+    kind = type(model).__name__
+    if not _is_fitted(model):
+        raise NotFittedError(f"{kind} has no {names[0]}; call fit before plotting it.")
+    raise AttributeError(f"this picture needs {' or '.join(names)}; {kind} has none. {remedy}")
+
+
+def _is_fitted(model: Any) -> bool:
+    """Whether a model of this package, of scikit-learn or of neither has been fitted."""
+    asked = getattr(model, "__sklearn_is_fitted__", None)
+    if asked is not None:
+        return bool(asked())
+    return any(name.endswith("_") and not name.startswith("_") for name in vars(model))
 
 
 def explained(model: Any) -> tuple[Floats, str]:

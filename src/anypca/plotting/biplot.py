@@ -8,25 +8,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anypca._typing import Floats, Ints
-from anypca.plotting._labels import along, place_labels
-from anypca.plotting._style import (
-    BLACK,
-    BLUE,
-    GREY,
-    MARKERS,
-    PALETTE,
-    VERMILLION,
-    explained,
-    fitted,
-    new_axes,
-    shorten,
-    tidy,
+from anypca.plotting._check import (
+    check_components,
+    check_length,
+    check_names,
+    check_plane,
+    check_scores,
+    name_plane,
 )
+from anypca.plotting._labels import Box, along, place_labels
+from anypca.plotting._points import draw_points, name_rows, spread_out
+from anypca.plotting._style import BLACK, VERMILLION, new_axes, shorten
 
-#: Above this many rows their names would only blacken the picture.
-_MOST_ROW_NAMES = 40
 #: How far arrows reach towards the border of the point cloud.
 _REACH = 0.9
+#: The power of the scores' standard deviations that goes from the scores to the loadings.
+_SHARES = {"rows": 0.0, "symmetric": 0.5, "columns": 1.0}
 
 
 class _Geometry(NamedTuple):
@@ -46,14 +43,15 @@ def plot_biplot(
     model: Any,
     scores: Any,
     *,
+    axes: tuple[int, int] = (1, 2),
     feature_names: Sequence[str] | None = None,
     row_names: Sequence[str] | None = None,
-    groups: Sequence[Any] | None = None,
+    color: Any = None,
     top: int = 10,
     scaling: str = "rows",
     ax: Any = None,
 ) -> Any:
-    """Scores of the first two components as points, the strongest loadings as arrows.
+    """Scores of two components as points, the strongest loadings as arrows.
 
     Parameters
     ----------
@@ -61,19 +59,19 @@ def plot_biplot(
         With ``components_`` of shape (n_components, n_features).
     scores : array-like of shape (n_samples, n_components)
         As given by ``model.transform``.
+    axes : tuple of two ints, default=(1, 2)
+        Components, counted from 1.
     feature_names : sequence of str, optional
-        Names of the columns; ``model.feature_names_in_`` if not given, else x1, x2, ...
+        Names of the columns; ``model.feature_names_in_`` if not given, else x0, x1, ...
     row_names : sequence of str, optional
         Names of the rows, written where there is room, for at most 40 rows.
-    groups : sequence, optional
-        A group for each row, told by colour and marker and named in a legend.
+    color : sequence of length n_samples, optional
+        Groups, told by colour and marker and named in a legend, or numbers, told by a colour scale; as in
+        `plot_scores`.
     top : int, default=10
         How many columns are drawn and named: those with the longest arrows.
-    scaling : {"rows", "columns"}, default="rows"
-        What the picture is true to. ``"rows"``: points are the scores, so distances between points are
-        distances between rows; arrows are the loadings. ``"columns"``: scores are divided by their standard
-        deviations and loadings multiplied by them, so that lengths and angles of arrows are those of the
-        columns' fitted variation. In both, all arrows are stretched by one common factor to fill the picture.
+    scaling : {"rows", "symmetric", "columns"}, default="rows"
+        What the picture is true to; see Notes.
     ax : matplotlib.axes.Axes, optional
         Where to draw; new Axes on a new figure if not given.
 
@@ -85,74 +83,52 @@ def plot_biplot(
     ------
     NotFittedError
         If the model is not fitted.
+    AttributeError
+        If the model has no loadings.
     ValueError
         If scores or names do not fit the model, or ``scaling`` is unknown.
 
     Notes
     -----
-    With a single component, points are spread vertically for readability only and arrows lie below each
-    other.
+    With scores Z, their standard deviations S and loadings W, points are :math:`Z S^{-a}` and arrows
+    :math:`W S^a`, so that products of points and arrows are the fitted entries whatever a.
+
+    - ``"rows"``, a = 0: points are the scores, so distances between points are distances between rows.
+    - ``"columns"``, a = 1: lengths and angles of arrows are those of the columns' fitted variation.
+    - ``"symmetric"``, a = 1/2: between the two, true to neither, with points and arrows spread alike.
+
+    All arrows are then stretched by one common factor to fill the picture. With a single component, points are
+    spread vertically for readability only and arrows lie below each other.
     """
-    components = np.asarray(fitted(model, "components_"), dtype=float)
-    scores = _check_scores(scores, components)
-    names = _check_names(model, feature_names, components.shape[1])
-    labels = _check_length("row_names", row_names, len(scores))
-    kinds = _check_length("groups", groups, len(scores))
-    geometry = _lay_out(scores, components, top, scaling)
-    ax = new_axes(6.4, _height(geometry, components.shape[0])) if ax is None else ax
-    _draw_points(ax, geometry.points, kinds)
-    _frame(ax, geometry, model, has_two=components.shape[0] > 1)
-    boxes = _draw_arrows(ax, geometry, names, VERMILLION if kinds is None else BLACK)
-    if labels is not None and len(labels) <= _MOST_ROW_NAMES:
-        texts = [shorten(label, most=20) for label in labels]
-        place_labels(ax, geometry.points, texts, color=GREY, size=7.0, taken=boxes, must=False)
+    components = check_components(model)
+    plane = check_plane(axes, len(components))
+    points = check_scores("scores", scores, len(components))[:, plane]
+    names = check_names(model, feature_names, components.shape[1])
+    check_length("row_names", row_names, len(points))
+    check_length("color", color, len(points))
+    geometry = _lay_out(points, components[plane].T, top, scaling)
+    ax = new_axes(6.4, _height(geometry, len(plane))) if ax is None else ax
+    draw_points(ax, geometry.points, color)
+    _frame(ax, geometry, model, plane)
+    boxes = _draw_arrows(ax, geometry, names, VERMILLION if color is None else BLACK)
+    name_rows(ax, geometry.points, row_names, boxes)
     return ax
 
 
-def _check_scores(values: Any, components: Floats) -> Floats:
-    scores: Floats = np.asarray(values, dtype=float)
-    if scores.ndim != 2 or scores.shape[1] != components.shape[0]:
-        raise ValueError(
-            f"scores must have shape (n_samples, {components.shape[0]}), a column for each component; "
-            f"got shape {scores.shape}. Pass model.transform(X)."
-        )
-    return scores
-
-
-def _check_length(what: str, values: Sequence[Any] | None, length: int) -> list[Any] | None:
-    if values is not None and len(values) != length:
-        raise ValueError(f"{what} must hold {length} values, one for each row of scores; got {len(values)}.")
-    return None if values is None else list(values)
-
-
-def _check_names(model: Any, names: Sequence[str] | None, n_features: int) -> Sequence[str]:
-    if names is None:
-        names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        return [f"x{j}" for j in range(1, n_features + 1)]
-    if len(names) != n_features:
-        raise ValueError(
-            f"feature_names must hold {n_features} names, one for each column; got {len(names)}."
-        )
-    return names
-
-
-def _lay_out(scores: Floats, components: Floats, top: int, scaling: str) -> _Geometry:
+def _lay_out(points: Floats, loadings: Floats, top: int, scaling: str) -> _Geometry:
     """Points and arrows in data coordinates."""
-    if scaling not in {"rows", "columns"}:
-        raise ValueError(f"scaling must be 'rows' or 'columns'; got {scaling!r}.")
-    points, loadings = scores[:, :2], components[:2].T
-    if scaling == "columns":
-        # A score that does not vary would divide by zero; its loadings then carry no variation either.
-        deviation = points.std(axis=0)
-        points = points / np.where(deviation > 0, deviation, 1.0)
-        loadings = loadings * deviation
+    if scaling not in _SHARES:
+        raise ValueError(f"scaling must be 'rows', 'symmetric' or 'columns'; got {scaling!r}.")
+    # A score that does not vary would divide by zero; its loadings then carry no variation either.
+    deviation = points.std(axis=0) ** _SHARES[scaling]
+    points = points / np.where(deviation > 0, deviation, 1.0)
+    loadings = loadings * deviation
     length = np.linalg.norm(loadings, axis=1)
     chosen = np.argsort(-length, kind="stable")[: max(top, 0)]
     chosen = chosen[length[chosen] > 0]
     tips = loadings[chosen] * _stretch(points, loadings[chosen])
     if loadings.shape[1] == 1:
-        return _spread_out(points, tips, chosen)
+        return _lay_out_line(points[:, 0], tips[:, 0], chosen)
     return _Geometry(points, np.zeros_like(tips), tips, chosen)
 
 
@@ -171,58 +147,27 @@ def _height(geometry: _Geometry, n_components: int) -> float:
     return float(np.clip(0.8 + 5.6 * height / width, 3.6, 6.4)) if width > 0 else 4.4
 
 
-def _spread_out(points: Floats, tips: Floats, chosen: Ints) -> _Geometry:
+def _lay_out_line(scores: Floats, tips: Floats, chosen: Ints) -> _Geometry:
     """One component: points scattered over the height, arrows one below the other."""
-    # Multiples of the golden ratio fill an interval evenly without a random generator.
-    height = (np.arange(1, len(points) + 1) * 0.6180339887498949) % 1.0 * 2.0 - 1.0
     rung = np.linspace(0.9, -0.9, len(chosen)) if len(chosen) > 1 else np.zeros(len(chosen))
     tails = np.column_stack([np.zeros(len(chosen)), rung])
-    return _Geometry(
-        np.column_stack([points[:, 0], height]), tails, np.column_stack([tips[:, 0], rung]), chosen
-    )
+    return _Geometry(spread_out(scores), tails, np.column_stack([tips, rung]), chosen)
 
 
-def _draw_points(ax: Any, points: Floats, groups: list[Any] | None) -> None:
-    """One scatter for each group, smaller and paler the more points there are."""
-    size = float(np.clip(9000.0 / max(len(points), 1), 5.0, 28.0))
-    alpha = 0.75 if len(points) <= 300 else 0.5
-    # Thousands of points as vectors make files of megabytes: they are drawn as an image there too.
-    style = {"s": size, "alpha": alpha, "linewidths": 0, "rasterized": len(points) > 2000, "zorder": 1}
-    if groups is None:
-        ax.scatter(points[:, 0], points[:, 1], color=BLUE, **style)
-        return
-    for i, kind in enumerate(dict.fromkeys(sorted(groups))):
-        mine = np.array([group == kind for group in groups])
-        color, marker = PALETTE[i % len(PALETTE)], MARKERS[i // len(PALETTE) % len(MARKERS)]
-        ax.scatter(points[mine, 0], points[mine, 1], color=color, marker=marker, label=shorten(kind), **style)
-    legend = ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
-    for handle in legend.legend_handles:
-        handle.set_alpha(1.0)
-        handle.set_sizes([24.0])
-
-
-def _frame(ax: Any, geometry: _Geometry, model: Any, *, has_two: bool) -> None:
+def _frame(ax: Any, geometry: _Geometry, model: Any, plane: Sequence[int]) -> None:
     """Limits with room for labels, axis names with the explained share, the origin's cross."""
     # Autoscaling stays on, since the equal aspect widens one of the limits.
     ax.update_datalim(np.vstack([geometry.points, geometry.tails, geometry.tips]))
     ax.margins(0.12)
     ax.autoscale_view()
-    ratio, what = explained(model)
-    ax.set_xlabel(f"component 1 ({100 * ratio[0]:.1f} % of {what})")
-    if has_two:
-        ax.set_ylabel(f"component 2 ({100 * ratio[1]:.1f} % of {what})")
+    name_plane(ax, model, plane)
+    if len(plane) > 1:
         ax.set_aspect("equal", adjustable="datalim")
-        ax.axhline(0.0, color="0.8", linewidth=0.8, zorder=0)
-    else:
-        ax.set_yticks([])
-        ax.spines["left"].set_visible(False)
-    ax.axvline(0.0, color="0.8", linewidth=0.8, zorder=0)
-    tidy(ax)
     # Labels are placed in pixels: the layout and the equal aspect must be settled first.
     ax.figure.draw_without_rendering()
 
 
-def _draw_arrows(ax: Any, geometry: _Geometry, names: Sequence[str], color: str) -> list[Any]:
+def _draw_arrows(ax: Any, geometry: _Geometry, names: Sequence[str], color: str) -> list[Box]:
     """Arrows with names; return the places that are taken."""
     tails, steps = geometry.tails, geometry.tips - geometry.tails
     style = {"angles": "xy", "scale_units": "xy", "scale": 1.0, "width": 0.0035, "zorder": 3}

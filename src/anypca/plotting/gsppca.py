@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Bools, Floats
+from anypca.plotting._check import check_names
 from anypca.plotting._style import BLUE, GREY, VERMILLION, fitted, new_axes, shorten, tidy
 
 #: Up to this many variables bars carry names; above, the bars would hide each other's.
 _MOST_NAMED = 40
+_REMEDY = "Draw a model that selects variables, such as GSPPCA."
 
 
 def plot_evidence_path(model: Any, ax: Any = None) -> Any:
@@ -31,8 +33,10 @@ def plot_evidence_path(model: Any, ax: Any = None) -> Any:
     ------
     NotFittedError
         If the model is not fitted.
+    AttributeError
+        If the model selects no variables.
     """
-    evidence = np.asarray(fitted(model, "evidence_path_"), dtype=float)
+    evidence = np.asarray(fitted(model, "evidence_path_", remedy=_REMEDY), dtype=float)
     chosen = int(fitted(model, "n_features_selected_"))
     probability = float(fitted(model, "inclusion_probability_"))
     ax = new_axes(5.0, 3.6) if ax is None else ax
@@ -52,7 +56,7 @@ def plot_evidence_path(model: Any, ax: Any = None) -> Any:
 
 
 def plot_support(
-    model: Any, ax: Any = None, *, shape: tuple[int, int] | None = None, names: Any = None
+    model: Any, ax: Any = None, *, shape: tuple[int, int] | None = None, feature_names: Any = None
 ) -> Any:
     """The selected variables: as an image when the variables are pixels, else their relevances as bars.
 
@@ -65,7 +69,7 @@ def plot_support(
     shape : (int, int), optional
         Rows and columns of the picture that the variables are the pixels of, row by row. Selected pixels are
         white.
-    names : sequence of str of length n_features, optional
+    feature_names : sequence of str of length n_features, optional
         Names of the variables, for bars; by default those seen in ``fit``, or x0, x1, ...
 
     Returns
@@ -76,13 +80,15 @@ def plot_support(
     ------
     NotFittedError
         If the model is not fitted.
+    AttributeError
+        If the model selects no variables.
     ValueError
         If the shape or the names do not fit the number of variables.
     """
-    support = np.asarray(fitted(model, "support_"), dtype=bool)
+    support = np.asarray(fitted(model, "support_", remedy=_REMEDY), dtype=bool)
     if shape is not None:
         return _draw_image(support, shape, ax)
-    labels = _names(model, names, len(support))
+    labels = [shorten(name) for name in check_names(model, feature_names, len(support))]
     ranking = np.asarray(fitted(model, "ranking_"))
     return _draw_bars(support, np.asarray(fitted(model, "relevance_")), ranking, labels, ax)
 
@@ -101,16 +107,6 @@ def _draw_image(support: Bools, shape: tuple[int, int], ax: Any) -> Any:
     return ax
 
 
-def _names(model: Any, names: Any, n_features: int) -> list[str]:
-    if names is None:
-        names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        return [f"x{j}" for j in range(n_features)]
-    if len(names) != n_features:
-        raise ValueError(f"names must have one name per variable, {n_features}; got {len(names)}.")
-    return [shorten(name) for name in names]
-
-
 def _draw_bars(support: Bools, relevance: Floats, ranking: Any, labels: list[str], ax: Any) -> Any:
     """Bars of the relevances, most relevant first, the selected ones in colour."""
     is_named = len(ranking) <= _MOST_NAMED
@@ -118,11 +114,16 @@ def _draw_bars(support: Bools, relevance: Floats, ranking: Any, labels: list[str
     position = np.arange(1, len(ranking) + 1)
     for chosen, color, label in ((True, BLUE, "selected"), (False, GREY, "left out")):
         mask = support[ranking] == chosen
-        # Beyond some dozens of bars their gaps would make a pattern of their own.
-        width = 0.7 if is_named else 1.0
-        ax.bar(position[mask], relevance[ranking][mask], width=width, color=color, label=label)
+        heights = np.where(mask, relevance[ranking], 0.0)
+        if is_named:
+            ax.bar(position[mask], heights[mask], width=0.7, color=color, label=label)
+        else:
+            # One outline: thousands of bars take seconds, and their gaps make a pattern of their own.
+            ax.stairs(heights, np.arange(len(ranking) + 1) + 0.5, fill=True, color=color, label=label)
     if is_named:
         ax.set_xticks(position, [labels[j] for j in ranking], rotation=90, fontsize=8)
+        for text in ax.get_xticklabels():
+            text.set_parse_math(False)
     ax.set_xlabel("variables, most relevant first")
     ax.set_ylabel("relevance")
     ax.legend(frameon=False)

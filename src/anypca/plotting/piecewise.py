@@ -7,57 +7,64 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.plotting._style import BLACK, BLUE, GREY, PALETTE, fitted, new_axes, shorten, tidy
+from anypca.plotting._check import find_column, name_column, name_component
+from anypca.plotting._points import spread_out
+from anypca.plotting._style import BLACK, BLUE, GREY, MARKERS, PALETTE, fitted, new_axes, tidy
+from anypca.plotting._table import read_table
 
 #: Latent points are drawn out to this many standard deviations: 99.9 % of them lie within.
 _REACH = 3.3
+_REMEDY = "Draw a model with pieces, such as PiecewisePCA."
 
 
-def plot_hinge(model: Any, X: Any, features: tuple[Any, Any] = (0, 1), ax: Any = None) -> Any:
+def plot_hinge(
+    model: Any, X: Any, features: tuple[Any, Any] = (0, 1), ax: Any = None, *, offset: Any = None
+) -> Any:
     """Rows in the plane of two columns, coloured by piece, with the path of the model along t.
 
     Parameters
     ----------
     model : fitted PiecewisePCA
-    X : array-like or data frame of shape (n_samples, n_features)
+    X : table of shape (n_samples, n_features)
         The rows to show.
     features : pair of int or str, default=(0, 1)
         Columns for the two axes, by position or by name.
     ax : matplotlib.axes.Axes, optional
         Where to draw; new Axes on a new figure if not given.
+    offset : array-like of shape (n_samples,) or (n_samples, n_features), optional
+        As in ``fit``. The path is drawn at its mean.
 
     Returns
     -------
     ax : matplotlib.axes.Axes
-        The line runs along t with the other latent coordinates at 0; hinges are marked.
+        The line runs along t with the other latent coordinates at 0; hinges are marked. Where the path leaves the
+        range of the rows it is cut off.
 
     Raises
     ------
     NotFittedError
         If the model is not fitted.
+    AttributeError
+        If the model has no pieces.
     ValueError
         If a column is unknown.
     """
-    edges = np.concatenate([[-_REACH], fitted(model, "breakpoints_"), [_REACH]])
-    i, j = (_column(model, feature) for feature in features)
-    table = np.asarray(X, dtype=float)
-    piece = model.predict_piece(X)
+    edges = np.concatenate([[-_REACH], fitted(model, "breakpoints_", remedy=_REMEDY), [_REACH]])
+    plane = [find_column(model, feature) for feature in features]
+    points = read_table(X)[:, plane]
+    companions = {} if offset is None else {"offset": offset}
+    piece = model.predict_piece(X, **companions)
     ax = new_axes(5.0, 4.2) if ax is None else ax
+    _draw_pieces(ax, points, piece, len(edges) - 1)
+    shift = 0.0 if offset is None else np.mean(np.asarray(offset, dtype=float), axis=0)
     for k in range(len(edges) - 1):
-        color = PALETTE[k % len(PALETTE)]
-        rows = piece == k
-        ax.plot(
-            table[rows, i], table[rows, j], "o", ms=3, color=color, alpha=0.45, mew=0, label=f"piece {k + 1}"
-        )
-    for k in range(len(edges) - 1):
-        path = _path(model, k, edges[k], edges[k + 1])
-        ax.plot(path[:, i], path[:, j], color=BLACK, linewidth=2.0)
+        path = _path(model, k, edges[k], edges[k + 1], shift)[:, plane]
+        ax.plot(*path.T, color=BLACK, linewidth=2.0, label="path of t" if k == 0 else None)
         if k:
-            ax.plot(path[:1, i], path[:1, j], "s", color=BLACK, ms=6)
-    ax.set_xlabel(_name(model, i))
-    ax.set_ylabel(_name(model, j))
-    ax.legend(frameon=False)
-    tidy(ax)
+            ax.plot(*path[:1].T, "s", color=BLACK, ms=6)
+    # Exponentials of the path's ends may be far beyond all counts.
+    _keep_to(ax, points)
+    _name_plane(ax, model, plane)
     return ax
 
 
@@ -80,27 +87,38 @@ def plot_latent_pieces(
     Returns
     -------
     ax : matplotlib.axes.Axes
+        With equal coordinates, the only choice for a model that has but one, rows are spread vertically for
+        readability only.
+
+    Raises
+    ------
+    NotFittedError
+        If the model is not fitted.
+    AttributeError
+        If the model has no pieces.
+    ValueError
+        If there is no such coordinate.
     """
-    breakpoints = fitted(model, "breakpoints_")
+    breakpoints = fitted(model, "breakpoints_", remedy=_REMEDY)
     q = int(fitted(model, "n_components_"))
     scores = np.asarray(model.transform(X, **transform_params))
     piece = model.predict_piece(X, **transform_params)
-    a, b = (c % q for c in coordinates)
+    a, b = (_find_coordinate(c, q) for c in coordinates)
     ax = new_axes(5.0, 4.2) if ax is None else ax
-    for k in range(len(breakpoints) + 1):
-        rows = piece == k
-        color = PALETTE[k % len(PALETTE)]
-        ax.plot(
-            scores[rows, a], scores[rows, b], "o", ms=3, color=color, alpha=0.5, mew=0, label=f"piece {k + 1}"
-        )
+    if a == b:
+        # One latent coordinate: a plane would show nothing but its diagonal.
+        _draw_pieces(ax, spread_out(scores[:, a]), piece, len(breakpoints) + 1)
+        ax.set_yticks([])
+        ax.spines["left"].set_visible(False)
+    else:
+        _draw_pieces(ax, scores[:, [a, b]], piece, len(breakpoints) + 1)
+        ax.set_ylabel(f"{name_component(model, b)} (posterior mean)")
     for axis, line in ((a, ax.axvline), (b, ax.axhline)):
-        if axis == q - 1:
+        if axis == q - 1 and not (line == ax.axhline and a == b):
             for c in breakpoints:
                 line(c, color=GREY, linewidth=1.0, linestyle="--")
-    names = [*(f"w{c + 1}" for c in range(q - 1)), "t"]
-    ax.set_xlabel(f"{names[a]} (posterior mean)")
-    ax.set_ylabel(f"{names[b]} (posterior mean)")
-    ax.legend(frameon=False)
+    ax.set_xlabel(f"{name_component(model, a)} (posterior mean)")
+    _add_legend(ax)
     tidy(ax)
     return ax
 
@@ -135,44 +153,75 @@ def plot_predicted(
     Returns
     -------
     ax : matplotlib.axes.Axes
+
+    Raises
+    ------
+    NotFittedError
+        If the model is not fitted.
+    AttributeError
+        If the model cannot generate rows.
+    ValueError
+        If a column is unknown.
     """
-    fitted(model, "n_components_")
-    i, j = (_column(model, feature) for feature in features)
-    table = np.asarray(X, dtype=float)
-    drawn = model.sample(n_samples or len(table), random_state=random_state)
+    fitted(model, "n_components_", "components_")
+    fitted(model, "sample", remedy="Draw a model that generates rows, such as PPCA.")
+    plane = [find_column(model, feature) for feature in features]
+    table = read_table(X)
+    drawn = np.asarray(model.sample(n_samples or len(table), random_state=random_state))
     ax = new_axes(5.0, 4.2) if ax is None else ax
-    ax.plot(table[:, i], table[:, j], "o", ms=3, color=GREY, alpha=0.35, mew=0, label="observed")
+    size = _point_size(len(table))
+    style = {"ms": size, "alpha": 0.35, "mew": 0, "rasterized": len(table) > 2000}
+    ax.plot(*table[:, plane].T, "o", color=GREY, label="observed", **style)
     name = label or type(model).__name__
-    ax.plot(drawn[:, i], drawn[:, j], "o", ms=3, color=BLUE, alpha=0.35, mew=0, label=f"generated by {name}")
-    ax.set_xlabel(_name(model, i))
-    ax.set_ylabel(_name(model, j))
-    ax.legend(frameon=False)
-    tidy(ax)
+    ax.plot(*drawn[:, plane].T, "o", color=BLUE, label=f"generated by {name}", **style)
+    _name_plane(ax, model, plane)
     return ax
 
 
-def _path(model: Any, k: int, start: float, stop: float) -> Floats:
+def _path(model: Any, k: int, start: float, stop: float, shift: Any) -> Floats:
     """The map of one piece along t, other coordinates at 0, (n, n_features); for counts on their scale."""
     t = np.linspace(start, stop, 60)
-    predictor = model.piece_means_[k] + t[:, None] * model.piece_loadings_[k, :, -1]
+    predictor = shift + model.piece_means_[k] + t[:, None] * model.piece_loadings_[k, :, -1]
     return np.asarray(np.exp(predictor) if model.family == "poisson" else predictor)
 
 
-def _column(model: Any, feature: Any) -> int:
-    names = getattr(model, "feature_names_in_", None)
-    if isinstance(feature, str):
-        if names is None or feature not in list(names):
-            known = "it was fitted without names" if names is None else f"it has {', '.join(map(str, names))}"
-            raise ValueError(
-                f"the model has no column {feature!r}; {known}. Give a position or one of its names."
-            )
-        return list(names).index(feature)
-    n = int(model.n_features_in_)
-    if not -n <= feature < n:
-        raise ValueError(f"the model has {n} columns, numbered from 0; got {feature}.")
-    return int(feature) % n
+def _find_coordinate(coordinate: int, q: int) -> int:
+    """Position of a latent coordinate that may be counted from the end."""
+    # The default pair asks for two coordinates; a model with one has the same one twice.
+    if not -q <= coordinate < q:
+        raise ValueError(f"the model has {q} latent coordinates, counted from 0, -1 is t; got {coordinate}.")
+    return coordinate % q
 
 
-def _name(model: Any, column: int) -> str:
-    names = getattr(model, "feature_names_in_", None)
-    return f"x{column}" if names is None else shorten(names[column])
+def _draw_pieces(ax: Any, points: Floats, piece: Any, n_pieces: int) -> None:
+    """Points in the colour and marker of their piece."""
+    style = {"ms": _point_size(len(points)), "alpha": 0.5, "mew": 0, "rasterized": len(points) > 2000}
+    for k in range(n_pieces):
+        color, marker = PALETTE[k % len(PALETTE)], MARKERS[k % len(MARKERS)]
+        ax.plot(*points[piece == k].T, marker, color=color, label=f"piece {k + 1}", **style)
+
+
+def _point_size(n: int) -> float:
+    return float(np.clip(9.0 - 2.0 * np.log10(max(n, 1)), 2.0, 5.0))
+
+
+def _keep_to(ax: Any, points: Floats) -> None:
+    """Limits that show the rows, with room for a path somewhat beyond."""
+    low, high = np.nanmin(points, axis=0), np.nanmax(points, axis=0)
+    room = 0.15 * np.where(high > low, high - low, 1.0)
+    ax.set_xlim(low[0] - room[0], high[0] + room[0])
+    ax.set_ylim(low[1] - room[1], high[1] + room[1])
+
+
+def _name_plane(ax: Any, model: Any, plane: list[int]) -> None:
+    ax.set_xlabel(name_column(model, plane[0]), parse_math=False)
+    ax.set_ylabel(name_column(model, plane[1]), parse_math=False)
+    _add_legend(ax)
+    tidy(ax)
+
+
+def _add_legend(ax: Any) -> None:
+    """A legend whose marks are as strong as the lines beside them."""
+    for handle in ax.legend(frameon=False, fontsize=8).legend_handles:
+        handle.set_alpha(1.0)
+        handle.set_markersize(max(handle.get_markersize(), 4.0))

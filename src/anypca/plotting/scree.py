@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from anypca._typing import Floats
 from anypca.plotting._style import BLUE, VERMILLION, explained, new_axes, tidy
 
 #: Above this many components their numbers would run into each other.
 _MOST_LABELLED = 10
+_GREEN = "#009E73"
+#: Criteria of a single fit, by attribute.
+_CRITERIA = {"evidence_": "log evidence", "icl_": "ICL", "bic_": "BIC", "aic_": "AIC"}
 
 
-def plot_scree(model: Any, ax: Any = None) -> Any:
-    """Bars of the deviance that each component explains, and a line of their running sum.
+def plot_scree(
+    model: Any,
+    ax: Any = None,
+    *,
+    criterion: Mapping[int, float] | None = None,
+    criterion_name: str = "criterion",
+) -> Any:
+    """Bars of the deviance that each component explains, a line of their running sum, and the evidence.
 
     Parameters
     ----------
@@ -21,39 +32,118 @@ def plot_scree(model: Any, ax: Any = None) -> Any:
         With ``explained_deviance_ratio_`` of shape (n_components,), or ``explained_variance_ratio_``.
     ax : matplotlib.axes.Axes, optional
         Where to draw; new Axes on a new figure if not given.
+    criterion : mapping from int to float, optional
+        A criterion by number of components. If not given, the evidence that the model carries:
+        ``evidence_by_rank_``, or ``evidence_grid_`` at ``n_components_grid_``. The criteria of a path of fits are
+        drawn by ``plot_scree(path.best(), criterion=dict(zip(path.ranks, path.icl)), criterion_name="ICL")``.
+    criterion_name : str, default="criterion"
+        What to call it.
 
     Returns
     -------
     ax : matplotlib.axes.Axes
+        The criterion has an axis of its own on the right, the last of ``ax.figure.axes``; the model's number of
+        components is marked. Criteria of the fit alone, such as ``bic_``, are told above the picture.
 
     Raises
     ------
     NotFittedError
         If the model is not fitted.
+    AttributeError
+        If the model explains no share of anything.
     """
     ratio, what = explained(model)
-    ax = new_axes(5.0, 3.6) if ax is None else ax
+    ax = new_axes(5.4, 3.8) if ax is None else ax
     number = np.arange(1, len(ratio) + 1)
     percent = 100.0 * ratio
+    _draw_shares(ax, number, percent)
+    found = dict(_evidence(model) if criterion is None else criterion)
+    name = "log evidence" if criterion is None else criterion_name
+    handles = ax.get_legend_handles_labels()[0]
+    ranks = np.array(sorted(found), dtype=int)
+    # A criterion at a single rank compares nothing: it is told and not drawn.
+    is_drawn = len(ranks) > 1
+    if is_drawn:
+        handles += _draw_criterion(ax, ranks, np.array([found[rank] for rank in ranks]), name, len(ratio))
+    _frame(ax, number, ranks if is_drawn else number, what)
+    _add_legend(ax, handles, None if is_drawn else _tell_criteria(model))
+    return ax
+
+
+def _add_legend(ax: Any, handles: list[Any], title: str | None) -> None:
+    """A legend above the picture, where it hides neither bars nor lines."""
+    ax.legend(
+        handles=handles,
+        frameon=False,
+        fontsize=8,
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        ncols=len(handles),
+        title=title,
+        title_fontsize=8,
+        alignment="left",
+        columnspacing=1.2,
+    )
+
+
+def _evidence(model: Any) -> dict[int, float]:
+    """Log evidence by number of components, empty where the model compared none."""
+    if hasattr(model, "evidence_by_rank_"):
+        return dict(model.evidence_by_rank_)
+    if hasattr(model, "evidence_grid_"):
+        pairs = zip(model.n_components_grid_, model.evidence_grid_, strict=True)
+        return {int(rank): float(value) for rank, value in pairs}
+    return {}
+
+
+def _tell_criteria(model: Any) -> str | None:
+    """The criteria of a single fit in words, None where there are none."""
+    known = [(label, getattr(model, key)) for key, label in _CRITERIA.items() if hasattr(model, key)]
+    return ", ".join(f"{label} {value:,.1f}" for label, value in known) or None
+
+
+def _draw_shares(ax: Any, number: Any, percent: Floats) -> None:
     ax.bar(number, percent, width=0.7, color=BLUE, label="each component")
-    if len(ratio) > 1:
+    if len(percent) > 1:
         # Points only while they can be told apart.
-        marker = "o" if len(ratio) <= 30 else None
+        marker = "o" if len(percent) <= 30 else None
         ax.plot(number, percent.cumsum(), color=VERMILLION, marker=marker, markersize=4, label="together")
-        ax.legend(frameon=False, loc="best")
-    if len(ratio) <= _MOST_LABELLED:
-        ax.set_xticks(number)
+    if len(percent) <= _MOST_LABELLED:
         _label(ax, number, percent)
+    ax.set_ylim(0.0, max(1.18 * percent.sum(), 1e-3))
+
+
+def _draw_criterion(ax: Any, ranks: Any, values: Floats, name: str, chosen: int) -> list[Any]:
+    """The criterion on an axis on the right; return what the legend shows of it."""
+    right = ax.twinx()
+    drawn: list[Any] = right.plot(
+        ranks, values, color=_GREEN, marker="s", markersize=4, linestyle=":", label=name
+    )
+    mine = ranks == chosen
+    # White rims keep the mark apart from the line of the sums where the two cross.
+    mark = {"marker": "*", "markersize": 13, "color": _GREEN, "markeredgecolor": "white", "linestyle": "none"}
+    if mine.any():
+        drawn += right.plot(ranks[mine], values[mine], label=f"this model: {chosen}", **mark)
+    right.set_ylabel(name, color=_GREEN)
+    right.tick_params(axis="y", colors=_GREEN)
+    right.ticklabel_format(axis="y", useOffset=False)
+    right.spines["top"].set_visible(False)
+    return drawn
+
+
+def _frame(ax: Any, number: Any, ranks: Any, what: str) -> None:
+    """Names and limits."""
+    first, last = min(ranks.min(initial=1), 1), max(ranks.max(initial=1), len(number))
+    if last - first < _MOST_LABELLED:
+        ax.set_xticks(np.arange(first, last + 1))
     else:
         ax.xaxis.get_major_locator().set_params(integer=True)
     # One or two bars are not stretched over the whole width.
-    room = max(0.6, 0.5 * (4 - len(ratio)))
-    ax.set_xlim(1 - room, len(ratio) + room)
-    ax.set_ylim(0.0, max(1.18 * percent.sum(), 1e-3))
+    room = max(0.6, 0.5 * (4 - (last - first + 1)))
+    ax.set_xlim(first - room, last + room)
     ax.set_xlabel("component")
     ax.set_ylabel(f"explained {what} (%)")
     tidy(ax)
-    return ax
 
 
 def _label(ax: Any, number: Any, percent: Any) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from anypca import PLNPCA
 from anypca.exceptions import NotFittedError
-from anypca.plotting import plot_correlation_circle, plot_individuals, save_figure
+from anypca.plotting import plot_correlation_circle, plot_scores, save_figure
 
 pytest.importorskip("matplotlib")
 
@@ -50,7 +50,7 @@ def test_arrows_are_correlations(axes: tuple[int, int]) -> None:
 
 def test_points_are_scores_and_groups_are_named() -> None:
     groups = ["a", "b"] * 25
-    ax = plot_individuals(MODEL, SCORES, groups=groups, std=np.full_like(SCORES, 0.3), axes=(1, 3))
+    ax = plot_scores(MODEL, SCORES, color=groups, std=np.full_like(SCORES, 0.3), axes=(1, 3))
     drawn = np.concatenate([part.get_offsets() for part in ax.collections if len(part.get_offsets()) == 25])
     np.testing.assert_allclose(in_order(np.asarray(drawn)), in_order(SCORES[:, [0, 2]]))
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b"]
@@ -63,7 +63,7 @@ def test_a_fitted_model_is_drawn(tmp_path: Any) -> None:
     names = [f"row {i}" for i in range(30)]
     for ax in (
         plot_correlation_circle(model),
-        plot_individuals(model, model.transform(counts), row_names=names),
+        plot_scores(model, model.transform(counts), row_names=names),
     ):
         save_figure(ax, tmp_path / "picture.png")
         assert (tmp_path / "picture.png").stat().st_size > 5000
@@ -75,13 +75,13 @@ BAD = {
         "two components",
     ),
     "equal axes": (
-        lambda: plot_individuals(MODEL, SCORES, axes=(1, 1)),
+        lambda: plot_scores(MODEL, SCORES, axes=(1, 1)),
         "two different components from 1 to 3",
     ),
     "axes from 0": (lambda: plot_correlation_circle(MODEL, axes=(0, 1)), "from 1 to 3"),
-    "scores": (lambda: plot_individuals(MODEL, SCORES[:, :2]), r"scores must have shape \(n_samples, 3\)"),
-    "std": (lambda: plot_individuals(MODEL, SCORES, std=SCORES[0]), "std must have shape"),
-    "groups": (lambda: plot_individuals(MODEL, SCORES, groups=["a"]), "groups must hold 50 values"),
+    "scores": (lambda: plot_scores(MODEL, SCORES[:, :2]), r"scores must have shape \(n_samples, 3\)"),
+    "std": (lambda: plot_scores(MODEL, SCORES, std=SCORES[0]), "std must have shape"),
+    "color": (lambda: plot_scores(MODEL, SCORES, color=["a"]), "color must hold 50 values"),
     "names": (lambda: plot_correlation_circle(MODEL, feature_names=["a"]), "feature_names must hold 8 names"),
 }
 

@@ -1,0 +1,120 @@
+"""Tables of any kind, read for pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anypca._typing import Floats
+from anypca.engine import Block, check_data, executor_for
+from anypca.plotting._check import check_length
+
+
+class _Moments(NamedTuple):
+    """Observed entries of the columns beside the scores of their rows, in some blocks."""
+
+    seen: Floats
+    """Observed rows of each column, (1, n_features)."""
+    x: Floats
+    """Means of the columns, (1, n_features)."""
+    z: Floats
+    """Means of the scores over the observed rows of each column, (n_components, n_features)."""
+    xx: Floats
+    """Sums of squares about the means, (1, n_features)."""
+    zz: Floats
+    """The same of the scores, (n_components, n_features)."""
+    xz: Floats
+    """Sums of products about the means, (n_components, n_features)."""
+
+
+def read_table(X: Any) -> Floats:
+    """A table in memory.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
+
+    Returns
+    -------
+    table : ndarray of shape (n_samples, n_features)
+        NaN where missing.
+    """
+    return np.concatenate(_map_blocks(_read, X))
+
+
+def correlate(X: Any, scores: Floats) -> tuple[Floats, Floats]:
+    """Correlations of columns with scores over the observed entries, block by block.
+
+    Parameters
+    ----------
+    X : table of shape (n_samples, n_features)
+    scores : ndarray of shape (n_samples, n_components)
+
+    Returns
+    -------
+    correlations : ndarray of shape (n_components, n_features)
+        0 where a column or a score does not vary.
+    deviations : ndarray of shape (n_features,)
+        Standard deviations of the columns.
+    """
+
+    def visit(block: Block) -> _Moments:
+        return _measure(_read(block), scores[block.start : block.stop])
+
+    check_length(
+        "X", X if hasattr(X, "__len__") and not hasattr(X, "shape") else range(X.shape[0]), len(scores)
+    )
+    first, *rest = _map_blocks(visit, X)
+    for more in rest:
+        first = _merge(first, more)
+    scale = np.sqrt(first.xx * first.zz)
+    correlations = np.divide(first.xz, scale, out=np.zeros_like(first.xz), where=scale > 0)
+    return correlations, np.sqrt(first.xx / np.maximum(first.seen, 1.0))[0]
+
+
+def _map_blocks(function: Callable[[Block], Any], X: Any) -> list[Any]:
+    """A function of each block, in row order."""
+
+    def visit(block: Block, _: Any) -> tuple[Any, float]:
+        return function(block), 0.0
+
+    data = check_data(X)
+    with executor_for(data, 1) as executor:
+        return executor.gather(executor.sweep(visit, data)[0])
+
+
+def _read(block: Block) -> Floats:
+    x, observed = block.read()
+    return x if observed is None else np.where(observed, x, np.nan)
+
+
+def _measure(x: Floats, z: Floats) -> _Moments:
+    """Moments of one block: values (rows, p) with NaN, scores (rows, k)."""
+    observed = ~np.isnan(x)
+    seen = observed.sum(axis=0, dtype=float)[None]
+    n = np.maximum(seen, 1.0)
+    weights = observed.astype(float)
+    x_mean = np.where(observed, x, 0.0).sum(axis=0)[None] / n
+    centred = np.where(observed, x - x_mean, 0.0)
+    z_mean = z.T @ weights / n
+    # Shifting by the block's own mean keeps the difference of squares from losing digits.
+    shift = z.mean(axis=0)[:, None]
+    zz = (z.T - shift) ** 2 @ weights - n * (z_mean - shift) ** 2 * (seen > 0)
+    return _Moments(seen, x_mean, z_mean, (centred**2).sum(axis=0)[None], np.maximum(zz, 0.0), z.T @ centred)
+
+
+def _merge(a: _Moments, b: _Moments) -> _Moments:
+    """Moments of two runs of rows together."""
+    seen = a.seen + b.seen
+    n = np.maximum(seen, 1.0)
+    dx, dz, weight = b.x - a.x, b.z - a.z, a.seen * b.seen / n
+    return _Moments(
+        seen,
+        a.x + dx * b.seen / n,
+        a.z + dz * b.seen / n,
+        a.xx + b.xx + weight * dx**2,
+        a.zz + b.zz + weight * dz**2,
+        a.xz + b.xz + weight * dx * dz,
+    )

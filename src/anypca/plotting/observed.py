@@ -1,0 +1,224 @@
+"""Observed entries against fitted ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anypca._typing import Bools, Floats
+from anypca.plotting._check import find_column
+from anypca.plotting._points import golden
+from anypca.plotting._style import BLUE, GREY, VERMILLION, fitted, new_axes, tidy
+from anypca.plotting._table import read_table
+
+#: Counts that go beyond this are drawn on a logarithmic scale.
+_MOST_LINEAR = 20
+#: Standard deviations of columns that differ by more than this factor cannot share an axis.
+_MOST_UNEQUAL = 30.0
+_N_GROUPS = 20
+_SCALES = ("auto", "linear", "log", "standardised")
+
+
+class _Cells(NamedTuple):
+    """Entries to draw."""
+
+    observed: Floats
+    """(n_cells,)."""
+    fitted: Floats
+    """(n_cells,)."""
+    n_all: int
+    """Observed cells of the table."""
+    scale: str
+
+
+def plot_fitted(
+    model: Any,
+    X: Any,
+    *,
+    offset: Any = None,
+    covariates: Any = None,
+    features: Sequence[Any] | None = None,
+    scale: str = "auto",
+    max_rows: int = 2000,
+    max_cells: int = 20000,
+    random_state: int = 0,
+    ax: Any = None,
+) -> Any:
+    """Observed entries against the means that the model gives them, with the diagonal and group means.
+
+    Where the model is right the means of groups of entries with like fitted values lie on the diagonal.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        With ``transform`` and ``inverse_transform``.
+    X : table of shape (n_samples, n_features)
+        NaN marks missing entries, which are not drawn.
+    offset, covariates : as in ``fit``
+    features : sequence of int or str, optional
+        Columns to draw, by position or by name; all if not given.
+    scale : {"auto", "linear", "log", "standardised"}, default="auto"
+        ``"log"``: the logarithm of 1 + value, which shows zeros. ``"standardised"``: each column less its mean, over
+        its standard deviation. ``"auto"``: logarithmic for whole numbers from 0 to beyond 20, standardised for columns
+        of several families or whose standard deviations differ more than 30 times, else linear.
+    max_rows : int, default=2000
+        Of a table with more rows this many are drawn at random.
+    max_cells : int, default=20000
+        Of more entries this many are drawn at random; the title tells.
+    random_state : int, default=0
+        Seed of the two draws.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; new Axes on a new figure if not given.
+
+    Returns
+    -------
+    ax : matplotlib.axes.Axes
+
+    Raises
+    ------
+    NotFittedError
+        If the model is not fitted.
+    AttributeError
+        If the model has no ``inverse_transform``.
+    ValueError
+        If ``scale`` or a column is unknown, the scale is ``"log"`` for negative entries, or nothing is observed.
+
+    Examples
+    --------
+    >>> from anypca import PPCA
+    >>> from anypca.datasets import make_low_rank
+    >>> from anypca.plotting import plot_fitted
+    >>> X = make_low_rank(50, 6, 2, random_state=0).X
+    >>> ax = plot_fitted(PPCA(2).fit(X), X)
+    """
+    if scale not in _SCALES:
+        raise ValueError(f"scale must be one of {', '.join(map(repr, _SCALES))}; got {scale!r}.")
+    fitted(model, "components_", "n_components_")
+    fitted(model, "inverse_transform")
+    observed, means, n_rows = _fit_rows(model, X, offset, covariates, max_rows, random_state)
+    if features is not None:
+        chosen = [find_column(model, feature) for feature in features]
+        observed, means = observed[:, chosen], means[:, chosen]
+    cells = _choose_cells(model, observed, means, scale, n_rows, max_cells, random_state)
+    ax = new_axes(5.2, 4.8) if ax is None else ax
+    _draw_cells(ax, cells)
+    _draw_means(ax, cells)
+    _frame(ax, cells)
+    return ax
+
+
+def _fit_rows(
+    model: Any, X: Any, offset: Any, covariates: Any, max_rows: int, seed: int
+) -> tuple[Floats, Floats, int]:
+    """Entries and their means (rows, p) of all rows, or of some drawn at random, and the number of all."""
+    from sklearn.utils import resample
+
+    names = [name for name, part in (("offset", offset), ("covariates", covariates)) if part is not None]
+    parts = [X, *(part for part in (offset, covariates) if part is not None)]
+    n_rows = int(X.shape[0]) if hasattr(X, "shape") else len(X)
+    if n_rows > max_rows:
+        parts = resample(*parts, replace=False, n_samples=max_rows, random_state=seed)
+        parts = parts if names else [parts]
+    companions = dict(zip(names, parts[1:], strict=True))
+    scores = np.asarray(model.transform(parts[0], **companions))
+    means = np.asarray(model.inverse_transform(scores, **companions), dtype=float)
+    return read_table(parts[0]).astype(float), means, n_rows
+
+
+def _choose_cells(
+    model: Any, observed: Floats, means: Floats, scale: str, n_rows: int, max_cells: int, seed: int
+) -> _Cells:
+    """Observed entries on their scale, at most ``max_cells`` of them."""
+    known = ~np.isnan(observed)
+    if not known.any():
+        raise ValueError("X has no observed entry in these rows and columns: there is nothing to draw.")
+    if scale == "auto":
+        scale = _choose_scale(model, observed, known)
+    if scale == "log" and observed[known].min() < 0:
+        raise ValueError(f"scale='log' needs entries >= 0; X has {observed[known].min():g}. Use 'linear'.")
+    if scale == "standardised":
+        observed, means = _standardise(observed, means)
+    index = np.flatnonzero(known)
+    n_all = round(len(index) * n_rows / len(observed))
+    if len(index) > max_cells:
+        index = np.sort(np.random.default_rng(seed).choice(index, max_cells, replace=False))
+    return _Cells(observed.ravel()[index], means.ravel()[index], n_all, scale)
+
+
+def _choose_scale(model: Any, observed: Floats, known: Bools) -> str:
+    values = observed[known]
+    if values.min() >= 0 and values.max() > _MOST_LINEAR and np.all(values == np.round(values)):
+        return "log"
+    families = getattr(getattr(model, "family_", None), "members", ())
+    deviations = _deviations(observed)
+    varying = deviations[deviations > 0]
+    is_unequal = len(varying) > 0 and varying.max() > _MOST_UNEQUAL * varying.min()
+    return "standardised" if len(families) > 1 or is_unequal else "linear"
+
+
+def _deviations(observed: Floats) -> Floats:
+    """Standard deviations of the columns, 0 for columns without entries."""
+    some = np.where(np.isnan(observed).all(axis=0), 0.0, observed)
+    return np.asarray(np.nanstd(some, axis=0))
+
+
+def _standardise(observed: Floats, means: Floats) -> tuple[Floats, Floats]:
+    some = np.where(np.isnan(observed).all(axis=0), 0.0, observed)
+    centre, deviation = np.nanmean(some, axis=0), _deviations(observed)
+    deviation = np.where(deviation > 0, deviation, 1.0)
+    return (observed - centre) / deviation, (means - centre) / deviation
+
+
+def _draw_cells(ax: Any, cells: _Cells) -> None:
+    """One point for each entry."""
+    n = len(cells.observed)
+    heights = cells.observed
+    if np.isin(heights, (0.0, 1.0)).all():
+        # Two lines of points on top of each other would tell nothing of how many there are.
+        heights = heights + 0.06 * golden(n)
+    size, alpha = float(np.clip(6000.0 / n, 3.0, 20.0)), float(np.clip(300.0 / n, 0.08, 0.6))
+    style = {"s": size, "alpha": alpha, "linewidths": 0, "rasterized": n > 2000, "zorder": 1}
+    ax.scatter(cells.fitted, heights, color=BLUE, label="entries", **style)
+
+
+def _draw_means(ax: Any, cells: _Cells) -> None:
+    """The diagonal, and means over groups of entries of equal size in the order of their fitted values."""
+    order = np.argsort(cells.fitted, kind="stable")
+    groups = [part for part in np.array_split(order, min(_N_GROUPS, len(order))) if len(part)]
+    x, y = (np.array([values[part].mean() for part in groups]) for values in (cells.fitted, cells.observed))
+    low, high = min(cells.fitted.min(), cells.observed.min()), max(cells.fitted.max(), cells.observed.max())
+    ax.plot([low, high], [low, high], color=GREY, linewidth=1.0, linestyle="--", zorder=2, label="equal")
+    label = f"mean of {len(groups)} groups"
+    ax.plot(x, y, "o-", color=VERMILLION, markersize=4, linewidth=1.0, zorder=3, label=label)
+
+
+def _frame(ax: Any, cells: _Cells) -> None:
+    unit = {"linear": "", "log": " (log(1 + x) scale)", "standardised": " (column sd from mean)"}[cells.scale]
+    if cells.scale == "log":
+        _scale_counts(ax, max(cells.fitted.max(), cells.observed.max()))
+    ax.set_xlabel(f"fitted{unit}")
+    ax.set_ylabel(f"observed{unit}")
+    drawn = len(cells.observed)
+    of = f"{drawn:,} entries" if drawn == cells.n_all else f"{drawn:,} of {cells.n_all:,} entries"
+    ax.set_title(of, fontsize=9, loc="left")
+    legend = ax.legend(frameon=False, fontsize=8, loc="upper left")
+    for handle in legend.legend_handles:
+        handle.set_alpha(1.0)
+    legend.legend_handles[0].set_sizes([16.0])
+    tidy(ax)
+
+
+def _scale_counts(ax: Any, most: float) -> None:
+    """Both axes as the logarithm of 1 + value, with round numbers on them."""
+    ticks = np.concatenate([[0], (10.0 ** np.arange(7)[:, None] * [1, 3]).ravel()])
+    ticks = ticks[ticks <= most]
+    # Every second one when both 1 and 3 of each power would crowd the axis.
+    ticks = ticks if len(ticks) <= 8 else np.concatenate([[0], ticks[1::2]])
+    ax.set_xscale("function", functions=(np.log1p, np.expm1))
+    ax.set_yscale("function", functions=(np.log1p, np.expm1))
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_ticks(ticks, [f"{tick:,.0f}" for tick in ticks])
+    limits = np.expm1([-0.03 * np.log1p(most), 1.05 * np.log1p(most)])
+    ax.set(xlim=limits, ylim=limits)

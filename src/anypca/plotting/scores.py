@@ -1,0 +1,135 @@
+"""Rows in the plane of two components."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from anypca._typing import Floats
+from anypca.plotting._check import check_length, check_plane, check_scores, count_components, name_plane
+from anypca.plotting._points import draw_points, golden, name_rows
+from anypca.plotting._style import GREY, new_axes
+
+#: More ellipses than this would hide each other and the points.
+_MOST_ELLIPSES = 300
+
+
+def plot_scores(
+    model: Any,
+    scores: Any,
+    std: Any = None,
+    *,
+    axes: tuple[int, int] = (1, 2),
+    color: Any = None,
+    row_names: Sequence[str] | None = None,
+    coverage: float = 0.95,
+    ax: Any = None,
+) -> Any:
+    """Rows as points in the plane of two components, with posterior ellipses where known.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        Whose explained shares name the axes; any model with ``components_`` or ``n_components_``.
+    scores : array-like of shape (n_samples, n_components)
+        As given by ``model.transform``.
+    std : array-like of shape (n_samples, n_components), optional
+        Posterior standard deviations as given by ``transform(..., return_std=True)``. They are drawn as ellipses
+        parallel to the axes, those of 300 rows spread over the table when there are more.
+    axes : tuple of two ints, default=(1, 2)
+        Components, counted from 1.
+    color : sequence of length n_samples, optional
+        A column to colour by. Text, categories, truth values and whole numbers with at most 20 different values are
+        groups, told by colour and marker and named in a legend; other numbers are told by a colour scale from the
+        1st to the 99th percentile. To have numbers as groups pass them as text. The name of a pandas column is shown.
+    row_names : sequence of str, optional
+        Names of the rows, written where there is room, for at most 40 rows.
+    coverage : float, default=0.95
+        Posterior probability of the ellipses, which take the components of a row as independent.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; new Axes on a new figure if not given.
+
+    Returns
+    -------
+    ax : matplotlib.axes.Axes
+
+    Raises
+    ------
+    NotFittedError
+        If the model is not fitted.
+    ValueError
+        If scores, names, ``axes`` or ``coverage`` do not fit.
+
+    Notes
+    -----
+    With a single component, points are spread vertically for readability only, and standard deviations are drawn as
+    horizontal bars of the same coverage.
+
+    Examples
+    --------
+    >>> from anypca import PPCA
+    >>> from anypca.datasets import make_low_rank
+    >>> from anypca.plotting import plot_scores
+    >>> X = make_low_rank(50, 6, 2, random_state=0).X
+    >>> model = PPCA(2).fit(X)
+    >>> ax = plot_scores(model, *model.transform(X, return_std=True), color=X[:, 0])
+    """
+    n_components = count_components(model)
+    plane = check_plane(axes, n_components)
+    points = check_scores("scores", scores, n_components)[:, plane]
+    check_length("color", color, len(points))
+    check_length("row_names", row_names, len(points))
+    ax = new_axes(6.8, 5.4 if len(plane) > 1 else 3.6) if ax is None else ax
+    heights = points[:, 1] if len(plane) > 1 else golden(len(points))
+    drawn = np.column_stack([points[:, 0], heights])
+    if std is not None:
+        bars = check_scores("std", std, n_components)[:, plane]
+        check_length("std", bars, len(points))
+        _draw_uncertainty(ax, drawn, bars, coverage)
+    draw_points(ax, drawn, color)
+    name_plane(ax, model, plane)
+    ax.margins(0.08)
+    # Labels are placed in pixels: the layout must be settled first.
+    ax.figure.draw_without_rendering()
+    name_rows(ax, drawn, row_names)
+    return ax
+
+
+def _draw_uncertainty(ax: Any, points: Floats, std: Floats, coverage: float) -> None:
+    """Ellipses of two components, bars of one."""
+    from matplotlib.collections import EllipseCollection
+
+    if not 0.0 < coverage < 1.0:
+        raise ValueError(f"coverage must be between 0 and 1, a probability such as 0.95; got {coverage}.")
+    rows = np.unique(np.linspace(0, len(points) - 1, min(len(points), _MOST_ELLIPSES)).astype(int))
+    reach = std[rows] * _radius(coverage, std.shape[1])
+    what = f"{100 * coverage:g} % posterior {'ellipses' if std.shape[1] > 1 else 'intervals'}"
+    whose = "" if len(rows) == len(points) else f" of {len(rows)} of {len(points)} rows"
+    if std.shape[1] == 1:
+        ax.hlines(points[rows, 1], *(points[rows, 0] + s * reach[:, 0] for s in (-1, 1)), color="0.8", lw=0.7)
+    else:
+        ellipses = EllipseCollection(
+            2.0 * reach[:, 0],
+            2.0 * reach[:, 1],
+            np.zeros(len(rows)),
+            units="xy",
+            offsets=points[rows],
+            offset_transform=ax.transData,
+            # Grey behind the points: an ellipse in the colour of its group would outshout it.
+            facecolor=(0.3, 0.3, 0.3, 0.08),
+            edgecolor=(0.3, 0.3, 0.3, 0.3),
+            linewidth=0.5,
+            zorder=1,
+        )
+        ax.add_collection(ellipses)
+        ax.update_datalim(np.vstack([points[rows] - reach, points[rows] + reach]))
+    ax.set_title(what + whose, fontsize=8, color=GREY, loc="left")
+
+
+def _radius(coverage: float, dimension: int) -> float:
+    """Standard deviations within which a normal vector lies with some probability."""
+    from scipy.stats import chi2
+
+    return float(np.sqrt(chi2.ppf(coverage, dimension)))
