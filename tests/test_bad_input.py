@@ -606,8 +606,8 @@ def parameter(name, value, expected, model=EPCA, hint=""):
 PARAMETERS = {
     "components-too-many": parameter("n_components", 9, "Choose at most 4"),
     "components-too-many-ppca": parameter("n_components", 9, "Ask for fewer components", PPCA),
-    "components-0": parameter("n_components", 0, r"must be an int in the range \[1"),
-    "components-negative": parameter("n_components", -1, r"must be an int in the range \[1"),
+    "components-0": parameter("n_components", 0, r"must be an int in the range \[1", PPCA),
+    "components-negative": parameter("n_components", -1, r"must be an int in the range \[0"),
     "components-fraction": parameter("n_components", 2.5, "must be an int"),
     "components-fraction-ppca": parameter("n_components", 2.5, r"float in the range \(0.0, 1.0\)", PPCA),
     "components-in-words": parameter("n_components", "three", "must be an int"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from anypca.engine._auxiliary import check_matrix
 from anypca.engine._interface import Block, Data, Executor, Table
 from anypca.engine.data import check_data
+from anypca.engine.entries import hide_entries, take_entries
 from anypca.engine.executors import executor_for
 from anypca.engine.summary import Summary, check_finite, check_values, first_outside, summarise
 
@@ -20,5 +21,7 @@ __all__ = [
     "check_values",
     "executor_for",
     "first_outside",
+    "hide_entries",
     "summarise",
+    "take_entries",
 ]

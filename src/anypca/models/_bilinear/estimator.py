@@ -13,9 +13,10 @@ from anypca.families import Family
 from anypca.models._base import LatentModel, check_n_samples, make_generator
 from anypca.models._bilinear.kernel import Rows, open_block
 from anypca.models._bilinear.support import check_rows, is_nonnegative
+from anypca.models._entries import EntryLikelihood
 
 
-class BilinearModel(LatentModel):
+class BilinearModel(EntryLikelihood, LatentModel):
     """Base of estimators with ``eta = offset + b + covariates B' + Z W'``.
 
     A subclass has the parameters ``family`` and ``fit_intercept``, writes ``fit``, ``score_samples`` and
@@ -158,6 +159,9 @@ class BilinearModel(LatentModel):
         return np.vstack(
             [self._predict_block(block, scores[block.start : block.stop]) for block in data.blocks]
         )
+
+    def _noise(self) -> tuple[Family, Floats]:
+        return self.family_, self.dispersion_
 
     def _predict_block(self, block: Block, scores: Floats) -> Floats:
         ones = np.ones((block.n_rows, int(self.fit_intercept)))

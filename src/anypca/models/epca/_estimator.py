@@ -35,7 +35,7 @@ class EPCA(BilinearModel):
     Parameters
     ----------
     n_components : int, default=2
-        Number of components.
+        Number of components; 0 is the model of intercepts and covariates alone.
     family : str, Family, list or dict, default="auto"
         One family for all columns, one per column, or a dict from column to family. ``"auto"`` chooses by the
         values of each column and says why in ``family_report_``.
@@ -115,7 +115,7 @@ class EPCA(BilinearModel):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [Interval(Integral, 0, None, closed="left")],
         "family": "no_validation",
         "ridge": [Interval(Real, 0, None, closed="left")],
         "score_penalty": [StrOptions({"ridge", "l1"})],
@@ -205,11 +205,16 @@ class EPCA(BilinearModel):
         -------
         ndarray of shape (n_samples,)
         """
+        return self._integrate(X, offset, covariates)[0]
+
+    def _integrate(self, X: Any, offset: Any, covariates: Any) -> tuple[Floats, Floats]:
+        """``score_samples``, and the entropies of the posteriors that it uses, of scores in prior units; (n,) each."""
         check_is_fitted(self)
-        variance = np.maximum(self.explained_variance_, 1e-12 * (1.0 + self.explained_variance_.max()))
+        largest = self.explained_variance_.max(initial=0.0)
+        variance = np.maximum(self.explained_variance_, 1e-12 * (1.0 + largest))
         prior = Ridge(1.0 / variance)
 
-        def integrate(block: Block) -> Floats:
+        def integrate(block: Block) -> tuple[Floats, Floats]:
             rows = self._open_rows(block)
             found = self._solve(rows, block.start, prior)
             base = self.family_.log_base(rows.x, self.dispersion_)
@@ -218,10 +223,12 @@ class EPCA(BilinearModel):
             precision = PackedCholesky(found.curvature + prior.packed, len(variance))
             determinant = precision.log_determinant() + np.log(variance).sum()
             joint: Floats = found.value + base.sum(axis=1) - prior.value(found.scores)
-            marginal: Floats = joint - 0.5 * determinant
-            return marginal
+            entropy: Floats = 0.5 * (len(variance) * np.log(2.0 * np.pi * np.e) - determinant)
+            return joint - 0.5 * determinant, entropy
 
-        return np.concatenate(self._map_rows(integrate, X, offset=offset, covariates=covariates))
+        parts = self._map_rows(integrate, X, offset=offset, covariates=covariates)
+        marginal, entropy = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return marginal, entropy
 
     def _options(self) -> Options:
         if self.score_penalty == "l1" and self.ridge == 0:

@@ -14,7 +14,9 @@ from anypca._compat import Interval, StrOptions
 from anypca._typing import Floats, Ints
 from anypca.engine import Block, check_data
 from anypca.exceptions import ConvergenceWarning
+from anypca.families import Family, families
 from anypca.models._base import LatentModel, check_n_samples, make_generator
+from anypca.models._entries import EntryLikelihood
 from anypca.models.piecewise._canonical import is_symmetric, make_canonical, mean_components
 from anypca.models.piecewise._check import check_breakpoints, check_counts, check_sizes
 from anypca.models.piecewise._families import FAMILIES, Report
@@ -23,7 +25,7 @@ from anypca.models.piecewise._pieces import COUPLINGS, Pieces
 from anypca.models.piecewise._select import Selection, select_model
 
 
-class PiecewisePCA(LatentModel):
+class PiecewisePCA(EntryLikelihood, LatentModel):
     r"""Piecewise probabilistic PCA: affine in each of several slabs of the latent space.
 
     A latent point w is standard normal in q dimensions. Breakpoints cut the range of its last coordinate t into K
@@ -441,6 +443,15 @@ class PiecewisePCA(LatentModel):
         rng, shift = make_generator(random_state), self._new_offset(n, offset)
         drawn = self._rows.draw(n, rng) if shift is None else self._rows.draw(n, rng, shift)
         return np.asarray(drawn[0])
+
+    def _predict_block(self, block: Block, scores: Floats) -> Floats:
+        predictor: Floats = self._rows.pieces.predict(scores)
+        shift = block.offset()
+        return predictor if shift is None else predictor + shift
+
+    def _noise(self) -> tuple[Family, Floats]:
+        noise = self.noise_variance_ if np.isfinite(self.noise_variance_) else 1.0
+        return families.create(self.family), np.full(self.n_features_in_, noise)
 
     def _new_offset(self, n_samples: int, offset: Any) -> Floats | None:
         """Offsets of rows that have no table."""

@@ -11,13 +11,15 @@ from sklearn.utils.validation import check_is_fitted
 from anypca._compat import Interval, RealNotInt, StrOptions
 from anypca._typing import Floats
 from anypca.engine import Block
+from anypca.families import Family, Gaussian
 from anypca.models._base import LatentModel, check_n_samples, make_generator
+from anypca.models._entries import EntryLikelihood
 from anypca.models.ppca import _new_rows
 from anypca.models.ppca._fit import Principal, Task, fit_principal
 from anypca.solvers import Result
 
 
-class PPCA(LatentModel):
+class PPCA(EntryLikelihood, LatentModel):
     r"""Probabilistic principal component analysis, with missing entries.
 
     Rows are modelled as ``x = mean + U' t + e`` with orthonormal components U, independent Gaussian scores t
@@ -169,6 +171,12 @@ class PPCA(LatentModel):
         self.n_components_ = len(principal.components)
         self._store_result(result)
         self._principal = principal
+
+    def _predict_block(self, block: Block, scores: Floats) -> Floats:
+        return _new_rows.reconstruct(scores, self._principal)
+
+    def _noise(self) -> tuple[Family, Floats]:
+        return Gaussian(), np.full(self.n_features_in_, self.noise_variance_)
 
     def transform(self, X: Any, *, return_std: bool = False) -> Any:
         """Posterior means of the scores.
