@@ -1,0 +1,145 @@
+"""Draws from a log density with the No-U-Turn sampler of nutpie."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from anypca._typing import Bools, Floats, Ints
+
+_NAME = "position"
+
+
+class LogDensity(Protocol):
+    """What the sampler needs to know of a model."""
+
+    def __call__(self, position: Floats) -> tuple[float, Floats]:
+        """Log density without its constant, and its gradient, at a position (dim,)."""
+
+
+@dataclass(frozen=True)
+class NutsOptions:
+    """Length of a run."""
+
+    n_draws: int
+    """Draws that each chain keeps."""
+    n_tune: int
+    """Draws before, which set the step size and the scales."""
+    n_chains: int
+    cores: int = 1
+    """Chains that run at once."""
+    target_accept: float = 0.8
+
+
+class Draws(NamedTuple):
+    """What the chains visited."""
+
+    position: Floats
+    """(chains, draws, dim)."""
+    log_density: Floats
+    """(chains, draws)."""
+    diverging: Bools
+    """Steps that the integrator could not follow, (chains, draws)."""
+    n_steps: Ints
+    """Gradients per draw, (chains, draws)."""
+
+
+def import_sampler() -> tuple[ModuleType, ModuleType]:
+    """The modules nutpie and arviz.
+
+    Raises
+    ------
+    ImportError
+        If one of them is missing; the message says how to get it.
+    """
+    try:
+        with warnings.catch_warnings():
+            # arviz announces its next major version on import.
+            warnings.simplefilter("ignore", FutureWarning)
+            import arviz
+            import nutpie
+            import nutpie.compiled_pyfunc
+    except ImportError as error:
+        raise ImportError(
+            "sampling needs nutpie and arviz (below version 1); install them with pip install 'anypca[hmc]'."
+        ) from error
+    return nutpie, arviz
+
+
+def sample_nuts(
+    density: LogDensity, starts: Floats, options: NutsOptions, *, seed: int, progress: bool = False
+) -> Draws:
+    """Run chains from random choices among ``starts``.
+
+    Parameters
+    ----------
+    density : LogDensity
+        Called from several threads if ``options.cores > 1``. Where it is not finite the step is rejected.
+    starts : ndarray of shape (n_starts, dim)
+    options : NutsOptions
+    seed : int
+        The same seed gives the same draws, for any number of cores.
+    progress : bool
+        Show a progress bar.
+
+    Returns
+    -------
+    Draws
+
+    Raises
+    ------
+    ImportError
+        If nutpie or arviz is missing.
+    """
+    chains, draws, dim = options.n_chains, options.n_draws, starts.shape[1]
+    if dim == 0:  # nothing to draw, and the sampler does not accept it
+        nothing = np.zeros((chains, draws))
+        return Draws(nothing[:, :, None][:, :, :0], nothing, nothing.astype(bool), nothing.astype(int))
+    nutpie, _ = import_sampler()
+    found = nutpie.sample(
+        _compile(nutpie, density, starts),
+        draws=draws,
+        tune=options.n_tune,
+        chains=chains,
+        cores=min(options.cores, chains),
+        seed=seed,
+        target_accept=options.target_accept,
+        progress_bar=progress,
+        save_warmup=False,
+    )
+    stats = found.sample_stats
+    return Draws(
+        found.posterior[_NAME].values,
+        stats["logp"].values,
+        stats["diverging"].values.astype(bool),
+        stats["n_steps"].values.astype(int),
+    )
+
+
+def _compile(nutpie: Any, density: LogDensity, starts: Floats) -> Any:
+    """The density in the form of nutpie."""
+    dim = starts.shape[1]
+
+    def make_density() -> LogDensity:
+        return density
+
+    def make_expand(seed1: int, seed2: int, chain: int) -> Any:
+        return lambda position: {_NAME: position}
+
+    def choose_start(seed: int) -> Floats:
+        chosen: Floats = starts[np.random.default_rng(seed).integers(len(starts))]
+        return chosen
+
+    return nutpie.compiled_pyfunc.from_pyfunc(
+        dim,
+        make_density,
+        make_expand,
+        [np.dtype(float)],
+        [(dim,)],
+        [_NAME],
+        make_initial_point_fn=choose_start,
+    )
