@@ -11,9 +11,9 @@ import numpy as np
 from anypca._typing import Floats
 
 #: Directions that are tried for a label, starting with the preferred one and swinging out on both sides.
-_TURNS = np.deg2rad([0, 30, -30, 60, -60, 90, -90, 135, -135, 180])
+_TURNS = np.deg2rad([0, 20, -20, 40, -40, 60, -60, 90, -90, 135, -135, 180])
 #: Distances from the point, in font sizes; those beyond the first get a line back to the point.
-_RADII = (0.5, 1.6, 2.8, 4.2, 6.0, 8.5, 12.0, 17.0)
+_RADII = (0.5, 1.6, 2.8, 4.0, 5.5, 7.5, 10.0, 14.0)
 #: Room kept free around a text, in font sizes: its extent differs a little between resolutions.
 _MARGIN = 0.15
 

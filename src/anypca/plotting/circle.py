@@ -50,7 +50,7 @@ def plot_correlation_circle(
     feature_names : sequence of str, optional
         Names of the columns; ``model.feature_names_in_`` if not given, else x0, x1, ...
     top : int, default=12
-        How many columns are named: those with the longest arrows among the columns that vary most.
+        How many columns are named: those with the longest arrows, first among the half of the columns that vary most.
     ax : matplotlib.axes.Axes, optional
         Where to draw; new Axes on a new figure if not given.
 
@@ -82,7 +82,7 @@ def plot_correlation_circle(
     plane = check_plane(axes, len(correlations), needs_two=True)
     points = correlations[plane].T
     names = check_names(model, feature_names, len(points))
-    ax = new_axes(6.0, 6.0) if ax is None else ax
+    ax = new_axes(6.8, 5.8) if ax is None else ax
     _draw_circle(ax)
     name_plane(ax, model, plane)
     chosen = _strongest(points, sizes, top)
@@ -117,9 +117,10 @@ def _correlations(model: Any, scores: Any, X: Any) -> tuple[Floats, Floats]:
 
 
 def _strongest(points: Floats, sizes: Floats, top: int) -> Ints:
-    """Columns to name: the longest arrows among the columns that vary at least as the median does."""
-    length = np.hypot(*points.T) * (sizes >= np.median(sizes))
-    chosen = np.argsort(-length, kind="stable")[: max(top, 0)]
+    """Columns to name: the longest arrows, first among the columns that vary at least as the median does."""
+    # A column that hardly varies may well be perfectly correlated, and tells little.
+    length = np.hypot(*points.T)
+    chosen = np.lexsort((-length, sizes < np.median(sizes)))[: max(top, 0)]
     nonzero: Ints = chosen[length[chosen] > 0]
     return nonzero
 
@@ -128,7 +129,8 @@ def _draw_circle(ax: Any) -> None:
     from matplotlib.patches import Circle
 
     ax.add_patch(Circle((0.0, 0.0), 1.0, fill=False, color="0.6", linewidth=1.0))
-    ax.set(xlim=(-1.25, 1.25), ylim=(-1.25, 1.25), aspect="equal")
+    # Wider than high, since names are.
+    ax.set(xlim=(-1.55, 1.55), ylim=(-1.25, 1.25), aspect="equal")
     ax.set_xticks(np.linspace(-1.0, 1.0, 5))
     ax.set_yticks(np.linspace(-1.0, 1.0, 5))
 

@@ -48,7 +48,7 @@ def plot_evidence_path(model: Any, ax: Any = None) -> Any:
     ax.axvline(chosen, color=VERMILLION, linewidth=1.0, linestyle="--")
     ax.plot([chosen], [shown[chosen - 1]], "o", color=VERMILLION, markersize=6)
     ax.set_title(f"{chosen} of {len(fitted(model, 'support_'))} variables selected", fontsize=10)
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
     ax.set_xlabel("number of selected variables")
     ax.set_ylabel("composite evidence" if probability == 0.5 else "composite evidence + log prior")
     tidy(ax)
@@ -114,6 +114,8 @@ def _draw_bars(support: Bools, relevance: Floats, ranking: Any, labels: list[str
     position = np.arange(1, len(ranking) + 1)
     for chosen, color, label in ((True, BLUE, "selected"), (False, GREY, "left out")):
         mask = support[ranking] == chosen
+        if not mask.any():
+            continue
         heights = np.where(mask, relevance[ranking], 0.0)
         if is_named:
             ax.bar(position[mask], heights[mask], width=0.7, color=color, label=label)

@@ -72,7 +72,8 @@ def plot_loadings(
     if std is not None:
         _draw_deviations(ax, loadings[chosen], np.asarray(std, dtype=float)[component - 1, chosen])
     ax.set_xlabel(f"loading on {name_component(model, component - 1)}")
-    ax.set_title(_tell(loadings, chosen), fontsize=9, loc="left")
+    whiskers = "" if std is None else "\nwhiskers: ± 1 posterior sd"
+    ax.set_title(_tell(loadings, chosen) + whiskers, fontsize=9, loc="left")
     tidy(ax)
     ax.spines["left"].set_visible(False)
     return ax
@@ -99,9 +100,7 @@ def _draw_bars(ax: Any, loadings: Floats, names: Sequence[str]) -> None:
 
 def _draw_deviations(ax: Any, loadings: Floats, std: Floats) -> None:
     style = {"fmt": "none", "ecolor": BLACK, "elinewidth": 1.0, "capsize": 2.0}
-    ax.errorbar(loadings, np.arange(len(loadings)), xerr=std, label="± 1 posterior sd", **style)
-    # Below the last bar, where the largest loadings never reach.
-    ax.legend(frameon=False, fontsize=8, loc="upper right", bbox_to_anchor=(1.0, 0.0), borderaxespad=2.6)
+    ax.errorbar(loadings, np.arange(len(loadings)), xerr=std, **style)
 
 
 def _tell(loadings: Floats, chosen: Ints) -> str:

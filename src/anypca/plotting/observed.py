@@ -18,6 +18,7 @@ _MOST_LINEAR = 20
 #: Standard deviations of columns that differ by more than this factor cannot share an axis.
 _MOST_UNEQUAL = 30.0
 _N_GROUPS = 20
+_LEAST_IN_GROUP = 9
 _SCALES = ("auto", "linear", "log", "standardised")
 
 
@@ -66,7 +67,7 @@ def plot_fitted(
     max_rows : int, default=2000
         Of a table with more rows this many are drawn at random.
     max_cells : int, default=20000
-        Of more entries this many are drawn at random; the title tells.
+        Of more entries this many are drawn at random; the legend tells.
     random_state : int, default=0
         Seed of the two draws.
     ax : matplotlib.axes.Axes, optional
@@ -178,47 +179,56 @@ def _draw_cells(ax: Any, cells: _Cells) -> None:
     if np.isin(heights, (0.0, 1.0)).all():
         # Two lines of points on top of each other would tell nothing of how many there are.
         heights = heights + 0.06 * golden(n)
-    size, alpha = float(np.clip(6000.0 / n, 3.0, 20.0)), float(np.clip(300.0 / n, 0.08, 0.6))
+    label = f"{n:,} entries" if n == cells.n_all else f"{n:,} of {cells.n_all:,} entries"
+    size, alpha = float(np.clip(15000.0 / n, 4.0, 20.0)), float(np.clip(1000.0 / n, 0.12, 0.6))
     style = {"s": size, "alpha": alpha, "linewidths": 0, "rasterized": n > 2000, "zorder": 1}
-    ax.scatter(cells.fitted, heights, color=BLUE, label="entries", **style)
+    ax.scatter(cells.fitted, heights, color=BLUE, label=label, **style)
 
 
 def _draw_means(ax: Any, cells: _Cells) -> None:
-    """The diagonal, and means over groups of entries of equal size in the order of their fitted values."""
-    order = np.argsort(cells.fitted, kind="stable")
-    groups = [part for part in np.array_split(order, min(_N_GROUPS, len(order))) if len(part)]
-    x, y = (np.array([values[part].mean() for part in groups]) for values in (cells.fitted, cells.observed))
-    low, high = min(cells.fitted.min(), cells.observed.min()), max(cells.fitted.max(), cells.observed.max())
+    """The diagonal, and means over groups of entries with like fitted values."""
+    x, y = _group_means(cells)
+    low, high = max(cells.fitted.min(), cells.observed.min()), min(cells.fitted.max(), cells.observed.max())
     ax.plot([low, high], [low, high], color=GREY, linewidth=1.0, linestyle="--", zorder=2, label="equal")
-    label = f"mean of {len(groups)} groups"
-    ax.plot(x, y, "o-", color=VERMILLION, markersize=4, linewidth=1.0, zorder=3, label=label)
+    ax.plot(x, y, "o-", color=VERMILLION, markersize=4, linewidth=1.0, zorder=3, label="group means")
+
+
+def _group_means(cells: _Cells) -> tuple[Floats, Floats]:
+    """Mean fitted and mean observed values of groups that are equally wide on the axis, (n_groups,) each."""
+    place = np.log1p(cells.fitted) if cells.scale == "log" else cells.fitted
+    edges = np.linspace(place.min(), place.max(), _N_GROUPS + 1)[1:-1]
+    group = np.searchsorted(edges, place, side="right")
+    # The mean of a handful of entries says more about them than about the model.
+    least = min(_LEAST_IN_GROUP, len(place) // _N_GROUPS)
+    parts = [group == k for k in range(_N_GROUPS) if (group == k).sum() > least]
+    x, y = (np.array([values[part].mean() for part in parts]) for values in (cells.fitted, cells.observed))
+    return x, y
 
 
 def _frame(ax: Any, cells: _Cells) -> None:
     unit = {"linear": "", "log": " (log(1 + x) scale)", "standardised": " (column sd from mean)"}[cells.scale]
     if cells.scale == "log":
-        _scale_counts(ax, max(cells.fitted.max(), cells.observed.max()))
+        _scale_counts(ax, cells)
     ax.set_xlabel(f"fitted{unit}")
     ax.set_ylabel(f"observed{unit}")
-    drawn = len(cells.observed)
-    of = f"{drawn:,} entries" if drawn == cells.n_all else f"{drawn:,} of {cells.n_all:,} entries"
-    ax.set_title(of, fontsize=9, loc="left")
-    legend = ax.legend(frameon=False, fontsize=8, loc="upper left")
-    for handle in legend.legend_handles:
-        handle.set_alpha(1.0)
-    legend.legend_handles[0].set_sizes([16.0])
+    # Above the picture: entries may lie anywhere in it.
+    style = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 3, "frameon": False}
+    legend = ax.legend(fontsize=8, columnspacing=1.2, **style)
+    legend.legend_handles[0].set(alpha=1.0, sizes=[16.0])
     tidy(ax)
 
 
-def _scale_counts(ax: Any, most: float) -> None:
+def _scale_counts(ax: Any, cells: _Cells) -> None:
     """Both axes as the logarithm of 1 + value, with round numbers on them."""
-    ticks = np.concatenate([[0], (10.0 ** np.arange(7)[:, None] * [1, 3]).ravel()])
-    ticks = ticks[ticks <= most]
-    # Every second one when both 1 and 3 of each power would crowd the axis.
-    ticks = ticks if len(ticks) <= 8 else np.concatenate([[0], ticks[1::2]])
     ax.set_xscale("function", functions=(np.log1p, np.expm1))
     ax.set_yscale("function", functions=(np.log1p, np.expm1))
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_ticks(ticks, [f"{tick:,.0f}" for tick in ticks])
-    limits = np.expm1([-0.03 * np.log1p(most), 1.05 * np.log1p(most)])
-    ax.set(xlim=limits, ylim=limits)
+    for axis, values in ((ax.xaxis, cells.fitted), (ax.yaxis, cells.observed)):
+        most = float(values.max())
+        ticks = np.concatenate([[0], (10.0 ** np.arange(-2, 9)[:, None] * [1, 3]).ravel()])
+        # Below 1 only where nothing is above.
+        ticks = ticks[(ticks <= most) & ((ticks >= 1) | (ticks == 0) | (most < 3))]
+        # Every second one when both 1 and 3 of each power would crowd the axis.
+        ticks = ticks if len(ticks) <= 8 else np.concatenate([[0], ticks[1::2]])
+        axis.set_ticks(ticks, [f"{tick:,g}" for tick in ticks])
+    for limit, values in ((ax.set_xlim, cells.fitted), (ax.set_ylim, cells.observed)):
+        limit(np.expm1(np.array([-0.03, 1.05]) * np.log1p(values.max())))

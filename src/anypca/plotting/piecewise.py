@@ -222,6 +222,6 @@ def _name_plane(ax: Any, model: Any, plane: list[int]) -> None:
 
 def _add_legend(ax: Any) -> None:
     """A legend whose marks are as strong as the lines beside them."""
-    for handle in ax.legend(frameon=False, fontsize=8).legend_handles:
+    for handle in ax.legend(fontsize=8, framealpha=0.8, edgecolor="none").legend_handles:
         handle.set_alpha(1.0)
         handle.set_markersize(max(handle.get_markersize(), 4.0))

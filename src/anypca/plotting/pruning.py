@@ -63,14 +63,16 @@ def _draw_steps(ax: Any, path: Sequence[Any], last: int) -> None:
     end = 1.12 * max(iterations, default=1)
     levels = [*(removal.n_components for removal in path), last]
     ax.step([0, *iterations, end], [*levels, last], where="post", color=BLUE, linewidth=1.5)
-    ax.set_xlim(0.0, end)
+    # The relevances stand to the left of the steps, the first one to the left of 0.
+    ax.set_xlim(-0.13 * end if path else 0.0, end)
+    ax.set_xticks([tick for tick in ax.get_xticks() if 0 <= tick <= end])
     ax.set_ylim(min(last, 0) - 0.3, max(levels) + 0.9)
 
 
 def _tell_relevances(ax: Any, path: Sequence[Any]) -> None:
     for removal in path:
         ax.annotate(
-            f"α = {removal.alpha:.2g}",
+            f"α = {removal.alpha:,.0f}" if removal.alpha >= 10 else f"α = {removal.alpha:.2g}",
             xy=(removal.iteration, removal.n_components - 1),
             xytext=(-5, -3),
             textcoords="offset points",
@@ -85,7 +87,6 @@ def _name(ax: Any, path: Sequence[Any], last: int) -> None:
     kept = f"{last} component{'' if last == 1 else 's'}"
     title = f"{path[0].n_components} pruned to {kept}" if path else f"no component removed: {kept}"
     ax.set_title(title, fontsize=10)
-    ax.xaxis.get_major_locator().set_params(integer=True)
     ax.yaxis.get_major_locator().set_params(integer=True)
     ax.set_xlabel("sweeps over the table")
     ax.set_ylabel("number of components")

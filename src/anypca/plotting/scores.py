@@ -13,7 +13,9 @@ from anypca.plotting._points import draw_points, golden, name_rows
 from anypca.plotting._style import GREY, new_axes
 
 #: More ellipses than this would hide each other and the points.
-_MOST_ELLIPSES = 300
+_MOST_ELLIPSES = 200
+#: As would ellipses that lie on each other more often than this on average.
+_MOST_LAYERS = 4.0
 
 
 def plot_scores(
@@ -37,7 +39,8 @@ def plot_scores(
         As given by ``model.transform``.
     std : array-like of shape (n_samples, n_components), optional
         Posterior standard deviations as given by ``transform(..., return_std=True)``. They are drawn as ellipses
-        parallel to the axes, those of 300 rows spread over the table when there are more.
+        parallel to the axes, of at most 200 rows spread over the table, of fewer where wide ellipses would cover the
+        points; the title tells of how many.
     axes : tuple of two ints, default=(1, 2)
         Components, counted from 1.
     color : sequence of length n_samples, optional
@@ -98,34 +101,53 @@ def plot_scores(
 
 
 def _draw_uncertainty(ax: Any, points: Floats, std: Floats, coverage: float) -> None:
-    """Ellipses of two components, bars of one."""
-    from matplotlib.collections import EllipseCollection
-
+    """Ellipses of two components, bars of one, of so many rows that the points stay in sight."""
     if not 0.0 < coverage < 1.0:
         raise ValueError(f"coverage must be between 0 and 1, a probability such as 0.95; got {coverage}.")
-    rows = np.unique(np.linspace(0, len(points) - 1, min(len(points), _MOST_ELLIPSES)).astype(int))
-    reach = std[rows] * _radius(coverage, std.shape[1])
+    reach = std * _radius(coverage, std.shape[1])
+    crowding = _crowding(points, reach)
+    most = int(np.clip(_MOST_LAYERS / max(crowding, 1e-9), 20, _MOST_ELLIPSES))
+    # Equal rows, frequent in tables of few small counts, would pile up to black.
+    distinct = np.sort(np.unique(np.hstack([points, reach]), axis=0, return_index=True)[1])
+    rows = distinct[np.unique(np.linspace(0, len(distinct) - 1, min(len(distinct), most)).astype(int))]
     what = f"{100 * coverage:g} % posterior {'ellipses' if std.shape[1] > 1 else 'intervals'}"
-    whose = "" if len(rows) == len(points) else f" of {len(rows)} of {len(points)} rows"
+    whose = "" if len(rows) == len(distinct) else f" of {len(rows)} of {len(points)} rows"
     if std.shape[1] == 1:
-        ax.hlines(points[rows, 1], *(points[rows, 0] + s * reach[:, 0] for s in (-1, 1)), color="0.8", lw=0.7)
+        ends = (points[rows, 0] - reach[rows, 0], points[rows, 0] + reach[rows, 0])
+        ax.hlines(points[rows, 1], *ends, color="0.8", linewidth=0.7, zorder=1)
     else:
-        ellipses = EllipseCollection(
-            2.0 * reach[:, 0],
-            2.0 * reach[:, 1],
-            np.zeros(len(rows)),
-            units="xy",
-            offsets=points[rows],
-            offset_transform=ax.transData,
-            # Grey behind the points: an ellipse in the colour of its group would outshout it.
-            facecolor=(0.3, 0.3, 0.3, 0.08),
-            edgecolor=(0.3, 0.3, 0.3, 0.3),
-            linewidth=0.5,
-            zorder=1,
-        )
-        ax.add_collection(ellipses)
-        ax.update_datalim(np.vstack([points[rows] - reach, points[rows] + reach]))
+        layers = max(crowding * len(rows), 1.0)
+        _draw_ellipses(ax, points[rows], reach[rows], strength=1.0 / layers)
     ax.set_title(what + whose, fontsize=8, color=GREY, loc="left")
+
+
+def _crowding(points: Floats, reach: Floats) -> float:
+    """The share of the picture that one ellipse covers, on average; 0 for bars, which have no area."""
+    if reach.shape[1] == 1:
+        return 0.0
+    frame = np.prod(np.ptp(np.vstack([points - reach, points + reach]), axis=0))
+    return float(np.pi * np.mean(reach[:, 0] * reach[:, 1]) / frame) if frame > 0 else 0.0
+
+
+def _draw_ellipses(ax: Any, points: Floats, reach: Floats, strength: float) -> None:
+    """Ellipses behind the points, the paler the more of them lie on each other."""
+    from matplotlib.collections import EllipseCollection
+
+    ellipses = EllipseCollection(
+        2.0 * reach[:, 0],
+        2.0 * reach[:, 1],
+        np.zeros(len(points)),
+        units="xy",
+        offsets=points,
+        offset_transform=ax.transData,
+        # Grey: an ellipse in the colour of its group would outshout it.
+        facecolor=(0.3, 0.3, 0.3, max(0.1 * strength, 0.02)),
+        edgecolor=(0.3, 0.3, 0.3, max(0.5 * strength, 0.12)),
+        linewidth=0.5,
+        zorder=1,
+    )
+    ax.add_collection(ellipses)
+    ax.update_datalim(np.vstack([points - reach, points + reach]))
 
 
 def _radius(coverage: float, dimension: int) -> float:

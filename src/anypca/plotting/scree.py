@@ -59,13 +59,14 @@ def plot_scree(
     _draw_shares(ax, number, percent)
     found = dict(_evidence(model) if criterion is None else criterion)
     name = "log evidence" if criterion is None else criterion_name
-    handles = ax.get_legend_handles_labels()[0]
+    handles = ax.get_legend_handles_labels()[0][::-1]
     ranks = np.array(sorted(found), dtype=int)
     # A criterion at a single rank compares nothing: it is told and not drawn.
     is_drawn = len(ranks) > 1
     if is_drawn:
         handles += _draw_criterion(ax, ranks, np.array([found[rank] for rank in ranks]), name, len(ratio))
     _frame(ax, number, ranks if is_drawn else number, what)
+    ax.set_xlabel(f"component (number of components for the {name})" if is_drawn else "component")
     _add_legend(ax, handles, None if is_drawn else _tell_criteria(model))
     return ax
 
@@ -83,6 +84,7 @@ def _add_legend(ax: Any, handles: list[Any], title: str | None) -> None:
         title_fontsize=8,
         alignment="left",
         columnspacing=1.2,
+        handlelength=1.6,
     )
 
 
@@ -123,7 +125,10 @@ def _draw_criterion(ax: Any, ranks: Any, values: Floats, name: str, chosen: int)
     # White rims keep the mark apart from the line of the sums where the two cross.
     mark = {"marker": "*", "markersize": 13, "color": _GREEN, "markeredgecolor": "white", "linestyle": "none"}
     if mine.any():
-        drawn += right.plot(ranks[mine], values[mine], label=f"this model: {chosen}", **mark)
+        drawn += right.plot(ranks[mine], values[mine], label="this model", **mark)
+    # Room below keeps the marks clear of the numbers above low bars.
+    span = float(np.ptp(values)) or 1.0
+    right.set_ylim(values.min() - 0.25 * span, values.max() + 0.1 * span)
     right.set_ylabel(name, color=_GREEN)
     right.tick_params(axis="y", colors=_GREEN)
     right.ticklabel_format(axis="y", useOffset=False)
@@ -137,11 +142,10 @@ def _frame(ax: Any, number: Any, ranks: Any, what: str) -> None:
     if last - first < _MOST_LABELLED:
         ax.set_xticks(np.arange(first, last + 1))
     else:
-        ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
     # One or two bars are not stretched over the whole width.
     room = max(0.6, 0.5 * (4 - (last - first + 1)))
     ax.set_xlim(first - room, last + room)
-    ax.set_xlabel("component")
     ax.set_ylabel(f"explained {what} (%)")
     tidy(ax)
 

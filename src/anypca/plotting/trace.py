@@ -51,7 +51,9 @@ def plot_trace(model: Any, ax: Any = None, *, gap: bool = False) -> Any:
         ax.set_ylabel("objective")
     marker = "o" if len(trace) <= 40 else None
     ax.plot(number, shown, color=BLUE, marker=marker, markersize=3.5)
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+    room = max(0.5, 0.03 * len(trace))
+    ax.set_xlim(1 - room, len(trace) + room)
     ax.set_xlabel("iteration")
     _tell_end(ax, len(trace), converged=converged)
     tidy(ax)
