@@ -1,8 +1,21 @@
 """PCA for any data."""
 
 from anypca import offsets
+from anypca.io import load, save
 from anypca.models import EPCA, GSPPCA, PLNPCA, PPCA, SPCA, KernelPCA, PiecewisePCA, SePCA
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["EPCA", "GSPPCA", "PLNPCA", "PPCA", "SPCA", "KernelPCA", "PiecewisePCA", "SePCA", "offsets"]
+__all__ = [
+    "EPCA",
+    "GSPPCA",
+    "PLNPCA",
+    "PPCA",
+    "SPCA",
+    "KernelPCA",
+    "PiecewisePCA",
+    "SePCA",
+    "load",
+    "offsets",
+    "save",
+]

@@ -7,6 +7,7 @@ from sklearn.exceptions import ConvergenceWarning, DataConversionWarning, NotFit
 __all__ = [
     "ConvergenceWarning",
     "DataConversionWarning",
+    "ModelFileError",
     "NonFiniteError",
     "NotFittedError",
 ]
@@ -14,3 +15,7 @@ __all__ = [
 
 class NonFiniteError(FloatingPointError):
     """The objective or a parameter became NaN or infinite during a fit."""
+
+
+class ModelFileError(ValueError):
+    """A file is not a model file, or is damaged, of a later format, or holds an unknown type."""

@@ -1,9 +1,10 @@
-"""Tables in, whole files out."""
+"""Tables in, whole files out, models in files."""
 
 from __future__ import annotations
 
 from anypca.io._frame import Frame
 from anypca.io.atomic import check_target, write_atomically
+from anypca.io.model_files import load, save
 from anypca.io.tables import read_table
 
-__all__ = ["Frame", "check_target", "read_table", "write_atomically"]
+__all__ = ["Frame", "check_target", "load", "read_table", "save", "write_atomically"]
