@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import logging
+import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -101,6 +103,46 @@ class LatentModel(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Transfo
         float
         """
         return float(np.mean(self.score_samples(X, **score_params)))
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        X: Any,
+        *,
+        offset: Any = None,
+        covariates: Any = None,
+        row_names: Sequence[Any] | None = None,
+        metadata: Any = None,
+        title: str | None = None,
+    ) -> Self:
+        """Write one self-contained HTML file on the fitted model and a table.
+
+        It tells what was in the table, how many components there are and why, what they mean, where the rows lie,
+        how good the fit is, whether it converged, and how to reproduce it. Needs plotly (``anypca[report]``).
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write; the file appears whole or not at all.
+        X : table of shape (n_samples, n_features)
+            The rows to report on, usually those of ``fit``.
+        offset, covariates : as in ``fit``
+        row_names : sequence of length n_samples, optional
+            Names of the rows; the index of a pandas frame when not given.
+        metadata : data frame or dict of str to sequences of length n_samples, optional
+            Further columns to colour the rows by.
+        title : str, optional
+
+        Returns
+        -------
+        self
+        """
+        # By name and when called: the report is built on the models, which therefore must not import it, and it
+        # needs plotly, which is optional. A method all the same, since it is found where users look for it.
+        write_report = importlib.import_module("anypca.report").write_report
+        companions = {"offset": offset, "covariates": covariates}
+        write_report(self, path, X, **companions, row_names=row_names, metadata=metadata, title=title)
+        return self
 
     @property
     def _n_features_out(self) -> int:

@@ -1,0 +1,128 @@
+"""A report on a fitted model: one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from anypca.engine import check_data
+from anypca.io import check_target, write_atomically
+from anypca.report._about_components import about_components
+from anypca.report._about_fit import about_convergence, about_quality, about_reproduction
+from anypca.report._about_number import about_number
+from anypca.report._about_rows import about_rows, score_data
+from anypca.report._about_table import about_table
+from anypca.report._account import Account, check_companions, column_names, project
+from anypca.report._page import build_page
+from anypca.report._quality import assess
+from anypca.report._table import draw_sample, read_facts
+
+__all__ = ["write_report"]
+
+
+def write_report(
+    model: Any,
+    path: str | os.PathLike[str],
+    X: Any,
+    *,
+    offset: Any = None,
+    covariates: Any = None,
+    row_names: Sequence[Any] | None = None,
+    feature_names: Sequence[Any] | None = None,
+    metadata: Any = None,
+    title: str | None = None,
+    notes: Sequence[str] = (),
+    code: str | None = None,
+) -> Path:
+    """Write one self-contained HTML file on a fitted model and its table.
+
+    It answers what was in the table, how many components there are and why, what they mean, where the rows lie,
+    how good the fit is, whether it converged, and how to reproduce it. It works from ``file://`` without a network;
+    names and cells are shown as text, whatever they hold. Tables of more than 5000 rows are sampled for the pictures.
+
+    Parameters
+    ----------
+    model : fitted estimator of the package
+    path : path-like
+        Where to write; the file appears whole or not at all.
+    X : table of shape (n_samples, n_features)
+        The rows to report on, usually those of ``fit``.
+    offset, covariates : as in ``fit``
+    row_names : sequence of length n_samples, optional
+        The index of a pandas frame, or row1, row2, ... when not given.
+    feature_names : sequence of length n_features, optional
+        Those of a data frame, of ``fit``, or x1, x2, ... when not given.
+    metadata : data frame or dict of str to sequences of length n_samples, optional
+        Further columns to colour the rows by; the first one is shown at the start.
+    title : str, optional
+    notes : sequence of str
+        Sentences on how the table was read, for the section on it.
+    code : str, optional
+        How the report was made, in place of the Python calls.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    NotFittedError
+        If the model is not fitted.
+    TypeError, ValueError
+        If the table or what comes along with it does not fit the model.
+    ImportError
+        Without plotly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from anypca import PPCA
+    >>> from anypca.report import write_report
+    >>> X = np.random.default_rng(0).normal(size=(50, 4))
+    >>> write_report(PPCA(2).fit(X), "ppca.html", X)  # doctest: +SKIP
+    """
+    check_is_fitted(model)
+    target = Path(os.path.abspath(path))
+    check_target(target.parent, [target.name])
+    companions = check_companions(model, {"offset": offset, "covariates": covariates})
+    data = check_data(X, **companions)
+    facts = read_facts(data, column_names(model, feature_names, data.feature_names))
+    sample = draw_sample(
+        X,
+        (data.n_samples, data.n_features),
+        companions=companions,
+        row_names=row_names,
+        metadata=metadata,
+    )
+    scores, std = project(model, sample)
+    heading = title or f"{type(model).__name__} of {data.n_samples} rows and {data.n_features} columns"
+    page = _page(Account(model, heading, tuple(notes), code, facts, sample, scores, std))
+    write_atomically(target.parent, {target.name: partial(_write, page=page)})
+    return target
+
+
+def _page(account: Account) -> str:
+    quality = assess(account)
+    sections = [
+        about_table(account),
+        about_number(account),
+        about_components(account),
+        about_rows(account),
+        about_quality(account, quality),
+        about_convergence(account),
+        about_reproduction(account),
+    ]
+    rows = score_data(account, quality) if account.n_components else None
+    return build_page(account, [section for section in sections if section is not None], rows)
+
+
+def _write(path: Path, *, page: str) -> None:
+    # Lone surrogates, which names of undecodable files may hold, have no UTF-8 form. Line ends stay as they are: the
+    # page's security policy holds hashes of its scripts.
+    path.write_bytes(page.encode("utf-8", errors="replace"))

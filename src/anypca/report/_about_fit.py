@@ -1,0 +1,240 @@
+"""How good is the fit, did it converge, how is it reproduced?"""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from inspect import signature
+from typing import Any
+
+import numpy as np
+
+from anypca.report import _figures
+from anypca.report._account import Account
+from anypca.report._html import Markup, figure, join, name_text, number, percent, table, tag
+from anypca.report._quality import Quality
+from anypca.report._section import Section
+
+_PACKAGES = ("anypca", "numpy", "scipy", "scikit-learn", "plotly")
+_N_WORST = 8
+
+
+def about_quality(account: Account, quality: Quality | None) -> Section:
+    """Explained deviance, residuals, calibration.
+
+    Parameters
+    ----------
+    account : Account
+    quality : Quality or None
+
+    Returns
+    -------
+    Section
+    """
+    parts: list[Markup] = [tag("p", _in_sum(account, quality))]
+    figures: dict[str, Any] = {}
+    if quality is not None:
+        drawn, figures = _calibration(quality)
+        parts += [_columns(account, quality, figures), drawn, _worst_cells(account, quality)]
+        parts.append(_worst_rows(account, quality))
+    return Section("quality", "How good is the fit?", "Quality of the fit", join(parts), figures)
+
+
+def _in_sum(account: Account, quality: Quality | None) -> str:
+    text = f"The components explain {percent(float(account.explained.sum()))} of the deviance."
+    if quality is None:
+        return (
+            text + f" {account.name} was not asked to turn scores back into rows, so there are no residuals."
+        )
+    if quality.spread is not None:
+        text += f" Squared residuals are {quality.spread:.2f} times as large as the model expects: "
+        text += f"{_verdict(quality.spread)}."
+    if quality.n_rows < account.facts.n_rows:
+        text += f" What follows rests on {number(quality.n_rows)} rows."
+    return text + " All numbers are of the rows that were fitted or given here, not of held-out ones."
+
+
+def _verdict(spread: float) -> str:
+    if spread > 1.5:
+        return "the entries scatter more than the family allows; another family or more components may fit better"
+    # Scores are fitted to the rows, which takes some of the noise away.
+    return (
+        "about right"
+        if spread > 0.6
+        else "less than expected, as when there are many components for few columns"
+    )
+
+
+def _columns(account: Account, quality: Quality, figures: dict[str, Any]) -> Markup:
+    """Which columns the components explain."""
+    known = np.flatnonzero(np.isfinite(quality.column_share))
+    if not len(known):
+        return Markup("")
+    names = [account.facts.column_names[j] for j in known]
+    figures["shares"] = _figures.shares(names, quality.column_share[known])
+    caption = "Share of each column's deviance that the components explain."
+    parts = [tag("h3", "Columns"), figure("shares", caption, label=caption)]
+    if len(known) > 2 * _N_WORST:
+        order = known[np.argsort(-quality.column_share[known], kind="stable")]
+        rows = [("best", _shares(account, quality, order)), ("worst", _shares(account, quality, order[::-1]))]
+        parts.append(table(("", "columns"), rows))
+    return join(parts)
+
+
+def _shares(account: Account, quality: Quality, order: np.ndarray[Any, Any]) -> str:
+    return ", ".join(
+        f"{name_text(account.facts.column_names[j])} ({percent(float(quality.column_share[j]))})"
+        for j in order[:_N_WORST]
+    )
+
+
+def _calibration(quality: Quality) -> tuple[Markup, dict[str, Any]]:
+    figures, cards = {}, []
+    for number_, curve in enumerate(quality.curves):
+        if len(curve.fitted) < 2:
+            continue
+        key = f"calibration{number_}"
+        figures[key] = _figures.calibration(curve)
+        units = ", in standard deviations of their column" if curve.family == "gaussian" else ""
+        caption = (
+            f"{curve.family.replace('_', ' ').capitalize()} columns{units}: mean observed against mean fitted values, "
+            "with two standard errors. On the dashed line the means are right."
+        )
+        cards.append(tag("div", figure(key, caption, label="Observed against fitted means"), class_="card"))
+    if quality.ranks is not None:
+        figures["ranks"] = _figures.rank_histogram(quality.ranks)
+        caption = (
+            "Ranks of the entries among 19 draws from the fitted model. Flat: the spread is right. High at both ends: "
+            "the entries scatter more than the model says. A hump in the middle: less, which is to be expected to "
+            "some degree, since the scores were fitted to these rows."
+        )
+        cards.append(tag("div", figure("ranks", caption, label="Rank histogram"), class_="card"))
+    if not cards:
+        return Markup(""), figures
+    return join([tag("h3", "Calibration"), tag("div", *cards, class_="cards")]), figures
+
+
+def _worst_cells(account: Account, quality: Quality) -> Markup:
+    if not quality.worst:
+        return Markup("")
+    rows = [
+        (
+            name_text(account.sample.row_names[cell.row]),
+            name_text(account.facts.column_names[cell.column]),
+            number(cell.observed),
+            number(cell.fitted),
+            f"{cell.residual:+.1f}".replace("-", "−"),
+        )
+        for cell in quality.worst
+    ]
+    heads = ("row", "column", "observed", "fitted", "residual in sd")
+    return join([tag("h3", "Cells far from their fitted mean"), table(heads, rows, numeric=(2, 3, 4))])
+
+
+def _worst_rows(account: Account, quality: Quality) -> Markup:
+    order = np.argsort(-quality.row_deviance, kind="stable")[:_N_WORST]
+    middle = float(np.median(quality.row_deviance))
+    told = ", ".join(
+        f"{name_text(account.sample.row_names[i])} ({number(float(quality.row_deviance[i]))})" for i in order
+    )
+    return tag(
+        "p", f"Rows that fit worst, by the mean deviance of their cells (median {number(middle)}): {told}."
+    )
+
+
+def about_convergence(account: Account) -> Section:
+    """Did the fit end where it should?
+
+    Parameters
+    ----------
+    account : Account
+
+    Returns
+    -------
+    Section
+    """
+    model = account.model
+    parts: list[Markup] = [tag("p", *_ending(account))]
+    figures = {}
+    values = np.asarray(getattr(model, "objective_trace_", ()), dtype=float)
+    if len(values) > 1:
+        figures["trace"] = _figures.trace(values)
+        caption = "The objective after each iteration; it never falls, and should end flat."
+        parts.append(figure("trace", caption, label="Trace of the objective"))
+    return Section("convergence", "Did the fit converge?", "Convergence", join(parts), figures)
+
+
+def _ending(account: Account) -> tuple[object, ...]:
+    model = account.model
+    iterations = int(model.n_iter_)
+    status = getattr(model, "status_", "")
+    told = f" In the solver's words: {status}." if status else ""
+    if not model.converged_:
+        advice = "Results may still change. Raise max_iter and fit again."
+        return tag("strong", "No."), f" The fit stopped after iteration {iterations}. {advice}{told}"
+    if iterations <= 1:
+        return tag("strong", "Yes."), f" The solution was computed directly, without iterations.{told}"
+    return tag("strong", "Yes."), f" The fit settled after {iterations} iterations.{told}"
+
+
+def about_reproduction(account: Account) -> Section:
+    """Code, parameters, seed, versions.
+
+    Parameters
+    ----------
+    account : Account
+
+    Returns
+    -------
+    Section
+    """
+    parameters = account.parameters
+    seed = parameters.get("random_state")
+    parts = [
+        tag("pre", tag("code", account.code or _code(account)), tabindex="0"),
+        tag("p", _seed_sentence(seed)),
+        tag("h3", "Versions"),
+        table(("", "version"), _versions()),
+        tag(
+            "details",
+            tag("summary", f"All parameters of {account.name}"),
+            table(("parameter", "value"), [(name, repr(value)) for name, value in parameters.items()]),
+        ),
+    ]
+    return Section("reproduction", "How is it reproduced?", "Reproduction", join(parts))
+
+
+def _seed_sentence(seed: object) -> str:
+    if isinstance(seed, int | np.integer):
+        return f"The seed is {seed}: the same call on the same table gives the same result."
+    return (
+        f"random_state is {seed!r}: a further run starts elsewhere. Pass a whole number to repeat a result."
+    )
+
+
+def _code(account: Account) -> str:
+    """The calls that make this report; X and its companions are the reader's."""
+    defaults = signature(type(account.model).__init__).parameters
+    changed = [
+        f"{name}={value!r}"
+        for name, value in account.parameters.items()
+        if repr(value) != repr(defaults[name].default)
+    ]
+    companions = "".join(f", {name}={name}" for name in account.sample.companions)
+    call = f"{account.name}({', '.join(changed)})"
+    return (
+        f"from anypca import {account.name}\n\n"
+        f"model = {call}\n"
+        f"model.fit(X{companions})\n"
+        f'model.report("report.html", X{companions})'
+    )
+
+
+def _versions() -> list[tuple[str, str]]:
+    found = [("Python", platform.python_version())]
+    for name in _PACKAGES:
+        try:
+            found.append((name, version(name)))
+        except PackageNotFoundError:  # run from a source folder that is not installed
+            found.append((name, "not installed"))
+    return found

@@ -1,0 +1,175 @@
+"""How many components, and why?"""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+import numpy as np
+
+from anypca.report import _figures
+from anypca.report._account import Account
+from anypca.report._html import Markup, figure, join, number, percent, plural, table, tag
+from anypca.report._section import Section
+
+_CRITERIA = {
+    "bic_": "BIC",
+    "icl_": "ICL",
+    "aic_": "AIC",
+    "log_likelihood_": "log-likelihood",
+    "n_parameters_": "free parameters",
+    "evidence_": "log evidence (lower bound)",
+}
+
+
+def about_number(account: Account) -> Section:
+    """The number of components, what each explains, and what decided.
+
+    Parameters
+    ----------
+    account : Account
+
+    Returns
+    -------
+    Section
+    """
+    parts: list[Markup] = [tag("p", _reason(account))]
+    figures = {}
+    if account.n_components:
+        figures["scree"] = _figures.scree(account.explained)
+        parts.append(figure("scree", _scree_caption(account), label="Scree plot"))
+    for key, drawing, caption in _curves(account):
+        figures[key] = drawing
+        parts.append(figure(key, caption, label=caption))
+    parts += [_criteria(account), _selection(account), _removals(account), _pieces(account)]
+    return Section("number", "How many components, and why?", "Number of components", join(parts), figures)
+
+
+def _reason(account: Account) -> str:
+    """A sentence on who decided."""
+    count = plural(account.n_components, "component")
+    if hasattr(account.model, "evidence_by_rank_"):
+        tried = sorted(account.model.evidence_by_rank_)
+        where = f" among the {len(tried)} dimensions compared" if len(tried) > 1 else ""
+        return (
+            f"{account.name} chose {count}: the lower bound of the log evidence, which weighs the gain of a component "
+            f"against the freedom it takes, is largest there{where}."
+        )
+    asked = account.parameters.get("n_components")
+    if isinstance(asked, Integral) and int(asked) == account.n_components:
+        return (
+            f"{count[0].upper()}{count[1:]}, as asked for (n_components={asked}); the model did not choose."
+        )
+    return f"{account.name} came to {count} from n_components={asked!r}."
+
+
+def _scree_caption(account: Account) -> str:
+    total = percent(float(account.explained.sum()))
+    if account.is_piecewise:
+        return (
+            f"Together {total} of the deviance; shared out over the principal axes of the scores, since components "
+            "that bend have no shares of their own."
+        )
+    return (
+        f"Share of the deviance (for real values: of the variance) that each component explains; together {total}. "
+        "What remains is noise, or structure that the model cannot express."
+    )
+
+
+def _curves(account: Account) -> list[tuple[str, _figures.Figure, str]]:
+    """Pictures of what was compared: key, picture and caption."""
+    model, found = account.model, []
+    by_rank = getattr(model, "evidence_by_rank_", None)
+    if by_rank is not None and len(by_rank) > 1:
+        values = {int(rank): float(value) for rank, value in by_rank.items()}
+        drawing = _figures.rank_curve(values, account.n_components, "log evidence")
+        found.append(
+            (
+                "evidence",
+                drawing,
+                "Lower bound of the log evidence by number of components; higher is better.",
+            )
+        )
+    if len(getattr(model, "n_components_grid_", ())) > 1:
+        values = {
+            int(k): float(v) for k, v in zip(model.n_components_grid_, model.evidence_grid_, strict=True)
+        }
+        drawing = _figures.rank_curve(values, int(model.latent_dimension_), "variational evidence")
+        found.append(("grid", drawing, "Evidence by latent dimension; higher is better."))
+    if hasattr(model, "evidence_path_"):
+        drawing = _figures.path_curve(
+            np.asarray(model.evidence_path_),
+            int(model.n_features_selected_),
+            "most relevant variables",
+            "evidence",
+        )
+        found.append(("path", drawing, "Evidence of the sets of the 1, 2, ... most relevant variables."))
+    return found
+
+
+def _criteria(account: Account) -> Markup:
+    rows = [
+        (title, number(float(getattr(account.model, name))))
+        for name, title in _CRITERIA.items()
+        if hasattr(account.model, name)
+    ]
+    if not rows:
+        return Markup("")
+    advice = "To compare with fits of other sizes on the same table: lower is better for BIC, ICL and AIC."
+    return join(
+        [tag("h3", "Criteria of this fit"), table(("", "value"), rows, numeric=(1,)), tag("p", advice)]
+    )
+
+
+def _selection(account: Account) -> Markup:
+    """Sparse models: how many columns take part."""
+    model = account.model
+    if hasattr(model, "support_"):
+        chosen, total = int(np.sum(model.support_)), len(model.support_)
+        return tag(
+            "p", f"{chosen} of {plural(total, 'column')} were selected; all others have loadings of 0."
+        )
+    if hasattr(model, "n_nonzero_"):
+        counts = ", ".join(str(int(n)) for n in model.n_nonzero_)
+        return tag("p", f"Non-zero loadings of the components, in order: {counts}.")
+    return Markup("")
+
+
+def _removals(account: Account) -> Markup:
+    """Components that left during the fit."""
+    path = getattr(account.model, "pruning_path_", ())
+    if not path:
+        return Markup("")
+    rows = [
+        (item.iteration, f"{item.n_components} → {item.n_components - 1}", number(item.alpha), item.reason)
+        for item in path
+    ]
+    why = (
+        "Relevance: its loadings were not larger than their uncertainty (alpha is their precision). "
+        "Evidence: the bound was higher without it."
+    )
+    heads = ("iteration", "components", "alpha", "reason")
+    title = tag("summary", f"{plural(len(rows), 'component')} left during the fit")
+    return tag("details", title, tag("p", why), table(heads, rows, numeric=(0, 2)))
+
+
+def _pieces(account: Account) -> Markup:
+    """The pieces of a piecewise model."""
+    if not account.is_piecewise:
+        return Markup("")
+    edges = [-np.inf, *map(float, account.model.breakpoints_), np.inf]
+    rows = [
+        (k + 1, _edge(edges[k]), _edge(edges[k + 1]), percent(float(share)))
+        for k, share in enumerate(account.model.piece_shares_)
+    ]
+    said = f"The last component is cut into {plural(len(rows), 'piece')}, each with loadings of its own."
+    return join(
+        [
+            tag("h3", "Pieces"),
+            tag("p", said),
+            table(("piece", "from", "to", "rows"), rows, numeric=(0, 1, 2, 3)),
+        ]
+    )
+
+
+def _edge(value: float) -> str:
+    return number(value) if np.isfinite(value) else ("−∞" if value < 0 else "∞")

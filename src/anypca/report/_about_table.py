@@ -1,0 +1,140 @@
+"""What was in the table?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anypca.report._account import Account, ColumnFamily, column_families
+from anypca.report._html import Markup, join, listing, name_text, number, percent, plural, some, table, tag
+from anypca.report._section import Section
+
+#: More columns than this are told by groups only: nobody reads on.
+_MOST_COLUMNS = 200
+
+
+def about_table(account: Account) -> Section:
+    """Families and why, missing cells, zeros, constant columns.
+
+    Parameters
+    ----------
+    account : Account
+
+    Returns
+    -------
+    Section
+    """
+    families = column_families(account.model, account.facts.n_columns)
+    body = join(
+        [
+            tag("p", _size(account)),
+            listing([*_peculiarities(account), *account.notes]),
+            tag("h3", "What the columns were taken for"),
+            _groups(account, families),
+            _columns(account, families),
+        ]
+    )
+    return Section("table", "What was in the table?", "The table", body)
+
+
+def _size(account: Account) -> str:
+    facts, sample = account.facts, account.sample
+    text = f"The table has {plural(facts.n_rows, 'row')} and {plural(facts.n_columns, 'column')}."
+    if sample.n_rows < facts.n_rows:
+        text += (
+            f" The numbers of this section describe all of them; the scores and residuals below are shown for "
+            f"{plural(sample.n_rows, 'row')} drawn at random."
+        )
+    return text
+
+
+def _peculiarities(account: Account) -> list[str]:
+    """What a reader should know of the cells, one sentence each."""
+    facts = account.facts
+    return [_missing(account), _zeros(account), *_constant(account), *_companions(account)] + (
+        [f"{plural(int(facts.summary.n_empty_rows), 'row')} without any observed cell."]
+        if facts.summary.n_empty_rows
+        else []
+    )
+
+
+def _missing(account: Account) -> str:
+    facts = account.facts
+    if not facts.n_missing.any():
+        return "No cell is missing."
+    worst = np.argsort(-facts.n_missing, kind="stable")[:3]
+    named = ", ".join(
+        f"{name_text(facts.column_names[j])} ({percent(facts.n_missing[j] / facts.n_rows)})"
+        for j in worst
+        if facts.n_missing[j]
+    )
+    count = int(facts.n_missing.sum())
+    return f"{plural(count, 'cell')} missing ({percent(facts.missing_share)}), most in {named}."
+
+
+def _zeros(account: Account) -> str:
+    facts = account.facts
+    text = f"{percent(facts.zero_share)} of the observed cells are zero; "
+    if not facts.n_zero_rows:
+        return text + "no row is all zeros."
+    where = f"number {', '.join(str(row + 1) for row in facts.zero_rows)}"
+    more = " and more" if facts.n_zero_rows > len(facts.zero_rows) else ""
+    verb = "is" if facts.n_zero_rows == 1 else "are"
+    return text + f"{plural(facts.n_zero_rows, 'row')} {verb} all zeros ({where}{more})."
+
+
+def _constant(account: Account) -> list[str]:
+    facts = account.facts
+    names = [facts.column_names[j] for j in np.flatnonzero(facts.constant)]
+    if not names:
+        return []
+    told = "is" if len(names) == 1 else "are"
+    return [f"{plural(len(names), 'column')} {told} constant and tell nothing of the rows: {some(names)}."]
+
+
+def _companions(account: Account) -> list[str]:
+    given = account.sample.companions
+    texts = []
+    if "offset" in given:
+        texts.append("An offset (the logarithm of a sampling effort, for counts) was part of the model.")
+    if "covariates" in given:
+        texts.append(f"{plural(given['covariates'].shape[1], 'covariate')} adjusted for.")
+    return texts
+
+
+def _groups(account: Account, families: list[ColumnFamily]) -> Markup:
+    """One line for each family and rule."""
+    if not families:
+        return tag(
+            "p", f"{account.name} compares rows by a kernel and assumes no distribution of the columns."
+        )
+    groups: dict[tuple[str, str], list[str]] = {}
+    for name, choice in zip(account.facts.column_names, families, strict=True):
+        groups.setdefault((choice.family, choice.rule), []).append(name)
+    rows = [
+        (family.replace("_", " "), number(len(names)), some(names, 6), rule)
+        for (family, rule), names in groups.items()
+    ]
+    return table(("family", "number", "columns", "why"), rows, numeric=(1,))
+
+
+def _columns(account: Account, families: list[ColumnFamily]) -> Markup:
+    """The columns one by one, folded away."""
+    facts, summary = account.facts, account.facts.summary
+    shown = min(facts.n_columns, _MOST_COLUMNS)
+    heads = ("column", "family", "missing", "zeros", "least", "mean", "largest", "why")
+    rows = [
+        (
+            name_text(facts.column_names[j]),
+            families[j].family.replace("_", " ") if families else "–",
+            number(int(facts.n_missing[j])),
+            percent(summary.n_zero[j] / max(1, int(summary.n_observed[j]))),
+            number(float(summary.minimum[j])),
+            number(float(summary.mean[j])),
+            number(float(summary.maximum[j])),
+            families[j].reason if families else "–",
+        )
+        for j in range(shown)
+    ]
+    what = f"All {shown}" if shown == facts.n_columns else f"The first {shown} of {number(facts.n_columns)}"
+    title = tag("summary", f"{what} columns one by one")
+    return tag("details", title, table(heads, rows, numeric=range(2, 7)))

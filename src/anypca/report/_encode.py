@@ -1,0 +1,182 @@
+"""Compact and harmless data for the script of the page."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from anypca._typing import Floats
+from anypca.plotting._style import shorten
+
+#: One byte per cell; the last code stands for a missing cell.
+MISSING = 255
+#: Categories beyond these share one name: a legend of more cannot be read.
+_MOST_LEVELS = 24
+#: Whole numbers with at most this many values are categories, such as class labels.
+_FEW = 8
+_LONGEST = 80
+
+
+def to_json(value: Any) -> str:
+    """JSON that may stand inside a ``<script>`` element.
+
+    Parameters
+    ----------
+    value : object
+        Lists, dicts, strings, numbers; NaN and infinities are refused.
+
+    Returns
+    -------
+    str
+        ASCII, without ``<``, ``>`` and ``&``: no text in it can close the element or open a comment.
+    """
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+def plot_text(value: object) -> str:
+    """Text for plotly, which reads a few HTML elements and entities in labels."""
+    return escape(str(value), quote=False)
+
+
+def short_name(value: object) -> str:
+    """A name as the page's script gets it: on one line, of bounded length."""
+    return shorten(value, _LONGEST)
+
+
+def rounded(values: Any, digits: int = 5) -> list[float | None]:
+    """Numbers with a few significant digits; those that JSON does not know become null."""
+    return [float(f"{v:.{digits}g}") if np.isfinite(v) else None for v in np.ravel(values)]
+
+
+def encode_scores(scores: Floats) -> list[dict[str, Any]]:
+    """Each column in 16 bits between its extremes, which is finer than a screen.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_rows, n_components)
+
+    Returns
+    -------
+    list of dict
+        ``low``, ``step`` and ``codes`` (base64 of little-endian uint16) of each column.
+    """
+    columns = []
+    for values in scores.T:
+        low, high = float(values.min()), float(values.max())
+        step = (high - low) / 65535.0
+        codes = np.rint((values - low) / (step or 1.0)).astype("<u2")
+        columns.append({"low": low, "step": step, "codes": _base64(codes)})
+    return columns
+
+
+def encode_column(name: str, group: str, values: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """A column to colour by, one byte per row.
+
+    Parameters
+    ----------
+    name, group : str
+        What it is called, and under which heading it is listed.
+    values : ndarray of shape (n_rows,)
+        Numbers or anything that has a text.
+
+    Returns
+    -------
+    dict
+        ``kind`` is ``"number"`` or ``"category"``; ``levels[codes[i]]`` is the value of row i, approximately when
+        ``exact`` is False (255 levels of equally many rows).
+    """
+    numbers = _as_numbers(values)
+    if numbers is None:
+        found = _categories(values)
+    else:
+        found = _numbers(numbers)
+    codes = _base64(found.pop("codes").astype(np.uint8))
+    return {"name": short_name(name), "group": group, "codes": codes, **found}
+
+
+def _as_numbers(values: np.ndarray[Any, Any]) -> Floats | None:
+    """The values as floats, or ``None`` if they are better seen as categories."""
+    if values.dtype.kind == "O":
+        kinds = {type(v) for v in values if v is not None and v == v}
+        if not kinds or not all(issubclass(k, int | float | np.number) for k in kinds) or bool in kinds:
+            return None
+        values = np.array([np.nan if v is None or v != v else v for v in values], dtype=float)
+    if values.dtype.kind not in "iuf":
+        return None
+    numbers = values.astype(float)
+    numbers = np.where(np.isfinite(numbers), numbers, np.nan)
+    seen = numbers[~np.isnan(numbers)]
+    is_label = len(np.unique(seen)) <= _FEW and bool((seen == np.floor(seen)).all())
+    return None if is_label else numbers
+
+
+def _numbers(values: Floats) -> dict[str, Any]:
+    seen = ~np.isnan(values)
+    levels, inverse = np.unique(values[seen], return_inverse=True)
+    exact = len(levels) <= MISSING
+    if not exact:  # bins of equally many rows keep the detail where the rows are
+        order = np.argsort(values[seen], kind="stable")
+        inverse = np.empty(len(order), dtype=int)
+        parts = np.array_split(order, MISSING)
+        for code, part in enumerate(parts):
+            inverse[part] = code
+        levels = np.array([np.median(values[seen][part]) for part in parts])
+    codes = np.full(len(values), MISSING)
+    codes[seen] = inverse
+    return {
+        "kind": "number",
+        "levels": rounded(levels, 4 if not exact else 6),
+        "exact": exact,
+        "codes": codes,
+    }
+
+
+def _categories(values: np.ndarray[Any, Any]) -> dict[str, Any]:
+    texts = [None if _is_missing(v) else _level_text(v) for v in values]
+    counts: dict[str, int] = {}
+    for text in texts:
+        if text is not None:
+            counts[text] = counts.get(text, 0) + 1
+    kept = sorted(counts, key=lambda text: -counts[text])
+    many = len(kept) > _MOST_LEVELS
+    levels = _in_order(kept[: _MOST_LEVELS - 1] if many else kept)
+    number = {text: code for code, text in enumerate(levels)}
+    other = len(levels)
+    codes = np.array([MISSING if t is None else number.get(t, other) for t in texts])
+    labels = [short_name(text) for text in levels]
+    if many:
+        labels.append(f"{len(kept) - len(levels)} others")
+    return {"kind": "category", "levels": labels, "exact": True, "codes": codes}
+
+
+def _is_missing(value: Any) -> bool:
+    """None, NaN and NaT; pandas' NA, whose comparisons have no truth value, is known by its name."""
+    if value is None or str(value) in {"<NA>", "NaT"}:
+        return True
+    return isinstance(value, float | np.floating) and bool(np.isnan(value))
+
+
+def _level_text(value: Any) -> str:
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def _in_order(levels: Sequence[str]) -> list[str]:
+    """Numbers by size, texts by the alphabet."""
+    try:
+        return sorted(levels, key=float)
+    except ValueError:
+        return sorted(levels)
+
+
+def _base64(codes: np.ndarray[Any, Any]) -> str:
+    return base64.b64encode(codes.tobytes()).decode("ascii")

@@ -1,0 +1,229 @@
+"""Pictures as plain plotly dictionaries; the page's script gives them colours, sizes and fonts.
+
+Colours are names such as ``@accent``, which the script looks up in the style sheet: light and dark pages differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from anypca._typing import Floats, Ints
+from anypca.plotting._style import shorten
+from anypca.report._encode import plot_text, rounded
+from anypca.report._quality import Curve
+
+Figure = dict[str, Any]
+
+#: Longer names would leave no room for the bars.
+_LONGEST_LABEL = 28
+#: Points of a line that can still be told apart.
+_MOST_MARKERS = 40
+
+
+def scree(explained: Floats) -> Figure:
+    """Bars of the share that each component explains, and their running sum."""
+    number = list(range(1, len(explained) + 1))
+    shares = 100.0 * explained
+    bars = {
+        "type": "bar",
+        "x": number,
+        "y": rounded(shares),
+        "name": "each component",
+        "marker": {"color": "@accent"},
+        "hovertemplate": "component %{x}: %{y:.2f} %<extra></extra>",
+    }
+    line = {
+        **_line(number, shares.cumsum(), "@second", "together"),
+        "hovertemplate": "components 1 to %{x}: %{y:.2f} %<extra></extra>",
+    }
+    layout = _layout("component", "explained deviance (%)", legend=True)
+    layout["xaxis"] |= {"dtick": 1 if len(number) <= 20 else 5, "range": [0.3, max(len(number), 4) + 0.7]}
+    layout["yaxis"] |= {"rangemode": "tozero"}
+    return {"data": [bars, line] if len(number) > 1 else [bars], "layout": layout}
+
+
+def rank_curve(values: Mapping[int, float], chosen: int, title: str) -> Figure:
+    """A criterion by number of components, the chosen one marked."""
+    ranks = sorted(values)
+    numbers = np.array([values[rank] for rank in ranks], dtype=float)
+    line = _line(ranks, numbers, "@accent", title)
+    line["hovertemplate"] = "%{x} components: %{y:.6~g}<extra></extra>"
+    layout = _layout("components", title)
+    layout["xaxis"] |= {"dtick": 1 if len(ranks) <= 25 else 5}
+    data = [line]
+    if chosen in values:
+        data.append(_mark(chosen, values[chosen], f"chosen: {chosen}"))
+    return {"data": data, "layout": layout}
+
+
+def path_curve(values: Floats, chosen: int, x_title: str, y_title: str) -> Figure:
+    """A criterion along a path of 1, 2, ... variables, the chosen one marked."""
+    line = _line(list(range(1, len(values) + 1)), values, "@accent", y_title)
+    line["hovertemplate"] = "%{x} variables: %{y:.6~g}<extra></extra>"
+    data = [line]
+    if 1 <= chosen <= len(values):
+        data.append(_mark(chosen, float(values[chosen - 1]), f"chosen: {chosen}"))
+    return {"data": data, "layout": _layout(x_title, y_title)}
+
+
+def loadings(names: Sequence[str], values: Floats, std: Floats | None, x_title: str) -> Figure:
+    """Horizontal bars, the largest value on top, with bars of two standard deviations where known."""
+    order = np.argsort(values, kind="stable")
+    place = list(range(len(order)))
+    bars: dict[str, Any] = {
+        "type": "bar",
+        "orientation": "h",
+        "y": place,
+        "x": rounded(values[order]),
+        "marker": {"color": ["@accent" if values[j] > 0 else "@second" for j in order]},
+        "hoverinfo": "text",
+        "textposition": "none",
+        "text": [_loading_text(names[j], values[j], None if std is None else std[j]) for j in order],
+    }
+    if std is not None:
+        bars["error_x"] = {
+            "type": "data",
+            "array": rounded(2.0 * std[order]),
+            "color": "@ink",
+            "thickness": 1.2,
+            "width": 3,
+        }
+    layout = _layout(x_title, "")
+    layout["yaxis"] |= {
+        "tickvals": place,
+        "ticktext": [plot_text(shorten(names[j], _LONGEST_LABEL)) for j in order],
+        "showgrid": False,
+        "range": [-0.7, len(order) - 0.3],
+    }
+    layout["xaxis"] |= {"zeroline": True}
+    layout["height"] = 90 + 22 * max(len(order), 3)
+    return {"data": [bars], "layout": layout}
+
+
+def _loading_text(name: str, value: float, std: float | None) -> str:
+    error = "" if std is None else f" ± {std:.2g}"
+    return f"{plot_text(shorten(name, 80))}<br>{value:.4g}{error}"
+
+
+def shares(names: Sequence[str], values: Floats) -> Figure:
+    """Explained share of each column: named bars for few columns, a histogram for many."""
+    if len(values) <= 30:
+        figure = loadings(names, 100.0 * values, None, "explained deviance (%)")
+        figure["data"][0]["marker"] = {"color": "@accent"}
+        return figure
+    counts, edges = np.histogram(100.0 * values, bins=20)
+    bars = {
+        "type": "bar",
+        "x": rounded((edges[1:] + edges[:-1]) / 2.0),
+        "y": counts.tolist(),
+        "width": rounded(np.diff(edges)),
+        "marker": {"color": "@accent", "line": {"color": "@paper", "width": 1}},
+        "hovertemplate": "about %{x:.3~g} %: %{y} columns<extra></extra>",
+    }
+    return {"data": [bars], "layout": _layout("explained deviance of a column (%)", "columns")}
+
+
+def calibration(curve: Curve) -> Figure:
+    """Observed against fitted means in bins, and the line on which they would agree."""
+    positive = bool((curve.fitted > 0).all() and (curve.observed > 0).all())
+    # Counts and amounts span orders of magnitude; probabilities and centred values do not.
+    is_log = positive and curve.fitted.max() > 50.0 * curve.fitted.min() and curve.fitted.max() > 1.0
+    ends = [
+        min(curve.fitted.min(), curve.observed.min()),
+        max(curve.fitted.max(), curve.observed.max()),
+    ]
+    diagonal = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": rounded(ends),
+        "y": rounded(ends),
+        "line": {"color": "@muted", "dash": "dash", "width": 1},
+        "hoverinfo": "skip",
+    }
+    points = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": rounded(curve.fitted),
+        "y": rounded(curve.observed),
+        "error_y": {"type": "data", "array": rounded(curve.error), "color": "@accent", "thickness": 1.2},
+        "marker": {"color": "@accent", "size": 7},
+        "hovertemplate": "fitted %{x:.4~g}<br>observed %{y:.4~g}<extra></extra>",
+    }
+    layout = _layout("mean fitted value", "mean observed value")
+    if is_log:
+        layout["xaxis"]["type"] = layout["yaxis"]["type"] = "log"
+        layout["xaxis"]["dtick"] = layout["yaxis"]["dtick"] = 1
+    return {"data": [diagonal, points], "layout": layout}
+
+
+def rank_histogram(ranks: Ints) -> Figure:
+    """Share of entries by rank among draws from the model, and the share that each should have."""
+    share = 100.0 * ranks / max(1, ranks.sum())
+    bars = {
+        "type": "bar",
+        "x": list(range(len(ranks))),
+        "y": rounded(share),
+        "marker": {"color": "@accent", "line": {"color": "@paper", "width": 1}},
+        "hovertemplate": "rank %{x}: %{y:.2f} %<extra></extra>",
+    }
+    layout = _layout("rank of the entry among 19 draws from the model", "entries (%)")
+    layout["bargap"] = 0
+    layout["shapes"] = [
+        {
+            "type": "line",
+            "xref": "paper",
+            "x0": 0,
+            "x1": 1,
+            "y0": 100.0 / len(ranks),
+            "y1": 100.0 / len(ranks),
+            "line": {"color": "@second", "dash": "dash", "width": 1.5},
+        }
+    ]
+    return {"data": [bars], "layout": layout}
+
+
+def trace(values: Floats) -> Figure:
+    """The objective after each iteration."""
+    line = _line(list(range(1, len(values) + 1)), values, "@accent", "objective", digits=10)
+    line["hovertemplate"] = "iteration %{x}: %{y:.8~g}<extra></extra>"
+    layout = _layout("iteration", "objective")
+    layout["yaxis"] |= {"tickformat": "~g"}
+    return {"data": [line], "layout": layout}
+
+
+def _line(x: Sequence[Any], y: Floats, color: str, name: str, *, digits: int = 7) -> Figure:
+    return {
+        "type": "scatter",
+        "mode": "lines+markers" if len(x) <= _MOST_MARKERS else "lines",
+        "x": list(x),
+        "y": rounded(y, digits),
+        "name": name,
+        "line": {"color": color, "width": 2},
+        "marker": {"color": color, "size": 6},
+    }
+
+
+def _mark(x: float, y: float, text: str) -> Figure:
+    return {
+        "type": "scatter",
+        "mode": "markers+text",
+        "x": [x],
+        "y": rounded([y], 7),
+        "text": [text],
+        "textposition": "bottom center",
+        "cliponaxis": False,
+        "marker": {"color": "@second", "size": 12, "symbol": "diamond"},
+        "hoverinfo": "skip",
+    }
+
+
+def _layout(x_title: str, y_title: str, *, legend: bool = False) -> Figure:
+    return {
+        "xaxis": {"title": {"text": x_title}, "automargin": True},
+        "yaxis": {"title": {"text": y_title}, "automargin": True},
+        "showlegend": legend,
+        "height": 320,
+    }

@@ -1,0 +1,133 @@
+"""The page: one file with everything in it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from importlib import resources
+from typing import Any
+
+from anypca.report._account import Account
+from anypca.report._encode import to_json
+from anypca.report._html import Markup, join, number, percent, plural, render, tag
+from anypca.report._section import Section
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="generator" content="anypca">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<nav aria-label="Contents">{contents}</nav>
+<main>
+{body}
+</main>
+<script type="application/json" id="report-data">{data}</script>
+<script>{plotly}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def build_page(account: Account, sections: Sequence[Section], rows: dict[str, Any] | None) -> str:
+    """The whole report as HTML.
+
+    Parameters
+    ----------
+    account : Account
+    sections : sequence of Section
+    rows : dict or None
+        What the script needs to draw the rows; ``None`` when there is no component.
+
+    Returns
+    -------
+    str
+    """
+    plotly, script = _plotly(), _asset("script.js")
+    figures = {name: drawing for section in sections for name, drawing in section.figures.items()}
+    body = join(
+        [
+            tag("header", tag("h1", account.title), _tiles(account)),
+            tag("noscript", _without_script(account)),
+            *(tag("section", tag("h2", part.title), part.body, id=part.key) for part in sections),
+        ]
+    )
+    return _PAGE.format(
+        policy=_policy(plotly, script),
+        title=render(account.title),
+        style=_asset("style.css"),
+        contents=_contents(account, sections),
+        body=body,
+        data=to_json({"figures": figures, "rows": rows}),
+        plotly=plotly,
+        script=script,
+    )
+
+
+def _policy(*scripts: str) -> str:
+    """Only these two scripts may run and nothing may be fetched: whatever a table holds, it stays text."""
+    hashes = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
+        for text in scripts
+    )
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _plotly() -> str:
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise ImportError("the report needs plotly; install it with pip install 'anypca[report]'.") from error
+    # Browsers read line ends as \n before they compute the hash.
+    return str(get_plotlyjs()).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _asset(name: str) -> str:
+    return resources.files("anypca.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _contents(account: Account, sections: Sequence[Section]) -> Markup:
+    links = [tag("li", tag("a", part.short, href=f"#{part.key}")) for part in sections]
+    return join([tag("p", f"anypca · {account.name}"), tag("ol", *links)])
+
+
+def _facts(account: Account) -> list[tuple[str, str]]:
+    """The answers in a few words: what, and how much."""
+    facts = account.facts
+    return [
+        ("rows", number(facts.n_rows)),
+        ("columns", number(facts.n_columns)),
+        ("missing cells", percent(facts.missing_share)),
+        ("components", number(account.n_components)),
+        ("explained deviance", percent(float(account.explained.sum()))),
+        ("converged", "yes" if account.model.converged_ else "no"),
+    ]
+
+
+def _tiles(account: Account) -> Markup:
+    tiles = [tag("div", tag("dt", what), tag("dd", value)) for what, value in _facts(account)]
+    return tag("dl", *tiles, class_="tiles")
+
+
+def _without_script(account: Account) -> Markup:
+    """What the pictures would have shown, in a sentence."""
+    said = f"{account.name} found {plural(account.n_components, 'component')}"
+    shares = ", ".join(percent(float(share)) for share in account.explained[:10])
+    told = f" with {shares} of the deviance" if account.n_components else ""
+    ended = "The fit converged." if account.model.converged_ else "The fit did not converge."
+    return tag(
+        "p",
+        f"JavaScript is off, so that the pictures are not drawn; tables and text are complete. {said}{told}. {ended}",
+        class_="note",
+    )
