@@ -1,6 +1,6 @@
 """PCA for any data."""
 
-from anypca import offsets
+from anypca import offsets, selection
 from anypca.io import load, save
 from anypca.models import EPCA, GSPPCA, PLNPCA, PPCA, SPCA, KernelPCA, PiecewisePCA, SePCA
 
@@ -18,4 +18,5 @@ __all__ = [
     "load",
     "offsets",
     "save",
+    "selection",
 ]

@@ -12,6 +12,7 @@ from anypca.plotting.piecewise import plot_hinge, plot_latent_pieces, plot_predi
 from anypca.plotting.pruning import plot_pruning_path
 from anypca.plotting.scores import plot_scores
 from anypca.plotting.scree import plot_scree
+from anypca.plotting.selection import plot_rank_selection
 from anypca.plotting.trace import plot_trace
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "plot_loadings",
     "plot_predicted",
     "plot_pruning_path",
+    "plot_rank_selection",
     "plot_scores",
     "plot_scree",
     "plot_support",

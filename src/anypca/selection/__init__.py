@@ -1,0 +1,25 @@
+"""Choosing the number of components, for any estimator that has one."""
+
+from __future__ import annotations
+
+from anypca.selection.criteria import Criterion, criteria
+from anypca.selection.entry_cv import EntryScores, entry_cross_validate
+from anypca.selection.facts import FitFacts, Likelihood, describe_fit
+from anypca.selection.path import rank_path
+from anypca.selection.select import RankSelection, select_rank
+from anypca.selection.splits import EntryKFold, EntryShuffleSplit
+
+__all__ = [
+    "Criterion",
+    "EntryKFold",
+    "EntryScores",
+    "EntryShuffleSplit",
+    "FitFacts",
+    "Likelihood",
+    "RankSelection",
+    "criteria",
+    "describe_fit",
+    "entry_cross_validate",
+    "rank_path",
+    "select_rank",
+]

@@ -1,0 +1,166 @@
+"""Criteria that compare fits of different rank on the same table; lower is better everywhere."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from anypca._registry import Registry
+from anypca.selection.facts import FitFacts
+
+criteria: Registry[Criterion] = Registry("criterion")
+
+
+@dataclass(frozen=True)
+class Criterion(ABC):
+    """A number that is lower for better fits.
+
+    To add one, write a subclass with ``name``, ``label`` and ``evaluate`` and register it.
+    """
+
+    name: ClassVar[str]
+    #: What plots write at their axis.
+    label: ClassVar[str]
+    #: Estimated from entries left out of the fit, not from the fit.
+    is_held_out: ClassVar[bool] = False
+
+    @abstractmethod
+    def evaluate(self, facts: FitFacts) -> float | None:
+        """The criterion of a fit, None if the model does not have what it takes."""
+
+
+@criteria.register
+@dataclass(frozen=True)
+class AIC(Criterion):
+    """Akaike's information criterion, ``-2 L + 2 d`` with d free parameters."""
+
+    name = "aic"
+    label = "AIC"
+
+    def evaluate(self, facts: FitFacts) -> float | None:
+        found = facts.likelihood
+        return None if found is None else -2.0 * found.value + 2.0 * found.n_parameters
+
+
+@criteria.register
+@dataclass(frozen=True)
+class BIC(Criterion):
+    """Schwarz's information criterion, ``-2 L + d log n``.
+
+    n is the number of rows where L integrates the scores out (`PPCA`, `PLNPCA`, `PiecewisePCA`), and the number of
+    observed entries where they are plugged in and counted in d (`EPCA`).
+    """
+
+    name = "bic"
+    label = "BIC"
+
+    def evaluate(self, facts: FitFacts) -> float | None:
+        found = facts.likelihood
+        if found is None:
+            return None
+        return -2.0 * found.value + found.n_parameters * float(np.log(found.n_observations))
+
+
+@criteria.register
+@dataclass(frozen=True)
+class MDL(Criterion):
+    """Minimum description length in nats, ``-L + sum_a log(m_a) / 2``.
+
+    Each parameter is written down to the precision at which its m observations tell it: a loading, intercept or
+    coefficient from the entries of a column, a plugged-in score from the entries of a row. Where scores are
+    integrated out all parameters rest on n rows, and this is half of BIC.
+    """
+
+    name = "mdl"
+    label = "description length (nats)"
+
+    def evaluate(self, facts: FitFacts) -> float | None:
+        found = facts.likelihood
+        return None if found is None else -found.value + found.code_length
+
+
+@criteria.register
+@dataclass(frozen=True)
+class MarginalBIC(Criterion):
+    """BIC of the likelihood with the scores integrated out, ``-2 L + d log n`` with n rows.
+
+    For `EPCA` by Laplace's approximation, with normal scores of the fitted variances. For models that integrate
+    the scores anyway it is BIC.
+    """
+
+    name = "marginal_bic"
+    label = "BIC, scores integrated out"
+
+    def evaluate(self, facts: FitFacts) -> float | None:
+        found = facts.marginal
+        if found is None:
+            return None
+        return -2.0 * found.value + found.n_parameters * float(np.log(found.n_observations))
+
+
+@criteria.register
+@dataclass(frozen=True)
+class ICL(Criterion):
+    """Integrated completed likelihood, ``-2 L + d log n + 2 H``.
+
+    L, d and n are those of `MarginalBIC` and H is the entropy of the posteriors of all rows' scores in units of their
+    prior: components whose scores remain unknown are not worth having.
+    """
+
+    name = "icl"
+    label = "ICL"
+
+    def evaluate(self, facts: FitFacts) -> float | None:
+        value = MarginalBIC().evaluate(facts)
+        return None if value is None or facts.entropy is None else value + 2.0 * facts.entropy
+
+
+@criteria.register
+@dataclass(frozen=True)
+class Evidence(Criterion):
+    """Minus twice the log evidence (or its bound), which is on the scale of BIC."""
+
+    name = "evidence"
+    label = "-2 log evidence"
+
+    def evaluate(self, facts: FitFacts) -> float | None:
+        return None if facts.evidence is None else -2.0 * facts.evidence
+
+
+@criteria.register
+@dataclass(frozen=True)
+class HeldOut(Criterion):
+    """Minus the mean log-likelihood of entries left out of the fit, L_miss; see `entry_cross_validate`."""
+
+    name = "held_out"
+    label = "-log-likelihood per held-out entry"
+    is_held_out = True
+
+    def evaluate(self, facts: FitFacts) -> float | None:
+        return None
+
+
+def resolve_criterion(criterion: Any) -> Criterion:
+    """A criterion from its name, or itself.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is neither.
+    """
+    if isinstance(criterion, Criterion):
+        return criterion
+    if not isinstance(criterion, str):
+        raise TypeError(
+            f"criterion must be one of {', '.join(map(repr, criteria))} or a Criterion; got {criterion!r}."
+        )
+    return criteria.create(criterion)
+
+
+def evaluate_all(facts: FitFacts) -> dict[str, float]:
+    """Every criterion of the registry that a fit has, by name."""
+    found = {name: criteria.create(name).evaluate(facts) for name in criteria}
+    return {name: value for name, value in found.items() if value is not None}

@@ -1,0 +1,168 @@
+"""What a fit tells about itself: the numbers that criteria are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anypca._typing import Floats
+from anypca.engine import check_data, executor_for, summarise
+from anypca.models import EPCA, PPCA
+
+
+class Likelihood(NamedTuple):
+    """A maximised log-likelihood and what it was bought with."""
+
+    value: float
+    """With all constants."""
+    n_parameters: int
+    """Free parameters, rotations taken off."""
+    n_observations: float
+    """Of which each parameter could be estimated: rows, or entries where scores are parameters."""
+    code_length: float
+    """``sum log(m) / 2`` over the parameters, m being the number of observations that tell about each; in nats."""
+
+
+@dataclass(frozen=True)
+class FitFacts:
+    """Numbers of a fit; None where the model does not have them."""
+
+    likelihood: Likelihood | None = None
+    """Of the model as it was fitted: scores integrated out, or plugged in as further parameters."""
+    marginal: Likelihood | None = None
+    """With the scores integrated out."""
+    entropy: float | None = None
+    """Of the posteriors of all rows' scores, in units of their prior."""
+    evidence: float | None = None
+    """Log evidence, or a bound of it: all parameters integrated out."""
+
+
+class Companions(NamedTuple):
+    """What came along with the table."""
+
+    offset: Any = None
+    covariates: Any = None
+    sample_weight: Any = None
+
+    def for_fit(self) -> dict[str, Any]:
+        """Arguments of ``fit``: only what was given, since not every model takes everything."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
+    def for_rows(self) -> dict[str, Any]:
+        """Arguments of the methods for rows."""
+        return {name: value for name, value in self.for_fit().items() if name != "sample_weight"}
+
+    def total_weight(self, n_samples: int) -> float:
+        """Number of rows, or the sum of their weights."""
+        return float(
+            n_samples if self.sample_weight is None else np.sum(np.asarray(self.sample_weight, float))
+        )
+
+    def weighted(self, rows: Floats) -> float:
+        """Sum over rows, with their weights; a row of weight 0 counts as absent."""
+        if self.sample_weight is None:
+            return float(rows.sum())
+        return float(np.asarray(self.sample_weight, float) @ rows)
+
+
+@singledispatch
+def describe_fit(model: Any, X: Any, companions: Companions) -> FitFacts:
+    """The facts of a fitted model.
+
+    This version reads them from fitted attributes, so that a model need not be known here: ``n_parameters_`` with
+    ``log_likelihood_`` (else the last entry of ``objective_trace_``) where scores are integrated out, ``entropy_``
+    and ``evidence_``, as far as they exist. `EPCA` and `PPCA` have versions of their own.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    X : table of shape (n_samples, n_features)
+        The one it was fitted to.
+    companions : Companions
+
+    Returns
+    -------
+    FitFacts
+    """
+    evidence = getattr(model, "evidence_", None)
+    entropy = getattr(model, "entropy_", None)
+    if not hasattr(model, "n_parameters_"):
+        return FitFacts(entropy=entropy, evidence=evidence)
+    value = float(model.log_likelihood_ if hasattr(model, "log_likelihood_") else model.objective_trace_[-1])
+    likelihood = _integrated(value, int(model.n_parameters_), companions.total_weight(n_rows(X)))
+    return FitFacts(likelihood, likelihood, entropy, evidence)
+
+
+@describe_fit.register
+def _describe_ppca(model: PPCA, X: Any, companions: Companions) -> FitFacts:
+    """Exact likelihood; loadings, mean and noise are the parameters."""
+    k, p = model.components_.shape
+    count = p * k - k * (k - 1) // 2 + p + 1
+    likelihood = _integrated(float(model.objective_trace_[-1]), count, companions.total_weight(n_rows(X)))
+    return FitFacts(likelihood, likelihood, _ppca_entropy(model, X, companions))
+
+
+@describe_fit.register
+def _describe_epca(model: EPCA, X: Any, companions: Companions) -> FitFacts:
+    """Likelihood at plugged-in scores, which are parameters; and Laplace's approximation without them."""
+    rows, (k, p) = companions.total_weight(n_rows(X)), model.components_.shape
+    entries = _count_entries(X, companions)
+    n_fixed = int(model.fit_intercept) + model.coef_.shape[1]
+    n_dispersions = _count_dispersions(model)
+    by_column = p * (k + n_fixed) + n_dispersions
+    # Scores are told up to a linear map of k x k numbers and up to multiples of the fixed features.
+    by_row = max(round(k * (rows - n_fixed - k)), 0)
+    marginal, entropy = model._integrate(X, companions.offset, companions.covariates)
+    return FitFacts(
+        likelihood=Likelihood(
+            companions.weighted(model.plug_in_log_likelihood(X, **companions.for_rows())),
+            by_column + by_row,
+            entries,
+            0.5 * (by_column * float(np.log(entries / p)) + by_row * float(np.log(entries / rows))),
+        ),
+        marginal=_integrated(companions.weighted(marginal), by_column - k * (k - 1) // 2, rows),
+        entropy=companions.weighted(entropy),
+    )
+
+
+def n_rows(X: Any) -> int:
+    """Number of rows of a table of any kind."""
+    return check_data(X).n_samples
+
+
+def _integrated(value: float, n_parameters: int, rows: float) -> Likelihood:
+    """A likelihood in which rows are independent observations."""
+    return Likelihood(value, n_parameters, rows, 0.5 * n_parameters * float(np.log(rows)))
+
+
+def _count_entries(X: Any, companions: Companions) -> float:
+    """Observed entries, weighted."""
+    data = check_data(X, sample_weight=companions.sample_weight)
+    with executor_for(data, 1) as executor:
+        return float(summarise(data, executor).weight.sum())
+
+
+def _count_dispersions(model: EPCA) -> int:
+    """Dispersions that were estimated; columns of one family share one where the fit made them share it."""
+    is_open = np.isnan(model.family_.known_dispersion(model.n_features_in_))
+    return sum(
+        len(np.unique(model.dispersion_[columns]))
+        for _, columns in model.family_.member_columns(model.n_features_in_)
+        if is_open[columns].any()
+    )
+
+
+def _ppca_entropy(model: PPCA, X: Any, companions: Companions) -> float:
+    """Of the normal posteriors of the scores, in units of their prior standard deviations."""
+    signal = np.maximum(model.explained_variance_ - model.noise_variance_, 0.0)
+    # Without signal the posterior is the prior: a covariance of 1 in its units.
+    scale = np.sqrt(np.where(signal > 0, signal, 1.0))
+    covariance = model.posterior_covariance(X) / np.outer(scale, scale)
+    empty = np.flatnonzero(signal == 0)
+    covariance[..., empty, empty] = 1.0
+    determinants = np.linalg.slogdet(covariance)[1]
+    rows = np.broadcast_to(determinants, n_rows(X))
+    return companions.weighted(0.5 * (len(signal) * np.log(2.0 * np.pi * np.e) + rows))

@@ -1,0 +1,134 @@
+"""Fits over ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from anypca.engine import check_data, executor_for, summarise
+from anypca.models._bilinear.estimator import BilinearModel
+from anypca.models._bilinear.support import choose_family
+from anypca.selection.facts import Companions
+
+#: Parameters that set a rank, in order of preference.
+_RANK_PARAMETERS = ("n_components", "max_components")
+# More components than this are tried only when they are asked for.
+_DEFAULT_LARGEST = 10
+
+
+def rank_path(
+    estimator: Any,
+    X: Any,
+    ranks: Any = None,
+    *,
+    offset: Any = None,
+    covariates: Any = None,
+    sample_weight: Any = None,
+) -> tuple[Any, ...]:
+    """Fit copies of an estimator with several numbers of components.
+
+    Estimators with a method ``path`` (`PLNPCA`) fit all ranks in one go, each started from the rank below or afresh,
+    whichever is better. All others are fitted rank by rank, each from its own start: that of `EPCA` and `SePCA`,
+    the leading directions of the residuals, holds those of the ranks below.
+
+    Parameters
+    ----------
+    estimator : estimator with a parameter ``n_components`` or ``max_components``
+        Left as it is.
+    X : table of shape (n_samples, n_features)
+    ranks : int or sequence of int, optional
+        Numbers of components; 1, 2, ... up to 10 or less than the table's sides by default. 0 is allowed where the
+        estimator allows it (`EPCA`, `SePCA`): no components at all.
+    offset, covariates, sample_weight : as in ``fit``
+        For estimators that take them.
+
+    Returns
+    -------
+    tuple of fitted estimators
+        By increasing rank.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from anypca import PPCA
+    >>> from anypca.selection import rank_path
+    >>> X = np.random.default_rng(0).normal(size=(50, 6))
+    >>> [model.n_components_ for model in rank_path(PPCA(), X, [1, 3])]
+    [1, 3]
+    """
+    name = rank_parameter(estimator)
+    companions = Companions(offset, covariates, sample_weight)
+    return fit_ranks(estimator, name, X, check_ranks(ranks, X), companions)
+
+
+def fit_ranks(
+    estimator: Any, name: str, X: Any, ranks: Sequence[int], companions: Companions
+) -> tuple[Any, ...]:
+    """Fitted copies of an estimator for checked ranks."""
+    if hasattr(estimator, "path"):
+        return tuple(estimator.path(X, ranks, **companions.for_fit()).models)
+    return tuple(clone(estimator).set_params(**{name: rank}).fit(X, **companions.for_fit()) for rank in ranks)
+
+
+def rank_parameter(estimator: Any) -> str:
+    """The name of the parameter that sets the rank of an estimator.
+
+    Raises
+    ------
+    TypeError
+        If it is no estimator, or has no such parameter.
+    """
+    if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
+        call = f" Write {estimator.__name__}()." if isinstance(estimator, type) else ""
+        raise TypeError(f"estimator must be an estimator such as EPCA(); got {estimator!r}.{call}")
+    parameters = estimator.get_params(deep=False)
+    for name in _RANK_PARAMETERS:
+        if name in parameters:
+            return name
+    raise TypeError(
+        f"{type(estimator).__name__} has no parameter that sets a rank (n_components or max_components), so there is "
+        "nothing to choose. Pass an estimator such as EPCA()."
+    )
+
+
+def check_ranks(ranks: Any, X: Any) -> list[int]:
+    """Ranks in increasing order without repetitions; the default ones for None.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are not integers from 0 to the smaller side of the table.
+    """
+    data = check_data(X)
+    largest = min(data.n_samples, data.n_features)
+    if ranks is None:
+        return list(range(1, max(min(_DEFAULT_LARGEST, largest - 1), 1) + 1))
+    found = list(np.atleast_1d(np.asarray(list(ranks) if np.iterable(ranks) else ranks, dtype=object)))
+    if not found:
+        raise ValueError("ranks is empty. Pass the numbers of components to try, such as range(1, 11).")
+    for rank in found:
+        if isinstance(rank, bool) or not isinstance(rank, Integral):
+            raise TypeError(f"ranks must be integers, numbers of components; got {rank!r}.")
+        if not 0 <= int(rank) <= largest:
+            raise ValueError(f"ranks must lie from 0 to min(n_samples, n_features) = {largest}; got {rank}.")
+    return sorted({int(rank) for rank in found})
+
+
+def settle_family(estimator: Any, X: Any) -> Any:
+    """A copy of an estimator in which ``family="auto"`` is replaced by what it means for the whole table.
+
+    Fits to parts of the table must not disagree about it: a column of small counts of which the part shows zeros and
+    ones only would become binary, and its other counts impossible.
+    """
+    copy = clone(estimator)
+    family = getattr(copy, "family", None)
+    if not (isinstance(copy, BilinearModel) and isinstance(family, str) and family.strip().lower() == "auto"):
+        return copy
+    data = check_data(X)
+    with executor_for(data, copy.n_jobs) as executor:
+        chosen, _ = choose_family(family, data, executor, summarise(data, executor))
+    return copy.set_params(family=chosen)

@@ -1,0 +1,291 @@
+"""`select_rank`: one number of components out of several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from anypca._typing import Floats
+from anypca.selection.criteria import Criterion, evaluate_all, resolve_criterion
+from anypca.selection.entry_cv import EntryScores, check_scorable, cross_validate_ranks
+from anypca.selection.facts import Companions, FitFacts, describe_fit
+from anypca.selection.path import check_ranks, fit_ranks, rank_parameter, settle_family
+from anypca.selection.splits import check_splitter
+
+
+@dataclass(frozen=True, eq=False)
+class RankSelection:
+    """What `select_rank` found."""
+
+    criterion: str
+    """Name of the criterion that decided."""
+    label: str
+    """The same in words, for plots."""
+    rows: tuple[dict[str, Any], ...]
+    """The table: one dict per rank, by increasing rank. ``rank`` is what was asked for, ``n_components`` what the fit
+    has (fewer where a model prunes). The criteria are under their names, lower is better."""
+    best_rank: int
+    """The chosen rank."""
+    best_estimator_: Any = field(repr=False)
+    """The estimator of that rank, fitted to the whole table."""
+    fold_losses: Floats | None = field(default=None, repr=False)
+    """Minus L_miss of each split and rank, shape (n_splits, n_ranks); None unless entries were held out."""
+    one_standard_error: bool = False
+    """Whether the choice is the smallest rank within one standard error of the lowest value."""
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks that were compared."""
+        return tuple(row["rank"] for row in self.rows)
+
+    @property
+    def values(self) -> Floats:
+        """The criterion of each rank, shape (n_ranks,)."""
+        return np.array([row[self.criterion] for row in self.rows])
+
+    @property
+    def standard_errors(self) -> Floats | None:
+        """Of ``values``, shape (n_ranks,); None unless at least two splits of held-out entries tell them."""
+        if self.fold_losses is None or len(self.fold_losses) < 2:
+            return None
+        return np.array([row["standard_error"] for row in self.rows])
+
+    def best_rank_by(self, criterion: str) -> int:
+        """The rank with the lowest value of another criterion of the table, the smallest in a tie.
+
+        Parameters
+        ----------
+        criterion : str
+            A criterion that the rows have.
+
+        Returns
+        -------
+        int
+        """
+        known = [name for name in self.rows[0] if name not in _PLAIN]
+        if criterion not in known:
+            raise ValueError(f"the table has no criterion {criterion!r}; it has {', '.join(known)}.")
+        return self.ranks[int(np.argmin([row[criterion] for row in self.rows]))]
+
+    def to_frame(self) -> Any:
+        """The table as a data frame with one row per rank.
+
+        Returns
+        -------
+        pandas.DataFrame
+        """
+        import pandas  # optional
+
+        return pandas.DataFrame(list(self.rows)).set_index("rank")
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the criterion over the ranks; see `anypca.plotting.plot_rank_selection`.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+
+        Returns
+        -------
+        ax : matplotlib.axes.Axes
+        """
+        from anypca.plotting import plot_rank_selection  # matplotlib is optional
+
+        return plot_rank_selection(self, ax)
+
+
+#: Columns of the table that are no criteria.
+_PLAIN = frozenset(
+    {"rank", "n_components", "log_likelihood", "n_parameters", "converged", "l_miss", "standard_error"}
+)
+
+
+def select_rank(
+    estimator: Any,
+    X: Any,
+    *,
+    ranks: Any = None,
+    criterion: Any = "marginal_bic",
+    cv: Any = 10,
+    one_standard_error: bool = False,
+    offset: Any = None,
+    covariates: Any = None,
+    sample_weight: Any = None,
+    n_jobs: int | None = None,
+) -> RankSelection:
+    r"""Choose the number of components of an estimator.
+
+    Parameters
+    ----------
+    estimator : estimator with a parameter ``n_components`` or ``max_components``
+        Left as it is.
+    X : table of shape (n_samples, n_features)
+    ranks : int or sequence of int, optional
+        Numbers of components to compare; 1, 2, ... up to 10 or less than the table's sides by default. 0, no
+        components at all, can be among them for `EPCA` and `SePCA`.
+    criterion : str or Criterion, default="marginal_bic"
+        What is minimised: ``"marginal_bic"``, ``"bic"``, ``"aic"``, ``"mdl"``, ``"icl"``, ``"evidence"`` or
+        ``"held_out"``; see Notes.
+    cv : EntryKFold, EntryShuffleSplit or int, default=10
+        Which entries are held out, for ``"held_out"`` only. Splitters of rows are refused: rows of a PCA cannot be
+        held out.
+    one_standard_error : bool, default=False
+        For ``"held_out"``: take the smallest rank whose loss is at most one standard error above the lowest one, the
+        standard error being that of the lowest.
+    offset, covariates, sample_weight : as in ``fit``
+    n_jobs : int or None, default=None
+        Splits worked on at a time, for ``"held_out"``.
+
+    Returns
+    -------
+    RankSelection
+        ``best_rank``, ``best_estimator_``, the table (``rows``, ``to_frame()``) and ``plot()``. The table has all
+        criteria that the fits offer, whichever decides.
+
+    Notes
+    -----
+    Lower is better for every criterion, and the smallest rank wins a tie. With L the log-likelihood with all
+    constants, d the number of free parameters and p columns:
+
+    ================  =================================================================================
+    ``aic``           :math:`-2L + 2d`
+    ``bic``           :math:`-2L + d \log n`
+    ``mdl``           :math:`-L + \tfrac12\sum_a \log m_a` over parameters told by :math:`m_a` entries
+    ``marginal_bic``  BIC with the scores integrated out
+    ``icl``           ``marginal_bic`` plus twice the entropy of the scores' posteriors
+    ``evidence``      :math:`-2 \log` evidence, ``evidence_`` of the fit
+    ``held_out``      :math:`-L_{miss}`, see `entry_cross_validate`
+    ================  =================================================================================
+
+    *Scores integrated out* (`PPCA` exactly; `PLNPCA` and `PiecewisePCA` for counts by their bounds): n is the number of
+    rows, and d counts loadings up to rotation, :math:`pk - k(k-1)/2`, intercepts, coefficients and noise.
+
+    *Scores plugged in* (`EPCA`): L is the log-likelihood of the entries at the fitted scores themselves. These are
+    then as much fitted as the loadings, and d must count them: :math:`k(n - f + p - k) + pf` numbers describe a
+    predictor of rank k beside f fixed features (intercept and covariates), plus the dispersions that were estimated;
+    the n in BIC is the number of observed entries. Nothing of this is changed for the ridge, which the default keeps
+    weak. A component of noise gains at most about :math:`(\sqrt n + \sqrt p)^2` in 2L but costs :math:`(n + p)\log(np)`
+    in BIC, so that ``bic`` misses weak components; ``mdl`` is milder. ``marginal_bic`` and ``icl`` use Laplace's
+    approximation with normal scores instead, which does not suffer from this.
+
+    *SePCA* chooses its own dimension, up to ``max_components``. What can be compared is its ``evidence``, or held-out
+    entries; a rank then is an upper limit, and ``n_components`` in the table what is left of it.
+
+    A weighted row counts as often as its weight says, in n as well.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from anypca import EPCA
+    >>> from anypca.selection import select_rank
+    >>> rng = np.random.default_rng(0)
+    >>> counts = rng.poisson(np.exp(rng.normal(size=(100, 2)) @ rng.normal(size=(2, 15)) / 2 + 1))
+    >>> select_rank(EPCA(family="poisson"), counts, ranks=range(1, 5)).best_rank
+    2
+    """
+    chosen = resolve_criterion(criterion)
+    task = _Task(
+        estimator,
+        rank_parameter(estimator),
+        X,
+        check_ranks(ranks, X),
+        Companions(offset, covariates, sample_weight),
+    )
+    if one_standard_error and not chosen.is_held_out:
+        raise ValueError(
+            f"one_standard_error=True needs criterion='held_out'; {chosen.name!r} has no standard error. Leave it out."
+        )
+    if chosen.is_held_out:
+        return _by_entries(task, chosen, cv, one_standard_error=one_standard_error, n_jobs=n_jobs)
+    check_splitter(cv)
+    return _by_fits(task, chosen)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What is to be compared."""
+
+    estimator: Any
+    name: str
+    """Of the parameter that sets the rank."""
+    X: Any
+    ranks: Sequence[int]
+    companions: Companions
+
+    def fit(self, estimator: Any, ranks: Sequence[int]) -> tuple[Any, ...]:
+        return fit_ranks(estimator, self.name, self.X, ranks, self.companions)
+
+
+def _by_fits(task: _Task, criterion: Criterion) -> RankSelection:
+    """Compare fits to the whole table."""
+    models = task.fit(task.estimator, task.ranks)
+    rows = []
+    for rank, model in zip(task.ranks, models, strict=True):
+        facts = describe_fit(model, task.X, task.companions)
+        value = criterion.evaluate(facts)
+        if value is None:
+            raise ValueError(_unavailable(criterion.name, model, facts))
+        rows.append({**_describe(rank, model, facts), **evaluate_all(facts), criterion.name: value})
+    best = int(np.argmin([row[criterion.name] for row in rows]))
+    return RankSelection(criterion.name, criterion.label, tuple(rows), task.ranks[best], models[best])
+
+
+def _by_entries(
+    task: _Task, criterion: Criterion, cv: Any, *, one_standard_error: bool, n_jobs: int | None
+) -> RankSelection:
+    """Compare predictions of entries that were left out; fit the chosen rank to the whole table."""
+    splitter = check_splitter(cv)
+    check_scorable(task.estimator)
+    if one_standard_error and splitter.get_n_splits() < 2:
+        raise ValueError(
+            f"one_standard_error=True needs at least two splits to tell a standard error; got cv={cv!r}. Use "
+            "EntryKFold(n_splits=10)."
+        )
+    settled = settle_family(task.estimator, task.X)
+    sums, counts = cross_validate_ranks(
+        settled, task.name, task.X, task.ranks, splitter, task.companions, n_jobs
+    )
+    scores = [EntryScores(column, counts) for column in sums.T]
+    losses = np.array([-score.l_miss for score in scores])
+    errors = np.array([score.standard_error for score in scores])
+    best = int(np.argmin(losses))
+    if one_standard_error:
+        best = int(np.flatnonzero(losses <= losses[best] + errors[best])[0])
+    (model,) = task.fit(settled, [task.ranks[best]])
+    rows = tuple(
+        {
+            "rank": rank,
+            criterion.name: -score.l_miss,
+            "standard_error": score.standard_error,
+            "l_miss": score.l_miss,
+        }
+        for rank, score in zip(task.ranks, scores, strict=True)
+    )
+    folds = -np.column_stack([score.fold_means for score in scores])
+    return RankSelection(
+        criterion.name, criterion.label, rows, task.ranks[best], model, folds, one_standard_error
+    )
+
+
+def _describe(rank: int, model: Any, facts: FitFacts) -> dict[str, Any]:
+    """The columns of the table that are no criteria."""
+    row: dict[str, Any] = {
+        "rank": rank,
+        "n_components": int(model.n_components_),
+        "converged": bool(model.converged_),
+    }
+    if facts.likelihood is not None:
+        row |= {
+            "log_likelihood": facts.likelihood.value,
+            "n_parameters": facts.likelihood.n_parameters,
+        }
+    return row
+
+
+def _unavailable(name: str, model: Any, facts: FitFacts) -> str:
+    known = [*evaluate_all(facts), *(["held_out"] if hasattr(model, "entry_log_likelihood") else [])]
+    remedy = f"It has {', '.join(map(repr, known))}." if known else "It has none; choose another estimator."
+    return f"criterion {name!r} is not defined for a fit of {type(model).__name__}. {remedy}"
