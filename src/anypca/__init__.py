@@ -2,12 +2,13 @@
 
 from anypca import offsets, selection
 from anypca.io import load, save
-from anypca.models import EPCA, GSPPCA, PLNPCA, PPCA, SPCA, KernelPCA, PiecewisePCA, SePCA
+from anypca.models import EPCA, GPCA, GSPPCA, PLNPCA, PPCA, SPCA, KernelPCA, PiecewisePCA, SePCA
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
     "EPCA",
+    "GPCA",
     "GSPPCA",
     "PLNPCA",
     "PPCA",

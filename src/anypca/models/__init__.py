@@ -1,6 +1,7 @@
 """The models: one folder or file each."""
 
 from anypca.models.epca import EPCA
+from anypca.models.gpca import GPCA
 from anypca.models.gsppca import GSPPCA
 from anypca.models.kernel import KernelPCA
 from anypca.models.piecewise import PiecewisePCA
@@ -9,4 +10,4 @@ from anypca.models.ppca import PPCA
 from anypca.models.sepca import SePCA
 from anypca.models.spca import SPCA
 
-__all__ = ["EPCA", "GSPPCA", "PLNPCA", "PPCA", "SPCA", "KernelPCA", "PiecewisePCA", "SePCA"]
+__all__ = ["EPCA", "GPCA", "GSPPCA", "PLNPCA", "PPCA", "SPCA", "KernelPCA", "PiecewisePCA", "SePCA"]

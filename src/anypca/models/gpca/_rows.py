@@ -1,0 +1,255 @@
+r"""The model on rows: projection of saturated parameters, likelihood, derivatives.
+
+The predictor of a row is :math:`\eta = \mu + U z` with orthonormal U. Its scores z are the least-squares
+coefficients of :math:`\tilde\theta - \mu` on U over the observed entries; for a complete row
+:math:`z = U^\top(\tilde\theta - \mu)`. This is where filling in fitted values for missing saturated parameters,
+again and again, ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from anypca._typing import Bools, Floats
+from anypca.engine import Block
+from anypca.families import Family
+from anypca.linalg import PackedCholesky, packed_position, packed_products, packed_size
+from anypca.models._bilinear.kernel import open_block
+from anypca.models._bilinear.support import check_rows
+from anypca.models.gpca._saturated import saturated_parameters
+
+# Entries worked on at a time: some eight arrays of this size are alive.
+_CHUNK_ENTRIES = 2**17
+_MIN_CHUNK = 64
+# Weight with which a missing entry draws its predictor to that of the column's mean, against 1 of an observed entry.
+# It makes scores unique where a row has fewer entries than components, and vanishes beside what any entry tells.
+PULL = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Subspace:
+    """The shared parameters."""
+
+    loadings: Floats
+    """U, orthonormal columns, shape (p, k)."""
+    intercept: Floats
+    """Main effects mu, shape (p,)."""
+    typical: Floats
+    """What predictors of missing entries are drawn to where nothing else tells; never changed, shape (p,)."""
+
+
+@dataclass(frozen=True)
+class HoldOut:
+    """A fold of entries that are hidden from a fit, the same however the rows are cut into blocks."""
+
+    fold: int
+    n_folds: int
+    seed: int
+
+    def mask(self, start: int, shape: tuple[int, int]) -> Bools:
+        """True where an entry of the rows from ``start`` on is held out."""
+        first = np.arange(start, start + shape[0], dtype=np.int64) * shape[1]
+        numbers = np.add.outer(first, np.arange(shape[1], dtype=np.int64)).astype(np.uint64)
+        held: Bools = _mix(numbers + np.uint64(self.seed << 32)) % np.uint64(self.n_folds) == np.uint64(
+            self.fold
+        )
+        return held
+
+
+def _mix(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Unrelated numbers from neighbouring ones: the finaliser of the generator splitmix64."""
+    mixed = numbers * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(mixed ^ (mixed >> np.uint64(31)))
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Some rows in float64."""
+
+    x: Floats
+    """(n, p)."""
+    saturated: Floats
+    """Saturated parameters (n, p); of no meaning where missing."""
+    observed: Bools | None
+    """False where missing or held out (n, p), ``None`` when complete."""
+    held: Bools | None
+    """True where held out (n, p)."""
+    weight: Floats
+    """(n,)."""
+
+    def only_observed(self, terms: Floats) -> Floats:
+        """The terms (n, p), 0 where missing."""
+        return terms if self.observed is None else np.where(self.observed, terms, 0.0)
+
+    def count(self) -> float:
+        """Weighted number of observed entries."""
+        if self.observed is None:
+            return float(self.weight.sum() * self.x.shape[1])
+        return float(self.weight @ self.observed.sum(axis=1))
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How a table is read.
+
+    Parameters
+    ----------
+    family : Family
+    bound : float
+        M, see `saturated_parameters`.
+    held_out : HoldOut or None
+    """
+
+    family: Family
+    bound: float
+    held_out: HoldOut | None = None
+
+    def chunks(self, block: Block, names: tuple[str, ...] | None = None) -> Iterator[Rows]:
+        """A block's rows, a few at a time; raises where a value is outside the family's support."""
+        opened = open_block(block, fit_intercept=False)
+        check_rows(self.family, opened, block.start, names)
+        size = max(_CHUNK_ENTRIES // opened.n_features, _MIN_CHUNK)
+        for first in range(0, opened.n_rows, size):
+            part = slice(first, min(first + size, opened.n_rows))
+            x = opened.x[part].astype(np.float64)
+            observed = None if opened.observed is None else opened.observed[part]
+            held = None
+            if self.held_out is not None:
+                held = self.held_out.mask(block.start + first, x.shape)
+                held &= True if observed is None else observed
+                observed = ~held if observed is None else observed & ~held
+            weight = opened.weights[part].astype(np.float64)
+            yield Rows(x, saturated_parameters(self.family, x, self.bound), observed, held, weight)
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """Rows projected on a subspace."""
+
+    scores: Floats
+    """z, shape (n, k)."""
+    deviation: Floats
+    """Saturated (where missing, typical) parameters less main effects, shape (n, p)."""
+    trust: Floats | None
+    """Weights of the entries, 1 or `PULL`, shape (n, p); ``None`` for complete rows."""
+    normal: PackedCholesky | None
+    """Normal equations of the rows; ``None`` for complete rows, where they are the identity."""
+
+    def solve(self, right: Floats) -> Floats:
+        """Solutions of the rows' normal equations, (n, k) from (n, k)."""
+        return right if self.normal is None else self.normal.solve(right)
+
+    def trusted(self, terms: Floats) -> Floats:
+        """The terms (n, p) times the weights of their entries."""
+        return terms if self.trust is None else terms * self.trust
+
+
+def project(rows: Rows, at: Subspace) -> Projection:
+    """Scores of rows."""
+    U = at.loadings
+    deviation = rows.saturated - at.intercept
+    if rows.observed is None:
+        return Projection(deviation @ U, deviation, None, None)
+    k = U.shape[1]
+    deviation = np.where(rows.observed, deviation, at.typical - at.intercept)
+    trust = np.where(rows.observed, 1.0, PULL)
+    normal = PackedCholesky(trust @ packed_products(U), k)
+    return Projection(normal.solve((deviation * trust) @ U), deviation, trust, normal)
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Sums over rows at given parameters; they add."""
+
+    value: float
+    """Log-likelihood without terms that are free of eta."""
+    magnitude: float
+    """Size of what was summed, in units of which the value is rounded."""
+    entries: float
+    """Weighted number of observed entries."""
+    weight: float
+    gradient: Floats
+    """Of the value in loadings and intercept, shape (p, k + 1)."""
+    curvature: Floats
+    """Gauss-Newton curvature of each column's loadings and intercept, shape (p, packed size of k + 1)."""
+    score_sum: Floats
+    """(k,)."""
+    score_gram: Floats
+    """(k, k)."""
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    @classmethod
+    def overflown(cls, at: Subspace) -> Sums:
+        """Of rows whose likelihood underflows at a trial point, which is then refused."""
+        p, k = at.loadings.shape
+        curvature = np.zeros((p, packed_size(k + 1)))
+        nothing = np.zeros((p, k + 1)), curvature, np.zeros(k), np.zeros((k, k))
+        return cls(-np.inf, 0.0, 0.0, 0.0, *nothing)
+
+
+def evaluate(family: Family, rows: Rows, at: Subspace) -> Sums:
+    r"""Log-likelihood of rows with its derivatives in the loadings and the intercept.
+
+    Notes
+    -----
+    With the gradient g in eta, weights N of the entries (1, and next to nothing where missing), deviations d of the
+    saturated parameters from the main effects, :math:`y = (U^\top N U)^{-1} U^\top g` and residuals
+    :math:`r = N(d - U z)` the derivatives of a row are
+
+    .. math:: \partial U = (g - N U y) z^\top + r y^\top, \qquad \partial\mu = g - N U y.
+
+    The curvature keeps of each column what it would have alone:
+    :math:`v_j (z, 1)(z, 1)^\top + r_j^2 \, U^\top V U`, V = diag(v) being the curvature in eta.
+    """
+    found = project(rows, at)
+    linear = found.scores @ at.loadings.T
+    # At missing entries eta may be anything, also too large for its exponential.
+    eta = rows.only_observed(linear + at.intercept)
+    value, gradient, curvature = family.evaluate(rows.x, eta)
+    assert gradient is not None
+    assert curvature is not None
+    value = rows.only_observed(value)
+    total = float(rows.weight @ value.sum(axis=1))
+    if not np.isfinite(total):
+        return Sums.overflown(at)
+    gradient, curvature = rows.only_observed(gradient), rows.only_observed(curvature)
+    residual = found.trusted(found.deviation - linear)
+    size = np.abs(value) + np.abs(gradient * eta)
+    weighted = rows.weight[:, None] * found.scores
+    return Sums(
+        total,
+        float(rows.weight @ size.sum(axis=1)),
+        rows.count(),
+        float(rows.weight.sum()),
+        _slopes(rows, at, found, gradient, residual),
+        _curvatures(rows, at, found, curvature, residual),
+        weighted.sum(axis=0),
+        weighted.T @ found.scores,
+    )
+
+
+def _slopes(rows: Rows, at: Subspace, found: Projection, gradient: Floats, residual: Floats) -> Floats:
+    """Sums of the rows' derivatives in loadings and main effects, (p, k + 1)."""
+    w, k = rows.weight[:, None], at.loadings.shape[1]
+    back = found.solve(gradient @ at.loadings)
+    slope = gradient - found.trusted(back @ at.loadings.T)
+    steps = slope.T @ np.hstack([w * found.scores, w])
+    steps[:, :k] += residual.T @ (w * back)
+    return np.asarray(steps)
+
+
+def _curvatures(rows: Rows, at: Subspace, found: Projection, curvature: Floats, residual: Floats) -> Floats:
+    """Sums of the rows' curvatures in each column's loadings and main effect, (p, packed size of k + 1)."""
+    w, k = rows.weight[:, None], at.loadings.shape[1]
+    design = np.hstack([found.scores, np.ones_like(w)])
+    terms = curvature.T @ (w * packed_products(design))
+    terms[:, packed_position(k + 1, k)] += (residual**2).T @ (w * (curvature @ packed_products(at.loadings)))
+    return np.asarray(terms)
