@@ -142,7 +142,7 @@ def _teller(family: Family) -> Callable[[float], str]:
 
 
 def _shift(effect: float) -> str:
-    return f"{effect:+.3g}".replace("-", "−")
+    return f"{effect:+.3g}".replace("-", "\N{MINUS SIGN}")
 
 
 def _factor(effect: float) -> str:

@@ -123,7 +123,7 @@ def _worst_cells(account: Account, quality: Quality) -> Markup:
             name_text(account.facts.column_names[cell.column]),
             number(cell.observed),
             number(cell.fitted),
-            f"{cell.residual:+.1f}".replace("-", "−"),
+            f"{cell.residual:+.1f}".replace("-", "\N{MINUS SIGN}"),
         )
         for cell in quality.worst
     ]

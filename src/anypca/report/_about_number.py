@@ -32,15 +32,19 @@ def about_number(account: Account) -> Section:
     -------
     Section
     """
-    parts: list[Markup] = [tag("p", _reason(account))]
-    figures = {}
+    drawn = _curves(account)
     if account.n_components:
-        figures["scree"] = _figures.scree(account.explained)
-        parts.append(figure("scree", _scree_caption(account), label="Scree plot"))
-    for key, drawing, caption in _curves(account):
-        figures[key] = drawing
-        parts.append(figure(key, caption, label=caption))
-    parts += [_criteria(account), _selection(account), _removals(account), _pieces(account)]
+        drawn.insert(0, ("scree", _figures.scree(account.explained), _scree_caption(account)))
+    cards = [tag("div", figure(key, caption, label=caption), class_="card") for key, _, caption in drawn]
+    parts = [
+        tag("p", _reason(account)),
+        tag("div", *cards, class_="cards"),
+        _selection(account),
+        _criteria(account),
+        _removals(account),
+        _pieces(account),
+    ]
+    figures = {key: drawing for key, drawing, _ in drawn}
     return Section("number", "How many components, and why?", "Number of components", join(parts), figures)
 
 
@@ -48,11 +52,10 @@ def _reason(account: Account) -> str:
     """A sentence on who decided."""
     count = plural(account.n_components, "component")
     if hasattr(account.model, "evidence_by_rank_"):
-        tried = sorted(account.model.evidence_by_rank_)
-        where = f" among the {len(tried)} dimensions compared" if len(tried) > 1 else ""
+        tried = ", ".join(str(rank) for rank in sorted(account.model.evidence_by_rank_))
         return (
-            f"{account.name} chose {count}: the lower bound of the log evidence, which weighs the gain of a component "
-            f"against the freedom it takes, is largest there{where}."
+            f"{account.name} chose {count} by the lower bound of the log evidence, which weighs what a component gains "
+            f"against the freedom it takes. Components without signal had left before; compared were: {tried}."
         )
     asked = account.parameters.get("n_components")
     if isinstance(asked, Integral) and int(asked) == account.n_components:
@@ -108,13 +111,15 @@ def _curves(account: Account) -> list[tuple[str, _figures.Figure, str]]:
 
 def _criteria(account: Account) -> Markup:
     rows = [
-        (title, number(float(getattr(account.model, name))))
+        (title, f"{float(getattr(account.model, name)):,.1f}".replace("-", "\N{MINUS SIGN}"))
         for name, title in _CRITERIA.items()
         if hasattr(account.model, name)
     ]
     if not rows:
         return Markup("")
-    advice = "To compare with fits of other sizes on the same table: lower is better for BIC, ICL and AIC."
+    advice = (
+        "They compare fits to the same table: BIC, ICL and AIC should be low, likelihood and evidence high."
+    )
     return join(
         [tag("h3", "Criteria of this fit"), table(("", "value"), rows, numeric=(1,)), tag("p", advice)]
     )

@@ -73,6 +73,8 @@ def _missing(account: Account) -> str:
 
 def _zeros(account: Account) -> str:
     facts = account.facts
+    if facts.zero_share == 0:
+        return "No cell is zero."
     text = f"{percent(facts.zero_share)} of the observed cells are zero; "
     if not facts.n_zero_rows:
         return text + "no row is all zeros."
@@ -87,8 +89,8 @@ def _constant(account: Account) -> list[str]:
     names = [facts.column_names[j] for j in np.flatnonzero(facts.constant)]
     if not names:
         return []
-    told = "is" if len(names) == 1 else "are"
-    return [f"{plural(len(names), 'column')} {told} constant and tell nothing of the rows: {some(names)}."]
+    told = "is constant and tells" if len(names) == 1 else "are constant and tell"
+    return [f"{plural(len(names), 'column')} {told} nothing of the rows: {some(names)}."]
 
 
 def _companions(account: Account) -> list[str]:

@@ -5,6 +5,7 @@ Colours are names such as ``@accent``, which the script looks up in the style sh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -40,7 +41,7 @@ def scree(explained: Floats) -> Figure:
         "hovertemplate": "components 1 to %{x}: %{y:.2f} %<extra></extra>",
     }
     layout = _layout("component", "explained deviance (%)", legend=True)
-    layout["xaxis"] |= {"dtick": 1 if len(number) <= 20 else 5, "range": [0.3, max(len(number), 4) + 0.7]}
+    layout["xaxis"] |= _whole(number) | {"range": [0.3, max(len(number), 4) + 0.7]}
     layout["yaxis"] |= {"rangemode": "tozero"}
     return {"data": [bars, line] if len(number) > 1 else [bars], "layout": layout}
 
@@ -52,7 +53,7 @@ def rank_curve(values: Mapping[int, float], chosen: int, title: str) -> Figure:
     line = _line(ranks, numbers, "@accent", title)
     line["hovertemplate"] = "%{x} components: %{y:.6~g}<extra></extra>"
     layout = _layout("components", title)
-    layout["xaxis"] |= {"dtick": 1 if len(ranks) <= 25 else 5}
+    layout["xaxis"] |= _whole(ranks)
     data = [line]
     if chosen in values:
         data.append(_mark(chosen, values[chosen], f"chosen: {chosen}"))
@@ -130,7 +131,7 @@ def calibration(curve: Curve) -> Figure:
     """Observed against fitted means in bins, and the line on which they would agree."""
     positive = bool((curve.fitted > 0).all() and (curve.observed > 0).all())
     # Counts and amounts span orders of magnitude; probabilities and centred values do not.
-    is_log = positive and curve.fitted.max() > 50.0 * curve.fitted.min() and curve.fitted.max() > 1.0
+    is_log = positive and curve.fitted.max() > 10.0 * curve.fitted.min() and curve.fitted.max() > 1.0
     ends = [
         min(curve.fitted.min(), curve.observed.min()),
         max(curve.fitted.max(), curve.observed.max()),
@@ -155,7 +156,7 @@ def calibration(curve: Curve) -> Figure:
     layout = _layout("mean fitted value", "mean observed value")
     if is_log:
         layout["xaxis"]["type"] = layout["yaxis"]["type"] = "log"
-        layout["xaxis"]["dtick"] = layout["yaxis"]["dtick"] = 1
+        layout["xaxis"]["dtick"] = layout["yaxis"]["dtick"] = "D2"
     return {"data": [diagonal, points], "layout": layout}
 
 
@@ -187,11 +188,19 @@ def rank_histogram(ranks: Ints) -> Figure:
 
 def trace(values: Floats) -> Figure:
     """The objective after each iteration."""
-    line = _line(list(range(1, len(values) + 1)), values, "@accent", "objective", digits=10)
+    line = _line(list(range(1, len(values) + 1)), values, "@accent", "objective", digits=12)
     line["hovertemplate"] = "iteration %{x}: %{y:.8~g}<extra></extra>"
     layout = _layout("iteration", "objective")
-    layout["yaxis"] |= {"tickformat": "~g"}
+    spread = float(np.ptp(values))
+    # Ticks of a nearly flat trace differ in late digits only.
+    decimals = max(0, 1 - math.floor(math.log10(spread))) if spread > 0 else 2
+    layout["yaxis"] |= {"tickformat": f",.{min(decimals, 12)}f"}
     return {"data": [line], "layout": layout}
+
+
+def _whole(numbers: Sequence[int]) -> Figure:
+    """Ticks at these whole numbers, or at every fifth of many."""
+    return {"tickvals": [n for n in numbers if len(numbers) <= 20 or n % 5 == 0]}
 
 
 def _line(x: Sequence[Any], y: Floats, color: str, name: str, *, digits: int = 7) -> Figure:

@@ -124,8 +124,8 @@ def number(value: float) -> str:
     if not np.isfinite(value):
         return "–"
     if float(value).is_integer() and abs(value) < 1e12:
-        return f"{int(value):,}".replace(",", "\u202f")
-    return f"{value:.4g}"
+        return f"{int(value):,}".replace(",", "\N{NARROW NO-BREAK SPACE}").replace("-", "\N{MINUS SIGN}")
+    return f"{value:.4g}".replace("-", "\N{MINUS SIGN}")
 
 
 def percent(share: float) -> str:

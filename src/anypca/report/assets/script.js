@@ -2,14 +2,16 @@
 (function () {
   const report = JSON.parse(document.getElementById("report-data").textContent);
   // Okabe and Ito's colours and several symbols: groups are told apart without colour vision too.
-  const PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
+  const PALETTE = ["@c1", "@c2", "@c3", "@c4", "@c5", "@c6"];
   const SYMBOLS = ["circle", "triangle-up", "square", "diamond", "cross", "x"];
   const MISSING = 255;
   const MOST_LISTED = 200;
   const CONFIG = {
     responsive: true,
     displaylogo: false,
-    modeBarButtonsToRemove: ["autoScale2d", "toggleSpikelines", "hoverClosestCartesian", "hoverCompareCartesian"],
+    // A list of what there is, not of what is removed: newer versions of plotly offer to upload the chart.
+    modeBarButtons: [["toImage"], ["lasso2d", "select2d", "zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]],
+    plotlyServerURL: "",
   };
   const QUIET = { responsive: true, displayModeBar: false };
 
@@ -19,7 +21,7 @@
 
   // "@accent" and its like stand for the colours of the style sheet.
   function coloured(value) {
-    if (typeof value === "string") return /^@[a-z]+$/.test(value) ? variable(value.slice(1)) : value;
+    if (typeof value === "string") return /^@[a-z0-9]+$/.test(value) ? variable(value.slice(1)) : value;
     if (Array.isArray(value)) return value.map(coloured);
     if (value === null || typeof value !== "object") return value;
     return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, coloured(part)]));
@@ -42,6 +44,7 @@
       hoverlabel: { bgcolor: "@panel", bordercolor: "@line", font: { color: "@ink" }, align: "left" },
       legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
       hovermode: "closest",
+      modebar: { bgcolor: "rgba(0,0,0,0)", color: "@muted", activecolor: "@accent" },
     }, layout, { xaxis: axis(layout.xaxis), yaxis: axis(layout.yaxis) }));
   }
 
