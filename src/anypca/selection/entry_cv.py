@@ -82,8 +82,8 @@ def entry_cross_validate(
     offset, covariates, sample_weight : as in ``fit``
         Weights count in the scores too: an entry of a row of weight 2 counts twice.
     n_jobs : int or None, default=None
-        Number of splits worked on at a time, by joblib; the estimators then use one thread each. None means 1, unless
-        a joblib context says otherwise.
+        Number of splits worked on at a time, in threads of joblib; the estimators then use one thread each. None means
+        1, unless a joblib context says otherwise.
 
     Returns
     -------
@@ -127,7 +127,8 @@ def cross_validate_ranks(
     splitter = check_splitter(cv)
     check_scorable(estimator)
     settled = settle_family(estimator, X)
-    parallel = joblib.Parallel(n_jobs=n_jobs)
+    # Threads: the table need not be copied, and the time goes into array operations that release the lock.
+    parallel = joblib.Parallel(n_jobs=n_jobs, prefer="threads")
     if joblib.effective_n_jobs(n_jobs) > 1 and "n_jobs" in settled.get_params(deep=False):
         settled.set_params(n_jobs=1)
     found = parallel(

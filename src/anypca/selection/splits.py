@@ -244,7 +244,7 @@ def check_splitter(cv: Any) -> EntrySplitter:
         return cv
     if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
         return EntryKFold(n_splits=int(cv))
-    if hasattr(cv, "split"):
+    if hasattr(cv, "split") and not isinstance(cv, str):
         raise TypeError(f"cv={cv!r} splits rows. {ROWS_REMEDY}")
     raise TypeError(
         f"cv must be an EntryKFold, an EntryShuffleSplit or a number of folds; got {cv!r} of type "
