@@ -64,7 +64,7 @@ def test_support_as_bars():
     assert labels == [f"gene {j}" for j in model.ranking_]
     assert len({bar.get_facecolor() for bar in ax.patches[:4]}) == 1
     assert ax.patches[3].get_facecolor() != ax.patches[4].get_facecolor()
-    with pytest.raises(ValueError, match="must hold 12 names.*got 1"):
+    with pytest.raises(ValueError, match=r"must hold 12 names.*got 1"):
         plot_support(model, feature_names=["a"])
 
 

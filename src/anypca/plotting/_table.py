@@ -44,6 +44,20 @@ def read_table(X: Any) -> Floats:
     return np.concatenate(_map_blocks(_read, X))
 
 
+def count_rows(X: Any) -> int:
+    """Number of rows of a table; sparse ones have no length.
+
+    Parameters
+    ----------
+    X : table of shape (n_samples, n_features)
+
+    Returns
+    -------
+    n_samples : int
+    """
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
 def correlate(X: Any, scores: Floats) -> tuple[Floats, Floats]:
     """Correlations of columns with scores over the observed entries, block by block.
 
@@ -63,9 +77,7 @@ def correlate(X: Any, scores: Floats) -> tuple[Floats, Floats]:
     def visit(block: Block) -> _Moments:
         return _measure(_read(block), scores[block.start : block.stop])
 
-    check_length(
-        "X", X if hasattr(X, "__len__") and not hasattr(X, "shape") else range(X.shape[0]), len(scores)
-    )
+    check_length("X", range(count_rows(X)), len(scores))
     first, *rest = _map_blocks(visit, X)
     for more in rest:
         first = _merge(first, more)

@@ -11,7 +11,7 @@ from anypca._typing import Bools, Floats
 from anypca.plotting._check import find_column
 from anypca.plotting._points import golden
 from anypca.plotting._style import BLUE, GREY, VERMILLION, fitted, new_axes, tidy
-from anypca.plotting._table import read_table
+from anypca.plotting._table import count_rows, read_table
 
 #: Counts that go beyond this are drawn on a logarithmic scale.
 _MOST_LINEAR = 20
@@ -61,9 +61,10 @@ def plot_fitted(
     features : sequence of int or str, optional
         Columns to draw, by position or by name; all if not given.
     scale : {"auto", "linear", "log", "standardised"}, default="auto"
-        ``"log"``: the logarithm of 1 + value, which shows zeros. ``"standardised"``: each column less its mean, over
-        its standard deviation. ``"auto"``: logarithmic for whole numbers from 0 to beyond 20, standardised for columns
-        of several families or whose standard deviations differ more than 30 times, else linear.
+        ``"log"``: the logarithm of 1 + value, which shows zeros, mirrored for negative values.
+        ``"standardised"``: each column less its mean, over its standard deviation.
+        ``"auto"``: logarithmic for whole numbers from 0 to beyond 20, standardised for columns of several families or
+        whose standard deviations differ more than 30 times, else linear.
     max_rows : int, default=2000
         Of a table with more rows this many are drawn at random.
     max_cells : int, default=20000
@@ -84,7 +85,7 @@ def plot_fitted(
     AttributeError
         If the model has no ``inverse_transform``.
     ValueError
-        If ``scale`` or a column is unknown, the scale is ``"log"`` for negative entries, or nothing is observed.
+        If ``scale`` or a column is unknown, or nothing is observed.
 
     Examples
     --------
@@ -118,7 +119,7 @@ def _fit_rows(
 
     names = [name for name, part in (("offset", offset), ("covariates", covariates)) if part is not None]
     parts = [X, *(part for part in (offset, covariates) if part is not None)]
-    n_rows = int(X.shape[0]) if hasattr(X, "shape") else len(X)
+    n_rows = count_rows(X)
     if n_rows > max_rows:
         parts = resample(*parts, replace=False, n_samples=max_rows, random_state=seed)
         parts = parts if names else [parts]
@@ -137,8 +138,6 @@ def _choose_cells(
         raise ValueError("X has no observed entry in these rows and columns: there is nothing to draw.")
     if scale == "auto":
         scale = _choose_scale(model, observed, known)
-    if scale == "log" and observed[known].min() < 0:
-        raise ValueError(f"scale='log' needs entries >= 0; X has {observed[known].min():g}. Use 'linear'.")
     if scale == "standardised":
         observed, means = _standardise(observed, means)
     index = np.flatnonzero(known)
@@ -195,7 +194,7 @@ def _draw_means(ax: Any, cells: _Cells) -> None:
 
 def _group_means(cells: _Cells) -> tuple[Floats, Floats]:
     """Mean fitted and mean observed values of groups that are equally wide on the axis, (n_groups,) each."""
-    place = np.log1p(cells.fitted) if cells.scale == "log" else cells.fitted
+    place = _shrink(cells.fitted) if cells.scale == "log" else cells.fitted
     edges = np.linspace(place.min(), place.max(), _N_GROUPS + 1)[1:-1]
     group = np.searchsorted(edges, place, side="right")
     # The mean of a handful of entries says more about them than about the model.
@@ -218,17 +217,36 @@ def _frame(ax: Any, cells: _Cells) -> None:
     tidy(ax)
 
 
+def _shrink(values: Floats) -> Floats:
+    """log(1 + value), mirrored at 0: a Gaussian model of counts may well fit negative ones."""
+    return np.asarray(np.sign(values) * np.log1p(np.abs(values)))
+
+
+def _stretch(values: Floats) -> Floats:
+    """The inverse of `_shrink`."""
+    return np.asarray(np.sign(values) * np.expm1(np.abs(values)))
+
+
 def _scale_counts(ax: Any, cells: _Cells) -> None:
     """Both axes as the logarithm of 1 + value, with round numbers on them."""
-    ax.set_xscale("function", functions=(np.log1p, np.expm1))
-    ax.set_yscale("function", functions=(np.log1p, np.expm1))
+    ax.set_xscale("function", functions=(_shrink, _stretch))
+    ax.set_yscale("function", functions=(_shrink, _stretch))
     for axis, values in ((ax.xaxis, cells.fitted), (ax.yaxis, cells.observed)):
-        most = float(values.max())
-        ticks = np.concatenate([[0], (10.0 ** np.arange(-2, 9)[:, None] * [1, 3]).ravel()])
-        # Below 1 only where nothing is above.
-        ticks = ticks[(ticks <= most) & ((ticks >= 1) | (ticks == 0) | (most < 3))]
-        # Every second one when both 1 and 3 of each power would crowd the axis.
-        ticks = ticks if len(ticks) <= 8 else np.concatenate([[0], ticks[1::2]])
+        ticks = _round_numbers(float(values.min()), float(values.max()))
         axis.set_ticks(ticks, [f"{tick:,g}" for tick in ticks])
     for limit, values in ((ax.set_xlim, cells.fitted), (ax.set_ylim, cells.observed)):
-        limit(np.expm1(np.array([-0.03, 1.05]) * np.log1p(values.max())))
+        ends = _shrink(np.array([values.min(), values.max()]))
+        limit(_stretch(ends + 0.04 * np.ptp(ends) * np.array([-1.0, 1.0])))
+
+
+def _round_numbers(least: float, most: float) -> Floats:
+    """0 and powers of ten, with three times these while there is room, between two values."""
+    reach = max(most, -least)
+    # Below 1 only where hardly anything is above.
+    lowest = 0 if reach >= 3 else -2
+    powers = 10.0 ** np.arange(lowest, 9)
+    ticks = (powers[:, None] * [1, 3]).ravel()
+    ticks = ticks[ticks <= reach]
+    ticks = ticks if len(ticks) <= 7 else ticks[::2]
+    ticks = np.concatenate([-ticks[::-1], [0.0], ticks])
+    return np.asarray(ticks[(ticks >= least) & (ticks <= most)])

@@ -106,7 +106,7 @@ def _draw_uncertainty(ax: Any, points: Floats, std: Floats, coverage: float) -> 
         raise ValueError(f"coverage must be between 0 and 1, a probability such as 0.95; got {coverage}.")
     reach = std * _radius(coverage, std.shape[1])
     crowding = _crowding(points, reach)
-    most = int(np.clip(_MOST_LAYERS / max(crowding, 1e-9), 20, _MOST_ELLIPSES))
+    most = int(np.clip(_MOST_LAYERS / max(crowding, 1e-9), 40, _MOST_ELLIPSES))
     # Equal rows, frequent in tables of few small counts, would pile up to black.
     distinct = np.sort(np.unique(np.hstack([points, reach]), axis=0, return_index=True)[1])
     rows = distinct[np.unique(np.linspace(0, len(distinct) - 1, min(len(distinct), most)).astype(int))]

@@ -1,0 +1,108 @@
+"""Pictures of whatever model has what they show, and clear words for those that have not."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from anypca import EPCA, GSPPCA, PLNPCA, PPCA, SPCA, KernelPCA, PiecewisePCA, SePCA
+from anypca.exceptions import NotFittedError
+from anypca.plotting import (
+    plot_biplot,
+    plot_correlation_circle,
+    plot_evidence_path,
+    plot_fitted,
+    plot_hinge,
+    plot_latent_pieces,
+    plot_loadings,
+    plot_predicted,
+    plot_pruning_path,
+    plot_scores,
+    plot_scree,
+    plot_support,
+    plot_trace,
+    save_figure,
+)
+
+RNG = np.random.default_rng(0)
+COUNTS = RNG.poisson(np.exp(RNG.normal(size=(40, 2)) @ RNG.normal(size=(2, 6)) + 1)).astype(float)
+MODELS = {
+    "EPCA": EPCA(2, family="poisson"),
+    "GSPPCA": GSPPCA(2),
+    "KernelPCA": KernelPCA(2, fit_inverse_transform=True),
+    "PLNPCA": PLNPCA(2),
+    "PPCA": PPCA(2),
+    "PiecewisePCA": PiecewisePCA(2, n_init=1),
+    "SPCA": SPCA(2, n_nonzero=3),
+    "SePCA": SePCA(max_components=3, family="poisson"),
+}
+DRAW = {
+    "biplot": lambda model: plot_biplot(model, model.transform(COUNTS)),
+    "circle": lambda model: plot_correlation_circle(model),
+    "circle of predictors": lambda model: plot_correlation_circle(model, model.transform(COUNTS)),
+    "circle of columns": lambda model: plot_correlation_circle(model, model.transform(COUNTS), COUNTS),
+    "evidence path": lambda model: plot_evidence_path(model),
+    "fitted": lambda model: plot_fitted(model, COUNTS),
+    "hinge": lambda model: plot_hinge(model, COUNTS),
+    "latent pieces": lambda model: plot_latent_pieces(model, COUNTS),
+    "loadings": lambda model: plot_loadings(model),
+    "predicted": lambda model: plot_predicted(model, COUNTS),
+    "pruning": lambda model: plot_pruning_path(model),
+    "scores": lambda model: plot_scores(model, model.transform(COUNTS)),
+    "scree": lambda model: plot_scree(model),
+    "support": lambda model: plot_support(model),
+    "trace": lambda model: plot_trace(model),
+}
+#: What a model has not, by picture.
+LACKING = {
+    "biplot": {"KernelPCA": "components_"},
+    "circle": {"KernelPCA": "components_", "PiecewisePCA": "explained_variance_"},
+    "circle of predictors": {"KernelPCA": "components_"},
+    "evidence path": dict.fromkeys(MODELS.keys() - {"GSPPCA"}, "evidence_path_"),
+    "hinge": dict.fromkeys(MODELS.keys() - {"PiecewisePCA"}, "breakpoints_"),
+    "latent pieces": dict.fromkeys(MODELS.keys() - {"PiecewisePCA"}, "breakpoints_"),
+    "loadings": {"KernelPCA": "components_"},
+    "predicted": dict.fromkeys(["KernelPCA", "SPCA"], "sample"),
+    "pruning": dict.fromkeys(MODELS.keys() - {"SePCA"}, "pruning_path_"),
+    "support": dict.fromkeys(MODELS.keys() - {"GSPPCA"}, "support_"),
+    "trace": {"KernelPCA": "objective_trace_"},
+}
+
+
+@pytest.fixture(scope="module")
+def fits():
+    return {name: model.fit(COUNTS) for name, model in MODELS.items()}
+
+
+@pytest.mark.parametrize("picture", DRAW)
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_is_drawn_or_told_what_it_lacks(fits, name, picture, tmp_path):
+    missing = LACKING.get(picture, {}).get(name)
+    if missing is not None:
+        with pytest.raises(AttributeError, match=rf"needs {missing}.*{name} has none\. \w+"):
+            DRAW[picture](fits[name])
+        return
+    save_figure(DRAW[picture](fits[name]), tmp_path / "picture.png", dpi=50)
+    assert (tmp_path / "picture.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    "picture", ["circle", "evidence path", "hinge", "loadings", "pruning", "scree", "support", "trace"]
+)
+def test_unfitted_models_are_told_to_fit(picture):
+    with pytest.raises(NotFittedError, match=r"SePCA has no .*; call fit before plotting it"):
+        DRAW[picture](SePCA())
+
+
+def test_a_model_without_components_has_nothing_to_show():
+    model = SimpleNamespace(components_=np.zeros((0, 5)), n_components_=0)
+    for draw in (plot_loadings, plot_correlation_circle):
+        with pytest.raises(ValueError, match="SimpleNamespace has 0 components"):
+            draw(model)
+
+
+def test_latent_coordinates_of_pieces_have_their_own_names(fits):
+    ax = DRAW["scores"](fits["PiecewisePCA"])
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("w1", "t")
