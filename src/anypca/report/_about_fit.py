@@ -207,9 +207,7 @@ def about_reproduction(account: Account) -> Section:
 def _seed_sentence(seed: object) -> str:
     if isinstance(seed, int | np.integer):
         return f"The seed is {seed}: the same call on the same table gives the same result."
-    return (
-        f"random_state is {seed!r}: a further run starts elsewhere. Pass a whole number to repeat a result."
-    )
+    return f"random_state is {seed!r}: what a fit draws at random differs between runs. Pass a number to repeat one."
 
 
 def _code(account: Account) -> str:

@@ -105,10 +105,10 @@ def encode_column(name: str, group: str, values: np.ndarray[Any, Any]) -> dict[s
 def _as_numbers(values: np.ndarray[Any, Any]) -> Floats | None:
     """The values as floats, or ``None`` if they are better seen as categories."""
     if values.dtype.kind == "O":
-        kinds = {type(v) for v in values if v is not None and v == v}
+        kinds = {type(v) for v in values if not _is_missing(v)}
         if not kinds or not all(issubclass(k, int | float | np.number) for k in kinds) or bool in kinds:
             return None
-        values = np.array([np.nan if v is None or v != v else v for v in values], dtype=float)
+        values = np.array([np.nan if _is_missing(v) else v for v in values], dtype=float)
     if values.dtype.kind not in "iuf":
         return None
     numbers = values.astype(float)
