@@ -249,4 +249,4 @@ def _round_numbers(least: float, most: float) -> Floats:
     ticks = ticks[ticks <= reach]
     ticks = ticks if len(ticks) <= 7 else ticks[::2]
     ticks = np.concatenate([-ticks[::-1], [0.0], ticks])
-    return np.asarray(ticks[(ticks >= least) & (ticks <= most)])
+    return np.asarray(ticks[(ticks >= min(least, 0.0)) & (ticks <= most)])
