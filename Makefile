@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: venv demo test lint typecheck bench experiments clean
+.PHONY: venv demo test browser lint typecheck bench experiments clean
 
 venv: $(STAMP)
 
@@ -20,6 +20,12 @@ demo: venv
 
 test: venv lint typecheck
 	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term
+
+# For the tests of the report, which skip without it; needs root and Debian or one of its kin.
+browser:
+	command -v chromium chromedriver || { apt-get update && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
+	  chromium chromium-driver fonts-liberation; }
 
 lint: venv
 	$(BIN)/ruff check .

@@ -1,0 +1,263 @@
+"""The report in a real browser: what is drawn, what reacts, and that nothing leaves or runs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from anypca import PPCA
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver (Debian: chromium, chromium-driver)"
+)
+
+PLOT = "#scores-plot"
+ROWS_NAMED = 6
+
+
+@pytest.fixture(scope="module")
+def browser():
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    # No sandbox: it does not work for root, which is who runs in containers. No GPU, no shared memory: the same.
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--window-size=1400,1000",
+    ):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def names(hostile):
+    """Names of the rows, the first ones hostile."""
+    return [*hostile, *(f"sample {i}" for i in range(ROWS_NAMED, 60))]
+
+
+@pytest.fixture(scope="module")
+def report(hostile, names, gaussian_table, tmp_path_factory):
+    """A report with hostile names of columns, rows, metadata and cells."""
+    frame = pd.DataFrame(gaussian_table, columns=list(hostile))
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    metadata = {"group": ["left"] * 20 + ["right"] * 40, hostile[0]: list(hostile) * 10}
+    PPCA(2).fit(frame).report(path, frame, row_names=names, metadata=metadata, title=hostile[1])
+    return path
+
+
+@pytest.fixture(scope="module")
+def scores(gaussian_table):
+    return PPCA(2).fit_transform(gaussian_table)
+
+
+@pytest.fixture
+def page(browser, report):
+    """The page, opened anew, with its scores drawn; the logs start with its load."""
+    browser.get_log("browser")
+    browser.get_log("performance")
+    browser.get(report.as_uri())
+    wait_for(lambda: count(browser, f"{PLOT} .points path") == 60)
+    browser.execute_script(
+        "document.getElementById('scores-plot').scrollIntoView({block: 'center', behavior: 'instant'})"
+    )
+    time.sleep(0.1)
+    return browser
+
+
+def wait_for(condition, seconds=20.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "the page did not get there"
+        time.sleep(0.05)
+
+
+def count(browser, selector):
+    return browser.execute_script("return document.querySelectorAll(arguments[0]).length", selector)
+
+
+def texts(browser, selector):
+    script = "return [...document.querySelectorAll(arguments[0])].map((node) => node.textContent)"
+    return browser.execute_script(script, selector)
+
+
+def choose(browser, menu, text):
+    """Pick the option of this text, as a user does."""
+    browser.execute_script(
+        """const menu = document.getElementById(arguments[0]);
+        menu.value = [...menu.options].find((option) => option.text === arguments[1]).value;
+        menu.dispatchEvent(new Event("change", { bubbles: true }));""",
+        menu,
+        text,
+    )
+
+
+def places(browser):
+    """Centre of each point in the window and the row it stands for, (60, 2) and (60,)."""
+    found = browser.execute_script(
+        """const plot = document.getElementById("scores-plot");
+        const rows = plot.data.flatMap((trace) => [...trace.customdata]);
+        const points = [...plot.querySelectorAll(".points path")].map((path) => path.getBoundingClientRect());
+        return points.map((box, i) => [box.x + box.width / 2, box.y + box.height / 2, rows[i]]);"""
+    )
+    found = np.array(found)
+    return found[np.argsort(found[:, 2]), :2]
+
+
+def move(browser, *stops, held=False):
+    """Lead the mouse through points of the window, its button held down from the first on if asked."""
+    actions = webdriver.ActionChains(browser, duration=30)
+    pointer = actions.w3c_actions.pointer_action
+    for number, (x, y) in enumerate(stops):
+        pointer.move_to_location(round(x), round(y))
+        if held and number == 0:
+            pointer.pointer_down()
+    if held:
+        pointer.pointer_up()
+    actions.perform()
+
+
+def hover_over(browser, row):
+    x, y = places(browser)[row]
+    move(browser, (x - 30, y - 30), (x, y))
+    wait_for(lambda: count(browser, f"{PLOT} .hovertext") > 0)
+    return "".join(texts(browser, f"{PLOT} .hovertext text.nums"))
+
+
+def test_the_plots_are_drawn(page, scores):
+    # Row k is where its scores say: pixels are an affine map of them.
+    pixels = places(page)
+    for k in range(2):
+        assert abs(np.corrcoef(pixels[:, k], scores[:, k])[0, 1]) > 0.99999
+    figures = count(page, "[data-figure]")
+    assert figures >= 6
+    assert count(page, "[data-figure] .main-svg") >= figures
+    assert texts(page, f"{PLOT} .xtitle")[0].startswith("component 1 (")
+
+
+def test_hovering_shows_the_name_of_the_row(page, scores, names):
+    row = int(np.argmax(scores[:, 0]))
+    assert names[row] in hover_over(page, row)
+
+
+def test_hostile_names_are_shown_as_they_are(page, hostile):
+    for row in range(len(hostile) - 1):
+        # Other points may lie on top: zoom until the point is alone.
+        page.execute_script(
+            """const plot = document.getElementById("scores-plot");
+            const row = arguments[0];
+            for (const trace of plot.data) {
+              const i = [...trace.customdata].indexOf(row);
+              if (i < 0) continue;
+              const [x, y] = [trace.x[i], trace.y[i]];
+              return Plotly.relayout(plot, {"xaxis.range": [x - 0.05, x + 0.05], "yaxis.range": [y - 0.05, y + 0.05]});
+            }""",
+            row,
+        )
+        x, y = page.execute_script(
+            """const box = document.querySelector("#scores-plot .nsewdrag").getBoundingClientRect();
+            return [box.x + box.width / 2, box.y + box.height / 2];"""
+        )
+        move(page, (x - 40, y - 40), (x, y))
+        wait_for(lambda name=hostile[row]: name in "".join(texts(page, f"{PLOT} .hovertext text.nums")))
+
+
+def test_colouring_by_another_column_changes_the_plot(page, hostile):
+    fills = (
+        "return [...document.querySelectorAll('#scores-plot .points path')].map((path) => path.style.fill)"
+    )
+    assert texts(page, f"{PLOT} .legendtext") == ["left", "right"]
+    assert len(set(page.execute_script(fills))) == 2
+    choose(page, "colour", "plain")
+    wait_for(lambda: count(page, f"{PLOT} .colorbar") == 1)
+    assert len(set(page.execute_script(fills))) > 10
+    choose(page, "colour", hostile[0])
+    wait_for(lambda: count(page, f"{PLOT} .legendtext") == len(hostile))
+    assert sorted(texts(page, f"{PLOT} .legendtext")) == sorted(hostile)
+    choose(page, "colour", "none")
+    wait_for(lambda: count(page, f"{PLOT} .legendtext") == 0)
+    assert len(set(page.execute_script(fills))) == 1
+
+
+def test_other_axes(page, scores):
+    choose(page, "axis-x", "row number")
+    wait_for(lambda: texts(page, f"{PLOT} .xtitle") == ["row number"])
+    pixels = places(page)
+    assert abs(np.corrcoef(pixels[:, 0], np.arange(60))[0, 1]) > 0.99999
+    assert abs(np.corrcoef(pixels[:, 1], scores[:, 1])[0, 1]) > 0.99999
+
+
+def test_the_lasso_fills_the_table(page, scores, names):
+    pixels = places(page)
+    order = np.argsort(pixels[:, 0])
+    # Between the two points with the widest gap, so that rounding of pixels decides nothing.
+    gap = int(np.argmax(np.diff(pixels[order, 0][20:50]))) + 20
+    x = pixels[order, 0][gap : gap + 2].mean()
+    box = page.execute_script(
+        """const box = document.querySelector("#scores-plot .nsewdrag").getBoundingClientRect();
+        return [box.left, box.top, box.right, box.bottom];"""
+    )
+    right, top, bottom = box[2] - 2, box[1] + 2, box[3] - 2
+    move(page, (x, top), (x, bottom), (right, bottom), (right, top), (x, top), held=True)
+    wait_for(lambda: count(page, "#selected td") > 0)
+    expected = [names[i] for i in sorted(order[gap + 1 :])]
+    assert texts(page, "#selected tbody tr td:first-child") == expected
+    assert f"{len(expected)} rows selected" in texts(page, "#selected p")[0]
+    found = [float(text) for text in texts(page, "#selected tbody tr td:nth-child(2)")]
+    np.testing.assert_allclose(found, scores[sorted(order[gap + 1 :]), 0], rtol=1e-3, atol=1e-3)
+    # The table follows the colour.
+    choose(page, "colour", "plain")
+    assert texts(page, "#selected th")[-1] == "plain"
+
+
+def test_find_selects_rows_by_name(page, names):
+    page.execute_script(
+        """const field = document.getElementById("find");
+        field.value = "SAMPLE 1";
+        field.dispatchEvent(new Event("input"));"""
+    )
+    expected = [name for name in names if "sample 1" in name]
+    assert texts(page, "#selected tbody tr td:first-child") == expected
+
+
+def test_nothing_runs_nothing_leaves_nothing_fails(page, hostile, report):
+    for column in ("group", *hostile, "none"):
+        choose(page, "colour", column)
+    hover_over(page, 30)
+    # Open what is folded away, too.
+    page.execute_script("for (const part of document.querySelectorAll('details')) part.open = true")
+    time.sleep(0.5)
+    assert page.execute_script("return window.hacked === undefined")
+    assert count(page, "img, iframe, object, main a, main script") == 0
+    body = page.execute_script("return document.body.innerText")
+    assert all(name in body for name in hostile)
+    assert page.title == hostile[1]
+    messages = [json.loads(entry["message"])["message"] for entry in page.get_log("performance")]
+    sent = [
+        message["params"]["request"]["url"]
+        for message in messages
+        if message["method"] == "Network.requestWillBeSent"
+    ]
+    assert report.as_uri() in sent
+    assert [url for url in sent if not url.startswith((report.as_uri(), "data:", "blob:"))] == []
+    # The security policy would complain here of whatever tried to run.
+    assert page.get_log("browser") == []
+
+
+def test_the_page_offers_no_upload(page):
+    titles = page.execute_script(
+        "return [...document.querySelectorAll('.modebar-btn')].map((node) => node.dataset.title)"
+    )
+    assert "Lasso Select" in titles
+    assert not [title for title in titles if "hare" in title or "loud" in title]
