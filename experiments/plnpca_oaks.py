@@ -153,7 +153,7 @@ def _draw(path: Path, oaks: Dataset, paths: Mapping[str, RankPath]) -> None:
     model = intercept.models[int(np.flatnonzero(intercept.ranks == 5)[0])]
     scores, std = model.transform(oaks.X, offset=oaks.offset, return_std=True)
     plot_scores(model, scores, std, color=list(oaks.covariates["tree"]), ax=panels[1][0])
-    panels[1][0].set_title("leaves, rank 5 with intercept")
+    panels[1][0].set_title("leaves, rank 5 with intercept; 95 % posterior ellipses")
     plot_correlation_circle(model, feature_names=oaks.feature_names, ax=panels[1][1])
     panels[1][1].set_title("taxa, same model")
     save_figure(panels[1][1], path)

@@ -37,9 +37,7 @@ def test_bars_are_the_largest_loadings(n_features):
     assert ax.get_xlabel() == "loading on component 2 (12.5 % of deviance)"
     share = 100 * (model.components_[1, order] ** 2).sum() / (model.components_[1] ** 2).sum()
     shown = min(n_features, 8)
-    assert (
-        ax.get_title(loc="left") == f"{shown} of {n_features} columns, {share:.0f} % of the squared loadings"
-    )
+    assert ax.get_title() == f"{shown} of {n_features} columns, {share:.0f} % of the squared loadings"
     # The largest is on top.
     assert ax.yaxis_inverted()
 
@@ -58,14 +56,14 @@ def test_whiskers_are_posterior_deviations():
     ends = np.array([segment[:, 0] for segment in whiskers.get_segments()])
     middle, half = model.components_[0, order], model.components_std_[0, order]
     np.testing.assert_allclose(ends, np.column_stack([middle - half, middle + half]))
-    assert ax.get_title(loc="left").endswith("whiskers: ± 1 posterior sd")
+    assert ax.get_title().endswith("whiskers: ± 1 posterior sd")
     assert not plot_loadings(fitted(30)).collections
 
 
 def test_zeros_of_sparse_components_are_left_out():
     ax = plot_loadings(SimpleNamespace(components_=np.array([[0.0, 0.6, 0.0, -0.8]])))
     assert names_of(ax) == ["x3", "x1"]
-    assert ax.get_title(loc="left") == "2 of 2 non-zero, 100 % of the squared loadings"
+    assert ax.get_title() == "2 of 2 non-zero, 100 % of the squared loadings"
     assert len(plot_loadings(SimpleNamespace(components_=np.zeros((1, 4)))).patches) == 0
 
 

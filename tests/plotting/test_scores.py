@@ -91,7 +91,7 @@ def test_ellipses_have_the_coverage_asked_for():
     np.testing.assert_array_equal(found.get_offsets(), SCORES[:, [0, 2]])
     np.testing.assert_allclose(found.get_widths(), 2 * radius * std[:, 0])
     np.testing.assert_allclose(found.get_heights(), 2 * radius * std[:, 2])
-    assert ax.get_title(loc="left") == "50 % posterior ellipses"
+    assert ax.get_title() == "50 % posterior ellipses"
     # All of them are in sight.
     (low, high), reach = ax.get_xlim(), radius * std[:, 0]
     assert low <= (SCORES[:, 0] - reach).min() <= (SCORES[:, 0] + reach).max() <= high
@@ -103,7 +103,7 @@ def test_many_rows_have_ellipses_for_some_and_say_so(width):
     ax = plot_scores(MODEL, scores, np.full_like(scores, width))
     n = len(ellipses(ax).get_offsets())
     assert n == (200 if width < 1 else 40)
-    assert ax.get_title(loc="left") == f"95 % posterior ellipses of {n} of 1000 rows"
+    assert ax.get_title() == f"95 % posterior ellipses of {n} of 1000 rows"
     (cloud,) = clouds(ax)
     assert len(cloud.get_offsets()) == 1000
     # Equal rows are one ellipse: a thousand would pile up to black.
@@ -138,3 +138,9 @@ def test_models_with_posterior_and_without_loadings():
 def test_coverage_is_a_probability(coverage):
     with pytest.raises(ValueError, match=f"coverage must be between 0 and 1.*got {coverage}"):
         plot_scores(MODEL, SCORES, SCORES**2, coverage=coverage)
+
+
+def test_a_title_of_ones_own_replaces_ours():
+    ax = plot_scores(MODEL, SCORES, np.full_like(SCORES, 0.1))
+    ax.set_title("mine")
+    assert [ax.get_title(loc=loc) for loc in ("left", "center", "right")] == ["", "mine", ""]

@@ -73,7 +73,7 @@ def plot_loadings(
         _draw_deviations(ax, loadings[chosen], np.asarray(std, dtype=float)[component - 1, chosen])
     ax.set_xlabel(f"loading on {name_component(model, component - 1)}")
     whiskers = "" if std is None else "\nwhiskers: ± 1 posterior sd"
-    ax.set_title(_tell(loadings, chosen) + whiskers, fontsize=9, loc="left")
+    ax.set_title(_tell(loadings, chosen) + whiskers, fontsize=9)
     tidy(ax)
     ax.spines["left"].set_visible(False)
     return ax

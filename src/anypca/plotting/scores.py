@@ -118,7 +118,7 @@ def _draw_uncertainty(ax: Any, points: Floats, std: Floats, coverage: float) -> 
     else:
         layers = max(crowding * len(rows), 1.0)
         _draw_ellipses(ax, points[rows], reach[rows], strength=1.0 / layers)
-    ax.set_title(what + whose, fontsize=8, color=GREY, loc="left")
+    ax.set_title(what + whose, fontsize=8, color=GREY)
 
 
 def _crowding(points: Floats, reach: Floats) -> float:
