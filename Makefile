@@ -23,7 +23,7 @@ test: venv lint typecheck
 
 # For the tests of the report, which skip without it; needs root and Debian or one of its kin.
 browser:
-	command -v chromium chromedriver || { apt-get update && \
+	{ command -v chromium && command -v chromedriver; } || { apt-get update && \
 	  DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
 	  chromium chromium-driver fonts-liberation; }
 
