@@ -39,6 +39,8 @@ def support_rule(family, eta, phi):
         nodes = np.arange(4000.0)
         nodes = nodes[family.in_support(nodes)]
         return nodes, np.ones_like(nodes)
+    if family.name == "scaled_poisson":  # a density per unit on the multiples of phi
+        return phi * np.arange(4000.0), np.full(4000, phi)
     mean = family.mean(np.array([eta]))
     if family.in_support(np.array([-1.0]))[0]:
         spread = np.sqrt(family.variance(mean, phi))

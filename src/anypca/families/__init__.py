@@ -12,6 +12,7 @@ from anypca.families.gaussian import Gaussian
 from anypca.families.mixed import Mixed, combine
 from anypca.families.negative_binomial import NegativeBinomial
 from anypca.families.poisson import Poisson
+from anypca.families.scaled_poisson import ScaledPoisson
 
 __all__ = [
     "Bernoulli",
@@ -24,6 +25,7 @@ __all__ = [
     "Mixed",
     "NegativeBinomial",
     "Poisson",
+    "ScaledPoisson",
     "combine",
     "families",
     "resolve_family",

@@ -22,11 +22,15 @@ _SMALLEST_FRACTION = 1e-6
 _SMALLEST_SHARE = 0.1
 
 
-def start_dispersion(family: Family, mean: Floats, variance: Floats) -> Floats:
+# Of prior observations that pull the logarithms of the columns' own dispersions to their mean.
+_SHRINKAGE = 10.0
+
+
+def start_dispersion(family: Family, mean: Floats, variance: Floats, *, by_column: bool = False) -> Floats:
     """Dispersion (n_features,) of the model without components.
 
-    Columns of one family share a dispersion, except scales in a mixed table, where units may differ: each column
-    starts at its own.
+    Columns of one family share a dispersion, unless they are asked for ``by_column``, and except scales in a mixed
+    table, where units may differ: each column starts at its own.
     """
     dispersion = np.ones(len(mean))
     groups = family.member_columns(len(mean))
@@ -41,7 +45,7 @@ def start_dispersion(family: Family, mean: Floats, variance: Floats) -> Floats:
         is_shape = member.dispersion_kind == "shape"
         # Rare columns give wild moment estimates of a shape, hence the median there.
         typical = float((np.median if is_shape else np.mean)(positive)) if positive.size else 1.0
-        is_shared = len(groups) == 1 or is_shape
+        is_shared = is_shape or (len(groups) == 1 and not by_column)
         dispersion[columns] = typical if is_shared else np.where(varies, found, typical)
     return dispersion
 
@@ -65,6 +69,8 @@ def estimate_dispersion(
     local: Sequence[Any],
     start: Floats,
     weight: float,
+    *,
+    by_column: bool = False,
 ) -> Floats:
     """New dispersion (n_features,): the Pearson statistic of each family equals its degrees of freedom.
 
@@ -80,6 +86,8 @@ def estimate_dispersion(
         Dispersion of the model without components: the estimate stays above a small fraction of it.
     weight : float
         Sum of the sample weights (the number of rows without weights).
+    by_column : bool
+        Each column has a scale of its own; otherwise the scales of a homogeneous table keep their ratios.
     """
     dispersion = coefficients.dispersion.copy()
     members = family.member_columns(len(dispersion))
@@ -87,8 +95,14 @@ def estimate_dispersion(
     if not groups:
         return dispersion
     residual, count = visit.pearson(family, coefficients, local)
-    if len(members) > 1:
-        return _of_mixture(family, groups, coefficients, visit, local, start, residual, count)
+    is_single = len(members) == 1
+    if not is_single or by_column:
+        found = _of_mixture(family, groups, coefficients, visit, local, start, residual, count)
+        for member, columns in groups:
+            # Columns without common units have nothing to be pulled to.
+            if member.dispersion_kind == "scale" and (is_single or not member.has_units):
+                found[columns] = _shrunk(found[columns], count[columns])
+        return found
     share = _free_share(coefficients, weight, float(count.sum()))
     if share < _SMALLEST_SHARE:
         return start
@@ -134,6 +148,24 @@ def _of_mixture(
             least = _SMALLEST_SHARE * float(count[columns].sum())
             dispersion[columns] = _solve_on_grid(statistics, max(float((free - taken)[columns].sum()), least))
     return dispersion
+
+
+def _shrunk(dispersion: Floats, count: Floats) -> Floats:
+    """Scales of columns drawn to their geometric mean, the more the fewer entries they rest on."""
+    logs = np.log(dispersion)
+    typical = float(np.average(logs, weights=np.maximum(count, 1e-12)))
+    shrunk: Floats = np.exp((count * logs + _SHRINKAGE * typical) / (count + _SHRINKAGE))
+    return shrunk
+
+
+def column_scales(
+    family: Family, coefficients: Coefficients, visit: Pass, local: Sequence[Any]
+) -> tuple[Floats, Floats]:
+    """Mean squared Pearson residual of each column per degree of freedom, and these degrees, shape (n_features,)."""
+    residual, count = visit.pearson(family, coefficients, local)
+    taken = _leverages(family, coefficients, visit, local)
+    free = np.maximum(count - taken - coefficients.joint.shape[1], _SMALLEST_SHARE * np.maximum(count, 1.0))
+    return residual / free, free
 
 
 def _leverages(family: Family, coefficients: Coefficients, visit: Pass, local: Sequence[Any]) -> Floats:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from anypca._typing import Floats
@@ -49,9 +52,16 @@ def null_coefficients(family: Family, start: Coefficients, visit: Pass, *, tol: 
 
 
 def residual_loadings(
-    family: Family, null: Coefficients, visit: Pass, n_components: int, rng: np.random.Generator
+    family: Family,
+    null: Coefficients,
+    visit: Pass,
+    n_components: int,
+    rng: np.random.Generator,
+    local: Sequence[Any] | None = None,
 ) -> Floats:
     """Loadings (n_features, n_components) from the leading right singular vectors of the Pearson residuals.
+
+    The residuals are those of the model without components, or of one with the scores ``local``.
 
     Each pass multiplies by R'R without forming R. Columns are brought from residual units to the scale of eta by
     their mean curvature, shrunk for columns with little information.
@@ -63,7 +73,10 @@ def residual_loadings(
     curvature: Floats = np.ones(n_features)
     weight = 1.0
     for _ in range(_POWER_ITERATIONS):
-        found = visit.sum(lambda rows, _, basis=basis: _residual_product(family, null, rows, basis))  # type: ignore[misc]
+        found = visit.sum(
+            lambda rows, scores, basis=basis: _residual_product(family, null, rows, scores, basis),  # type: ignore[misc]
+            local,
+        )
         image, weight = found[:, :-2], float(found[0, -1])
         curvature = found[:, -2] / weight
         values, rotation = np.linalg.eigh(basis.T @ image)
@@ -77,11 +90,13 @@ def residual_loadings(
     return loadings
 
 
-def _residual_product(family: Family, null: Coefficients, rows: Rows, basis: Floats) -> Floats:
+def _residual_product(
+    family: Family, null: Coefficients, rows: Rows, scores: Floats, basis: Floats
+) -> Floats:
     """``R' (R basis)``, the columns' summed curvature, and the rows' weight, shape (n_features, width + 2)."""
     kernel = Kernel(family, null, rows)
     n_features, width = basis.shape
-    design = rows.features.astype(rows.dtype, copy=False)
+    design = kernel.design(scores)
     image = np.zeros((rows.n_rows, width))
     residuals = []
     found = np.empty((n_features, width + 2))

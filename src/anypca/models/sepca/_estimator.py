@@ -42,8 +42,11 @@ class SePCA(BilinearModel):
         that is not modelled is taken for components.
     inference : {"vb"}, default="vb"
         The variational posterior.
-    dispersion : {"auto"} or float, default="auto"
-        ``"auto"`` estimates open dispersions between converged fits; a number fixes them.
+    dispersion : {"auto", "feature"} or float, default="auto"
+        ``"auto"`` estimates open dispersions between converged fits: one for the columns of a family, and one for each
+        column where the residuals call for it. Counts that vary less than Poisson counts (judged against a table
+        drawn from the fit) become `ScaledPoisson`. ``"feature"`` gives each column a scale from the start; a number
+        fixes open dispersions.
     fit_intercept : bool, default=True
         Without it the model spends a component on the means.
     max_iter : int, default=500
@@ -101,7 +104,7 @@ class SePCA(BilinearModel):
         "max_components": [None, Interval(Integral, 0, None, closed="left")],
         "family": "no_validation",
         "inference": [StrOptions({"vb"})],
-        "dispersion": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "dispersion": [StrOptions({"auto", "feature"}), Interval(Real, 0, None, closed="neither")],
         "fit_intercept": ["boolean"],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
@@ -166,7 +169,7 @@ class SePCA(BilinearModel):
             )
             fit = fitter.fit(make_generator(self.random_state))
             self._store(fit, fitter)
-        self.family_, self.family_report_ = family, report
+        self.family_, self.family_report_ = fitter.family, report
         self._warn_unless_converged(fit.result)
         return self
 
@@ -205,6 +208,7 @@ class SePCA(BilinearModel):
             max_iter=self.max_iter,
             tol=float(self.tol),
             dispersion=None if isinstance(self.dispersion, str) else float(self.dispersion),
+            by_column=self.dispersion == "feature",
         )
 
     def _store(self, fit: VariationalFit, fitter: VariationalFitter) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -16,7 +16,21 @@ from anypca.models._bilinear.dispersion import estimate_dispersion, start_disper
 from anypca.models._bilinear.kernel import Coefficients
 from anypca.models._bilinear.passes import Deviances, Pass, Total
 from anypca.models._bilinear.start import mean_coefficients, null_coefficients, residual_loadings
-from anypca.models.sepca._posterior import Loadings, Scores, VariationalStats, drop_components
+from anypca.models.sepca._dispersion import (
+    DispersionModel,
+    poisson_columns,
+    scaled_models,
+    scales_differ,
+    under_dispersed,
+    with_scales,
+)
+from anypca.models.sepca._posterior import (
+    Loadings,
+    Scores,
+    VariationalStats,
+    add_component,
+    drop_components,
+)
 from anypca.models.sepca._variational import VariationalProblem
 from anypca.solvers import Callback, Loop, Result
 
@@ -30,6 +44,11 @@ _START_PRECISION = 1e3
 _INTERCEPT_PRECISION = 0.01
 _MAX_ROUNDS = 8
 _ROUND_TOLERANCE = 0.02
+_MAX_HELD_ROUNDS = 25
+# Components beyond those found that a round with another dispersion starts from.
+_MARGIN = 4
+# A neighbour is given up when it lags by this many times the gain of its last few sweeps.
+_PATIENCE = 20.0
 
 
 class Removal(NamedTuple):
@@ -57,6 +76,8 @@ class VariationalOptions:
     tol: float
     dispersion: float | None
     """A fixed dispersion for families that leave it open; ``None`` estimates it."""
+    by_column: bool = False
+    """Each column has a dispersion of its own; otherwise only where the residuals call for it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,24 +163,107 @@ class VariationalFitter:
         self.visit = Pass(data, executor, options.fit_intercept)
         self.removals: list[Removal] = []
         self.n_sweeps = 0
+        self._constant: tuple[Any, float] | None = None
+        self.by_column = options.by_column
+        if options.by_column:
+            self.family = with_scales(family, poisson_columns(family, np.zeros(data.n_features)))
 
     def fit(self, rng: np.random.Generator) -> VariationalFit:
         """Rounds of fit and dispersion, then neighbouring dimensions by evidence."""
         seed = int(rng.integers(2**31))
-        dispersion, null = self._first_dispersion(seed)
+        state, null = self._rounds(*self._first_dispersion(seed), self.options.max_components, seed)
+        candidates = self._candidates(state, seed)
+        if candidates:
+            states = [self._with_dispersion(state, null, candidate, seed) for candidate in candidates]
+            best = int(np.argmax([self._penalised(*pair) for pair in zip(candidates, states, strict=True)]))
+            self.family, self.by_column = candidates[best].family, candidates[best].by_column
+            self.removals, state, null = states[best]
+        return self._settle(state, null, seed)
+
+    def _rounds(
+        self, dispersion: Floats, null: Coefficients, rank: int, seed: int
+    ) -> tuple[_State, Coefficients]:
+        """Fits, each with the dispersion that the one before left, until it stands."""
         for _ in range(_MAX_ROUNDS):
             self.removals = []
-            state = self._pruned(self._start(self.options.max_components, dispersion, null, seed))
+            state = self._pruned(self._start(rank, dispersion, null, seed))
             new = self._estimate(state)
             if np.allclose(new, dispersion, rtol=_ROUND_TOLERANCE, atol=1e-4):
                 break
             dispersion = new
             null = self._null(dispersion, null.fixed)
-        return self._settle(state, null, seed)
+            rank = min(self.options.max_components, state.loadings.n_components + _MARGIN)
+        return state, null
+
+    def _candidates(self, state: _State, seed: int) -> list[DispersionModel]:
+        """Models of the dispersion that the residuals call for, beside the one at hand."""
+        if self.options.dispersion is not None or self.by_column:
+            return []
+        means, local = _means_of(state.loadings), self._score_means(state.local)
+        chosen = under_dispersed(state.problem, state.loadings, means, self.visit, local, self.summary, seed)
+        if chosen.any():
+            return scaled_models(self.family, chosen, self.summary.mean, state.loadings.dispersion)
+        if scales_differ(self.family, means, self.visit, local):
+            shared, own = (
+                DispersionModel(self.family, state.loadings.dispersion, by_column=by) for by in (False, True)
+            )
+            return [shared, own]
+        return []
+
+    def _with_dispersion(
+        self, state: _State, null: Coefficients, model: DispersionModel, seed: int
+    ) -> tuple[list[Removal], _State, Coefficients]:
+        """The fit with another model of the dispersion.
+
+        It comes from above, since a dispersion found with too few components covers for those that are missing.
+        """
+        self.family, self.by_column = model.family, model.by_column
+        self._null_dispersion = start_dispersion(
+            self.family, self.summary.mean, self.summary.variance, by_column=self.by_column
+        )
+        start = replace(state.loadings, dispersion=model.start)
+        dispersion = self._estimate(replace(state, result=replace(state.result, shared=start)))
+        rank = min(self.options.max_components, state.loadings.n_components + _MARGIN)
+        null = self._null(dispersion, null.fixed)
+        loadings = self._start(rank, dispersion, null, seed)
+        strongest = min(state.loadings.alpha.min(initial=np.inf), loadings.alpha.min(initial=np.inf))
+        held = self._held(replace(loadings, alpha=np.full(rank, strongest)), None)
+        loadings, local = held.loadings, held.local
+        self.removals = []
+        for _ in range(_MAX_ROUNDS):
+            state = self._pruned(loadings, local)
+            new = self._estimate(state)
+            if np.allclose(new, state.loadings.dispersion, rtol=_ROUND_TOLERANCE, atol=1e-4):
+                break
+            loadings, local = replace(state.loadings, dispersion=new), state.local
+        return self.removals, state, self._null(state.loadings.dispersion, null.fixed)
+
+    def _penalised(self, model: DispersionModel, found: tuple[Any, _State, Any]) -> float:
+        """Evidence less what the dispersions that were fitted cost."""
+        state = found[1]
+        return state.evidence - 0.5 * model.n_dispersions * float(np.log(max(state.stats.weight, 1.0)))
+
+    def _held(self, loadings: Loadings, local: Sequence[Any] | None) -> _State:
+        """Dispersion and posterior with the same relevance for all components.
+
+        A dispersion that covers for a component makes it fade before it has shown its worth; the two are therefore
+        brought into agreement before the component is judged.
+        """
+        loadings = replace(loadings, alpha=np.full(loadings.n_components, loadings.alpha.min(initial=np.inf)))
+        for _ in range(_MAX_HELD_ROUNDS):
+            state = self._run(loadings, local, max_iter=_SWEEPS_PER_LOOK, tol=self.options.tol, hold=True)
+            new = self._estimate(state)
+            is_settled = np.allclose(new, loadings.dispersion, rtol=_ROUND_TOLERANCE, atol=1e-4)
+            loadings, local = replace(state.loadings, dispersion=new), state.local
+            if is_settled:
+                break
+        return replace(state, result=replace(state.result, shared=loadings))
 
     def _first_dispersion(self, seed: int) -> tuple[Floats, Coefficients]:
         """Dispersion after one component: without any, signal would count as dispersion."""
-        start = start_dispersion(self.family, self.summary.mean, self.summary.variance)
+        start = start_dispersion(
+            self.family, self.summary.mean, self.summary.variance, by_column=self.by_column
+        )
         if self.options.dispersion is not None:
             for member, columns in self.family.member_columns(self.data.n_features):
                 if member.fixed_dispersion is None:
@@ -204,12 +308,21 @@ class VariationalFitter:
                 )
         return precision
 
-    def _run(self, loadings: Loadings, local: Sequence[Any] | None, *, max_iter: int, tol: float) -> _State:
+    def _run(
+        self,
+        loadings: Loadings,
+        local: Sequence[Any] | None,
+        *,
+        max_iter: int,
+        tol: float,
+        hold: bool = False,
+    ) -> _State:
         problem = VariationalProblem(
             self.family,
             self.options.fit_intercept,
-            self.visit.log_base(self.family, loadings.dispersion),
+            self._log_base(loadings.dispersion),
             float(np.finfo(self.data.dtype).eps),
+            hold,
         )
         loop = Loop(
             problem,
@@ -225,15 +338,22 @@ class VariationalFitter:
         self.n_sweeps += result.n_iter
         return _State(result, local, stats, problem, self.n_sweeps)
 
+    def _log_base(self, dispersion: Floats) -> float:
+        """Constant terms of the likelihood, kept from run to run: gamma functions take longer than a sweep."""
+        key = (self.family, dispersion.tobytes())
+        if self._constant is None or self._constant[0] != key:
+            self._constant = key, self.visit.log_base(self.family, dispersion)
+        return self._constant[1]
+
     def _converged(
         self, loadings: Loadings, local: Sequence[Any] | None = None, *, loose: bool = False
     ) -> _State:
         tol = max(self.options.tol, 1e-3) if loose else self.options.tol
         return self._run(loadings, local, max_iter=self.options.max_iter, tol=tol)
 
-    def _pruned(self, loadings: Loadings) -> _State:
+    def _pruned(self, loadings: Loadings, local: Sequence[Any] | None = None) -> _State:
         """Sweep, removing components without signal, to convergence of what is left."""
-        state = self._run(loadings, None, max_iter=_SWEEPS_PER_LOOK, tol=self.options.tol)
+        state = self._run(loadings, local, max_iter=_SWEEPS_PER_LOOK, tol=self.options.tol)
         while state.loadings.n_components:
             ratio = signal_ratio(state.loadings)
             weak = np.flatnonzero(ratio < _PRUNE_RATIO)
@@ -268,14 +388,16 @@ class VariationalFitter:
                 )
             )
         keep = np.setdiff1d(np.arange(k), gone)
-        local = self._select(state.local, keep)
+        local = self._each(state.local, lambda scores: scores.take(keep))
         result = replace(state.result, shared=drop_components(state.loadings, keep))
         return replace(state, result=result, local=local)
 
-    def _select(self, local: Sequence[Any], keep: Ints) -> Sequence[Any]:
-        def visit(_: Any, scores: Scores | None) -> tuple[Scores, Total]:
+    def _each(self, local: Sequence[Any], change: Callable[[Scores], Any]) -> Sequence[Any]:
+        """Something made of the scores of each block, where the blocks are."""
+
+        def visit(_: Any, scores: Scores | None) -> tuple[Any, Total]:
             assert scores is not None
-            return scores.take(keep), Total(np.zeros(1))
+            return change(scores), Total(np.zeros(1))
 
         return self.executor.sweep(visit, self.data, local)[0]
 
@@ -290,13 +412,11 @@ class VariationalFitter:
             self._score_means(state.local),
             self._null_dispersion,
             state.stats.weight,
+            by_column=self.by_column,
         )
 
     def _score_means(self, local: Sequence[Any]) -> Sequence[Any]:
-        def visit(_: Any, scores: Any) -> tuple[Any, Total]:
-            return scores.mean, Total(np.zeros(1))
-
-        return self.executor.sweep(visit, self.data, local)[0]
+        return self._each(local, lambda scores: scores.mean)
 
     def deviances(self, fit: VariationalFit) -> Deviances:
         """Deviances at the posterior means."""
@@ -310,19 +430,20 @@ class VariationalFitter:
         while state.loadings.n_components:
             weakest = np.array([int(np.argmin(signal_ratio(state.loadings)))])
             removals = list(self.removals)
-            smaller = self._without(state, weakest, "evidence")
-            smaller = self._converged(smaller.loadings, smaller.local)
+            without = self._without(state, weakest, "evidence")
+            smaller = self._neighbour(without.loadings, without.local, state.evidence)
+            assert smaller is not None
             evidence[smaller.loadings.n_components] = smaller.evidence
             if smaller.evidence <= state.evidence:
                 self.removals = removals
                 break
             state = smaller
-        larger_rank = max(evidence) + 1
-        if larger_rank == state.loadings.n_components + 1 and larger_rank <= self.options.max_components:
-            start = self._start(larger_rank, state.loadings.dispersion, null, seed)
-            larger = self._converged(start)
-            evidence[larger_rank] = larger.evidence
-            if larger.evidence > state.evidence and signal_ratio(larger.loadings).min() > _PRUNE_RATIO:
+        while state.loadings.n_components == max(evidence) < self.options.max_components:
+            larger = self._larger(state, seed)
+            if larger is None:
+                break
+            evidence[larger.loadings.n_components] = larger.evidence
+            if larger.evidence > state.evidence:
                 state = larger
         return VariationalFit(
             state.problem,
@@ -334,3 +455,45 @@ class VariationalFitter:
             dict(sorted(evidence.items())),
             null,
         )
+
+    def _larger(self, state: _State, seed: int) -> _State | None:
+        """A fit with one component more, from the strongest direction in the residuals; ``None`` if it fades."""
+        loading = residual_loadings(
+            self.family,
+            _means_of(state.loadings),
+            self.visit,
+            1,
+            np.random.default_rng(seed),
+            self._score_means(state.local),
+        )
+        loadings = add_component(state.loadings, loading[:, 0], _START_PRECISION)
+        local = self._each(state.local, Scores.extended)
+        if self._has_open_dispersion:
+            held = self._held(loadings, local)
+            loadings, local = held.loadings, held.local
+        return self._neighbour(loadings, local, state.evidence, may_fade=True)
+
+    def _neighbour(
+        self, loadings: Loadings, local: Sequence[Any], rival: float, *, may_fade: bool = False
+    ) -> _State | None:
+        """A fit of this dimension with a dispersion of its own, as far as it can still reach the rival's bound."""
+        state = self._chasing(loadings, local, rival)
+        for _ in range(_MAX_ROUNDS):
+            if may_fade and signal_ratio(state.loadings).min(initial=np.inf) < _PRUNE_RATIO:
+                return None
+            new = self._estimate(state)
+            if np.allclose(new, state.loadings.dispersion, rtol=_ROUND_TOLERANCE, atol=1e-4):
+                break
+            state = self._chasing(replace(state.loadings, dispersion=new), state.local, rival)
+        return state
+
+    def _chasing(self, loadings: Loadings, local: Sequence[Any], rival: float) -> _State:
+        """Sweep until convergence, or until the rival is out of reach."""
+        state = self._run(loadings, local, max_iter=_SWEEPS_PER_LOOK, tol=self.options.tol)
+        while not state.result.converged and state.result.n_iter < self.options.max_iter:
+            more = self._run(state.loadings, state.local, max_iter=_SWEEPS_PER_LOOK, tol=self.options.tol)
+            gain = more.evidence - state.evidence
+            state = _joined(state, more)
+            if rival - state.evidence > _PATIENCE * max(gain, 0.0) + 1.0:
+                break
+        return state

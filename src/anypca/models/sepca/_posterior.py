@@ -26,6 +26,14 @@ class Scores(NamedTuple):
         rows, cols = np.triu_indices(len(keep))
         return Scores(self.mean[:, keep], full[:, rows, cols])
 
+    def extended(self) -> Scores:
+        """With one component more, still at its prior."""
+        n, k = self.mean.shape
+        full = np.tile(np.eye(k + 1), (n, 1, 1))
+        full[:, :k, :k] = unpack_symmetric(self.precision, k)
+        rows, cols = np.triu_indices(k + 1)
+        return Scores(np.hstack([self.mean, np.zeros((n, 1))]), full[:, rows, cols])
+
 
 class Affine(NamedTuple):
     """A change of latent coordinates, ``z -> matrix (z - shift)``."""
@@ -170,5 +178,23 @@ def drop_components(shared: Loadings, keep: Ints) -> Loadings:
         mean=shared.mean[:, columns],
         precision=full[:, rows, cols],
         alpha=shared.alpha[keep],
+        change=None,
+    )
+
+
+def add_component(shared: Loadings, loading: Floats, precision: float) -> Loadings:
+    """The posterior with one component more: its loadings (n_features,) and their precision."""
+    k, m = shared.n_components, shared.mean.shape[1]
+    old = np.concatenate([np.arange(k), np.arange(k + 1, m + 1)])
+    full = np.zeros((len(shared.mean), m + 1, m + 1))
+    full[np.ix_(np.arange(len(full)), old, old)] = unpack_symmetric(shared.precision, m)
+    full[:, k, k] = precision
+    rows, cols = np.triu_indices(m + 1)
+    size = max(float((loading**2).mean()), 1e-6)
+    return replace(
+        shared,
+        mean=np.insert(shared.mean, k, loading, axis=1),
+        precision=full[:, rows, cols],
+        alpha=np.append(shared.alpha, 1.0 / size),
         change=None,
     )

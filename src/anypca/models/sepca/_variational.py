@@ -58,12 +58,15 @@ class VariationalProblem:
         Terms of the log-likelihood without the predictor.
     eps : float
         Relative rounding error of the blocks' arithmetic.
+    hold_relevance : bool
+        Leave alpha as it is.
     """
 
     family: Family
     fit_intercept: bool = True
     constant: float = 0.0
     eps: float = float(np.finfo(float).eps)
+    hold_relevance: bool = False
 
     def step(self, block: Block, shared: Loadings, local: Scores | None) -> tuple[Scores, VariationalStats]:
         rows = open_block(block, fit_intercept=self.fit_intercept)
@@ -250,7 +253,7 @@ class VariationalProblem:
         return after, sums
 
     def _relevance(self, shared: Loadings) -> Loadings:
-        return replace(shared, alpha=len(shared.mean) / shared.sizes)
+        return shared if self.hold_relevance else replace(shared, alpha=len(shared.mean) / shared.sizes)
 
     def _change(self, shared: Loadings, stats: VariationalStats) -> Loadings:
         """White scores around zero and uncorrelated loadings: the latent coordinates with the largest bound."""

@@ -1,0 +1,159 @@
+"""Whether columns need a dispersion of their own.
+
+One size for all counts, or one variance for all real columns, is the start. Two findings at a converged fit call
+for more: counts that vary less than Poisson counts do, and scales that differ from column to column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from anypca._typing import Bools, Floats
+from anypca.engine import Block, Data, Executor, Summary, Table
+from anypca.families import Family, NegativeBinomial, Poisson, ScaledPoisson, combine
+from anypca.models._bilinear.dispersion import column_scales
+from anypca.models._bilinear.kernel import Coefficients, Kernel, open_block
+from anypca.models._bilinear.passes import Pass, Total, observed_only
+from anypca.models.sepca._posterior import Loadings
+from anypca.models.sepca._variational import VariationalProblem
+
+# Means from which on Pearson's statistic tells the dispersion of counts: below, rare large values carry it.
+_RICH_MEAN = 5.0
+# Under-dispersion below this is not worth a parameter in each column.
+_LEAST_DEFICIT = 0.1
+# Standard errors that a finding must lie away from what chance gives.
+_SIGNIFICANT = 5.0
+_SIMULATED_SWEEPS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class DispersionModel:
+    """Families of the columns and how their dispersions relate."""
+
+    family: Family
+    start: Floats
+    """Dispersions up to a common factor, shape (n_features,)."""
+    by_column: bool
+    """Each column has a scale of its own; otherwise the ratios of ``start`` are kept."""
+
+    @property
+    def n_dispersions(self) -> int:
+        """How many scales are free."""
+        return len(self.start) if self.by_column else 1
+
+
+def scaled_models(family: Family, columns: Bools, mean: Floats, dispersion: Floats) -> list[DispersionModel]:
+    """Models of counts that vary less than Poisson counts do.
+
+    Their variance is the same at every mean (an error that adds to the counts), or a factor of its own times the
+    mean in each column.
+    """
+    scaled = with_scales(family, columns)
+    proportional = np.where(columns, 1.0, dispersion)
+    if len(scaled.member_columns(len(columns))) > 1:
+        return [DispersionModel(scaled, proportional, by_column=True)]
+    constant = np.where(columns, 1.0 / mean, dispersion)
+    return [
+        DispersionModel(scaled, constant, by_column=False),
+        DispersionModel(scaled, proportional, by_column=True),
+    ]
+
+
+def under_dispersed(
+    problem: VariationalProblem,
+    loadings: Loadings,
+    means: Coefficients,
+    visit: Pass,
+    local: Sequence[Any],
+    summary: Summary,
+    seed: int,
+) -> Bools:
+    """Which columns hold counts that vary less than Poisson counts would, shape (n_features,).
+
+    The squared residuals are compared with those of one table drawn from the fitted model, whose scores are found
+    in the same way: what scores take from the residuals, and what the means of small counts do to them, is then in
+    both.
+    """
+    chosen = np.zeros(len(loadings.mean), dtype=bool)
+    rich = poisson_columns(problem.family, loadings.dispersion) & (summary.mean >= _RICH_MEAN)
+    if not rich.any():
+        return chosen
+    residual, count = visit.pearson(problem.family, means, local)
+    simulated = _simulated_pearson(problem, loadings, means, visit.data, visit.executor, local, rich, seed)
+    free = max(float(count[rich].sum()) - rich.sum() * means.joint.shape[1], 1.0)
+    ratio = float(residual[rich].sum()) / max(float(simulated[rich].sum()), np.finfo(float).tiny)
+    if ratio < 1.0 - _LEAST_DEFICIT - _SIGNIFICANT * np.sqrt(4.0 / free):
+        chosen = rich
+    return chosen
+
+
+def with_scales(family: Family, columns: Bools) -> Family:
+    """The family with scaled Poisson counts in some columns."""
+    members: list[Family] = [ScaledPoisson()] * len(columns)
+    for member, index in family.member_columns(len(columns)):
+        for column in index[~columns[index]]:
+            members[column] = member
+    return combine(members)
+
+
+def scales_differ(family: Family, means: Coefficients, visit: Pass, local: Sequence[Any]) -> bool:
+    """Whether the columns' residual scales differ by more than chance: their logarithms have variance 2 / df."""
+    groups = family.member_columns(len(means.dispersion))
+    if len(groups) > 1 or family.dispersion_kind != "scale" or len(means.dispersion) < 3:
+        return False
+    scale, free = column_scales(family, means, visit, local)
+    varies = scale > 0
+    if varies.sum() < 3:
+        return False
+    logs, weights = np.log(scale[varies]), free[varies] / 2.0
+    spread = float(weights @ (logs - np.average(logs, weights=weights)) ** 2)
+    df = int(varies.sum()) - 1
+    return bool(spread > df + _SIGNIFICANT * np.sqrt(2.0 * df))
+
+
+def poisson_columns(family: Family, dispersion: Floats) -> Bools:
+    """Columns whose family is Poisson, or the negative binomial in that limit."""
+    found = np.zeros(len(dispersion), dtype=bool)
+    for member, columns in family.member_columns(len(dispersion)):
+        if isinstance(member, Poisson):
+            found[columns] = True
+        elif isinstance(member, NegativeBinomial) and member.size is None:
+            found[columns] = dispersion[columns] == 0.0
+    return found
+
+
+def _simulated_pearson(
+    problem: VariationalProblem,
+    loadings: Loadings,
+    means: Coefficients,
+    data: Data,
+    executor: Executor,
+    local: Sequence[Any],
+    columns: Bools,
+    seed: int,
+) -> Floats:
+    """Sum of squared Pearson residuals of each column in a table drawn from the fit, shape (n_features,)."""
+    family = problem.family
+
+    def visit(block: Block, scores: Floats | None) -> tuple[Floats, Total]:
+        assert scores is not None
+        rows = open_block(block, fit_intercept=problem.fit_intercept)
+        kernel = Kernel(family, means, rows)
+        rng = np.random.default_rng([seed, block.start])
+        x = rows.x.copy()
+        mu = np.exp(kernel.predictor(scores, slice(0, rows.n_features))[:, columns])
+        # A mean beyond a long integer is no count that was seen.
+        x[:, columns] = rng.poisson(np.minimum(mu, 1e15))
+        drawn = replace(rows, table=Table(x, rows.observed), product=None)
+        found, _ = problem.solve_rows(drawn, loadings, max_iter=_SIMULATED_SWEEPS)
+        eta = observed_only(
+            rows, slice(None), Kernel(family, means, drawn).predictor(found.mean, slice(0, rows.n_features))
+        )
+        terms = family.pearson(x, eta, means.dispersion.astype(eta.dtype))
+        return scores, Total(rows.weights @ observed_only(rows, slice(None), terms))
+
+    return executor.sweep(visit, data, local)[1].array
