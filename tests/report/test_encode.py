@@ -64,6 +64,11 @@ def test_many_numbers_are_kept_nearly():
     assert np.abs(np.searchsorted(np.sort(values), found) - rank).max() <= 5000 / 255 + 1
 
 
+def test_few_counts_of_a_column_have_a_scale():
+    assert encode_column("x", "columns", np.array([0.0, 1.0, 2.0]))["kind"] == "number"
+    assert encode_column("x", "columns", np.array([0.0, 1.0, 1.0]))["kind"] == "category"
+
+
 CATEGORIES = [
     pytest.param(np.array(["b", "a", "b"]), ["a", "b"], [1, 0, 1], id="text"),
     pytest.param(np.array(["b", None, np.nan], dtype=object), ["b"], [0, MISSING, MISSING], id="missing"),

@@ -111,7 +111,7 @@ def _curves(account: Account) -> list[tuple[str, _figures.Figure, str]]:
 
 def _criteria(account: Account) -> Markup:
     rows = [
-        (title, f"{float(getattr(account.model, name)):,.1f}".replace("-", "\N{MINUS SIGN}"))
+        (title, number(round(float(getattr(account.model, name)))))
         for name, title in _CRITERIA.items()
         if hasattr(account.model, name)
     ]

@@ -17,8 +17,10 @@ from anypca.plotting._style import shorten
 MISSING = 255
 #: Categories beyond these share one name: a legend of more cannot be read.
 _MOST_LEVELS = 24
-#: Whole numbers with at most this many values are categories, such as class labels.
-_FEW = 8
+#: Whole numbers with at most this many values are categories: class labels among the metadata, yes and no among the
+#: columns, whose counts have an order that a scale shows better.
+_FEW = {"metadata": 12}
+_FEW_ELSEWHERE = 2
 _LONGEST = 80
 
 
@@ -93,7 +95,7 @@ def encode_column(name: str, group: str, values: np.ndarray[Any, Any]) -> dict[s
         ``kind`` is ``"number"`` or ``"category"``; ``levels[codes[i]]`` is the value of row i, approximately when
         ``exact`` is False (255 levels of equally many rows).
     """
-    numbers = _as_numbers(values)
+    numbers = _as_numbers(values, _FEW.get(group, _FEW_ELSEWHERE))
     if numbers is None:
         found = _categories(values)
     else:
@@ -102,7 +104,7 @@ def encode_column(name: str, group: str, values: np.ndarray[Any, Any]) -> dict[s
     return {"name": short_name(name), "group": group, "codes": codes, **found}
 
 
-def _as_numbers(values: np.ndarray[Any, Any]) -> Floats | None:
+def _as_numbers(values: np.ndarray[Any, Any], few: int) -> Floats | None:
     """The values as floats, or ``None`` if they are better seen as categories."""
     if values.dtype.kind == "O":
         kinds = {type(v) for v in values if not _is_missing(v)}
@@ -114,7 +116,7 @@ def _as_numbers(values: np.ndarray[Any, Any]) -> Floats | None:
     numbers = values.astype(float)
     numbers = np.where(np.isfinite(numbers), numbers, np.nan)
     seen = numbers[~np.isnan(numbers)]
-    is_label = len(np.unique(seen)) <= _FEW and bool((seen == np.floor(seen)).all())
+    is_label = len(np.unique(seen)) <= few and bool((seen == np.floor(seen)).all())
     return None if is_label else numbers
 
 

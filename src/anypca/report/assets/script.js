@@ -41,7 +41,10 @@
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: "@ink" },
       margin: { l: 56, r: 16, t: 24, b: 48 },
-      hoverlabel: { bgcolor: "@panel", bordercolor: "@line", font: { color: "@ink" }, align: "left" },
+      hoverlabel: {
+        bgcolor: "@panel", bordercolor: "@line", align: "left",
+        font: { color: "@ink", family: getComputedStyle(document.body).fontFamily },
+      },
       legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
       hovermode: "closest",
       modebar: { bgcolor: "rgba(0,0,0,0)", color: "@muted", activecolor: "@accent" },
