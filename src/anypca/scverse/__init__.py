@@ -1,0 +1,8 @@
+"""PCA of AnnData objects, in scanpy's manner."""
+
+from __future__ import annotations
+
+from anypca.scverse._pca import pca
+from anypca.scverse._project import project
+
+__all__ = ["pca", "project"]

@@ -1,0 +1,247 @@
+"""PCA of the counts in an AnnData object."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from typing import Any
+
+import numpy as np
+
+from anypca._typing import Bools, Floats, Ints
+from anypca.families import NegativeBinomial, Poisson, ScaledPoisson
+from anypca.models import EPCA, SePCA
+from anypca.scverse._tables import CellTable, Genes, choose_matrix, open_table
+
+logger = logging.getLogger("anypca")
+
+#: Families whose predictor is the logarithm of a rate, by name, and what ``"auto"`` makes of counts.
+_COUNTS = ("poisson", "negative_binomial", "scaled_poisson", "auto")
+_DEFAULT_MASK = "highly_variable"
+
+
+def pca(
+    adata: Any,
+    *,
+    layer: str | None = "counts",
+    family: Any = "poisson",
+    size_factors: Any = None,
+    n_comps: int | None = None,
+    mask_var: Any = _DEFAULT_MASK,
+    key_added: str | None = None,
+    copy: bool = False,
+    model: Any = None,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+    **parameters: Any,
+) -> Any:
+    """PCA of counts without normalising or taking logarithms, written where scanpy's is.
+
+    Parameters
+    ----------
+    adata : AnnData of shape (n_obs, n_vars)
+        In memory or backed. A backed X is read once, a thousand cells at a time; only the chosen genes are copied, to a
+        temporary file.
+    layer : str or None, default="counts"
+        Where the counts are; None for X.
+    family : str or Family, default="poisson"
+        As in `SePCA`; ``"negative_binomial"`` for over-dispersed counts.
+    size_factors : None, str, array-like of shape (n_obs,) or False, default=None
+        Expected counts are proportional to them: None takes the totals of the cells over all genes (for families of
+        counts), a str a column of obs, False nothing.
+    n_comps : int or None, default=None
+        Number of components (`EPCA`); None lets `SePCA` choose it.
+    mask_var : str, array-like of bool of shape (n_vars,) or None, default="highly_variable"
+        Genes to use: a column of var, or a mask. Without a column ``"highly_variable"``, and for None, all genes.
+    key_added : str or None, default=None
+        Where the results go, see below.
+    copy : bool, default=False
+        Write to a copy and return it.
+    model : estimator or None, default=None
+        Fit this one, in place, instead of `SePCA` or `EPCA`; it has its own family and number of components. Keep it
+        for `project` and for `anypca.save`.
+    random_state : int, RandomState instance or None, default=0
+    n_jobs : int or None, default=None
+    **parameters : dict
+        Further parameters of `SePCA` or `EPCA`.
+
+    Returns
+    -------
+    adata : AnnData or None
+        With ``copy=True`` the copy.
+
+    Raises
+    ------
+    ValueError
+        If the layer or a named column is missing, or sizes do not fit; the message says what there is.
+
+    Notes
+    -----
+    Written, with PCs and X_pca both replaced by ``key_added`` when it is given, as scanpy does:
+
+    - ``obsm["X_pca"]``: scores, scaled so that loadings have length 1. Distances between them are distances
+      between log rates.
+    - ``obsm["X_pca_std"]``: their posterior standard deviations, where the model knows them.
+    - ``varm["PCs"]``: loadings; zero for genes that were not used.
+    - ``uns["pca"]``: ``variance`` of the scores, ``variance_ratio`` (share of the deviance that each component
+      explains), and ``params``.
+
+    Examples
+    --------
+    >>> import anndata
+    >>> from anypca.datasets import make_low_rank_counts
+    >>> from anypca.scverse import pca
+    >>> counts = make_low_rank_counts(100, 30, 2, typical_mean=5, random_state=0).X
+    >>> adata = anndata.AnnData(counts, layers={"counts": counts})
+    >>> pca(adata, size_factors=False)
+    >>> adata.obsm["X_pca"].shape
+    (100, 2)
+    """
+    if copy:
+        adata = _copy(adata)
+    mask, mask_name = _find_mask(adata, mask_var)
+    estimator = model if model is not None else _make_model(family, n_comps, random_state, n_jobs, parameters)
+    if model is not None and (n_comps is not None or parameters):
+        raise ValueError(
+            "n_comps and parameters of the model belong to the model: give them to it, not to pca."
+        )
+    names = _gene_names(adata)[mask]
+    with open_table(choose_matrix(adata, layer), Genes.chosen(np.flatnonzero(mask))) as table:
+        offset = find_offset(adata, table, size_factors, wanted=_takes_offset(estimator))
+        estimator.fit(table.X, **({} if offset is None else {"offset": offset}))
+        # Names live beside the model: rows are given to it without them.
+        estimator.var_names_ = names
+        scores, std = score_cells(estimator, table, offset)
+    params = {
+        "layer": layer,
+        "mask_var": mask_name,
+        "model": type(estimator).__name__,
+        "n_comps": scores.shape[1],
+    }
+    _write(adata, key_added, mask, (scores, std), estimator, params)
+    return adata if copy else None
+
+
+def score_cells(model: Any, table: CellTable, offset: Floats | None) -> tuple[Floats, Floats | None]:
+    """Scores scaled to loadings of length 1, and their standard deviations where known, (n_obs, k) each."""
+    companions = {} if offset is None else {"offset": offset}
+    lengths = loading_lengths(model)
+    if "return_std" in inspect.signature(model.transform).parameters:
+        scores, std = model.transform(table.X, return_std=True, **companions)
+        return np.asarray(scores) * lengths, np.asarray(std) * lengths
+    return np.asarray(model.transform(table.X, **companions)) * lengths, None
+
+
+def loading_lengths(model: Any) -> Floats:
+    """Lengths of the loadings (k,); ones where they are zero or there are none."""
+    loadings = getattr(model, "components_", None)
+    if loadings is None:
+        return np.ones(int(model.n_components_))
+    lengths = np.linalg.norm(loadings, axis=1)
+    return np.where(lengths > 0, lengths, 1.0)
+
+
+def find_offset(adata: Any, table: CellTable, size_factors: Any, *, wanted: bool) -> Floats | None:
+    """Logarithms of the size factors (n_obs,); None for none."""
+    if size_factors is False or (size_factors is None and not wanted):
+        return None
+    if size_factors is None:
+        factors, what = table.totals, "cell {} has no counts. Remove empty cells: adata[adata.X.sum(1) > 0]"
+    elif isinstance(size_factors, str):
+        if size_factors not in adata.obs:
+            raise ValueError(f"adata.obs has no column {size_factors!r}; it has {list(adata.obs)}.")
+        factors, what = adata.obs[size_factors], f"adata.obs[{size_factors!r}] of cell {{}} is not above 0"
+    else:
+        factors, what = size_factors, "size_factors[{}] is not above 0"
+    values = np.asarray(factors, dtype=float)
+    if values.shape != (adata.n_obs,):
+        raise ValueError(
+            f"size_factors must have shape ({adata.n_obs},), one for each cell; got {values.shape}."
+        )
+    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
+    if len(bad):
+        raise ValueError(what.format(bad[0]) + ".")
+    return np.asarray(np.log(values))
+
+
+def write_scores(adata: Any, key: str, scores: Floats, std: Floats | None) -> None:
+    """Put the scores of all cells where scanpy looks for them."""
+    adata.obsm[key] = scores
+    if std is not None:
+        adata.obsm[f"{key}_std"] = std
+
+
+def _copy(adata: Any) -> Any:
+    if adata.isbacked:
+        raise ValueError("copy=True needs the object in memory: use copy=False, or adata.to_memory() first.")
+    return adata.copy()
+
+
+def _gene_names(adata: Any) -> Any:
+    if not adata.var_names.is_unique:
+        twice = adata.var_names[adata.var_names.duplicated()][0]
+        raise ValueError(
+            f"gene names must be unique to be found again; {twice!r} occurs twice. Call adata.var_names_make_unique()."
+        )
+    return adata.var_names.to_numpy(dtype=object)
+
+
+def _find_mask(adata: Any, mask_var: Any) -> tuple[Bools, str | None]:
+    """Which genes are used, and the name of the column that says so."""
+    if isinstance(mask_var, str) and mask_var not in adata.var:
+        if mask_var != _DEFAULT_MASK:
+            raise ValueError(f"adata.var has no column {mask_var!r}; it has {list(adata.var)}.")
+        logger.warning("adata.var has no column %r: all %d genes are used.", mask_var, adata.n_vars)
+        mask_var = None
+    if mask_var is None:
+        return np.ones(adata.n_vars, dtype=bool), None
+    mask = np.asarray(adata.var[mask_var] if isinstance(mask_var, str) else mask_var)
+    if mask.dtype != bool or mask.shape != (adata.n_vars,):
+        raise ValueError(
+            f"mask_var must be True or False for each of the {adata.n_vars} genes; got {mask.dtype} of shape "
+            f"{mask.shape}."
+        )
+    if not mask.any():
+        raise ValueError("mask_var leaves no gene.")
+    return mask, mask_var if isinstance(mask_var, str) else None
+
+
+def _make_model(family: Any, n_comps: int | None, random_state: Any, n_jobs: int | None, further: Any) -> Any:
+    common = {"family": family, "random_state": random_state, "n_jobs": n_jobs} | further
+    return SePCA(**common) if n_comps is None else EPCA(n_comps, **common)
+
+
+def _takes_offset(model: Any) -> bool:
+    """Whether the model's predictor is the logarithm of a rate."""
+    if "offset" not in inspect.signature(model.fit).parameters:
+        return False
+    family = getattr(model, "family", "poisson")
+    return isinstance(family, Poisson | NegativeBinomial | ScaledPoisson) or (
+        isinstance(family, str) and family in _COUNTS
+    )
+
+
+def _write(
+    adata: Any,
+    key_added: str | None,
+    mask: Bools,
+    found: tuple[Floats, Floats | None],
+    model: Any,
+    params: dict[str, Any],
+) -> None:
+    obsm, varm, uns = ("X_pca", "PCs", "pca") if key_added is None else (key_added,) * 3
+    scores, std = found
+    write_scores(adata, obsm, scores, std)
+    used: Ints = np.flatnonzero(mask)
+    lengths = loading_lengths(model)
+    for key, attribute in ((varm, "components_"), (f"{varm}_std", "components_std_")):
+        values = getattr(model, attribute, None)
+        if values is not None:
+            adata.varm[key] = np.zeros((adata.n_vars, scores.shape[1]))
+            adata.varm[key][used] = (np.asarray(values) / lengths[:, None]).T
+    # h5ad files have no None.
+    kept = {name: value for name, value in params.items() if value is not None}
+    adata.uns[uns] = {"params": kept, "variance": scores.var(axis=0, ddof=1)}
+    ratio = getattr(model, "explained_deviance_ratio_", None)
+    if ratio is not None:
+        adata.uns[uns]["variance_ratio"] = np.asarray(ratio)

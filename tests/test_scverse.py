@@ -1,0 +1,254 @@
+"""PCA of AnnData objects."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import anypca
+from anypca import EPCA, GSPPCA, SePCA
+from anypca.datasets import make_low_rank_counts
+from anypca.scverse import _tables as tables
+from anypca.scverse import pca, project
+
+anndata = pytest.importorskip("anndata")
+
+N_CELLS, N_GENES = 90, 30
+
+
+@pytest.fixture(scope="module")
+def counts():
+    return make_low_rank_counts(N_CELLS, N_GENES, 2, typical_mean=6.0, strength=0.5, random_state=0).X
+
+
+@pytest.fixture
+def adata(counts):
+    """Counts in a layer, logarithms in X, twenty of thirty genes marked as variable."""
+    made = anndata.AnnData(
+        np.log1p(counts), layers={"counts": sparse.csr_matrix(counts), "other": np.zeros_like(counts)}
+    )
+    made.obs_names = [f"cell{i}" for i in range(N_CELLS)]
+    made.var_names = [f"gene{j}" for j in range(N_GENES)]
+    made.var["highly_variable"] = np.arange(N_GENES) % 3 > 0
+    made.obs["depth"] = counts.sum(axis=1) / 100.0
+    return made
+
+
+def in_file(adata, X, folder, form="csr"):
+    """The same object backed by a file whose X holds the counts."""
+    forms = {"csr": sparse.csr_matrix, "csc": sparse.csc_matrix, "dense": np.asarray}
+    stored = anndata.AnnData(forms[form](X), obs=adata.obs, var=adata.var)
+    stored.write_h5ad(folder / "cells.h5ad")
+    return anndata.read_h5ad(folder / "cells.h5ad", backed="r")
+
+
+def test_written_as_scanpy_does(adata, counts):
+    assert pca(adata, n_comps=2) is None
+    used = adata.var["highly_variable"].to_numpy()
+    offset = np.log(counts.sum(axis=1))
+    model = EPCA(2, family="poisson", random_state=0).fit(counts[:, used], offset=offset)
+    scores, std = model.transform(counts[:, used], offset=offset, return_std=True)
+    np.testing.assert_allclose(adata.obsm["X_pca"], scores, atol=1e-8)
+    np.testing.assert_allclose(adata.obsm["X_pca_std"], std, atol=1e-8)
+    np.testing.assert_allclose(adata.varm["PCs"][used], model.components_.T, atol=1e-8)
+    assert not adata.varm["PCs"][~used].any()
+    stored = adata.uns["pca"]
+    np.testing.assert_allclose(stored["variance"], scores.var(axis=0, ddof=1))
+    np.testing.assert_allclose(stored["variance_ratio"], model.explained_deviance_ratio_)
+    assert stored["params"] == {
+        "layer": "counts",
+        "mask_var": "highly_variable",
+        "model": "EPCA",
+        "n_comps": 2,
+    }
+
+
+def test_the_number_of_components_is_chosen(adata):
+    # Without size factors: dividing by totals would add a component to these rates.
+    pca(adata, mask_var=None, size_factors=False)
+    assert adata.obsm["X_pca"].shape == (N_CELLS, 2)
+    assert adata.uns["pca"]["params"]["model"] == "SePCA"
+    # Loadings have length 1 and scores carry the scale.
+    np.testing.assert_allclose(np.linalg.norm(adata.varm["PCs"], axis=0), 1.0)
+    assert adata.varm["PCs_std"].shape == (N_GENES, 2)
+    assert np.all(adata.obsm["X_pca_std"] > 0)
+
+
+def test_scores_and_loadings_give_the_predictor(adata, counts):
+    model = SePCA(3, family="poisson")
+    pca(adata, mask_var=None, model=model)
+    scores = model.transform(sparse.csr_matrix(counts), offset=np.log(counts.sum(axis=1)))
+    np.testing.assert_allclose(
+        adata.obsm["X_pca"] @ adata.varm["PCs"].T, scores @ model.components_, atol=1e-10
+    )
+
+
+def test_keys_and_copies(adata):
+    before = adata.copy()
+    returned = pca(adata, n_comps=1, key_added="latent", copy=True)
+    assert list(adata.obsm) == list(before.obsm) == []
+    assert set(returned.obsm) == {"latent", "latent_std"}
+    assert "latent" in returned.varm
+    assert returned.uns["latent"]["params"]["n_comps"] == 1
+
+
+def test_results_survive_a_file(adata, tmp_path):
+    pca(adata, n_comps=2, mask_var=None)
+    adata.write_h5ad(tmp_path / "out.h5ad")
+    again = anndata.read_h5ad(tmp_path / "out.h5ad")
+    np.testing.assert_array_equal(again.obsm["X_pca"], adata.obsm["X_pca"])
+    assert "mask_var" not in again.uns["pca"]["params"]
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "dense"])
+def test_backed_equals_memory(adata, counts, form, tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "_ROWS", 7)
+    backed = in_file(adata, counts, tmp_path, form)
+    pca(adata, n_comps=2)
+    pca(backed, layer=None, n_comps=2)
+    np.testing.assert_allclose(backed.obsm["X_pca"], adata.obsm["X_pca"], atol=1e-6)
+    assert backed.isbacked
+
+
+def test_backed_matrices_are_never_read_whole(adata, counts, tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "_ROWS", 7)
+    backed = in_file(adata, counts, tmp_path)
+    sizes = []
+
+    class Spy:
+        """Counts the rows that are read."""
+
+        shape, format, dtype = backed.X.shape, "csr", backed.X.dtype
+
+        def __getitem__(self, rows):
+            sizes.append(rows.stop - rows.start)
+            return backed.X[rows]
+
+    genes = tables.Genes.chosen(np.array([3, 1]))
+    with tables.open_table(Spy(), genes) as table:
+        np.testing.assert_array_equal(table.X.toarray(), counts[:, [3, 1]])
+        np.testing.assert_allclose(table.totals, counts.sum(axis=1))
+        assert isinstance(table.X.data, np.memmap)
+        assert isinstance(table.X.indices, np.memmap)
+    assert max(sizes) == 7
+    assert len(sizes) == -(-N_CELLS // 7)
+
+
+def test_size_factors(adata, counts):
+    used = adata.var["highly_variable"].to_numpy()
+    expected = EPCA(1, family="poisson", random_state=0).fit(
+        counts[:, used], offset=np.log(adata.obs["depth"].to_numpy())
+    )
+    for given in ("depth", adata.obs["depth"]):
+        model = EPCA(1, family="poisson", random_state=0)
+        pca(adata, size_factors=given, model=model)
+        np.testing.assert_allclose(model.intercept_, expected.intercept_, atol=1e-8)
+    model = EPCA(1, family="poisson", random_state=0)
+    pca(adata, size_factors=False, model=model)
+    assert not model._uses_offset
+
+
+def test_models_without_rates_get_no_offset(adata):
+    model = GSPPCA(2)
+    pca(adata, layer=None, model=model)
+    assert adata.uns["pca"]["params"]["model"] == "GSPPCA"
+    assert "X_pca_std" not in adata.obsm
+    pca(adata, layer=None, family="gaussian", n_comps=2)
+    assert "layer" not in adata.uns["pca"]["params"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"layer": "raw"}, r"no layer 'raw'; its layers: 'counts', 'other'.*layer=None if adata.X"),
+        ({"mask_var": "variable"}, r"adata.var has no column 'variable'; it has \['highly_variable'\]"),
+        ({"mask_var": np.ones(3, bool)}, r"each of the 30 genes; got bool of shape \(3,\)"),
+        ({"mask_var": np.zeros(N_GENES, bool)}, "leaves no gene"),
+        ({"size_factors": "size"}, r"adata.obs has no column 'size'; it has \['depth'\]"),
+        ({"size_factors": np.ones(3)}, r"shape \(90,\), one for each cell; got \(3,\)"),
+        ({"size_factors": np.zeros(N_CELLS)}, r"size_factors\[0\] is not above 0"),
+        ({"model": EPCA(2), "n_comps": 3}, "belong to the model"),
+    ],
+)
+def test_refusals(adata, arguments, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        pca(adata, **arguments)
+    assert not adata.obsm
+
+
+def test_empty_cells_and_repeated_names_are_named(adata):
+    adata.layers["counts"] = sparse.csr_matrix(
+        adata.layers["counts"].multiply(np.arange(N_CELLS)[:, None] != 4)
+    )
+    with pytest.raises(ValueError, match="cell 4 has no counts"):
+        pca(adata, n_comps=1)
+    adata.var_names = ["gene"] * N_GENES
+    with pytest.raises(ValueError, match=r"'gene' occurs twice.*var_names_make_unique"):
+        pca(adata, n_comps=1)
+
+
+def test_without_marked_genes_all_are_used(adata, caplog):
+    del adata.var["highly_variable"]
+    with caplog.at_level(logging.WARNING, logger="anypca"):
+        pca(adata, n_comps=1)
+    assert "no column 'highly_variable': all 30 genes are used" in caplog.text
+    assert np.all(adata.varm["PCs"] != 0)
+
+
+def test_copy_of_a_backed_object(adata, counts, tmp_path):
+    with pytest.raises(ValueError, match=r"adata.to_memory\(\) first"):
+        pca(in_file(adata, counts, tmp_path), layer=None, copy=True)
+
+
+@pytest.fixture
+def reference(adata):
+    model = EPCA(2, family="poisson", random_state=0)
+    pca(adata, model=model)
+    return model
+
+
+def test_projected_training_cells_are_where_they_were(adata, reference, tmp_path):
+    anypca.save(reference, tmp_path / "model")
+    other = adata[::-1, ::-1].copy()
+    del other.obsm["X_pca"]
+    other.obs["kept"] = 1.0
+    assert project(other, anypca.load(tmp_path / "model"), key_added="latent") is None
+    np.testing.assert_allclose(other.obsm["latent"], adata.obsm["X_pca"][::-1], atol=1e-6)
+    assert "latent_std" in other.obsm
+
+
+def test_a_cell_does_not_depend_on_the_others(adata, reference):
+    alone = project(adata[5:6].copy(), reference, copy=True)
+    np.testing.assert_allclose(alone.obsm["X_pca"], adata.obsm["X_pca"][5:6], atol=1e-8)
+
+
+@pytest.mark.parametrize("form", ["memory", "csr", "csc", "dense"])
+def test_missing_genes_are_missing_entries(adata, counts, reference, form, tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "_ROWS", 7)
+    kept = np.arange(N_GENES) != 4
+    new = adata[:, kept].copy()
+    layer: str | None = "counts"
+    if form != "memory":
+        new, layer = in_file(new, counts[:, kept], tmp_path, form), None
+    size = np.asarray(counts.sum(axis=1))
+    with pytest.warns(UserWarning, match=r"1 of the model's 20 genes are not in adata: gene4\."):
+        project(new, reference, layer=layer, size_factors=size)
+    gappy = counts[:, adata.var["highly_variable"]].copy()
+    gappy[:, list(reference.var_names_).index("gene4")] = np.nan
+    np.testing.assert_allclose(new.obsm["X_pca"], reference.transform(gappy, offset=np.log(size)), atol=1e-6)
+
+
+def test_project_refuses(adata, reference):
+    other = adata.copy()
+    other.var_names = [f"ENSG{j}" for j in range(N_GENES)]
+    with pytest.raises(ValueError, match=r"none of the model's 20 genes \(such as 'gene1'\)"):
+        project(other, reference)
+    with pytest.raises(ValueError, match="knows no genes"):
+        project(adata, EPCA(1, family="poisson").fit(adata.layers["counts"].toarray()))
+    with pytest.raises(anypca.exceptions.NotFittedError):
+        project(adata, EPCA(1))
+    with pytest.raises(ValueError, match="no layer 'raw'"):
+        project(adata, reference, layer="raw")
