@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from anypca._typing import Floats, Ints
+from anypca._typing import Bools, Floats, Ints
 from anypca.engine import Data, Executor
 from anypca.families import Family
 from anypca.linalg import fix_signs
@@ -17,11 +17,12 @@ from anypca.models.gpca._penalty import Penalty
 from anypca.models.gpca._problem import Iterate, ProjectionProblem, Setting
 from anypca.models.gpca._rows import Reader, Rows, Subspace, Sums, project
 from anypca.models.gpca._sparse import SparseProblem, start_sparse
-from anypca.models.gpca._start import find_facts, null_deviance, start, sum_rows
+from anypca.models.gpca._start import Facts, find_facts, null_deviance, start, sum_rows
 from anypca.solvers import Callback, Loop, Result
 
 # The dense fit is only where the sparse one starts.
 _START_TOLERANCE = 1e-3
+_DUST = 1e-15
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +106,7 @@ class Fitter:
         null = null_deviance(self.data, self.executor, reader, facts, fit_intercept=intercept)
         # Without units a typical entry has a deviance of about 1.
         unit = null / float(facts.weight.sum()) if self.family.has_units and null > 0 else 1.0
-        free = facts.varies & intercept
-        setting = Setting(reader, free, float(facts.saturated.sum()), unit)
+        setting = Setting(reader, self._free(facts), float(facts.saturated.sum()), unit)
         begin = start(
             self.data,
             self.executor,
@@ -123,6 +123,15 @@ class Fitter:
         found = self._run(dense, first, max(tol, _START_TOLERANCE), None)[0].shared
         sparse = SparseProblem(setting, options.penalty, 0.5 * options.alpha * null)
         return Solution(*self._run(sparse, start_sparse(found, options.penalty), tol, callback), null)
+
+    def _free(self, facts: Facts) -> Bools:
+        """What is estimated: nothing of a column with one value, which its main effect fits as well as can be."""
+        shape = (self.data.n_features, self.options.n_components + 1)
+        free = np.ones(shape, dtype=bool)
+        if self.options.fit_intercept:
+            return free & facts.varies[:, None]
+        free[:, -1] = False
+        return free
 
     def _run(
         self, problem: Any, first: Subspace, tol: float, callback: Callback | None
@@ -173,4 +182,6 @@ class Fitter:
 def _arrange(at: Subspace, order: Ints) -> Subspace:
     """Components in another order, the largest entry of each positive."""
     loadings = at.loadings[:, order]
+    # A row of zeros, of a column with one value, stays one but for rounding.
+    loadings = np.where(np.abs(loadings) > _DUST, loadings, 0.0)
     return replace(at, loadings=loadings * fix_signs(loadings.T))

@@ -10,11 +10,15 @@ from anypca._typing import Floats
 from anypca.models.gpca._penalty import Penalty
 
 _MAX_NEWTON = 100
-_MAX_HALVINGS = 40
+_MAX_BISECTIONS = 120
 _MAX_DOUBLINGS = 200
 # Angles at which a pair of columns is looked at first, and zeros near the best of them that are tried.
 _GRID = 64
 _NEAREST = 32
+# Cosine between two columns that is none.
+_ORTHOGONAL = 1e-13
+# A loading this small after a rotation is a zero with rounding.
+_DUST = 1e-14
 # A rotation must lower the penalty by more than rounding.
 _LEAST_GAIN = 1e-12
 
@@ -59,40 +63,43 @@ def _threshold(target: Floats, threshold: Floats, others: Floats) -> Floats | No
     minimise half its squared length, a convex and piecewise quadratic function, by Newton steps.
     """
     nu = others.T @ target
-    vector = _soft(target - others @ nu, threshold)
     smallest = 1e-12 * float(np.linalg.norm(target))
     for _ in range(_MAX_NEWTON):
+        vector = _soft(target - others @ nu, threshold)
         length = float(np.linalg.norm(vector))
         if length <= smallest:
             return None
         overlap = others.T @ vector
-        if np.max(np.abs(overlap), initial=0.0) <= 1e-14 * length:
+        if np.max(np.abs(overlap), initial=0.0) <= _ORTHOGONAL * length:
+            return vector / length
+        active = others[vector != 0]
+        step = np.linalg.lstsq(active.T @ active, overlap, rcond=1e-14)[0]
+        nu = nu + _reach(target - others @ nu, others @ step, threshold) * step
+    return None
+
+
+def _reach(start: Floats, direction: Floats, threshold: Floats) -> float:
+    """How much of a step, at most 1, to go until the squared length no longer falls.
+
+    Its slope is monotone along the step. Lengths themselves would tell the end to half of the digits only.
+    """
+
+    def is_beyond(part: float) -> bool:
+        return bool(direction @ _soft(start - part * direction, threshold) < 0)
+
+    if not is_beyond(1.0):
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(_MAX_BISECTIONS):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if is_beyond(middle) else (middle, high)
+        if high - low <= np.finfo(float).eps * high:
             break
-        step = _active_solve(others, vector, overlap)
-        for _ in range(_MAX_HALVINGS):
-            trial = _soft(target - others @ (nu + step), threshold)
-            if np.linalg.norm(trial) < length:
-                break
-            step = 0.5 * step
-        else:
-            break  # at the minimum, to rounding
-        nu, vector = nu + step, trial
-    # What rounding has left of the overlap is taken out without touching the zeros.
-    used = others * (vector != 0)[:, None]
-    vector = vector - used @ _active_solve(others, vector, others.T @ vector)
-    length = float(np.linalg.norm(vector))
-    is_orthogonal = np.max(np.abs(others.T @ vector), initial=0.0) <= 1e-12 * length
-    return vector / length if length > smallest and is_orthogonal else None
+    return low
 
 
 def _soft(vector: Floats, threshold: Floats) -> Floats:
     return np.asarray(np.sign(vector) * np.maximum(np.abs(vector) - threshold, 0.0))
-
-
-def _active_solve(others: Floats, vector: Floats, right: Floats) -> Floats:
-    """Solve with the Gram matrix of ``others`` on the support of a vector."""
-    active = others[vector != 0]
-    return np.asarray(np.linalg.lstsq(active.T @ active, right, rcond=1e-12)[0])
 
 
 def rotate_pairs(loadings: Floats, penalty: Penalty) -> tuple[Floats, Floats]:
@@ -113,19 +120,18 @@ def rotate_pairs(loadings: Floats, penalty: Penalty) -> tuple[Floats, Floats]:
     rotation = np.eye(loadings.shape[1])
     for pair in combinations(range(loadings.shape[1]), 2):
         both = turned[:, pair]
-        angle, zero = _best_angle(both, penalty)
+        angle = _best_angle(both, penalty)
         if angle == 0.0:
             continue
         turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
         rotation[:, pair] = rotation[:, pair] @ turn
-        turned[:, pair] = both @ turn
-        # The loading that the angle was chosen for vanishes exactly.
-        turned[zero, pair[int(np.argmin(np.abs(turned[zero, pair])))]] = 0.0
+        moved = both @ turn
+        turned[:, pair] = np.where(np.abs(moved) > _DUST, moved, 0.0)
     return turned, rotation
 
 
-def _best_angle(both: Floats, penalty: Penalty) -> tuple[float, int]:
-    """Angle of the smallest penalty among those that make a loading zero, and its row; 0 for no gain.
+def _best_angle(both: Floats, penalty: Penalty) -> float:
+    """Angle of the smallest penalty among those that make a loading zero; 0 for no gain.
 
     Between two such angles every |u| is a concave function of the angle, so that with the absolute values the minima
     are where loadings vanish. A quarter turn only exchanges the columns.
@@ -133,7 +139,7 @@ def _best_angle(both: Floats, penalty: Penalty) -> tuple[float, int]:
     sizes = np.hypot(both[:, 0], both[:, 1])
     rows = np.flatnonzero(sizes > 0)
     if rows.size == 0:
-        return 0.0, 0
+        return 0.0
     zeros = np.mod(np.arctan2(both[rows, 1], both[rows, 0]), 0.5 * np.pi)
 
     def values(angles: Floats) -> Floats:
@@ -148,13 +154,12 @@ def _best_angle(both: Floats, penalty: Penalty) -> tuple[float, int]:
         centre = grid[np.argmin(values(grid))]
         near = [np.argsort(_distance(zeros, angle))[:_NEAREST] for angle in (0.0, centre)]
         chosen = np.unique(np.concatenate(near))
-        rows, zeros = rows[chosen], zeros[chosen]
+        zeros = zeros[chosen]
     found = values(zeros)
     best = int(np.argmin(found))
     present = float(values(np.zeros(1))[0])
-    if found[best] >= present * (1.0 - _LEAST_GAIN) or zeros[best] == 0.0:
-        return 0.0, 0
-    return float(zeros[best]), int(rows[best])
+    is_better = found[best] < present * (1.0 - _LEAST_GAIN)
+    return float(zeros[best]) if is_better else 0.0
 
 
 def _distance(angles: Floats, angle: float) -> Floats:

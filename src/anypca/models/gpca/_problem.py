@@ -10,7 +10,7 @@ import numpy as np
 
 from anypca._typing import Bools, Floats
 from anypca.engine import Block
-from anypca.linalg import PackedCholesky
+from anypca.linalg import PackedCholesky, packed_products
 from anypca.models.gpca._memory import Pairs, find_direction, metric_square, remember
 from anypca.models.gpca._rows import Reader, Subspace, Sums, evaluate
 from anypca.solvers import Coordinates, Update
@@ -28,7 +28,7 @@ class Setting:
 
     reader: Reader
     free: Bools
-    """Which main effects are estimated, shape (p,)."""
+    """Which loadings and main effects are estimated, shape (p, k + 1)."""
     saturated: float
     """The value that a saturated model has: half the deviance is the distance to it."""
     unit: float
@@ -37,6 +37,14 @@ class Setting:
     def sum_block(self, block: Block, at: Subspace) -> Sums:
         """Sums over the rows of a block."""
         return reduce(add, (evaluate(self.reader.family, rows, at) for rows in self.reader.chunks(block)))
+
+    def slopes(self, sums: Sums) -> Floats:
+        """The gradient in what is estimated, 0 elsewhere, shape (p, k + 1)."""
+        return np.where(self.free, sums.gradient, 0.0)
+
+    def metric(self, sums: Sums) -> PackedCholesky:
+        """The curvature of what is estimated; elsewhere no step is made."""
+        return PackedCholesky(sums.curvature * packed_products(self.free.astype(float)), self.free.shape[1])
 
     def criterion(self, decrement: float, sums: Sums) -> float:
         """Scaled gradient per observed entry from a Newton decrement."""
@@ -95,8 +103,8 @@ class ProjectionProblem:
 
     def update(self, shared: Iterate, stats: Sums) -> Update[Iterate]:
         """A quasi-Newton step."""
-        gradient, curvature = without_fixed(stats, self.setting.free)
-        metric = PackedCholesky(curvature, gradient.shape[1])
+        gradient, curvature = self.setting.slopes(stats), stats.curvature
+        metric = self.setting.metric(stats)
         plain = metric.solve(gradient)
         decrement = float(np.vdot(plain, gradient))
         pairs = remember(shared.pairs, shared.table, gradient, shared.origin)
@@ -117,8 +125,8 @@ class ProjectionProblem:
         if gain >= _LEAST_SHARE * promised - self.resolution(shared, before):
             return None
         if proposal.pairs and proposal.length < _SHORTEST:
-            gradient, curvature = without_fixed(before, self.setting.free)
-            plain = PackedCholesky(curvature, gradient.shape[1]).solve(gradient)
+            gradient = self.setting.slopes(before)
+            plain = self.setting.metric(before).solve(gradient)
             slope = float(np.vdot(plain, gradient))
             return _gone(shared, replace(proposal, pairs=(), direction=plain, slope=slope, length=1.0))
         # The parabola through both values and the slope, kept from jumping.
@@ -140,18 +148,6 @@ def _gone(shared: Iterate, way: Iterate) -> Iterate:
     k = shared.loadings.shape[1]
     table = shared.table + way.length * way.direction
     return replace(way, loadings=orthonormal(table[:, :k]), intercept=table[:, k].copy())
-
-
-def without_fixed(stats: Sums, free: Bools) -> tuple[Floats, Floats]:
-    """Gradient and curvature with nothing to gain from the main effects that are not free."""
-    k = stats.gradient.shape[1] - 1
-    if free.all():
-        return stats.gradient, stats.curvature
-    gradient, curvature = stats.gradient.copy(), stats.curvature.copy()
-    gradient[~free, k] = 0.0
-    _, second = np.triu_indices(k + 1)
-    curvature[np.ix_(~free, second == k)] = 0.0
-    return gradient, curvature
 
 
 def orthonormal(columns: Floats) -> Floats:

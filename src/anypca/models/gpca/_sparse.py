@@ -72,7 +72,7 @@ class SparseProblem:
 
     def update(self, shared: SparseSubspace, stats: Sums) -> Update[SparseSubspace]:
         """One step of the loadings and the main effects, then rotations."""
-        curvature = _spectral(shared, stats) if shared.curvature > 0 else _typical(stats)
+        curvature = self._spectral(shared, stats) if shared.curvature > 0 else _typical(stats)
         return self._propose(shared, stats, curvature, max(0.5 * shared.caution, 1.0))
 
     def repair(
@@ -99,12 +99,14 @@ class SparseProblem:
         self, shared: SparseSubspace, stats: Sums, curvature: float, caution: float
     ) -> Update[SparseSubspace]:
         old, k = shared.loadings, shared.loadings.shape[1]
-        gradient = stats.gradient[:, :k]
+        gradient = self.setting.slopes(stats)[:, :k]
         thresholds = self.strength * self.penalty.slope(np.abs(old))
         new, curvature = threshold_columns(old, gradient, thresholds, curvature)
         turned, rotation = rotate_pairs(new, self.penalty)
         change, slope = self._move_effects(stats)
-        moved = curvature * float(np.sum((new - old) ** 2))
+        # What is left of the gradient, curvature * step, in units of the typical curvature if steps are shorter.
+        excess = max(curvature / _typical(stats), 1.0)
+        moved = excess * curvature * float(np.sum((new - old) ** 2))
         decrement = moved + float(slope @ change) + 2.0 * (self._penalty(new) - self._penalty(turned))
         proposal = SparseSubspace(
             turned,
@@ -116,10 +118,22 @@ class SparseProblem:
         )
         return Update(proposal, self.setting.criterion(decrement, stats), 0.5 * decrement)
 
+    def _spectral(self, shared: SparseSubspace, stats: Sums) -> float:
+        """Curvature along the last step (Barzilai and Borwein), near the last one."""
+        last = shared.curvature
+        if shared.before is None:
+            return last
+        step = shared.loadings - shared.before[0]
+        change = shared.before[1] - self.setting.slopes(stats)[:, : step.shape[1]]
+        length = float(np.vdot(step, step))
+        if length == 0.0:
+            return last
+        return float(np.clip(np.vdot(step, change) / length, last / _LEAP, last * _LEAP))
+
     def _move_effects(self, stats: Sums) -> tuple[Floats, Floats]:
         """Newton step and gradient of the main effects, (p,) each."""
         size = stats.gradient.shape[1]
-        slope = np.where(self.setting.free, stats.gradient[:, -1], 0.0)
+        slope = self.setting.slopes(stats)[:, -1]
         curvature = stats.curvature[:, packed_diagonal(size)[-1]]
         change = np.divide(slope, curvature, out=np.zeros_like(slope), where=curvature > 0)
         return change, slope
@@ -140,16 +154,3 @@ def _typical(stats: Sums) -> float:
     """Mean curvature of a loading."""
     size = stats.gradient.shape[1]
     return float(np.mean(stats.curvature[:, packed_diagonal(size)[:-1]])) + np.finfo(float).tiny
-
-
-def _spectral(shared: SparseSubspace, stats: Sums) -> float:
-    """Curvature along the last step (Barzilai and Borwein), near the last one."""
-    last = shared.curvature
-    if shared.before is None:
-        return last
-    step = shared.loadings - shared.before[0]
-    change = shared.before[1] - stats.gradient[:, : step.shape[1]]
-    length = float(np.vdot(step, step))
-    if length == 0.0:
-        return last
-    return float(np.clip(np.vdot(step, change) / length, last / _LEAP, last * _LEAP))

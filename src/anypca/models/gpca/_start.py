@@ -11,6 +11,7 @@ import numpy as np
 
 from anypca._typing import Bools, Floats
 from anypca.engine import Block, Data, Executor
+from anypca.linalg import fix_signs
 from anypca.models._bilinear.passes import Total
 from anypca.models.gpca._rows import Reader, Rows, Subspace
 from anypca.models.gpca._saturated import saturated_parameters
@@ -147,4 +148,8 @@ def start(
         rng=rng,
     )
     typical = main_effects(reader, facts)
-    return Subspace(spectrum.vectors[:, :n_components].copy(), typical if fit_intercept else nothing, typical)
+    if fit_intercept and facts.varies.sum() >= n_components:
+        spectrum.vectors[~facts.varies] = 0.0  # of rounding: columns with one value are not in any component
+    # The signs of eigenvectors are chance, and the order in which loadings are made sparse depends on them.
+    loadings = spectrum.vectors[:, :n_components] * fix_signs(spectrum.vectors[:, :n_components].T)
+    return Subspace(loadings, typical if fit_intercept else nothing, typical)
