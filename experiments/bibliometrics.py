@@ -15,8 +15,7 @@ import sklearn.decomposition
 
 import anypca
 from anypca import PPCA, PiecewisePCA
-from anypca.datasets import load_bibliometrics
-from anypca.datasets._dataset import data_folder
+from anypca.datasets import fetch_reference, load_bibliometrics
 from anypca.plotting import plot_latent_pieces, plot_predicted, save_figure
 from experiments._common import Options, Outcome, Table, Target, repeat, run_module
 
@@ -46,9 +45,7 @@ def tables() -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
 
 def log_deviations() -> np.ndarray:
     """Standard deviations of the 16 columns before they were standardised."""
-    path = data_folder() / "bibliometrics_reference.npz"
-    with np.load(path, allow_pickle=False) as stored:
-        return np.asarray(stored["log_sd"], dtype=float)
+    return np.asarray(fetch_reference("bibliometrics")["log_sd"], dtype=float)
 
 
 def fit_pieces(Z: np.ndarray, coupling: str, n_init: int) -> PiecewisePCA:

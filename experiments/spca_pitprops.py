@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from anypca import SPCA
-from anypca.datasets import load_pitprops
-from anypca.datasets._dataset import data_folder
+from anypca.datasets import fetch_reference, load_pitprops
 from experiments._common import Options, Outcome, Table, Target, run_module
 
 COUNTS = [7, 4, 4, 1, 1, 1]
@@ -23,8 +22,8 @@ VARIANCES = [28.0, 14.0, 13.3, 7.4, 6.8, 6.2]
 def run(options: Options) -> Outcome:
     """Fit by penalties and by numbers of loadings, and compare with the reference."""
     data = load_pitprops()
-    with np.load(data_folder() / "pitprops.npz") as stored:
-        penalties, reference = stored["spca_para"], stored["spca_loadings_elasticnet_tight"].T
+    stored = fetch_reference("pitprops")
+    penalties, reference = stored["spca_para"], stored["spca_loadings_elasticnet_tight"].T
     model = SPCA(6, penalty=penalties, input="gram").fit(data.X)
     counted = SPCA(n_nonzero=COUNTS, input="gram").fit(data.X)
     plain = SPCA(6, input="gram").fit(data.X)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ from scipy import sparse
 
 from anypca import datasets
 from anypca.datasets import LowRank, load_digits_counts, make_low_rank
+from anypca.datasets._files import FILES
 from anypca.datasets._specs import SPECS
 from anypca.families import families
 
@@ -27,6 +30,7 @@ LOADERS = [
     ("load_bibliometrics", ("standardized",), (2230, 16), 0),
     ("load_breast_cancer_original", (), (699, 9), 2),
     ("load_golub", (), (38, 3051), 2),
+    ("load_iris", (), (150, 4), 3),
     ("load_mnist_5000", (), (5000, 784), 10),
     ("load_mnist_sevens", (), (500, 784), 0),
     ("load_mnist_sevens", ("back_image",), (500, 784), 0),
@@ -42,6 +46,8 @@ LOADERS = [
     ("load_trichoptera", (), (49, 17), 0),
     ("load_usps", (), (7291, 256), 10),
     ("load_usps", ("test",), (2007, 256), 10),
+    ("load_usps_012", (), (2930, 100), 3),
+    ("load_wine", (), (178, 13), 3),
     ("load_digits_counts", (), (1797, 64), 10),
 ]
 
@@ -85,6 +91,97 @@ def test_details_that_are_known():
     assert dict(zip(news.target_names, np.bincount(news.target), strict=True))["sci.med"] == 987
     assert np.abs(datasets.load_usps().X).max() == 1.0
     assert datasets.load_pbmc_facs().X.nnz == 2702861
+    twos = datasets.load_usps_012()
+    np.testing.assert_array_equal(np.bincount(twos.target), [1194, 1005, 731])
+    assert (twos.X.min(), twos.X.max()) == (1, 16)
+
+
+@needs_files
+@pytest.mark.parametrize(
+    ("name", "key", "shape"),
+    [
+        ("bibliometrics", "pc1_scores", (2230, 5)),
+        ("pbmc_facs", "U", (3000, 2)),
+        ("pitprops", "spca_para", (6,)),
+    ],
+)
+def test_references(name, key, shape):
+    arrays = datasets.fetch_reference(name)
+    assert arrays[key].shape == shape
+    with pytest.raises(TypeError):
+        arrays[key] = None
+
+
+def test_unknown_references_are_refused():
+    with pytest.raises(ValueError, match="one of 'bibliometrics', 'pbmc_facs', 'pitprops'; got 'oaks'"):
+        datasets.fetch_reference("oaks")
+
+
+@needs_files
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_files_are_those_that_the_checksums_are_of(name):
+    assert hashlib.sha256((Path(FOLDER) / name).read_bytes()).hexdigest() == FILES[name].sha256
+
+
+def test_every_file_of_a_loader_has_a_checksum():
+    places = (
+        place for spec in SPECS.values() for place in dataclasses.astuple(spec) if isinstance(place, str)
+    )
+    used = {place.partition(":")[0] for place in places if ".npz" in place or ".gz" in place}
+    assert {name for name in used if " " not in name} <= set(FILES)
+
+
+@pytest.fixture
+def served(monkeypatch, tmp_path):
+    """Answers of an address instead of the network; a cache of its own."""
+    pooch = pytest.importorskip("pooch")
+    monkeypatch.delenv("ANYPCA_DATA", raising=False)
+    monkeypatch.setenv("ANYPCA_DATA_URL", "https://example.org/data/")
+    monkeypatch.setattr(pooch, "os_cache", lambda name: tmp_path / name)
+    answers: dict[str, bytes] = {}
+    asked: list[str] = []
+
+    def download(self, url, output_file, pooch, check_only=False):
+        asked.append(url)
+        if url not in answers:
+            raise OSError("404 Client Error: Not Found")
+        Path(output_file).write_bytes(answers[url])
+
+    monkeypatch.setattr(pooch.HTTPDownloader, "__call__", download)
+    return answers, asked
+
+
+def test_downloads_are_checked_and_kept(served, monkeypatch, tmp_path):
+    answers, asked = served
+    np.savez(tmp_path / "made.npz", counts=np.eye(3), taxa=["a", "b", "c"])
+    content = (tmp_path / "made.npz").read_bytes()
+    address = "https://example.org/data/mollusk.npz"
+    answers[address] = content
+    right = dataclasses.replace(FILES["mollusk.npz"], sha256=hashlib.sha256(content).hexdigest())
+    monkeypatch.setitem(FILES, "mollusk.npz", right)
+    for _ in range(2):
+        np.testing.assert_array_equal(datasets.load_mollusk().X, np.eye(3))
+    assert asked == [address], "the second time the file is in the cache"
+
+
+def test_a_wrong_download_is_refused(served):
+    answers, _ = served
+    answers["https://example.org/data/mollusk.npz"] = b"something else"
+    with pytest.raises(ValueError, match="does not match the known hash"):
+        datasets.load_mollusk()
+
+
+def test_a_failed_download_says_what_to_do(served):
+    with pytest.raises(
+        FileNotFoundError, match=r"mollusk\.npz could not be downloaded: 404.*ANYPCA_DATA_URL"
+    ):
+        datasets.load_mollusk()
+
+
+def test_without_pooch_the_remedy_is_named(served, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pooch", None)
+    with pytest.raises(ImportError, match=r"pip install 'anypca\[datasets\]'"):
+        datasets.load_mollusk()
 
 
 @pytest.mark.parametrize(
@@ -98,7 +195,10 @@ def test_unknown_variants_are_refused(name, argument, allowed):
 
 def test_without_the_folder_the_variable_is_named(monkeypatch, tmp_path):
     monkeypatch.delenv("ANYPCA_DATA", raising=False)
-    with pytest.raises(FileNotFoundError, match="set the environment variable ANYPCA_DATA"):
+    monkeypatch.delenv("ANYPCA_DATA_URL", raising=False)
+    with pytest.raises(
+        FileNotFoundError, match=r"set the environment variable ANYPCA_DATA .*made from .*PLNmodels"
+    ):
         datasets.load_oaks()
     monkeypatch.setenv("ANYPCA_DATA", str(tmp_path / "nowhere"))
     with pytest.raises(FileNotFoundError, match="is no folder"):

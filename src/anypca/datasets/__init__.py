@@ -16,11 +16,13 @@ from anypca.datasets.counts import (
 )
 from anypca.datasets.generators import LowRank, make_low_rank
 from anypca.datasets.loaders import (
+    fetch_reference,
     load_barents,
     load_bibliometrics,
     load_breast_cancer_original,
     load_digits_counts,
     load_golub,
+    load_iris,
     load_mnist_5000,
     load_mnist_sevens,
     load_mollusk,
@@ -33,6 +35,8 @@ from anypca.datasets.loaders import (
     load_sms_lexicon,
     load_trichoptera,
     load_usps,
+    load_usps_012,
+    load_wine,
 )
 from anypca.datasets.surfaces import (
     BentCounts,
@@ -57,11 +61,13 @@ __all__ = [
     "PrototypeBits",
     "SparseCounts",
     "SwissRoll",
+    "fetch_reference",
     "load_barents",
     "load_bibliometrics",
     "load_breast_cancer_original",
     "load_digits_counts",
     "load_golub",
+    "load_iris",
     "load_mnist_5000",
     "load_mnist_sevens",
     "load_mollusk",
@@ -74,6 +80,8 @@ __all__ = [
     "load_sms_lexicon",
     "load_trichoptera",
     "load_usps",
+    "load_usps_012",
+    "load_wine",
     "make_bent_counts",
     "make_globally_sparse",
     "make_hinge",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,9 +13,9 @@ import numpy as np
 from scipy import sparse
 
 from anypca._typing import Floats, Ints
+from anypca.datasets._files import FOLDER_VARIABLE, find_file
 
-#: The environment variable that names the folder of the data files.
-FOLDER_VARIABLE = "ANYPCA_DATA"
+__all__ = ["FOLDER_VARIABLE", "Dataset", "Spec", "load", "pixel_names", "read_arrays"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,31 +67,6 @@ class Spec:
     """Places of variables of the rows, besides all ``cov_`` arrays beside X."""
 
 
-def data_folder() -> Path:
-    """The folder of the data files.
-
-    Returns
-    -------
-    folder : Path
-
-    Raises
-    ------
-    FileNotFoundError
-        If the environment variable is not set or names no folder.
-    """
-    name = os.environ.get(FOLDER_VARIABLE, "")
-    if not name:
-        raise FileNotFoundError(
-            f"the data files are not part of the package: set the environment variable {FOLDER_VARIABLE} to "
-            "the folder that holds them."
-        )
-    if not Path(name).is_dir():
-        raise FileNotFoundError(
-            f"{FOLDER_VARIABLE} is set to {name}, which is no folder. Set it to the folder of the data files."
-        )
-    return Path(name)
-
-
 def load(spec: Spec) -> Dataset:
     """Put a data set together.
 
@@ -107,21 +81,35 @@ def load(spec: Spec) -> Dataset:
     Raises
     ------
     FileNotFoundError
-        If the folder or a file is missing.
+        If a file is not found, see `find_file`.
     """
-    folder = data_folder()
-    X, header = _read_values(folder, spec)
-    target, target_names = _read_target(folder, spec)
-    exposure = None if spec.offset is None else _read(folder, spec.offset)
+    X, header = _read_values(spec)
+    target, target_names = _read_target(spec)
+    exposure = None if spec.offset is None else _read(spec.offset)
     return Dataset(
         X=X,
-        feature_names=_feature_names(folder, spec, header, X.shape[1]),
+        feature_names=_feature_names(spec, header, X.shape[1]),
         target=target,
         target_names=target_names,
         offset=None if exposure is None else np.log(exposure.astype(float)),
-        covariates=MappingProxyType(_read_covariates(folder, spec)),
+        covariates=MappingProxyType(_read_covariates(spec)),
         description=spec.description,
     )
+
+
+def read_arrays(name: str) -> dict[str, Any]:
+    """All arrays of an npz file.
+
+    Parameters
+    ----------
+    name : str
+
+    Returns
+    -------
+    dict
+    """
+    with np.load(find_file(name), allow_pickle=False) as archive:
+        return {key: archive[key] for key in archive.files}
 
 
 def pixel_names(width: int, count: int) -> tuple[str, ...]:
@@ -141,20 +129,10 @@ def pixel_names(width: int, count: int) -> tuple[str, ...]:
     return tuple(f"r{i // width}c{i % width}" for i in range(count))
 
 
-def _path(folder: Path, name: str) -> Path:
-    path = folder / name
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"there is no file {name} in {folder}, the folder named by {FOLDER_VARIABLE}. "
-            "Put it there or set the variable to the folder that holds it."
-        )
-    return path
-
-
-def _read(folder: Path, place: str) -> Any:
+def _read(place: str) -> Any:
     """What is stored at a place."""
     name, _, key = place.partition(":")
-    path = _path(folder, name)
+    path = find_file(name)
     if name.endswith(".txt.gz"):
         with gzip.open(path, "rt", encoding="utf-8") as stream:
             return np.array(stream.read().splitlines())
@@ -173,25 +151,25 @@ def _read_csv(path: Path) -> tuple[list[str], Floats]:
         return header, np.loadtxt(stream, delimiter=",", ndmin=2)
 
 
-def _read_values(folder: Path, spec: Spec) -> tuple[Any, list[str] | None]:
+def _read_values(spec: Spec) -> tuple[Any, list[str] | None]:
     """The table, and its header where the file has one."""
     names = None
     if spec.X.endswith(".csv.gz"):
-        header, values = _read_csv(_path(folder, spec.X))
+        header, values = _read_csv(find_file(spec.X))
         kept = [j for j, name in enumerate(header) if name not in spec.drop]
         values, names = values[:, kept], [header[j] for j in kept]
     else:
-        values = _read(folder, spec.X).astype(float)
+        values = _read(spec.X).astype(float)
     if spec.missing is not None:
         values[values == spec.missing] = np.nan
     return (values if spec.divisor == 1.0 else values / spec.divisor), names
 
 
-def _feature_names(folder: Path, spec: Spec, header: list[str] | None, count: int) -> tuple[str, ...]:
+def _feature_names(spec: Spec, header: list[str] | None, count: int) -> tuple[str, ...]:
     if spec.pixels is not None:
         return pixel_names(spec.pixels, count)
     if spec.features is not None:
-        header = [str(name) for name in _read(folder, spec.features)]
+        header = [str(name) for name in _read(spec.features)]
     names = header if header is not None else [f"x{j}" for j in range(1, count + 1)]
     seen: dict[str, int] = {}
     unique = []
@@ -202,24 +180,24 @@ def _feature_names(folder: Path, spec: Spec, header: list[str] | None, count: in
     return tuple(unique)
 
 
-def _read_target(folder: Path, spec: Spec) -> tuple[Ints | None, tuple[str, ...]]:
+def _read_target(spec: Spec) -> tuple[Ints | None, tuple[str, ...]]:
     if spec.target is None:
         return None, ()
-    labels = _read(folder, spec.target)
+    labels = _read(spec.target)
     if not spec.target_names:
         kinds, codes = np.unique(labels, return_inverse=True)
         return codes, tuple(str(kind) for kind in kinds)
     names = spec.target_names
     if isinstance(names, str):
-        names = tuple(str(name) for name in _read(folder, names))
+        names = tuple(str(name) for name in _read(names))
     return labels.astype(np.int64), names
 
 
-def _read_covariates(folder: Path, spec: Spec) -> dict[str, Any]:
+def _read_covariates(spec: Spec) -> dict[str, Any]:
     name, _, key = spec.X.partition(":")
-    found = {label: _read(folder, place) for label, place in spec.covariates.items()}
+    found = {label: _read(place) for label, place in spec.covariates.items()}
     if key:
-        with np.load(_path(folder, name), allow_pickle=False) as archive:
+        with np.load(find_file(name), allow_pickle=False) as archive:
             stored = [array for array in archive.files if array.startswith("cov_")]
             found |= {array.removeprefix("cov_"): archive[array] for array in stored}
     return found

@@ -149,6 +149,13 @@ SPECS: dict[str, Spec] = {
         pixels=16,
         description=f"2007 further {_USPS}",
     ),
+    "usps_012": Spec(
+        X="usps_012.npz:X10",
+        target="usps_012.npz:y",
+        target_names=("0", "1", "2"),
+        pixels=10,
+        description=f"2930 zeros, ones and twos, averaged to 10 x 10 pixels of 1 to 16 steps of grey, of {_USPS}",
+    ),
     **{
         f"mnist_sevens_{variant}": Spec(
             X=f"mnist_sevens.npz:{variant}",

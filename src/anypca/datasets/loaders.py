@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.datasets._dataset import Dataset, load, pixel_names
+from anypca.datasets._dataset import Dataset, load, pixel_names, read_arrays
 from anypca.datasets._specs import SPECS
+
+#: The files of published results.
+_REFERENCES = {
+    "bibliometrics": "bibliometrics_reference.npz",
+    "pbmc_facs": "pbmc_facs_fastglmpca_fit.npz",
+    "pitprops": "pitprops.npz",
+}
 
 
 def _choose(stem: str, option: str, value: str, allowed: tuple[str, ...]) -> Dataset:
@@ -134,6 +143,62 @@ def load_usps(subset: str = "train") -> Dataset:
     return _choose("usps", "subset", subset, ("train", "test"))
 
 
+def load_usps_012() -> Dataset:
+    """Zeros, ones and twos from envelopes: 2930 x 100 steps of grey from 1 to 16, three classes.
+
+    Read as binomial with 17 trials in Li and Tao (2013).
+
+    Returns
+    -------
+    dataset : Dataset
+    """
+    return load(SPECS["usps_012"])
+
+
+def fetch_reference(name: str) -> Mapping[str, Any]:
+    """Results that the authors of a model published for a stored data set, to compare with.
+
+    Parameters
+    ----------
+    name : {"bibliometrics", "pbmc_facs", "pitprops"}
+        Scores and models of the piecewise PCA thesis; the rank-2 fit of fastglmpca on 3000 genes; sparse loadings
+        computed with elasticnet.
+
+    Returns
+    -------
+    arrays : mapping of str to ndarray
+    """
+    if name not in _REFERENCES:
+        raise ValueError(f"name must be one of {', '.join(map(repr, _REFERENCES))}; got {name!r}.")
+    return MappingProxyType(read_arrays(_REFERENCES[name]))
+
+
+def load_iris() -> Dataset:
+    """Scikit-learn's iris: positive measurements 150 x 4, three classes; needs no files.
+
+    Returns
+    -------
+    dataset : Dataset
+    """
+    from sklearn import datasets
+
+    about = "Petals and sepals of 150 irises, in cm. R. A. Fisher, UCI repository"
+    return _from_sklearn(datasets.load_iris(), about)
+
+
+def load_wine() -> Dataset:
+    """Scikit-learn's wine: positive measurements 178 x 13, three classes; needs no files.
+
+    Returns
+    -------
+    dataset : Dataset
+    """
+    from sklearn import datasets
+
+    about = "Chemical analysis of 178 wines of three growers. M. Forina et al., UCI repository"
+    return _from_sklearn(datasets.load_wine(), about)
+
+
 def load_digits_counts() -> Dataset:
     """Scikit-learn's digits: counts 1797 x 64 from 0 to 16, ten classes; needs no files.
 
@@ -151,15 +216,22 @@ def load_digits_counts() -> Dataset:
     """
     from sklearn.datasets import load_digits
 
-    digits = load_digits()
-    X: Floats = np.asarray(digits.data, dtype=float)
+    about = (
+        "1797 handwritten digits, 8 x 8 pixels, each the number of inked points (0 to 16) of a 4 x 4 square. "
+        "E. Alpaydin and C. Kaynak, UCI repository"
+    )
+    return _from_sklearn(load_digits(), about, pixel_names(8, 64))
+
+
+def _from_sklearn(found: Any, about: str, names: Sequence[str] | None = None) -> Dataset:
+    """A set that scikit-learn brings along."""
+    X: Floats = np.asarray(found.data, dtype=float)
     return Dataset(
         X=X,
-        feature_names=pixel_names(8, X.shape[1]),
-        target=np.asarray(digits.target),
-        target_names=tuple(str(name) for name in digits.target_names),
+        feature_names=tuple(names if names is not None else found.feature_names),
+        target=np.asarray(found.target),
+        target_names=tuple(str(name) for name in found.target_names),
         offset=None,
         covariates=MappingProxyType({}),
-        description="1797 handwritten digits, 8 x 8 pixels, each the number of inked points (0 to 16) of a "
-        "4 x 4 square. E. Alpaydin and C. Kaynak, UCI repository (CC BY 4.0), distributed with scikit-learn.",
+        description=f"{about} (CC BY 4.0), distributed with scikit-learn.",
     )
