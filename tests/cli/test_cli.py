@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import subprocess
 import sys
@@ -15,42 +16,34 @@ from scipy import io as scipy_io
 from scipy import sparse
 
 import anypca
-from anypca.cli import _run, main
-from anypca.cli._app import Model
+from anypca.cli import _run, _table, main
 from anypca.cli._outcome import Outcome
+from anypca.cli._session import Runtime
 from anypca.datasets import load_digits_counts, make_low_rank
 
-FILES = ["biplot.png", "loadings.csv", "scores.csv", "scree.png", "summary.json"]
-
-
-def messy_text():
-    """Sixty rows with names, dates, answers, decimal commas, text, counts and empty cells."""
-    rng = np.random.default_rng(0)
-    z = rng.normal(size=60)
-    ages, doses = 50 + 10 * z + rng.normal(size=60), np.exp(z + 0.5 * rng.normal(size=60))
-    lines = ["patient;visit;age;smoker;dose;city;[red] $x$"]
-    for i, (age, dose, count) in enumerate(zip(ages, doses, rng.poisson(np.exp(1 + z)), strict=True)):
-        smoker = "yes" if z[i] + rng.normal() > 0 else "no"
-        cells = [f"{age:.1f}", smoker, f"{dose:.3f}", "Köln", str(count)]
-        if i % 4 == 0:
-            cells[i // 4 % 3] = ""
-        lines.append(";".join([f"p{i}", f"2024-03-{i % 28 + 1}", *cells]).replace(".", ","))
-    return "\n".join(lines) + "\n"
-
-
-@pytest.fixture
-def table(tmp_path):
-    path = tmp_path / "messy.csv"
-    path.write_text(messy_text(), encoding="utf-8")
-    return path
-
-
-@pytest.fixture
-def counts(tmp_path):
-    X = make_low_rank(40, 6, 2, family="poisson", random_state=0).X
-    path = tmp_path / "counts.csv"
-    pd.DataFrame(X, columns=list("abcdef")).to_csv(path, index=False)
-    return path
+FILES = [
+    "biplot.png",
+    "loadings.csv",
+    "model.anypca",
+    "report.html",
+    "scores.csv",
+    "scree.png",
+    "summary.json",
+]
+#: A line for each thing that was ignored or repaired.
+MESSY_NOTES = [
+    "cells are separated by semicolons",
+    "commas within numbers read as decimal signs",
+    "3 rows with too few cells (lines 14, 27, 53): the cells lacking at the end are taken as missing",
+    "column 'patient' taken as row names",
+    "column 'smoker' read as 1 and 0 (no/yes)",
+    "column 'weight' has 2 cells that are no numbers, taken as missing: 'n/a?', '<50'",
+    "1 column left out: 'visit' (it holds dates)",
+    "1 column left out: 'city' (it holds text)",
+    "1 column left out: 'comment' (it is empty)",
+    "1 column left out: 'site' (it has one value only)",
+    "15 cells are missing, in 5 columns: 'age', 'smoker', 'dose', '[red] $x$', 'weight'",
+]
 
 
 def listing(folder):
@@ -65,20 +58,29 @@ def test_help_version_and_nothing(capsys):
         assert "Usage: anypca" in capsys.readouterr().out
 
 
-def test_every_model_is_offered():
-    assert [model.value for model in Model] == list(_run.MODELS)
+def test_messy_table_to_a_report_in_one_command(messy, tmp_path, capsys):
+    out = tmp_path / "new" / "out"
+    assert main(["fit", str(messy), "--out", str(out)]) == 0
+    assert listing(out) == FILES
+    said = capsys.readouterr().out
+    assert "60 rows, 5 columns, 5.0 % of cells missing" in said
+    assert [line for line in said.splitlines() if line.startswith("note: ")] == [
+        f"note: {x}" for x in MESSY_NOTES
+    ]
+    assert "with SePCA" in said
+    assert "converged after" in said
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "[red] $x$" in page
+    for note in MESSY_NOTES:
+        assert html.escape(note) in page or note in page, note
 
 
 @pytest.mark.parametrize("model", ["epca", "ppca"])
-def test_fit_of_a_messy_table(table, tmp_path, capsys, model):
+def test_fit_of_a_messy_table(messy, tmp_path, capsys, model):
     out = tmp_path / "new" / "out"
-    assert main(["fit", str(table), "--model", model, "--out", str(out)]) == 0
-    assert listing(out) == FILES
+    assert main(["fit", str(messy), "--model", model, "--out", str(out)]) == 0
     said = capsys.readouterr().out
-    assert "60 rows, 4 columns, 6.2 % of cells missing" in said
-    assert "note: column 'patient' taken as row names" in said
     assert "[red] $x$" in said
-    assert "converged after" in said
     assert str(out) in said
 
     scores = pd.read_csv(out / "scores.csv")
@@ -87,14 +89,14 @@ def test_fit_of_a_messy_table(table, tmp_path, capsys, model):
     assert (scores[["component_1_sd", "component_2_sd"]] > 0).all(axis=None)
 
     loadings = pd.read_csv(out / "loadings.csv")
-    assert list(loadings["column"]) == ["age", "smoker", "dose", "[red] $x$"]
+    assert list(loadings["column"]) == ["age", "smoker", "dose", "[red] $x$", "weight"]
     W = loadings[["component_1", "component_2"]].to_numpy()
     np.testing.assert_allclose(W.T @ W, np.eye(2), atol=1e-6)
 
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
-    assert (summary["model"], summary["rows"], summary["columns"]) == (model.upper(), 60, 4)
-    assert summary["source"] == "messy.csv"
-    assert len(summary["notes"]) == 5
+    assert (summary["model"], summary["rows"], summary["columns"]) == (model.upper(), 60, 5)
+    assert (summary["source"], summary["path"]) == ("messy.csv", str(messy))
+    assert summary["notes"] == MESSY_NOTES
     assert summary["components"][0]["explained_deviance_ratio"] > 0
     families = {name: group["family"] for group in summary["families"] for name in group["columns"]}
     assert families == dict(zip(loadings["column"], loadings["family"], strict=True))
@@ -105,10 +107,23 @@ def test_fit_of_a_messy_table(table, tmp_path, capsys, model):
 
 @pytest.mark.parametrize("components", [1, 3])
 def test_fit_with_a_given_family_is_repeatable(counts, tmp_path, capsys, components):
-    arguments = ["fit", str(counts), "--family", "poisson", "-k", str(components), "--seed", "3"]
+    arguments = [
+        "fit",
+        str(counts),
+        "--model",
+        "epca",
+        "--family",
+        "poisson",
+        "-k",
+        str(components),
+        "--seed",
+        "3",
+    ]
     for name in ("first", "second"):
         assert main([*arguments, "--out", str(tmp_path / name)]) == 0
     for name in FILES:
+        if name in {"report.html", "model.anypca"}:  # they tell the time
+            continue
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes(), name
     assert "poisson" in capsys.readouterr().out
     assert len(pd.read_csv(tmp_path / "first" / "scores.csv").columns) == 1 + 2 * components
@@ -117,7 +132,21 @@ def test_fit_with_a_given_family_is_repeatable(counts, tmp_path, capsys, compone
 def test_fit_of_a_sparse_table(tmp_path, capsys):
     X = make_low_rank(40, 6, 1, family="poisson", intercept=-1.0, random_state=0).X
     scipy_io.mmwrite(tmp_path / "t.mtx", sparse.coo_array(X))
-    assert main(["fit", str(tmp_path / "t.mtx"), "--family", "poisson", "-o", str(tmp_path / "out")]) == 0
+    assert (
+        main(
+            [
+                "fit",
+                str(tmp_path / "t.mtx"),
+                "--model",
+                "epca",
+                "--family",
+                "poisson",
+                "-o",
+                str(tmp_path / "out"),
+            ]
+        )
+        == 0
+    )
     assert list(pd.read_csv(tmp_path / "out" / "loadings.csv")["column"]) == [f"x{j}" for j in range(1, 7)]
     assert "the file has no names" in capsys.readouterr().out
 
@@ -138,24 +167,49 @@ def test_existing_folder_keeps_other_files(counts, tmp_path, capsys):
     assert (out / "scores.csv").read_text().startswith("row,component_1")
 
 
-def test_verbose_shows_a_bar_on_stderr(counts, tmp_path, capsys):
-    assert main(["fit", str(counts), "--family", "poisson", "-v", "--out", str(tmp_path / "out")]) == 0
+def test_progress_bar_on_request_and_on_terminals_only(counts, tmp_path, capsys, monkeypatch):
+    words = ["fit", str(counts), "--model", "epca", "--family", "poisson", "--out", str(tmp_path / "out")]
+    assert main(words) == 0
+    assert capsys.readouterr().err == ""
+    assert main([*words, "--progress"]) == 0
     captured = capsys.readouterr()
     assert "fitting" in captured.err
     assert "objective" in captured.err
     assert "fitting" not in captured.out
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert Runtime().shows_bar
+    assert not Runtime(has_bar=False).shows_bar
+
+
+def test_a_progress_bar_leaves_no_trace_in_the_model(counts, tmp_path, capsys):
+    words = ["fit", str(counts), "--model", "epca", "--out"]
+    assert main([*words, str(tmp_path / "a"), "--progress"]) == 0
+    assert main([*words, str(tmp_path / "b"), "--no-progress"]) == 0
+    first, second = (anypca.load(tmp_path / name / "model.anypca") for name in "ab")
+    assert first.get_params() == second.get_params()
+    np.testing.assert_array_equal(first.components_, second.components_)
 
 
 def test_warnings_are_told_and_stored(counts, tmp_path, capsys, monkeypatch):
-    class Warned(anypca.PPCA):
-        def fit(self, X, y=None):
-            warnings.warn("beware of\n dogs", UserWarning, stacklevel=2)
-            return super().fit(X)
+    fit = anypca.PPCA.fit
 
-    monkeypatch.setitem(_run.MODELS, "ppca", lambda job: Warned(job.n_components))
+    def warned(self, X, y=None):
+        warnings.warn("beware of\n dogs", UserWarning, stacklevel=2)
+        return fit(self, X)
+
+    monkeypatch.setattr(anypca.PPCA, "fit", warned)
     assert main(["fit", str(counts), "--model", "ppca", "--out", str(tmp_path / "out")]) == 0
     assert "warning: beware of dogs" in capsys.readouterr().out
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["warnings"] == ["beware of dogs"]
+
+
+def test_a_table_without_signal_has_no_component(tmp_path, capsys):
+    np.save(tmp_path / "noise.npy", np.random.default_rng(0).normal(size=(80, 6)))
+    assert main(["fit", str(tmp_path / "noise.npy"), "-o", str(tmp_path / "out")]) == 0
+    assert "no component: nothing in the table stands out from noise" in capsys.readouterr().out
+    assert listing(tmp_path / "out") == FILES
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["components"] == []
+    assert list(pd.read_csv(tmp_path / "out" / "scores.csv").columns) == ["row"]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +223,7 @@ def test_warnings_are_told_and_stored(counts, tmp_path, capsys, monkeypatch):
         ("a,b\n1,2\n3,4\n5,1\n", ["--family", "poison"], "Did you mean 'poisson'?"),
         ("a,b\n1,-2\n3,4\n5,1\n", ["--family", "poisson"], "-2"),
         ("a,b\n1,inf\n3,4\n5,1\n", [], "inf"),
-        ("a,b\n1,2\n3,4\n5,1\n", ["-k", "9"], "n_components=9"),
+        ("a,b\n1,2\n3,4\n5,1\n", ["-k", "9", "--model", "epca"], "n_components=9"),
         ("a,b\n1,2\n3,4\n5,1\n", ["-k", "0"], "--components"),
         ("a,b\n1,2\n3,4\n5,1\n", ["-k", "two"], "--components"),
         ("a,b\n1,2\n3,4\n5,1\n", ["--model", "pcaa"], "--model"),
@@ -199,7 +253,7 @@ def test_no_file_and_no_command(capsys):
 
 
 def test_out_that_is_a_file_is_refused_before_the_fit(counts, capsys, monkeypatch):
-    monkeypatch.setitem(_run.MODELS, "epca", None)
+    monkeypatch.setattr(_run, "load_table", None)
     assert main(["fit", str(counts), "--out", str(counts)]) == 2
     assert "is a file, not a folder" in capsys.readouterr().err
 
@@ -230,10 +284,10 @@ def test_failure_while_writing_leaves_nothing(counts, capsys, monkeypatch, error
 
 @pytest.mark.parametrize("fault", [KeyError("bug"), np.linalg.LinAlgError("Singular matrix")], ids=repr)
 def test_faults_of_our_own_keep_their_traceback(counts, monkeypatch, fault):
-    def fail(job):
+    def fail(self, X, y=None):
         raise fault
 
-    monkeypatch.setitem(_run.MODELS, "ppca", fail)
+    monkeypatch.setattr(anypca.PPCA, "fit", fail)
     with pytest.raises(type(fault)):
         main(["fit", str(counts), "--model", "ppca", "-o", str(counts.parent / "out")])
 
@@ -250,15 +304,14 @@ def test_missing_extra_is_told_in_one_line(module):
 def test_demo(tmp_path, capsys, monkeypatch):
     digits = load_digits_counts()
     few = replace(digits, X=digits.X[:150], target=digits.target[:150])
-    monkeypatch.setattr(_run, "load_digits_counts", lambda: few)
+    monkeypatch.setattr(_table, "loaders", lambda: {"digits_counts": lambda: few})
     out = tmp_path / "demo"
     assert main(["demo", "--out", str(out)]) == 0
-    assert listing(out) == sorted([*FILES, "report.html"])
+    assert listing(out) == FILES
     page = (out / "report.html").read_text(encoding="utf-8")
-    assert page.count("data:image/png;base64,") == 2
-    assert "150 rows, 64 columns, no cell missing" in page
-    assert "<td>negative_binomial</td>" in page
+    assert "EPCA of digits_counts" in page
     assert 'src="http' not in page
     said = capsys.readouterr().out
-    assert "handwritten digits" in said
+    assert "digits_counts" in said
+    assert "150 rows" in said
     assert "r3c4" in (out / "loadings.csv").read_text()

@@ -1,4 +1,4 @@
-"""Progress bar and report."""
+"""Progress bar and account."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
+from anypca.cli._models import ModelRequest
 from anypca.cli._outcome import Outcome
 from anypca.cli._progress import ProgressHandler, progress
-from anypca.cli._report import write_report
 from anypca.cli._show import missing, show
+from anypca.cli._table import Table, TableRequest
 from anypca.io import Frame
 
 
@@ -32,8 +33,9 @@ def outcome(names=("a", "b", "c"), **changes):
     )
     vars(model).update(changes)
     values = np.array([[1.0, np.nan, 2.0], [0.0, 1.0, 1.0]])
-    frame = Frame(values, tuple(names), ("r1", "r2"), ("a <note>",))
-    return Outcome("<b>file</b>", model, frame, np.ones((2, 2)), None, ("careful & slow",), 0)
+    table = Table("<b>file</b>", "file", Frame(values, tuple(names), ("r1", "r2"), ("a <note>",)))
+    wishes = (ModelRequest(), TableRequest("file"))
+    return Outcome(model, table, np.ones((2, 2)), None, ("careful & slow",), *wishes)
 
 
 def printed(result, width=100):
@@ -67,7 +69,7 @@ def test_progress_leaves_the_logger_as_it_was(fails):
     out = io.StringIO()
 
     def work():
-        with progress(Console(file=out, width=120), is_shown=True):
+        with progress(Console(file=out, width=120, force_terminal=True), is_shown=True):
             logger.info("step", extra={"iteration": 1, "max_iter": 2, "objective": -1.0, "criterion": 0.5})
             if fails:
                 raise KeyboardInterrupt
@@ -86,21 +88,6 @@ def test_no_progress_unless_asked():
     with progress(Console(file=out), is_shown=False):
         assert not logging.getLogger("anypca").handlers
     assert out.getvalue() == ""
-
-
-def test_report_escapes_all_text(tmp_path):
-    for name in ("scree.png", "biplot.png"):
-        (tmp_path / name).write_bytes(b"\x89PNG")
-    result = outcome(names=("<script>alert(1)</script>", "b & c", 'd"'))
-    write_report(result, tmp_path / "report.html", pictures=tmp_path)
-    page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "<script" not in page
-    assert "&lt;script&gt;" in page
-    assert "b &amp; c" in page
-    assert "&lt;b&gt;file&lt;/b&gt;" in page
-    assert "a &lt;note&gt;" in page
-    assert "careful &amp; slow" in page
-    assert "NOT converged after 2 iterations" in page
 
 
 def test_account_names_everything():
@@ -143,5 +130,4 @@ def test_missing_in_words(n_missing, words):
     values.flat[:n_missing] = np.nan
     if n_missing == 1:
         values = np.vstack([values] + [np.ones((100, 10))] * 10)
-    result = SimpleNamespace(frame=Frame(values, (), ()))
-    assert words in missing(result)
+    assert words in missing(Frame(values, (), ()))

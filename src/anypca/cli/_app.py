@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +11,15 @@ import typer
 from numpy.linalg import LinAlgError
 
 import anypca
-from anypca.cli._run import Job, run_demo, run_fit
+from anypca.cli import _options as options
+from anypca.cli._again import run_report, run_transform
+from anypca.cli._compare import run_compare
+from anypca.cli._datasets import run_datasets
+from anypca.cli._models import ModelRequest, parse_settings
+from anypca.cli._run import run_demo, run_fit
+from anypca.cli._select import run_select
+from anypca.cli._session import Runtime
+from anypca.cli._table import TableRequest
 
 app = typer.Typer(
     add_completion=False,
@@ -23,18 +30,10 @@ app = typer.Typer(
 _UsageError: Any = typer.BadParameter.__base__
 #: What our own code raises on bad input. Anything else is a fault and keeps its traceback.
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError)
-
-
-class Model(StrEnum):
-    """The models by their names on the command line."""
-
-    epca = "epca"
-    ppca = "ppca"
-
-
-Components = Annotated[int, typer.Option("--components", "-k", min=1, help="Number of components.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of the start; the same seed gives the same files.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show a progress bar.")]
+_EPILOG = (
+    "Exit codes: 0 done (a fit that did not converge is told, and is no error); 2 an error, told in one line on "
+    "stderr, nothing written; 130 stopped by Ctrl-C, nothing written; 1 a fault of anypca, with its traceback."
+)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -75,7 +74,7 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True)
+@app.callback(invoke_without_command=True, epilog=_EPILOG)
 def start(
     context: typer.Context,
     version: Annotated[
@@ -89,42 +88,175 @@ def start(
 
 @app.command()
 def fit(
-    file: Annotated[
-        Path, typer.Argument(help="Table: csv, tsv, txt, parquet, npz, npy or mtx. Rows are samples.")
-    ],
-    family: Annotated[
-        str,
-        typer.Option(help="Family of all columns, as poisson or binomial(16); auto looks at each column."),
-    ] = "auto",
-    components: Components = 2,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for the results.", show_default="anypca-<FILE>")
-    ] = None,
-    model: Annotated[Model, typer.Option(help="epca: any family; ppca: real values only.")] = Model.epca,
-    seed: Seed = 0,
-    verbose: Verbose = False,
-    delimiter: Annotated[
-        str | None, typer.Option(help="Cell separator of a text file.", show_default="found")
-    ] = None,
-    decimal: Annotated[
-        str | None, typer.Option(help="Decimal sign of a text file.", show_default="found")
-    ] = None,
-    header: Annotated[
-        bool | None, typer.Option(help="Whether a text file's first line holds names.", show_default="found")
-    ] = None,
+    table: options.Source,
+    model: options.Model = "auto",
+    family: options.Family = "auto",
+    components: options.Components = None,
+    out: options.Folder = None,
+    offset: options.Offset = None,
+    covariates: options.Covariates = None,
+    id_column: options.Id = None,
+    na: options.Missing = None,
+    seed: options.Seed = 0,
+    threads: options.Threads = None,
+    dask: options.Dask = None,
+    settings: options.Settings = None,
+    delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
+    header: options.Header = None,
+    part: options.Part = None,
+    as_json: options.Json = False,
+    bar: options.Bar = None,
 ) -> None:
-    """Fit a model to the table in FILE; write scores, loadings, a summary and pictures."""
-    folder = Path(f"anypca-{file.name.split('.')[0]}") if out is None else out
-    job = Job(model.value, family, components, folder, seed, verbose)
-    run_fit(file, job, delimiter=delimiter, decimal=decimal, header=header)
+    """Fit a model to a table; write scores, loadings, a summary, pictures, the model and a report."""
+    options.check_dask(dask, threads)
+    reading = options.reading(delimiter, decimal, header, id_column, na, part)
+    request = TableRequest(table, reading, offset, options.names(covariates))
+    wanted = ModelRequest(model, family, components, seed, threads, parse_settings(settings or []))
+    folder = Path(f"anypca-{Path(table).name.split('.')[0]}") if out is None else out
+    run_fit(request, wanted, folder, Runtime(as_json, bar, dask))
+
+
+@app.command()
+def transform(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a fit, or its model.anypca.")],
+    table: options.Source,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="CSV file for the scores.", show_default="scores-<TABLE>.csv"),
+    ] = None,
+    offset: options.Offset = None,
+    covariates: options.Covariates = None,
+    id_column: options.Id = None,
+    na: options.Missing = None,
+    delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
+    header: options.Header = None,
+    part: options.Part = None,
+    as_json: options.Json = False,
+) -> None:
+    """Project new rows with a fitted model; columns are found by name, offset and covariates as in the fit."""
+    reading = options.reading(delimiter, decimal, header, id_column, na, part)
+    request = TableRequest(table, reading, offset, options.names(covariates))
+    target = Path(f"scores-{Path(table).name.split('.')[0]}.csv") if out is None else out
+    run_transform(model, request, target, Runtime(as_json))
+
+
+@app.command()
+def select(
+    table: options.Source,
+    model: options.Model = "epca",
+    family: options.Family = "auto",
+    ranks: Annotated[
+        str | None,
+        typer.Option(metavar="RANKS", help="Numbers to compare, as 1-8 or 1,2,5.", show_default="1-10"),
+    ] = None,
+    criterion: Annotated[
+        str,
+        typer.Option(
+            help="bic, aic, mdl, icl, marginal_bic, evidence or held_out; auto: evidence, else bic."
+        ),
+    ] = "auto",
+    folds: Annotated[int, typer.Option(min=2, help="Folds of cells, for held_out.")] = 10,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Folder for the table and a picture.", show_default="none"),
+    ] = None,
+    offset: options.Offset = None,
+    covariates: options.Covariates = None,
+    id_column: options.Id = None,
+    na: options.Missing = None,
+    seed: options.Seed = 0,
+    threads: options.Threads = None,
+    settings: options.Settings = None,
+    delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
+    header: options.Header = None,
+    part: options.Part = None,
+    as_json: options.Json = False,
+    bar: options.Bar = None,
+) -> None:
+    """Choose the number of components of a model by a criterion or by held-out cells."""
+    reading = options.reading(delimiter, decimal, header, id_column, na, part)
+    request = TableRequest(table, reading, offset, options.names(covariates))
+    wanted = ModelRequest(model, family, None, seed, threads, parse_settings(settings or []))
+    run_select(
+        request,
+        wanted,
+        options.ranks(ranks),
+        Runtime(as_json, bar),
+        criterion=criterion,
+        n_folds=folds,
+        folder=out,
+    )
+
+
+@app.command()
+def compare(
+    table: options.Source,
+    models: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            "--models",
+            metavar="NAMES",
+            help="Models, separated by commas.",
+            show_default="those that suit",
+        ),
+    ] = None,
+    family: options.Family = "auto",
+    components: Annotated[
+        int | None,
+        typer.Option(
+            "--components", "-k", min=1, help="Number of components.", show_default="what sepca chooses"
+        ),
+    ] = None,
+    splits: Annotated[int, typer.Option(min=1, help="How often a tenth of the cells is held out.")] = 1,
+    offset: options.Offset = None,
+    covariates: options.Covariates = None,
+    id_column: options.Id = None,
+    na: options.Missing = None,
+    seed: options.Seed = 0,
+    threads: options.Threads = None,
+    delimiter: options.Delimiter = None,
+    decimal: options.Decimal = None,
+    header: options.Header = None,
+    part: options.Part = None,
+    as_json: options.Json = False,
+    bar: options.Bar = None,
+) -> None:
+    """Fit several models; print held-out log-likelihood per cell, dimension, sparsity and time."""
+    reading = options.reading(delimiter, decimal, header, id_column, na, part)
+    request = TableRequest(table, reading, offset, options.names(covariates))
+    wanted = ModelRequest("auto", family, components, seed, threads)
+    run_compare(request, wanted, options.names(models), Runtime(as_json, bar), n_splits=splits)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a fit.")],
+    table: Annotated[
+        str | None, typer.Option("--table", help="The table of the fit, if it has moved.", metavar="TABLE")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Write report.html into the folder of a fit."""
+    run_report(folder, table, Runtime(as_json))
+
+
+@app.command()
+def datasets(as_json: options.Json = False) -> None:
+    """List the data sets, and whether their files are found."""
+    run_datasets(as_json=as_json)
 
 
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path("anypca-demo"),
-    components: Components = 2,
-    seed: Seed = 0,
-    verbose: Verbose = False,
+    components: Annotated[int, typer.Option("--components", "-k", min=1, help="Number of components.")] = 2,
+    seed: options.Seed = 0,
+    as_json: options.Json = False,
+    bar: options.Bar = None,
 ) -> None:
-    """Fit 1797 handwritten digits (counts from 0 to 16); write what fit writes and a report.html."""
-    run_demo(Job("epca", "auto", components, out, seed, verbose))
+    """Do what fit does with 1797 handwritten digits (counts from 0 to 16)."""
+    run_demo(ModelRequest("epca", "auto", components, seed), out, Runtime(as_json, bar))

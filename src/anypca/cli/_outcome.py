@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-import anypca
 from anypca._typing import Floats
+from anypca.cli._command import command_line
+from anypca.cli._folder import MODEL_FILE, REPORT_FILE, SUMMARY_FILE, write_folder_report
+from anypca.cli._json import document, dump
+from anypca.cli._models import ModelRequest
+from anypca.cli._pictures import draw_biplot, draw_scree
+from anypca.cli._table import Table, TableRequest
 from anypca.io import Frame
-from anypca.plotting import plot_biplot, plot_scree, save_figure
+from anypca.io.model_files import save
 
 #: Loadings named for each component.
 _TOP = 6
+#: What a fit may write.
+FILES = ("scores.csv", "loadings.csv", SUMMARY_FILE, "scree.png", "biplot.png", MODEL_FILE, REPORT_FILE)
 
 
 class FamilyGroup(NamedTuple):
@@ -32,18 +37,20 @@ class FamilyGroup(NamedTuple):
 class Outcome:
     """A fitted model with the table it was fitted to."""
 
-    source: str
-    """Name of the file or data set."""
     model: Any
-    frame: Frame
+    table: Table
     scores: Floats
     """(n_rows, n_components)."""
     deviations: Floats | None
     """Posterior standard deviations of the scores, same shape; ``None`` where there is no posterior."""
     warnings: tuple[str, ...]
-    seed: int
-    groups: Sequence[Any] | None = None
-    """A known group of each row, for the colours of the biplot."""
+    wanted_model: ModelRequest
+    wanted_table: TableRequest
+
+    @property
+    def frame(self) -> Frame:
+        """The numbers with their names."""
+        return self.table.frame
 
     @property
     def component_names(self) -> list[str]:
@@ -55,6 +62,18 @@ class Outcome:
         """Share of deviance of each component, shape (n_components,)."""
         return np.asarray(self.model.explained_deviance_ratio_, dtype=float)
 
+    @property
+    def loadings(self) -> Floats | None:
+        """(n_components, n_columns); ``None`` for models whose components are no directions of the columns."""
+        found = getattr(self.model, "components_", None)
+        return None if found is None else np.asarray(found, dtype=float)
+
+    @property
+    def zero_share(self) -> float | None:
+        """Share of loadings that are exactly 0."""
+        loadings = self.loadings
+        return None if loadings is None or loadings.size == 0 else float(np.mean(loadings == 0))
+
     def family_groups(self) -> list[FamilyGroup]:
         """The columns by family and reason, in order of appearance."""
         groups: dict[tuple[str, str], list[str]] = {}
@@ -63,36 +82,51 @@ class Outcome:
         return [FamilyGroup(family, tuple(names), reason) for (family, reason), names in groups.items()]
 
     def _families(self) -> list[tuple[str, str, str]]:
-        """Column, family and the rule that chose it."""
+        """Column, family and the rule that chose it; empty for models without a distribution."""
+        names = self.frame.column_names
         report = getattr(self.model, "family_report_", None)
         if report is not None:
-            names = self.frame.column_names
             return [
                 (name, record.family, getattr(record, "rule", record.reason))
                 for name, record in zip(names, report, strict=True)
             ]
-        family = getattr(self.model, "family_", None)
-        chosen, why = ("gaussian", "the model's only family") if family is None else (family.name, "given")
-        return [(name, chosen, why) for name in self.frame.column_names]
+        if self.loadings is None:
+            return []
+        family = getattr(self.model, "family_", None) or getattr(self.model, "family", None)
+        if family is not None:
+            is_given = self.wanted_model.family != "auto"
+            chosen = family if isinstance(family, str) else family.name
+            why = "given" if is_given else "the whole table allows it"
+            return [(name, chosen, why) for name in names]
+        chosen = "poisson" if "PLN" in type(self.model).__name__ else "gaussian"
+        return [(name, chosen, "the model's only family") for name in names]
 
     def top_loadings(self, component: int) -> list[tuple[str, float]]:
-        """Names and values of a component's largest loadings, by decreasing magnitude."""
-        loadings = self.model.components_[component]
+        """Names and values of a component's largest loadings that are not 0, by decreasing magnitude."""
+        if self.loadings is None:
+            return []
+        loadings = self.loadings[component]
         order = np.argsort(-np.abs(loadings), kind="stable")[:_TOP]
-        return [(self.frame.column_names[j], float(loadings[j])) for j in order]
+        return [(self.frame.column_names[j], float(loadings[j])) for j in order if loadings[j] != 0]
 
     def summary(self) -> dict[str, Any]:
-        """The content of summary.json."""
-        model, frame = self.model, self.frame
-        objective = float(model.objective_trace_[-1]) if len(model.objective_trace_) else None
+        """The content of summary.json and of ``fit --json``."""
+        model, frame, table = self.model, self.frame, self.table
+        trace: Any = getattr(model, "objective_trace_", ())
         return {
-            "anypca": anypca.__version__,
-            "source": self.source,
+            "source": table.source,
+            "path": table.place,
             "model": type(model).__name__,
-            "parameters": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
+            "parameters": model.get_params(deep=False),
+            "seed": self.wanted_model.seed,
             "rows": frame.n_rows,
             "columns": frame.n_columns,
+            "column_names": list(frame.column_names),
             "missing_fraction": frame.missing_fraction,
+            "reading": dict(self.wanted_table.reading),
+            "offset": self.wanted_table.offset,
+            "covariates": list(self.wanted_table.covariates),
+            "covariate_levels": {name: list(levels) for name, levels in table.levels.items()},
             "notes": list(frame.notes),
             "warnings": list(self.warnings),
             "families": [
@@ -101,32 +135,49 @@ class Outcome:
             ],
             "converged": bool(model.converged_),
             "n_iter": int(model.n_iter_),
-            "objective": _plain(objective),
+            "objective": float(trace[-1]) if len(trace) else None,
+            "n_components": self.scores.shape[1],
+            "zero_loadings_fraction": self.zero_share,
             "components": [
                 {
                     "name": name,
-                    "explained_deviance_ratio": _plain(float(self.explained[k])),
+                    "explained_deviance_ratio": float(self.explained[k]),
                     "top_loadings": dict(self.top_loadings(k)),
                 }
                 for k, name in enumerate(self.component_names)
             ],
+            "files": list(self.writers()),
         }
+
+    def writers(self) -> dict[str, Callable[[Path], None]]:
+        """For each file of the folder the function that writes it."""
+        found: dict[str, Callable[[Path], None]] = {
+            "scores.csv": self.write_scores,
+            "loadings.csv": self.write_loadings,
+            SUMMARY_FILE: self.write_summary,
+            "scree.png": self.write_scree,
+            "biplot.png": self.write_biplot,
+            MODEL_FILE: lambda path: save(self.model, path),
+            REPORT_FILE: self.write_report,
+        }
+        if self.loadings is None:
+            del found["loadings.csv"]
+        return found
 
     def write_scores(self, path: Path) -> None:
         """Scores, and their standard deviations where known, with row names."""
-        import pandas
-
-        table = pandas.DataFrame(self.scores, columns=self.component_names)
-        if self.deviations is not None:
-            table[[f"{name}_sd" for name in self.component_names]] = self.deviations
-        table.insert(0, "row", list(self.frame.row_names))
-        table.to_csv(path, index=False, float_format="%.10g")
+        scores_frame(self.scores, self.deviations, self.frame.row_names).to_csv(
+            path, index=False, float_format="%.10g"
+        )
 
     def write_loadings(self, path: Path) -> None:
-        """Loadings with column names, families and intercepts."""
+        """Loadings, and their standard deviations where known, with column names, families and intercepts."""
         import pandas
 
-        table = pandas.DataFrame(np.asarray(self.model.components_).T, columns=self.component_names)
+        table = pandas.DataFrame(np.asarray(self.loadings).T, columns=self.component_names)
+        deviations = getattr(self.model, "components_std_", None)
+        if deviations is not None:
+            table[[f"{name}_sd" for name in self.component_names]] = np.asarray(deviations).T
         table.insert(0, "column", list(self.frame.column_names))
         table.insert(1, "family", [family for _, family, _ in self._families()])
         table["intercept"] = np.asarray(self.model.intercept_)
@@ -134,22 +185,40 @@ class Outcome:
 
     def write_summary(self, path: Path) -> None:
         """The summary as JSON."""
-        text = json.dumps(self.summary(), indent=2, ensure_ascii=False, allow_nan=False)
-        path.write_text(text + "\n", encoding="utf-8")
+        path.write_text(dump(document("fit", self.summary())), encoding="utf-8")
 
     def write_scree(self, path: Path) -> None:
         """The scree plot as PNG."""
-        save_figure(plot_scree(self.model), path)
+        draw_scree(self.model, path)
 
     def write_biplot(self, path: Path) -> None:
-        """The biplot as PNG."""
-        names, rows = self.frame.column_names, self.frame.row_names
-        ax = plot_biplot(self.model, self.scores, feature_names=names, row_names=rows, color=self.groups)
-        save_figure(ax, path)
+        """The biplot as PNG; the scores alone where there are no loadings."""
+        draw_biplot(self.model, self.scores, self.frame, self.table.groups, path)
+
+    def write_report(self, path: Path) -> None:
+        """The report as one HTML file."""
+        code = command_line(self.wanted_model, self.wanted_table)
+        write_folder_report(self.model, self.table, path, warnings=self.warnings, code=code)
 
 
-def _plain(value: Any) -> Any:
-    """A value that JSON knows; non-finite numbers, which it does not, become null."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, bool | int | str) else repr(value)
+def scores_frame(scores: Floats, deviations: Floats | None, row_names: Sequence[str]) -> Any:
+    """Scores with names, as they are written.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_rows, n_components)
+    deviations : ndarray of the same shape or None
+    row_names : sequence of str of length n_rows
+
+    Returns
+    -------
+    table : pandas.DataFrame
+    """
+    import pandas
+
+    names = [f"component_{k}" for k in range(1, scores.shape[1] + 1)]
+    table = pandas.DataFrame(scores, columns=names)
+    if deviations is not None:
+        table[[f"{name}_sd" for name in names]] = deviations
+    table.insert(0, "row", list(row_names))
+    return table

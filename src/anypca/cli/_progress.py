@@ -16,12 +16,14 @@ class ProgressHandler(logging.Handler):
     Parameters
     ----------
     bar : rich.progress.Progress
+    words : str
+        What is being done.
     """
 
-    def __init__(self, bar: Progress) -> None:
+    def __init__(self, bar: Progress, words: str = "fitting") -> None:
         super().__init__(logging.INFO)
         self._bar = bar
-        self._task = bar.add_task("fitting", total=None, objective="", criterion="")
+        self._task = bar.add_task(words, total=None, objective="", criterion="")
         self._last = 0
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -45,7 +47,7 @@ class ProgressHandler(logging.Handler):
 
 
 @contextmanager
-def progress(console: Console, *, is_shown: bool) -> Iterator[None]:
+def progress(console: Console, *, is_shown: bool, words: str = "fitting") -> Iterator[None]:
     """Show a progress bar while the block runs.
 
     Parameters
@@ -53,6 +55,8 @@ def progress(console: Console, *, is_shown: bool) -> Iterator[None]:
     console : rich.console.Console
     is_shown : bool
         Nothing is done when False.
+    words : str
+        What is being done.
 
     Yields
     ------
@@ -65,8 +69,8 @@ def progress(console: Console, *, is_shown: bool) -> Iterator[None]:
     fields = (TextColumn("{task.fields[objective]}"), TextColumn("{task.fields[criterion]}"))
     logger = logging.getLogger("anypca")
     before = logger.level, logger.propagate
-    with Progress(*columns, *fields, TimeElapsedColumn(), console=console) as bar:
-        handler = ProgressHandler(bar)
+    with Progress(*columns, *fields, TimeElapsedColumn(), console=console, transient=True) as bar:
+        handler = ProgressHandler(bar, words)
         logger.addHandler(handler)
         logger.setLevel(logging.INFO)
         # The bar says it all: the root logger would print each line between.

@@ -113,7 +113,7 @@ def frame_from_pandas(table: Any, path: Path, options: ReadOptions, notes: tuple
     values = np.column_stack([column.values for column in used])
     rows = numbered("", len(table)) if namer is None or namer.labels is None else namer.labels
     names = tuple(column.name for column in used)
-    extras = _extras(table, columns, {*names, "" if namer is None else namer.name})
+    extras = _extras(table, columns, {*names, "" if namer is None else namer.name}, options)
     values, rows, extras, empty = _drop_empty_rows(values, rows, extras)
     aside = set_aside - set(options.aside)
     said = [
@@ -171,12 +171,12 @@ def _mask_missing(table: Any, options: ReadOptions) -> tuple[Any, list[str]]:
     return pandas.DataFrame(columns), [f"{counted(count, 'cell')} equal to {what} taken as missing"]
 
 
-def _extras(table: Any, columns: list[_Column], used: set[str]) -> dict[str, Any]:
-    """The columns that are neither part of the table nor row names nor empty: numbers, or text."""
+def _extras(table: Any, columns: list[_Column], used: set[str], options: ReadOptions) -> dict[str, Any]:
+    """The columns that are neither part of the table nor row names: numbers, or text; no empty ones unasked."""
     extras = {}
     for column in columns:
         cells = table[column.name]
-        if column.name in used or cells.isna().all():
+        if column.name in used or (cells.isna().all() and column.name not in options.aside):
             continue
         text = cells.astype(object).where(cells.notna(), None)
         extras[column.name] = (

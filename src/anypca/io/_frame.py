@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from anypca._typing import Floats
-
 
 @dataclass(frozen=True, eq=False)
 class Frame:
@@ -19,7 +17,7 @@ class Frame:
     Equality is identity: comparing two tables entry by entry is the caller's business.
     """
 
-    values: Floats | Any
+    values: Any
     """Dense (n_rows, n_columns) array with NaN where a cell is empty, or a CSR array of the same shape."""
     column_names: tuple[str, ...]
     row_names: tuple[str, ...]
@@ -54,23 +52,54 @@ class Frame:
         """Share of missing cells, in [0, 1]."""
         return float(self.n_missing / max(1, self.n_rows * self.n_columns))
 
-    def select_columns(self, columns: Any, *, note: str | None = None) -> Frame:
-        """The table with some of its columns only.
+    @property
+    def is_counts(self) -> bool:
+        """Whether all cells that are not missing are whole numbers of 0 or more."""
+        stored: Any = self.values.data if self.is_sparse else self.values[~np.isnan(self.values)]
+        return bool(np.all(np.isnan(stored) | ((stored >= 0) & (stored == np.floor(stored)))))
+
+    @property
+    def whole_columns(self) -> Any:
+        """Which columns hold whole numbers only, shape (n_columns,)."""
+        if not self.is_sparse:
+            return ~np.any(np.isfinite(self.values) & (self.values != np.floor(self.values)), axis=0)
+        stored = self.values.tocoo()
+        is_fraction = np.isfinite(stored.data) & (stored.data != np.floor(stored.data))
+        return np.bincount(stored.coords[1], weights=is_fraction, minlength=self.n_columns) == 0
+
+    @property
+    def constant_columns(self) -> Any:
+        """Which columns have one value only, shape (n_columns,); those without any are not among them."""
+        if self.is_sparse:
+            low, high = (
+                part.toarray().ravel() for part in (self.values.min(axis=0), self.values.max(axis=0))
+            )
+        else:
+            observed = ~np.isnan(self.values)
+            low = np.min(self.values, axis=0, where=observed, initial=np.inf)
+            high = np.max(self.values, axis=0, where=observed, initial=-np.inf)
+        return low == high
+
+    def take_columns(self, index: Any, names: tuple[str, ...]) -> Frame:
+        """The table with other columns.
 
         Parameters
         ----------
-        columns : array-like of int or of bool
-        note : str, optional
-            Why, for ``notes``.
+        index : array-like of int of shape (n_new,)
+            Numbers of columns; -1 for one without any value.
+        names : tuple of str, length n_new
 
         Returns
         -------
         frame : Frame
         """
-        chosen = np.arange(self.n_columns)[np.asarray(columns)]
-        names = tuple(self.column_names[j] for j in chosen)
-        notes = self.notes if note is None else (*self.notes, note)
-        return replace(self, values=self.values[:, chosen], column_names=names, notes=notes)
+        index = np.asarray(index)
+        lacks = index < 0
+        values = self.values[:, np.maximum(index, 0)]
+        if lacks.any():
+            # Missing cells are stored ones: such columns are dense.
+            values = np.where(lacks, np.nan, values.toarray() if self.is_sparse else values)
+        return replace(self, values=values, column_names=names)
 
 
 def numbered(prefix: str, count: int) -> tuple[str, ...]:

@@ -1,0 +1,254 @@
+"""The models by their names on the command line, and what each of them can honour."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import anypca
+
+#: Components of models that cannot choose their number, unless ``-k`` says otherwise.
+DEFAULT_COMPONENTS = 2
+#: Share of the columns that a component of sparse PCA keeps, unless ``--set n_nonzero=N`` says otherwise.
+_KEPT = 0.25
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """Which model a user wants, and how it is to be set up."""
+
+    name: str = "auto"
+    family: str = "auto"
+    n_components: int | None = None
+    seed: int = 0
+    threads: int | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Further parameters of the estimator."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What defaults may depend on."""
+
+    n_columns: int
+    is_counts: bool
+    """Whether all cells are whole numbers of 0 or more."""
+
+
+def _no_settings(_: Shape) -> dict[str, Any]:
+    return {}
+
+
+def _few_columns(shape: Shape) -> dict[str, Any]:
+    return {"n_nonzero": max(1, round(_KEPT * shape.n_columns))}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One model; what its methods accept is read from their signatures."""
+
+    class_name: str
+    summary: str
+    """What it is for, in a few words."""
+    families: tuple[str, ...] = ()
+    """Families it can be asked for; empty: any."""
+    rank: str = "n_components"
+    """The parameter that ``-k`` sets."""
+    chooses_rank: bool = False
+    """Whether the number of components may be left to the model."""
+    defaults: Callable[[Shape], dict[str, Any]] = _no_settings
+    """Parameters that the class leaves open."""
+
+    @property
+    def is_available(self) -> bool:
+        """Whether this version of the package has the model."""
+        return hasattr(anypca, self.class_name)
+
+    @property
+    def estimator(self) -> Any:
+        """The class."""
+        return getattr(anypca, self.class_name)
+
+    def accepts(self, companion: str) -> bool:
+        """Whether ``fit`` takes ``offset`` or ``covariates``."""
+        return companion in inspect.signature(self.estimator.fit).parameters
+
+    @property
+    def accepts_missing(self) -> bool:
+        """Whether cells may be missing."""
+        return bool(self.estimator().__sklearn_tags__().input_tags.allow_nan)
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """Parameters of the constructor."""
+        return frozenset(inspect.signature(self.estimator).parameters)
+
+
+_GAUSSIAN, _POISSON = ("gaussian",), ("poisson",)
+
+#: In the order in which they are offered. A new model is one line.
+MODELS: dict[str, Entry] = {
+    "auto": Entry("SePCA", "families and dimension found", rank="max_components", chooses_rank=True),
+    "ppca": Entry("PPCA", "real values", _GAUSSIAN),
+    "epca": Entry("EPCA", "any family"),
+    "sepca": Entry("SePCA", "any family, dimension chosen", rank="max_components", chooses_rank=True),
+    "sppca": Entry("SPPCA", "counts, dimension chosen", _POISSON, rank="max_components", chooses_rank=True),
+    "ssppca": Entry("SSPPCA", "counts, few columns", _POISSON, rank="max_components", chooses_rank=True),
+    "gpca": Entry("GPCA", "projection of natural parameters"),
+    "gsppca": Entry("GSPPCA", "real values, few columns", _GAUSSIAN, chooses_rank=True),
+    "spca": Entry("SPCA", "real values, few columns per component", _GAUSSIAN, defaults=_few_columns),
+    "kernel": Entry("KernelPCA", "curved structure", _GAUSSIAN),
+    "plnpca": Entry("PLNPCA", "counts with offsets and covariates", _POISSON),
+    "piecewise": Entry("PiecewisePCA", "bent sheets", ("gaussian", "poisson")),
+}
+
+
+def available() -> dict[str, Entry]:
+    """The models of this version of the package.
+
+    Returns
+    -------
+    models : dict of str to Entry
+    """
+    return {name: entry for name, entry in MODELS.items() if entry.is_available}
+
+
+def find_model(name: str) -> Entry:
+    """The entry of a name.
+
+    Parameters
+    ----------
+    name : str
+
+    Returns
+    -------
+    entry : Entry
+
+    Raises
+    ------
+    ValueError
+        If there is no such model; the message lists them.
+    """
+    models = available()
+    if name not in models:
+        near = difflib.get_close_matches(name, models, n=1, cutoff=0.5)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise ValueError(f"{name!r} is not one of {', '.join(models)}.{hint}")
+    return models[name]
+
+
+def build(request: ModelRequest, shape: Shape, *, verbose: bool = False) -> Any:
+    """The estimator that a user asked for, not yet fitted.
+
+    Parameters
+    ----------
+    request : ModelRequest
+    shape : Shape
+        Of the table.
+    verbose : bool
+        Whether it logs its iterations, for a progress bar.
+
+    Returns
+    -------
+    model : estimator
+
+    Raises
+    ------
+    ValueError
+        If the model cannot honour a wish; the message says which and what to do.
+    """
+    entry = find_model(request.name)
+    wishes = {**entry.defaults(shape), "n_jobs": request.threads, "verbose": int(verbose)}
+    wishes |= {"random_state": request.seed} | _family(entry, request, shape) | _rank(entry, request)
+    unknown = [name for name in request.settings if name not in entry.parameters]
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], entry.parameters, n=1, cutoff=0.5)
+        hint = f"Did you mean {near[0]}?" if near else f"It has {', '.join(sorted(entry.parameters))}."
+        raise ValueError(f"--set {unknown[0]}: {entry.class_name} has no such parameter. {hint}")
+    if "penalty" in request.settings:
+        wishes.pop("n_nonzero", None)
+    known = {name: value for name, value in wishes.items() if name in entry.parameters}
+    return entry.estimator(**{**known, **request.settings})
+
+
+def _family(entry: Entry, request: ModelRequest, shape: Shape) -> dict[str, Any]:
+    """The parameter ``family``, where the model has one and something is known of it."""
+    if request.family == "auto":
+        if len(entry.families) == 2:
+            return {"family": "poisson" if shape.is_counts else "gaussian"}
+        return {} if entry.families else {"family": "auto"}
+    if entry.families and request.family not in entry.families:
+        what = "real values (gaussian)" if "gaussian" in entry.families else "counts (poisson)"
+        raise ValueError(
+            f"--model {request.name} is for {what} and cannot use --family {request.family}. "
+            "Use --model epca or sepca."
+        )
+    return {"family": request.family}
+
+
+def _rank(entry: Entry, request: ModelRequest) -> dict[str, Any]:
+    if request.n_components is None and entry.chooses_rank:
+        return {}
+    return {entry.rank: DEFAULT_COMPONENTS if request.n_components is None else request.n_components}
+
+
+def check_companions(name: str, *, offset: bool, covariates: bool, missing: bool) -> None:
+    """Refuse what a model cannot use.
+
+    Parameters
+    ----------
+    name : str
+        Of the model.
+    offset, covariates, missing : bool
+        Whether the user gave them, and whether cells are missing.
+
+    Raises
+    ------
+    ValueError
+        With models that can.
+    """
+    entry = find_model(name)
+    for given, option in ((offset, "offset"), (covariates, "covariates")):
+        if given and not entry.accepts(option):
+            others = [other for other, model in available().items() if model.accepts(option)]
+            raise ValueError(
+                f"--model {name} takes no {option}. Leave --{option} out, or use --model {' or '.join(others)}."
+            )
+    if missing and not entry.accepts_missing:
+        others = [other for other, model in available().items() if model.accepts_missing]
+        raise ValueError(
+            f"--model {name} needs a complete table and some cells are missing. Fill them in, leave out the columns "
+            f"that have them, or use --model {' or '.join(others)}."
+        )
+
+
+def parse_settings(pairs: list[str]) -> dict[str, Any]:
+    """``["n_pieces=3", "kernel=linear"]`` as parameters: numbers, lists, True, False and None are read as such.
+
+    Parameters
+    ----------
+    pairs : list of str
+
+    Returns
+    -------
+    settings : dict
+
+    Raises
+    ------
+    ValueError
+        If there is no ``=``.
+    """
+    settings = {}
+    for pair in pairs:
+        name, sign, text = pair.partition("=")
+        if not sign or not name.strip():
+            raise ValueError(f"--set needs NAME=VALUE, as in --set n_pieces=3; got {pair!r}.")
+        try:
+            settings[name.strip()] = ast.literal_eval(text.strip())
+        except (ValueError, SyntaxError):
+            settings[name.strip()] = text.strip()
+    return settings

@@ -1,0 +1,171 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from anypca.cli._models import available, find_model
+
+_RANGE = re.compile(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?")
+_CHOICES = "|".join(available())
+
+
+def _check_model(name: str) -> str:
+    try:
+        find_model(name)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    return name
+
+
+_MODEL_HELP = "; ".join(f"{name}: {entry.summary}" for name, entry in available().items())
+
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="TABLE",
+        help="csv, tsv, txt, xlsx, parquet, npz, npy, mtx or h5ad, also gzipped, or the name of a data set. Rows are "
+        "samples.",
+    ),
+]
+Model = Annotated[str, typer.Option(metavar=_CHOICES, callback=_check_model, help=f"{_MODEL_HELP}.")]
+Family = Annotated[
+    str, typer.Option(help="Family of all columns, as poisson or binomial(16); auto looks at each column.")
+]
+Components = Annotated[
+    int | None,
+    typer.Option(
+        "--components",
+        "-k",
+        min=1,
+        help="Number of components; the most for models that choose.",
+        show_default="chosen, or 2",
+    ),
+]
+Folder = Annotated[
+    Path | None, typer.Option("--out", "-o", help="Folder for the results.", show_default="anypca-<TABLE>")
+]
+Offset = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COL", help="Column with a known part of the predictor; 'log(COL)' takes its logarithm first."
+    ),
+]
+Covariates = Annotated[
+    list[str] | None, typer.Option(metavar="COLS", help="Columns of known influences, separated by commas.")
+]
+Id = Annotated[
+    str | None, typer.Option("--id", metavar="COL", help="Column of row names.", show_default="found")
+]
+Missing = Annotated[
+    str | None, typer.Option("--na", metavar="VALUES", help="Further cells that mean missing, as -9,unknown.")
+]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the start; the same seed gives the same files.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="Number of threads.", show_default="all cores")]
+Dask = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="Fit on a Dask cluster, as tcp://127.0.0.1:8786.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="Further parameter of the estimator, as n_pieces=3; repeatable."
+    ),
+]
+Delimiter = Annotated[str | None, typer.Option(help="Cell separator of a text file.", show_default="found")]
+Decimal = Annotated[str | None, typer.Option(help="Decimal sign of a text file.", show_default="found")]
+Header = Annotated[
+    bool | None, typer.Option(help="Whether a text file's first line holds names.", show_default="found")
+]
+Part = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Sheet of an xlsx, layer of an h5ad, array of an npz file.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document in place of the account.")]
+Bar = Annotated[
+    bool | None,
+    typer.Option("--progress/--no-progress", help="A progress bar.", show_default="on a terminal"),
+]
+
+
+def reading(
+    delimiter: str | None,
+    decimal: str | None,
+    header: bool | None,
+    id_column: str | None,
+    na: str | None,
+    part: str | None,
+) -> dict[str, Any]:
+    """Arguments of `anypca.io.read_table`, those that were given.
+
+    Parameters
+    ----------
+    delimiter, decimal, header, id_column, part : as there
+    na : str or None
+        Separated by commas.
+
+    Returns
+    -------
+    arguments : dict
+    """
+    given = {
+        "delimiter": delimiter,
+        "decimal": decimal,
+        "header": header,
+        "id_column": id_column,
+        "missing": None if na is None else tuple(word.strip() for word in na.split(",")),
+        "part": part,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def names(given: list[str] | None) -> tuple[str, ...]:
+    """Names separated by commas, also from a repeated option.
+
+    Parameters
+    ----------
+    given : list of str or None
+
+    Returns
+    -------
+    names : tuple of str
+    """
+    return tuple(name.strip() for words in given or [] for name in words.split(",") if name.strip())
+
+
+def ranks(text: str | None) -> list[int] | None:
+    """Numbers of components from words such as ``1-8`` or ``1,2,5``.
+
+    Parameters
+    ----------
+    text : str or None
+
+    Returns
+    -------
+    ranks : list of int or None
+    """
+    if text is None:
+        return None
+    found: set[int] = set()
+    for word in text.split(","):
+        match = _RANGE.fullmatch(word)
+        if match is None or int(match[1]) > int(match[2] or match[1]):
+            raise ValueError(f"--ranks needs numbers and ranges, as 1-8 or 1,2,5; got {text!r}.")
+        found.update(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return sorted(found)
+
+
+def check_dask(dask: str | None, threads: int | None) -> None:
+    """Refuse threads on a cluster, whose workers have their own.
+
+    Parameters
+    ----------
+    dask : str or None
+    threads : int or None
+    """
+    if dask is not None and threads is not None:
+        raise ValueError(
+            "--threads has no effect with --dask: the workers have their own threads. Leave it out."
+        )

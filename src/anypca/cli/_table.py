@@ -1,0 +1,258 @@
+"""The table of a command: from a file or a data set, with offset and covariates."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anypca import datasets
+from anypca._typing import Floats
+from anypca.cli._models import Shape
+from anypca.io import Frame, read_table
+from anypca.io._frame import counted, describe_missing, quoted
+
+_LOGARITHM = re.compile(r"\s*log\((.+)\)\s*")
+
+
+@dataclass(frozen=True)
+class TableRequest:
+    """Which table a user wants, and how it is to be read."""
+
+    source: str
+    """Path of a file, or name of a data set."""
+    reading: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments of `anypca.io.read_table`."""
+    offset: str | None = None
+    """A column, or ``log(column)``."""
+    covariates: tuple[str, ...] = ()
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Levels of covariates of text, where a fit has settled them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A numeric table with its companions."""
+
+    source: str
+    """What it is called in the account."""
+    place: str
+    """Where it came from: an absolute path, or the name of a data set."""
+    frame: Frame
+    offset: Floats | None = None
+    """(n_rows,) or (n_rows, n_columns)."""
+    is_offset_asked: bool = False
+    """False for an offset that came with a data set: models that cannot use it are fitted without."""
+    covariates: Floats | None = None
+    """(n_rows, n_covariates), text as one column for each level but the first."""
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Levels of covariates of text."""
+    groups: tuple[str, ...] | None = None
+    """A known class of each row."""
+
+    @property
+    def shape(self) -> Shape:
+        """What the defaults of models depend on."""
+        return Shape(self.frame.n_columns, self.frame.is_counts)
+
+    def as_input(self, model: Any = None) -> Any:
+        """The table with its names, so that models can name a column in their messages.
+
+        A model that was fitted to a table without names (sparse, or on a cluster) gets it without.
+        """
+        if self.frame.is_sparse or not (model is None or hasattr(model, "feature_names_in_")):
+            return self.frame.values
+        import pandas
+
+        return pandas.DataFrame(self.frame.values, columns=list(self.frame.column_names), copy=False)
+
+    def companions(self, method: Callable[..., Any]) -> dict[str, Any]:
+        """``offset`` and ``covariates`` as keyword arguments of a method, those that it takes."""
+        known = inspect.signature(method).parameters
+        given = {"offset": self.offset, "covariates": self.covariates}
+        return {name: value for name, value in given.items() if value is not None and name in known}
+
+
+def load_table(request: TableRequest) -> Table:
+    """Read a table and its companions.
+
+    Parameters
+    ----------
+    request : TableRequest
+
+    Returns
+    -------
+    table : Table
+
+    Raises
+    ------
+    ValueError, OSError
+        If it cannot be had; the message says why and what to do.
+    """
+    name = None if request.offset is None else _column_of(request.offset)
+    aside = tuple(dict.fromkeys([*([] if name is None else [name]), *request.covariates]))
+    table = _from_dataset(request.source) if _is_dataset(request.source) else _from_file(request, aside)
+    lacking = [wanted for wanted in aside if wanted not in table.frame.extras]
+    if lacking:
+        known = quoted(sorted(table.frame.extras), most=8) or "nothing"
+        raise ValueError(
+            f"{request.source}: there is no {quoted(lacking)} beside the table; there is {known}."
+        )
+    if request.offset is not None:
+        table = replace(table, offset=_offset(request.offset, table.frame), is_offset_asked=True)
+    return _with_covariates(table, request) if request.covariates else table
+
+
+def drop_constant(table: Table) -> Table:
+    """A table without the columns that have one value only: they tell nothing, and no model can use them.
+
+    Parameters
+    ----------
+    table : Table
+
+    Returns
+    -------
+    table : Table
+    """
+    constant = table.frame.constant_columns
+    if not constant.any() or constant.all():
+        return table
+    names = [name for name, drop in zip(table.frame.column_names, constant, strict=True) if drop]
+    reason = "it has one value only" if len(names) == 1 else "they have one value only each"
+    note = f"{counted(len(names), 'column')} left out: {quoted(names)} ({reason})"
+    offset = table.offset
+    if offset is not None and offset.ndim == 2:
+        offset = offset[:, ~constant]
+    # The cells of those columns are not missed any more.
+    before = describe_missing(table.frame.values, table.frame.column_names)
+    kept = tuple(name for name in table.frame.column_names if name not in names)
+    frame = table.frame.take_columns(np.flatnonzero(~constant), kept)
+    said = [told for told in frame.notes if told not in before]
+    notes = (*said, note, *describe_missing(frame.values, frame.column_names))
+    return replace(table, frame=replace(frame, notes=notes), offset=offset)
+
+
+def _from_file(request: TableRequest, aside: tuple[str, ...]) -> Table:
+    path = Path(request.source)
+    try:
+        frame = read_table(path, aside=aside, **request.reading)
+    except FileNotFoundError as error:
+        if path.suffix == "" and len(path.parts) == 1:
+            raise FileNotFoundError(
+                f"{error} It is no data set either: anypca datasets lists them."
+            ) from error
+        raise
+    return Table(path.name, str(path.resolve()), frame)
+
+
+def loaders() -> dict[str, Callable[..., Any]]:
+    """The loaders of data sets by the names of the sets.
+
+    Returns
+    -------
+    loaders : dict of str to callable
+    """
+    return {
+        name.partition("_")[2]: getattr(datasets, name)
+        for name in datasets.__all__
+        if name.startswith(("load_", "fetch_"))
+    }
+
+
+def _is_dataset(source: str) -> bool:
+    """A file of that name comes first: it is what the shell completes."""
+    return source in loaders() and not Path(source).exists()
+
+
+def _from_dataset(name: str) -> Table:
+    data = loaders()[name]()
+    n_rows, n_columns = data.X.shape
+    extras: dict[str, Any] = {key: np.asarray(value) for key, value in data.covariates.items()}
+    groups = None
+    if data.target is not None:
+        groups = tuple(data.target_names[code] for code in data.target)
+        extras["class"] = np.array(groups, dtype=object)
+    extras = {key: _plain(value) for key, value in extras.items() if len(value) == n_rows}
+    notes = () if data.offset is None else ("the offset of the data set is used by models that take one",)
+    rows = tuple(str(i) for i in range(1, n_rows + 1))
+    frame = Frame(data.X, tuple(data.feature_names[:n_columns]), rows, notes, extras)
+    return Table(name, name, frame, offset=data.offset, groups=groups)
+
+
+def _plain(values: Any) -> Any:
+    return values.astype(float) if values.dtype.kind in "biuf" else values.astype(str).astype(object)
+
+
+def _column_of(offset: str) -> str:
+    found = _LOGARITHM.fullmatch(offset)
+    return found.group(1).strip() if found else offset
+
+
+def _offset(wanted: str, frame: Frame) -> Floats:
+    """The offset as numbers; the logarithm is taken here when asked for."""
+    name = _column_of(wanted)
+    values = _numbers(frame, name, "--offset")
+    if values.ndim == 2 and values.shape[1] != frame.n_columns:
+        raise ValueError(
+            f"--offset {name}: expected a value for each row or each cell, shape ({frame.n_rows}, "
+            f"{frame.n_columns}); got shape {values.shape}."
+        )
+    if not _LOGARITHM.fullmatch(wanted):
+        return values
+    if np.any(values <= 0):
+        row = int(np.argwhere(values <= 0)[0][0])
+        raise ValueError(
+            f"--offset {wanted}: a logarithm needs values > 0; row {frame.row_names[row]!r} has "
+            f"{values[row] if values.ndim == 1 else values[row].min():g}. Mend it or leave the row out."
+        )
+    return np.asarray(np.log(values))
+
+
+def _numbers(frame: Frame, name: str, option: str) -> Floats:
+    """An extra column of complete numbers."""
+    values = frame.extras[name]
+    if values.dtype.kind == "O":
+        raise ValueError(f"{option} {name}: expected numbers; the column holds text such as {values[0]!r}.")
+    if np.isnan(values).any():
+        row = int(np.argwhere(np.isnan(values))[0][0])
+        raise ValueError(
+            f"{option} {name}: row {frame.row_names[row]!r} has no value. Fill it in or leave the row out."
+        )
+    return np.asarray(values, dtype=float)
+
+
+def _with_covariates(table: Table, request: TableRequest) -> Table:
+    parts, levels = [], {}
+    for name in request.covariates:
+        if table.frame.extras[name].dtype.kind != "O":
+            parts.append(_numbers(table.frame, name, "--covariates").reshape(table.frame.n_rows, -1))
+            continue
+        block, levels[name] = _encode(table.frame, name, request.levels.get(name))
+        parts.append(block)
+    notes = [
+        f"covariate {name!r} is text: one column for each of {quoted(kinds[1:])}"
+        for name, kinds in levels.items()
+    ]
+    frame = replace(table.frame, notes=(*table.frame.notes, *notes))
+    return replace(table, frame=frame, covariates=np.hstack(parts), levels=levels)
+
+
+def _encode(frame: Frame, name: str, given: tuple[str, ...] | None) -> tuple[Floats, tuple[str, ...]]:
+    """A column of text as indicators of its levels but the first."""
+    cells = frame.extras[name]
+    for row, cell in enumerate(cells):
+        if cell is None or (given is not None and cell not in given):
+            what = "has no value" if cell is None else f"is {cell!r}, which the fit has not seen"
+            remedy = "Fill it in" if cell is None or given is None else f"Use one of {quoted(given)}"
+            raise ValueError(
+                f"--covariates {name}: row {frame.row_names[row]!r} {what}. {remedy} or leave the row out."
+            )
+    levels = tuple(sorted(set(cells))) if given is None else given
+    if len(levels) < 2:
+        raise ValueError(f"--covariates {name}: all rows have the value {levels[0]!r}. Leave it out.")
+    return np.array([[float(cell == level) for level in levels[1:]] for cell in cells]), levels

@@ -1,0 +1,96 @@
+"""The models by name: what they are, what they refuse, and that each goes from a file to a folder."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import anypca
+from anypca.cli._models import MODELS, ModelRequest, Shape, available, build, check_companions, parse_settings
+
+SHAPE = Shape(n_columns=12, is_counts=True)
+
+
+def test_every_estimator_of_the_package_has_a_name():
+    classes = {name for name in anypca.__all__ if hasattr(getattr(anypca, name), "transform")}
+    assert {entry.class_name for entry in available().values()} == classes
+
+
+def test_names_are_those_that_are_documented():
+    names = "auto ppca epca sepca sppca ssppca gpca gsppca spca kernel plnpca piecewise"
+    assert list(MODELS) == names.split()
+
+
+@pytest.mark.parametrize("name", available())
+def test_options_reach_the_estimator(name):
+    model = build(ModelRequest(name, n_components=3, seed=7, threads=2), SHAPE, verbose=True)
+    parameters = model.get_params()
+    assert parameters.get("n_components", parameters.get("max_components")) == 3
+    assert (parameters["random_state"], parameters["n_jobs"], parameters["verbose"]) == (7, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_counts", "expected"),
+    [("piecewise", True, "poisson"), ("piecewise", False, "gaussian"), ("epca", True, "auto")],
+)
+def test_family_follows_the_table(name, is_counts, expected):
+    assert build(ModelRequest(name), Shape(5, is_counts)).family == expected
+
+
+def test_settings_are_parsed_and_win():
+    settings = parse_settings(["n_pieces=3", "coupling=free", "breakpoints=[-1, 1]"])
+    assert settings == {"n_pieces": 3, "coupling": "free", "breakpoints": [-1, 1]}
+    assert build(ModelRequest("piecewise", settings=settings), SHAPE).n_pieces == 3
+    assert build(ModelRequest("spca"), SHAPE).n_nonzero == 3
+    sparse = build(ModelRequest("spca", settings={"penalty": 0.5}), SHAPE)
+    assert (sparse.n_nonzero, sparse.penalty) == (None, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("request_", "complaint"),
+    [
+        (ModelRequest("ppca", family="poisson"), "for real values.*--family poisson.*Use --model epca"),
+        (ModelRequest("plnpca", family="gaussian"), "for counts.*--family gaussian"),
+        (ModelRequest("epca", settings={"n_pices": 2}), "EPCA has no such parameter"),
+        (ModelRequest("piecewise", settings={"n_pices": 2}), "Did you mean n_pieces"),
+        (ModelRequest("ecpa"), "'ecpa' is not one of auto, ppca.*Did you mean epca"),
+    ],
+    ids=["real", "counts", "setting", "near-setting", "name"],
+)
+def test_what_a_model_cannot_honour(request_, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        build(request_, SHAPE)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "complaint"),
+    [
+        ("ppca", "offset", "ppca takes no offset. Leave --offset out, or use --model auto or epca"),
+        ("piecewise", "covariates", "piecewise takes no covariates. Leave --covariates out"),
+        ("gsppca", "missing", "gsppca needs a complete table.*or use --model auto or ppca"),
+    ],
+)
+def test_what_a_model_cannot_use(name, given, complaint):
+    wishes = {"offset": False, "covariates": False, "missing": False, given: True}
+    with pytest.raises(ValueError, match=complaint):
+        check_companions(name, **wishes)
+
+
+@pytest.mark.parametrize("pair", ["n_pieces", "=3", ""])
+def test_settings_need_a_name_and_a_value(pair):
+    with pytest.raises(ValueError, match="--set needs NAME=VALUE"):
+        parse_settings([pair])
+
+
+@pytest.mark.parametrize("name", [name for name in available() if name not in {"auto", "epca", "ppca"}])
+def test_every_model_fits_and_projects(counts, tmp_path, call, name):
+    out = tmp_path / "out"
+    extra = ["--set", "n_init=2"] if name == "piecewise" else []
+    code, _, err = call("fit", counts, "--model", name, "-o", out, *extra)
+    assert (code, err) == (0, "")
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["model"] == MODELS[name].class_name
+    assert sorted(summary["files"]) == sorted(path.name for path in out.iterdir())
+    assert call("transform", out, counts, "-o", tmp_path / "again.csv")[0] == 0
+    assert (tmp_path / "again.csv").read_text() == (out / "scores.csv").read_text()
