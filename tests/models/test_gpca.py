@@ -290,6 +290,16 @@ def test_sparse_single_precision_and_threads_agree(penalty: str | None) -> None:
     assert others[2].transform(X.astype(np.float32)).dtype == np.float32
 
 
+@pytest.mark.parametrize("family", ["poisson", "bernoulli"])
+def test_a_rough_start_leads_to_the_same_fit(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    X = draw(family, missing=0.1)
+    exact = fit(X, family, tol=1e-7)
+    monkeypatch.setattr("anypca.models.gpca._start._DENSE_LIMIT", 1)
+    rough = fit(X, family, tol=1e-7)
+    np.testing.assert_allclose(rough.objective_trace_[-1], exact.objective_trace_[-1], rtol=1e-9)
+    np.testing.assert_allclose(rough.components_, exact.components_, rtol=0, atol=1e-4)
+
+
 def test_dask_tables_agree() -> None:
     da = pytest.importorskip("dask.array")
     X = draw("bernoulli", missing=0.1)

@@ -58,7 +58,8 @@ class GPCA(LatentModel):
     verbose : int, default=0
         Log each iteration to the logger ``anypca``.
     random_state : int, RandomState or None, default=0
-        Choice of held-out entries; start of the iterative eigensolver for tables beyond 4000 rows and columns.
+        Choice of held-out entries; start of the iteration that finds where a fit of more than 500 rows and columns
+        starts.
 
     Attributes
     ----------
@@ -110,8 +111,8 @@ class GPCA(LatentModel):
     of single columns and rotations of pairs of columns alternate, both of which keep the loadings orthonormal.
 
     Time is proportional to ``n_samples * n_features * n_components**2``; memory beyond the table is a few blocks,
-    ``n_features * n_components**2 / 2`` numbers, and at the start the smaller of ``n_samples**2`` and
-    ``n_features**2`` (neither when both exceed 4000).
+    ``n_features * n_components**2 / 2`` numbers, and at the start ``min(n_samples, n_features)**2`` if that is at most
+    500**2 (4000**2 for the gaussian family).
 
     References
     ----------
@@ -357,7 +358,7 @@ class GPCA(LatentModel):
         names = getattr(self, "feature_names_in_", None)
 
         def visit(block: Block) -> Floats:
-            found = np.concatenate([function(rows) for rows in self._fit.reader.chunks(block, names)])
+            found = np.concatenate([function(rows) for rows in self._fit.reader.checked(block, names)])
             return found.astype(block.dtype, copy=False) if keeps_dtype else found
 
         return np.concatenate(self._map_rows(visit, X))

@@ -8,7 +8,7 @@ again and again, ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -110,10 +110,14 @@ class Reader:
     bound: float
     held_out: HoldOut | None = None
 
-    def chunks(self, block: Block, names: tuple[str, ...] | None = None) -> Iterator[Rows]:
-        """A block's rows, a few at a time; raises where a value is outside the family's support."""
+    def checked(self, block: Block, names: Sequence[str] | None = None) -> Iterator[Rows]:
+        """The same as `chunks`; raises where a value is outside the family's support."""
+        check_rows(self.family, open_block(block, fit_intercept=False), block.start, names)
+        return self.chunks(block)
+
+    def chunks(self, block: Block) -> Iterator[Rows]:
+        """A block's rows, a few at a time."""
         opened = open_block(block, fit_intercept=False)
-        check_rows(self.family, opened, block.start, names)
         size = max(_CHUNK_ENTRIES // opened.n_features, _MIN_CHUNK)
         for first in range(0, opened.n_rows, size):
             part = slice(first, min(first + size, opened.n_rows))

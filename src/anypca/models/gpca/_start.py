@@ -18,6 +18,10 @@ from anypca.models.gpca._saturated import saturated_parameters
 from anypca.solvers.closed_form import Centring, covariance_spectrum
 
 _TINY = np.finfo(float).tiny
+# Rows or columns up to which principal components are found exactly: the eigenproblem is then nothing beside a fit.
+_DENSE_LIMIT = 500
+_POWER_ITERATIONS = 5
+_OVERSAMPLING = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,17 +143,42 @@ def start(
     """Principal components of the saturated parameters with the main effects of the means."""
     nothing = np.zeros(data.n_features)
     centre = facts.parameters / np.maximum(facts.weight, _TINY) if fit_intercept else nothing
-    spectrum = covariance_spectrum(
-        data,
-        executor,
-        _SaturatedRows(centre, reader=reader),
-        divisor=max(float(facts.weight.max()), _TINY),
-        n_components=n_components,
-        rng=rng,
-    )
-    typical = main_effects(reader, facts)
+    centring = _SaturatedRows(centre, reader=reader)
+    # For real numbers this is the answer, elsewhere only a start.
+    is_exact = reader.family.has_units or min(data.n_samples, data.n_features) <= _DENSE_LIMIT
+    find = _principal if is_exact else _roughly_principal
+    vectors = find(data, executor, centring, n_components, rng)
     if fit_intercept and facts.varies.sum() >= n_components:
-        spectrum.vectors[~facts.varies] = 0.0  # of rounding: columns with one value are not in any component
+        vectors[~facts.varies] = 0.0  # of rounding: columns with one value are not in any component
     # The signs of eigenvectors are chance, and the order in which loadings are made sparse depends on them.
-    loadings = spectrum.vectors[:, :n_components] * fix_signs(spectrum.vectors[:, :n_components].T)
-    return Subspace(loadings, typical if fit_intercept else nothing, typical)
+    vectors = vectors * fix_signs(vectors.T)
+    typical = main_effects(reader, facts)
+    return Subspace(vectors, typical if fit_intercept else nothing, typical)
+
+
+def _principal(
+    data: Data, executor: Executor, centring: Centring, n_components: int, rng: np.random.Generator
+) -> Floats:
+    """Leading eigenvectors (p, k) to working precision."""
+    spectrum = covariance_spectrum(
+        data, executor, centring, divisor=float(data.n_samples), n_components=n_components, rng=rng
+    )
+    return spectrum.vectors[:, :n_components].copy()
+
+
+def _roughly_principal(
+    data: Data, executor: Executor, centring: Centring, n_components: int, rng: np.random.Generator
+) -> Floats:
+    """Leading eigenvectors (p, k) by a few steps of subspace iteration, nothing larger than a block being made."""
+    width = min(n_components + _OVERSAMPLING, data.n_features)
+    basis = np.linalg.qr(rng.standard_normal((data.n_features, width)))[0]
+    for _ in range(_POWER_ITERATIONS):
+
+        def visit(block: Block, _: None, basis: Floats = basis) -> tuple[None, Total]:
+            rows = centring.rows(block)
+            return None, Total(rows.T @ (rows @ basis))
+
+        image = executor.sweep(visit, data)[1].array
+        rotation = np.linalg.eigh(basis.T @ image)[1][:, ::-1]
+        basis = np.linalg.qr(image @ rotation)[0]
+    return basis[:, :n_components].copy()
