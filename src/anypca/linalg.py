@@ -197,3 +197,19 @@ def procrustes(source: Floats, target: Floats) -> Floats:
     """Orthogonal matrix (k, k) that brings ``source @ Q`` nearest to ``target``, both (n, k)."""
     left, _, right = np.linalg.svd(source.T @ target)
     return np.asarray(left @ right)
+
+
+def varimax(loadings: Floats, max_iter: int = 200) -> Floats:
+    """Orthogonal matrix (k, k) that makes the squares of ``loadings @ Q``, (n, k), differ most within columns."""
+    n, k = loadings.shape
+    rotation: Floats = np.eye(k)
+    gain = 0.0
+    for _ in range(max_iter if k > 1 else 0):
+        rotated = loadings @ rotation
+        target = rotated**3 - rotated * (rotated**2).mean(axis=0)
+        left, values, right = np.linalg.svd(loadings.T @ target)
+        rotation = left @ right
+        if values.sum() <= gain * (1.0 + 1e-9):
+            break
+        gain = float(values.sum())
+    return rotation

@@ -10,9 +10,11 @@ import numpy as np
 
 from anypca._typing import Bools, Floats
 from anypca.exceptions import ConvergenceWarning, NonFiniteError
-from anypca.linalg import packed_size
+from anypca.families import Family
+from anypca.linalg import PackedCholesky, packed_size
 from anypca.models._bilinear.kernel import Coefficients, Kernel, Rows
 from anypca.models._bilinear.problem import BilinearProblem
+from anypca.priors import Prior, Ridge
 
 _MAX_NEWTON = 200
 
@@ -90,3 +92,29 @@ def warn_unsolved(converged: Bools, start: int) -> None:
             ConvergenceWarning,
             stacklevel=2,
         )
+
+
+def standard_deviations(prior: Prior, found: RowFit) -> Floats:
+    """Of the scores, from the curvature at their modes (Laplace), shape (rows, k)."""
+    precision = found.curvature + prior.packed if isinstance(prior, Ridge) else found.curvature
+    inverse = PackedCholesky(precision, found.scores.shape[1]).inverse()
+    variances: Floats = np.einsum("iaa->ia", inverse)
+    return np.sqrt(variances)
+
+
+def integrate_rows(
+    rows: Rows, found: RowFit, prior: Ridge, family: Family, dispersion: Floats
+) -> tuple[Floats, Floats]:
+    """Marginal log-likelihoods of rows and entropies of their scores in prior units, by Laplace; (rows,) each.
+
+    ``found`` are the modes under ``prior``, whose precision is diagonal.
+    """
+    base = family.log_base(rows.x, dispersion)
+    if rows.observed is not None:
+        base = np.where(rows.observed, base, 0.0)
+    k = found.scores.shape[1]
+    precision = PackedCholesky(found.curvature + prior.packed, k)
+    determinant = precision.log_determinant() - np.log(prior.precision).sum()
+    joint: Floats = found.value + base.sum(axis=1) - prior.value(found.scores)
+    entropy: Floats = 0.5 * (k * np.log(2.0 * np.pi * np.e) - determinant)
+    return joint - 0.5 * determinant, entropy

@@ -11,7 +11,7 @@ from anypca._typing import Floats
 from anypca.engine import Summary
 from anypca.families import Family
 from anypca.models._bilinear.kernel import Coefficients, Kernel, Rows
-from anypca.models._bilinear.passes import Pass
+from anypca.models._bilinear.passes import Pass, observed_only
 from anypca.models._bilinear.problem import BilinearProblem, Shared
 from anypca.priors import Ridge
 from anypca.solvers import Loop
@@ -113,3 +113,30 @@ def _residual_product(
     for tile, residual in residuals:
         found[tile, :-2] = residual.T @ image
     return found
+
+
+def link_loadings(
+    family: Family, null: Coefficients, visit: Pass, n_components: int, rng: np.random.Generator
+) -> Floats:
+    """Loadings (n_features, n_components) of an ordinary PCA, not centred, of the entries on the scale of eta."""
+    n_features = null.fixed.shape[0]
+    width = min(n_components + _OVERSAMPLING, n_features)
+    basis = np.linalg.qr(rng.standard_normal((n_features, width)))[0]
+    for _ in range(_POWER_ITERATIONS):
+        found = visit.sum(lambda rows, _, basis=basis: _link_product(family, rows, basis))  # type: ignore[misc]
+        image, weight = found[:, :-1], float(found[0, -1])
+        values, rotation = np.linalg.eigh(basis.T @ image)
+        basis = np.linalg.qr(image @ rotation[:, ::-1])[0]
+    size = np.sqrt(np.maximum(values[::-1][:n_components], 0.0) / weight)
+    loadings: Floats = basis[:, :n_components] * size
+    return loadings
+
+
+def _link_product(family: Family, rows: Rows, basis: Floats) -> Floats:
+    """``E' (E basis)`` with E the entries on the scale of eta, and the rows' weight, shape (n_features, width + 1)."""
+    eta = family.link(family.interior_mean(rows.x, np.ones_like(rows.x)))
+    if rows.offset is not None:
+        eta = eta - rows.offset
+    eta = observed_only(rows, slice(None), eta)
+    image = eta.T @ ((eta @ basis) * rows.weights[:, None])
+    return np.hstack([image, np.full((len(image), 1), rows.weights.sum())])

@@ -12,11 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from anypca._compat import Interval, StrOptions
 from anypca._typing import Floats
 from anypca.engine import Block
-from anypca.linalg import PackedCholesky
 from anypca.models._base import make_generator
 from anypca.models._bilinear.estimator import BilinearModel
 from anypca.models._bilinear.kernel import Rows
-from anypca.models._bilinear.rows import RowFit, check_solved, solve_rows
+from anypca.models._bilinear.rows import RowFit, check_solved, integrate_rows, solve_rows, standard_deviations
 from anypca.models._bilinear.support import choose_family
 from anypca.models.epca._fit import EPCAFit, EPCAFitter, Options
 from anypca.priors import Prior, Ridge
@@ -216,15 +215,7 @@ class EPCA(BilinearModel):
 
         def integrate(block: Block) -> tuple[Floats, Floats]:
             rows = self._open_rows(block)
-            found = self._solve(rows, block.start, prior)
-            base = self.family_.log_base(rows.x, self.dispersion_)
-            if rows.observed is not None:
-                base = np.where(rows.observed, base, 0.0)
-            precision = PackedCholesky(found.curvature + prior.packed, len(variance))
-            determinant = precision.log_determinant() + np.log(variance).sum()
-            joint: Floats = found.value + base.sum(axis=1) - prior.value(found.scores)
-            entropy: Floats = 0.5 * (len(variance) * np.log(2.0 * np.pi * np.e) - determinant)
-            return joint - 0.5 * determinant, entropy
+            return integrate_rows(rows, self._solve(rows, block.start, prior), prior, *self._noise())
 
         parts = self._map_rows(integrate, X, offset=offset, covariates=covariates)
         marginal, entropy = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -268,7 +259,7 @@ class EPCA(BilinearModel):
         """Modes under the training prior, standard deviations from the curvature there (Laplace)."""
         prior = self._fit.problem.score_prior
         found = self._solve(rows, start, prior)
-        return found.scores, _standard_deviations(prior, found) if with_std else found.scores
+        return found.scores, standard_deviations(prior, found) if with_std else found.scores
 
     def _solve(self, rows: Rows, start: int, prior: Prior) -> RowFit:
         """Modes of rows under a score prior."""
@@ -276,10 +267,3 @@ class EPCA(BilinearModel):
         found = solve_rows(problem, self._fit.coefficients, rows)
         check_solved(found, start)
         return found
-
-
-def _standard_deviations(prior: Prior, found: RowFit) -> Floats:
-    precision = found.curvature + prior.packed if isinstance(prior, Ridge) else found.curvature
-    inverse = PackedCholesky(precision, found.scores.shape[1]).inverse()
-    variances: Floats = np.einsum("iaa->ia", inverse)
-    return np.sqrt(variances)

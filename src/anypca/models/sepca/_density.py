@@ -9,11 +9,12 @@ with the coefficients :math:`K = [W | B]` of loadings, intercept and covariates,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import scipy.linalg
 
 from anypca._typing import Bools, Floats
 from anypca.engine import Block, Data, Executor, Table
@@ -23,6 +24,8 @@ from anypca.models._bilinear.kernel import Coefficients, Kernel, Rows, mask_miss
 from anypca.models._bilinear.passes import Total
 
 _FLOOR = 1e-4
+_STEP = 1e-4
+_MAX_STRETCH = 10.0
 
 
 class Point(NamedTuple):
@@ -144,37 +147,47 @@ class JointDensity:
 
 @dataclass(frozen=True, eq=False)
 class Whitened:
-    """The density in coordinates u with ``z_i = m_i + L_i u_i`` and ``k_j = v_j + L_j u_j``.
+    r"""The density in linear coordinates u in which it is nearly a unit normal around a centre.
 
-    The factors come from the curvature of each row and column at a centre, so that scales and the correlations
-    within a row or column are gone and the sampler has little left to learn.
+    Within rows and columns, ``z_i = m_i + L_i v_i`` and ``k_j = v_j + L_j v_j`` with factors from the curvature of each
+    row and column. Across them, a change of latent coordinates (shift, scale, shear, rotation) moves all scores one way
+    and all coefficients the other and hardly changes the predictor; along these few directions, spanned by Q, the
+    density is much wider than rows and columns alone suggest: ``v = u + Q (S - I) Q' u``.
     """
 
     density: JointDensity
     centre: Point
     row_factor: Floats
-    """(n_samples, k, k)."""
+    """L of the rows, shape (n_samples, k, k)."""
     column_factor: Floats
-    """(n_features, m, m)."""
+    """L of the columns, shape (n_features, m, m)."""
+    basis: Floats
+    """Q, orthonormal, shape (dim, r)."""
+    stretch: Floats
+    """S - I, symmetric, shape (r, r)."""
 
     @classmethod
     def at(cls, density: JointDensity, centre: Point) -> Whitened:
         by_row, by_column = density.precisions(centre)
         # A flat coefficient without information would have no scale; the floor changes coordinates only.
         by_column += _FLOOR * np.eye(by_column.shape[1])
-        return cls(density, centre, _inverse_root(by_row), _inverse_root(by_column))
+        n_dims = centre.scores.size + centre.joint.size
+        nothing = np.zeros((n_dims, 0)), np.zeros((0, 0))
+        plain = cls(density, centre, _inverse_root(by_row), _inverse_root(by_column), *nothing)
+        return plain._stretched() if centre.scores.shape[1] else plain
 
     def __call__(self, position: Floats) -> tuple[float, Floats]:
         """Value and gradient at u, flat."""
         value, gradient = self.density.evaluate(self.restore(position))
         by_row = np.einsum("iab,ia->ib", self.row_factor, gradient.scores)
         by_column = np.einsum("jab,ja->jb", self.column_factor, gradient.joint)
-        return value, np.concatenate([by_row.ravel(), by_column.ravel()])
+        return value, self._widen(np.concatenate([by_row.ravel(), by_column.ravel()]), self.stretch)
 
     def restore(self, position: Floats) -> Point:
         """The point at u; leading axes are draws."""
         (n, k), (p, m) = self.centre.scores.shape, self.centre.joint.shape
         lead = position.shape[:-1]
+        position = self._widen(position, self.stretch)
         rows = position[..., : n * k].reshape(*lead, n, k)
         columns = position[..., n * k :].reshape(*lead, p, m)
         return Point(
@@ -184,9 +197,48 @@ class Whitened:
 
     def positions(self, draws: Point) -> Floats:
         """Coordinates u of points (s, n, k) and (s, p, m), shape (s, dim)."""
-        rows = np.linalg.solve(self.row_factor, (draws.scores - self.centre.scores)[..., None])
-        columns = np.linalg.solve(self.column_factor, (draws.joint - self.centre.joint)[..., None])
+        moved = Point(draws.scores - self.centre.scores, draws.joint - self.centre.joint)
+        identity = np.eye(len(self.stretch))
+        return self._widen(self._within(moved), np.linalg.inv(identity + self.stretch) - identity)
+
+    def _within(self, moved: Point) -> Floats:
+        """Coordinates v of differences (s, n, k) and (s, p, m) to the centre, shape (s, dim)."""
+        rows = np.linalg.solve(self.row_factor, moved.scores[..., None])
+        columns = np.linalg.solve(self.column_factor, moved.joint[..., None])
         return np.hstack([rows.reshape(len(rows), -1), columns.reshape(len(columns), -1)])
+
+    def _widen(self, vectors: Floats, stretch: Floats) -> Floats:
+        """``v + Q stretch Q' v``; leading axes are draws."""
+        if not len(stretch):
+            return vectors
+        widened: Floats = vectors + ((vectors @ self.basis) @ stretch) @ self.basis.T
+        return widened
+
+    def _stretched(self) -> Whitened:
+        """The same with S from the curvature along the changes of latent coordinates, by differences of gradients."""
+        basis = np.linalg.qr(self._within(self._changes()).T)[0]
+        differences = [self(_STEP * q)[1] - self(-_STEP * q)[1] for q in basis.T]
+        curvature = -(basis.T @ np.stack(differences, axis=1)) / (2.0 * _STEP)
+        values, vectors = scipy.linalg.eigh(0.5 * (curvature + curvature.T))
+        # Never narrower than rows and columns say, and not so wide that a turn is no longer a straight line.
+        scale = 1.0 / np.sqrt(np.clip(values, _MAX_STRETCH**-2, 1.0))
+        return replace(self, basis=basis, stretch=(vectors * (scale - 1.0)) @ vectors.T)
+
+    def _changes(self) -> Point:
+        """Directions ``dZ = G E, dK = (-W E' on W's or B's columns)`` that keep the predictor to first order.
+
+        G is the scores or a fixed feature and E has one entry: (m k, n, k) and (m k, p, m).
+        """
+        centre, k = self.centre, self.centre.scores.shape[1]
+        design = np.hstack([centre.scores, self.density.rows.features])
+        m = design.shape[1]
+        scores = np.zeros((m, k, *centre.scores.shape))
+        joint = np.zeros((m, k, *centre.joint.shape))
+        for a in range(m):
+            for b in range(k):
+                scores[a, b, :, b] = design[:, a]
+                joint[a, b, :, a] = -centre.joint[:, b]
+        return Point(scores.reshape(m * k, *centre.scores.shape), joint.reshape(m * k, *centre.joint.shape))
 
 
 def _inverse_root(precision: Floats) -> Floats:

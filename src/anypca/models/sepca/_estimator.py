@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -12,14 +13,20 @@ from sklearn.utils.validation import check_is_fitted
 from anypca._compat import Interval, StrOptions
 from anypca._typing import Floats
 from anypca.engine import Block
-from anypca.linalg import PackedCholesky, fix_signs
+from anypca.families import Family
+from anypca.linalg import fix_signs
 from anypca.models._base import Session, make_generator
 from anypca.models._bilinear.estimator import BilinearModel
-from anypca.models._bilinear.kernel import Rows
-from anypca.models._bilinear.rows import warn_unsolved
+from anypca.models._bilinear.kernel import Coefficients, Rows
+from anypca.models._bilinear.passes import Deviances
 from anypca.models._bilinear.support import choose_family
 from anypca.models.sepca._fit import VariationalFit, VariationalFitter, VariationalOptions
-from anypca.models.sepca._posterior import Scores
+from anypca.models.sepca._hmc import HMCFitter, HMCOptions
+from anypca.models.sepca._hmc_fit import HMCFit
+from anypca.models.sepca._map import MapFit, MapFitter, MapOptions, scaled_nu
+from anypca.models.sepca._posterior import snapped
+from anypca.models.sepca._sparsity import choose_sparsity
+from anypca.models.sepca._views import ModeView, PosteriorView
 
 # More starting components than this rarely matter and cost with their square.
 _DEFAULT_COMPONENTS = 20
@@ -29,9 +36,8 @@ class SePCA(BilinearModel):
     r"""Exponential-family PCA that chooses its number of components.
 
     The predictor is that of `EPCA`, with scores :math:`z_i \sim N(0, I)` and a separate prior precision
-    :math:`\alpha_k` for the loadings of each component (automatic relevance determination). The posterior of scores
-    and loadings is approximated by normal distributions of rows and columns; components without signal lose
-    their loadings and leave. Neighbouring dimensions are then compared by the bound on the evidence.
+    :math:`\alpha_k` for the loadings of each component (automatic relevance determination). Components without
+    signal lose their loadings and leave.
 
     Parameters
     ----------
@@ -40,51 +46,79 @@ class SePCA(BilinearModel):
     family : str, Family, list or dict, default="auto"
         As in `EPCA`. Counts get the negative binomial under ``"auto"``, whose limit is Poisson: over-dispersion
         that is not modelled is taken for components.
-    inference : {"vb"}, default="vb"
-        The variational posterior.
+    inference : {"vb", "map", "hmc"}, default="vb"
+        ``"vb"``: normal posteriors of scores and loadings; neighbouring dimensions are compared by the bound on the
+        evidence. ``"map"``: the published algorithm, joint modes of scores and loadings; it needs the weight ``nu``.
+        ``"hmc"``: draws from the posterior by the No-U-Turn sampler, for tables of up to about a million entries;
+        needs the extra ``hmc``.
+    nu : {"auto", "scaled"} or float, default="auto"
+        Weight of the data in ``"map"``, where the mode keeps noise as the number of rows n grows beyond the number of
+        columns D. ``"scaled"``, which ``"auto"`` means too, is :math:`4 D / (\sqrt n + \sqrt D)^2`.
+    nu_path : sequence of float or None, default=None
+        Weights to try in ``"map"``; that with the largest joint log-likelihood is taken.
+    sparsity : {"auto"} or float, default=0.0
+        Price of a non-zero loading (adaptive L0). Loadings then have exact zeros, except that below 1/2 ``"vb"`` only
+        shrinks. ``"auto"`` takes the largest price whose fit predicts hidden entries within one standard error
+        of the best. Not in ``"hmc"``.
+    threshold : float or None, default=None
+        In ``"map"``, components leave when their ``alpha`` exceeds it (five times it in the first ten rounds); None
+        is 100 D times the largest mean curvature of a column, which does not depend on units.
     dispersion : {"auto", "feature"} or float, default="auto"
-        ``"auto"`` estimates open dispersions between converged fits: one for the columns of a family, and one for each
-        column where the residuals call for it. Counts that vary less than Poisson counts (judged against a table
-        drawn from the fit) become `ScaledPoisson`. ``"feature"`` gives each column a scale from the start; a number
-        fixes open dispersions.
+        ``"auto"`` estimates open dispersions between converged fits: one for the columns of a family, and in ``"vb"``
+        one for each column where the residuals call for it. Counts that vary less than Poisson counts (judged
+        against a table drawn from the fit) become `ScaledPoisson`. ``"feature"`` gives each column a scale from
+        the start; a number fixes open dispersions.
     fit_intercept : bool, default=True
         Without it the model spends a component on the means.
+    n_draws, n_tune, n_chains : int, default=500, 250, 4
+        Of the sampler in ``"hmc"``.
     max_iter : int, default=500
-        Largest number of sweeps of one fit to convergence.
+        Largest number of sweeps of one fit to convergence; in ``"map"`` of rounds of sweeps.
     tol : float, default=1e-4
-        Stop when the Newton decrement per observed entry, a scaled gradient, is below this.
+        Stop when the Newton decrement per observed entry, a scaled gradient, is below this; in ``"map"`` when the
+        objective changes by less than a hundredth of this fraction in a round.
     n_jobs : int or None, default=None
         Number of threads; None means all cores.
     verbose : int, default=0
-        Log each iteration to the logger ``anypca``.
+        Log each iteration to the logger ``anypca``; in ``"hmc"`` also show a progress bar.
     random_state : int, RandomState or None, default=0
-        Seed of the start.
+        Seed of the start, and of the draws.
 
     Attributes
     ----------
     n_components_ : int
         The chosen dimension, possibly 0.
     components_ : ndarray of shape (n_components_, n_features)
-        Posterior means of the loadings, largest first, the largest entry of each positive. Scores have unit variance,
-        so loadings carry the sizes.
+        Posterior means (or modes) of the loadings, largest first, the largest entry of each positive. Scores have
+        unit variance, so loadings carry the sizes.
     components_std_ : ndarray of shape (n_components_, n_features)
-        Posterior standard deviations of the loadings.
+        Posterior standard deviations of the loadings; in ``"map"`` from the curvature at the mode.
     alpha_ : ndarray of shape (n_components_,)
         Prior precisions of the loadings.
     intercept_, coef_, dispersion_ : ndarray
         As in `EPCA`.
     evidence_ : float
-        Lower bound of the log evidence (with all constants; comparable across dimensions and families on the same
-        table; for negative binomial columns an approximation).
+        ``"vb"``: lower bound of the log evidence (with all constants; comparable across dimensions and families on
+        the same table; for negative binomial columns an approximation). ``"map"``: Laplace's approximation. NaN in
+        ``"hmc"``, whose draws give none.
     evidence_by_rank_ : dict
-        The same for the dimensions that were compared.
+        The same for the dimensions that were compared; bounds of dimensions that could not win are not driven to
+        convergence.
+    joint_log_likelihood_ : float
+        ``"map"`` only: log-density of the table, scores and loadings at the mode.
+    nu_, nu_path_ : float, dict
+        ``"map"`` only: the weight used, and the joint log-likelihood and dimension of each that was tried.
+    sparsity_ : float
+        The price of a non-zero loading that was used.
+    posterior_, r_hat_, ess_
+        ``"hmc"`` only: draws as ArviZ InferenceData (aligned), and their diagnostics by variable.
     pruning_path_ : tuple of Removal
         Which component left when, at what alpha, for what reason.
     explained_deviance_ratio_ : ndarray of shape (n_components_,)
     explained_variance_ : ndarray of shape (n_components_,)
         Ones: the prior variance of the scores, which ``sample`` draws from.
     family_, family_report_, n_features_in_, n_iter_, objective_trace_, converged_, status_
-        As in `EPCA`; the trace is that of the bound in the final fit.
+        As in `EPCA`; the trace is that of the bound (or objective) in the final fit.
 
     References
     ----------
@@ -103,9 +137,16 @@ class SePCA(BilinearModel):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "max_components": [None, Interval(Integral, 0, None, closed="left")],
         "family": "no_validation",
-        "inference": [StrOptions({"vb"})],
+        "inference": [StrOptions({"vb", "map", "hmc"})],
+        "nu": [StrOptions({"auto", "scaled"}), Interval(Real, 0, None, closed="neither")],
+        "nu_path": [None, "array-like"],
+        "sparsity": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
+        "threshold": [None, Interval(Real, 0, None, closed="neither")],
         "dispersion": [StrOptions({"auto", "feature"}), Interval(Real, 0, None, closed="neither")],
         "fit_intercept": ["boolean"],
+        "n_draws": [Interval(Integral, 1, None, closed="left")],
+        "n_tune": [Interval(Integral, 1, None, closed="left")],
+        "n_chains": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "n_jobs": [None, Integral],
@@ -119,8 +160,15 @@ class SePCA(BilinearModel):
         *,
         family: Any = "auto",
         inference: str = "vb",
+        nu: str | float = "auto",
+        nu_path: Sequence[float] | None = None,
+        sparsity: str | float = 0.0,
+        threshold: float | None = None,
         dispersion: str | float = "auto",
         fit_intercept: bool = True,
+        n_draws: int = 500,
+        n_tune: int = 250,
+        n_chains: int = 4,
         max_iter: int = 500,
         tol: float = 1e-4,
         n_jobs: int | None = None,
@@ -130,8 +178,15 @@ class SePCA(BilinearModel):
         self.max_components = max_components
         self.family = family
         self.inference = inference
+        self.nu = nu
+        self.nu_path = nu_path
+        self.sparsity = sparsity
+        self.threshold = threshold
         self.dispersion = dispersion
         self.fit_intercept = fit_intercept
+        self.n_draws = n_draws
+        self.n_tune = n_tune
+        self.n_chains = n_chains
         self.max_iter = max_iter
         self.tol = tol
         self.n_jobs = n_jobs
@@ -158,23 +213,25 @@ class SePCA(BilinearModel):
         self
         """
         with self._open_fit(X, sample_weight=sample_weight, offset=offset, covariates=covariates) as session:
-            family, report = choose_family(self.family, session.data, session.executor, session.summary)
-            fitter = VariationalFitter(
-                session.data,
-                session.executor,
-                session.summary,
-                family,
-                self._options(session),
-                session.callback,
+            self._check_options()
+            family, self.family_report_ = choose_family(
+                self.family, session.data, session.executor, session.summary
             )
-            fit = fitter.fit(make_generator(self.random_state))
-            self._store(fit, fitter)
-        self.family_, self.family_report_ = fitter.family, report
-        self._warn_unless_converged(fit.result)
+            self.sparsity_ = (
+                choose_sparsity(self, X, sample_weight=sample_weight, offset=offset, covariates=covariates)
+                if isinstance(self.sparsity, str)
+                else float(self.sparsity)
+            )
+            if self.inference == "map":
+                self._store_mode(*self._fit_mode(session, family))
+            else:
+                self._store_posterior(*self._fit_posterior(session, family))
         return self
 
     def score_samples(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
-        """Lower bound of the log-likelihood of each row under the posterior of the loadings.
+        """Log-likelihood of each row with the scores integrated out.
+
+        A lower bound under the posterior of the loadings; in ``"map"`` Laplace's approximation at their mode.
 
         Parameters
         ----------
@@ -187,61 +244,128 @@ class SePCA(BilinearModel):
         """
         check_is_fitted(self)
 
-        def bound(block: Block) -> Floats:
-            rows = self._open_rows(block)
-            scores = self._posterior(rows, block.start)
-            base = self.family_.log_base(rows.x, self.dispersion_)
-            if rows.observed is not None:
-                base = np.where(rows.observed, base, 0.0)
-            total: Floats = self._fit.problem.row_bounds(rows, self._fit.loadings, scores) + base.sum(axis=1)
-            return total
+        def value(block: Block) -> Floats:
+            return self._view.log_likelihood(self._open_rows(block), block.start, *self._noise())
 
-        return np.concatenate(self._map_rows(bound, X, offset=offset, covariates=covariates))
+        return np.concatenate(self._map_rows(value, X, offset=offset, covariates=covariates))
 
-    def _options(self, session: Session) -> VariationalOptions:
-        data = session.data
-        largest = min(data.n_samples, data.n_features) - 1
+    def _check_options(self) -> None:
+        is_sparse = isinstance(self.sparsity, str) or self.sparsity > 0
+        if self.inference == "hmc" and is_sparse:
+            raise ValueError(
+                f"sparsity={self.sparsity!r} has no meaning for draws from a posterior, which are never zero; "
+                "use inference='vb' or 'map', or sparsity=0."
+            )
+        if self.inference != "map" and (self.nu != "auto" or self.nu_path is not None):
+            raise ValueError(
+                f"nu={self.nu!r}, nu_path={self.nu_path!r}: inference={self.inference!r} needs no weight of the data; "
+                "leave both out, or use inference='map'."
+            )
+
+    def _rank(self, session: Session) -> int:
+        largest = min(session.data.n_samples, session.data.n_features) - 1
         wanted = _DEFAULT_COMPONENTS if self.max_components is None else self.max_components
-        return VariationalOptions(
-            max_components=max(min(wanted, largest), 0),
+        return max(min(wanted, largest), 0)
+
+    def _fixed_dispersion(self) -> float | None:
+        return None if isinstance(self.dispersion, str) else float(self.dispersion)
+
+    def _fit_posterior(
+        self, session: Session, family: Family
+    ) -> tuple[VariationalFit | HMCFit, VariationalFitter | HMCFitter]:
+        options = VariationalOptions(
+            max_components=self._rank(session),
             fit_intercept=bool(self.fit_intercept),
             max_iter=self.max_iter,
             tol=float(self.tol),
-            dispersion=None if isinstance(self.dispersion, str) else float(self.dispersion),
+            dispersion=self._fixed_dispersion(),
+            sparsity=self.sparsity_,
             by_column=self.dispersion == "feature",
         )
+        table = session.data, session.executor, session.summary, family, options, session.callback
+        rng = make_generator(self.random_state)
+        if self.inference == "vb":
+            fitter = VariationalFitter(*table)
+            return fitter.fit(rng), fitter
+        sampling = HMCOptions(
+            n_draws=self.n_draws, n_tune=self.n_tune, n_chains=self.n_chains, progress=bool(self.verbose)
+        )
+        sampler = HMCFitter(*table, sampling)
+        return sampler.fit(rng), sampler
 
-    def _store(self, fit: VariationalFit, fitter: VariationalFitter) -> None:
+    def _fit_mode(self, session: Session, family: Family) -> tuple[MapFit, dict[float, MapFit]]:
+        """The fit with the chosen weight, and those of all weights tried."""
+        natural = scaled_nu(session.data.n_samples, session.data.n_features)
+        given = natural if isinstance(self.nu, str) else float(self.nu)
+        tried: dict[float, MapFit] = {}
+        for nu in [given] if self.nu_path is None else sorted({float(nu) for nu in self.nu_path}):
+            options = MapOptions(
+                max_components=self._rank(session),
+                fit_intercept=bool(self.fit_intercept),
+                max_iter=self.max_iter,
+                tol=0.01 * float(self.tol),
+                dispersion=self._fixed_dispersion(),
+                nu=nu,
+                sparsity=self.sparsity_,
+                threshold=self.threshold,
+            )
+            fitter = MapFitter(
+                session.data, session.executor, session.summary, family, options, session.callback
+            )
+            tried[nu] = fitter.fit(make_generator(self.random_state))
+        self.nu_ = max(tried, key=lambda nu: tried[nu].joint)
+        return tried[self.nu_], tried
+
+    def _store_mode(self, fit: MapFit, tried: dict[float, MapFit]) -> None:
+        order = np.argsort(-fit.deviances.without, kind="stable")
+        signs = fix_signs(fit.coefficients.loadings.T)[order]
+        loadings = fit.coefficients.loadings[:, order] * signs
+        coefficients = Coefficients(loadings, fit.coefficients.fixed, fit.coefficients.dispersion)
+        prior = replace(fit.problem.score_prior, precision=fit.problem.score_prior.precision[order])  # type: ignore[attr-defined, type-var]
+        self._view: ModeView | PosteriorView = ModeView(replace(fit.problem, score_prior=prior), coefficients)
+        self.family_ = fit.problem.family
+        self._store_coefficients(loadings, coefficients.fixed, coefficients.dispersion)
+        self.components_std_ = fit.loading_std.T[order]
+        self.alpha_ = fit.alpha[order]
+        self.joint_log_likelihood_ = fit.joint
+        self.nu_path_ = {nu: (found.joint, len(found.alpha)) for nu, found in tried.items()}
+        self.evidence_by_rank_ = {len(found.alpha): found.evidence for found in tried.values()}
+        self._store_summary(fit, fit.evidence, fit.deviances, order)
+
+    def _store_posterior(self, fit: VariationalFit | HMCFit, fitter: VariationalFitter | HMCFitter) -> None:
         """Set the fitted attributes, components in order of the deviance they explain."""
         loadings = fit.loadings
         k = loadings.n_components
-        deviances = fitter.deviances(fit)
+        deviances = fitter.deviances(fit)  # type: ignore[arg-type]
         order = np.argsort(-deviances.without, kind="stable")
         signs = fix_signs(loadings.mean[:, :k].T)[order]
-        self._order, self._signs = order, signs
-        self._fit = replace(fit, local=())
-        self._store_coefficients(loadings.mean[:, order] * signs, loadings.mean[:, k:], loadings.dispersion)
-        self.components_std_ = np.sqrt(np.einsum("jaa->aj", loadings.covariance[:, :k, :k]))[order]
+        self._view = PosteriorView(fit.problem, loadings, order, signs)
+        self.family_ = fit.problem.family
+        self._store_coefficients(
+            snapped(loadings)[:, order] * signs, loadings.mean[:, k:], loadings.dispersion
+        )
+        std = np.sqrt(np.einsum("jaa->aj", loadings.covariance[:, :k, :k]))[order]
+        self.components_std_ = np.where((self.components_ == 0) & (loadings.sparsity > 0), 0.0, std)
         self.alpha_ = loadings.alpha[order]
-        self.evidence_ = float(fit.result.trace[-1])
         self.evidence_by_rank_ = fit.evidence_by_rank
+        evidence = float("nan")
+        if isinstance(fit, HMCFit):
+            self.posterior_, self.r_hat_, self.ess_ = fit.posterior, fit.r_hat, fit.ess
+        else:
+            evidence = float(fit.result.trace[-1])
+        self._store_summary(fit, evidence, deviances, order)
+
+    def _store_summary(
+        self, fit: MapFit | VariationalFit | HMCFit, evidence: float, deviances: Deviances, order: Any
+    ) -> None:
+        self.evidence_ = evidence
         self.pruning_path_ = fit.removals
-        self.explained_variance_ = np.ones(k)
+        self.explained_variance_ = np.ones(self.n_components_)
         self.explained_deviance_ratio_ = deviances.shares[order]
         self.deviance_, self.null_deviance_ = deviances.full, deviances.null
-        self._store_result(fit.result)
-
-    def _posterior(self, rows: Rows, start: int) -> Scores:
-        problem = replace(self._fit.problem, eps=float(np.finfo(rows.dtype).eps))
-        scores, solved = problem.solve_rows(rows, self._fit.loadings)
-        warn_unsolved(solved, start)
-        return scores
+        self._store_result(fit.result)  # type: ignore[arg-type]
+        self._warn_unless_converged(fit.result)  # type: ignore[arg-type]
 
     def _project(self, rows: Rows, start: int, *, with_std: bool) -> tuple[Floats, Floats]:
-        """Posterior means and standard deviations."""
-        found = self._posterior(rows, start)
-        scores = found.mean[:, self._order] * self._signs
-        if not with_std:
-            return scores, scores
-        inverse = PackedCholesky(found.precision, found.mean.shape[1]).inverse()
-        return scores, np.sqrt(np.einsum("iaa->ia", inverse))[:, self._order]
+        """Posterior means (or modes) and standard deviations."""
+        return self._view.project(rows, start, with_std=with_std)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from anypca._typing import Floats, Ints
 from anypca.engine import Data, Executor, Summary
 from anypca.families import Family
-from anypca.linalg import pack_symmetric
+from anypca.linalg import pack_symmetric, varimax
 from anypca.models._bilinear.dispersion import estimate_dispersion, start_dispersion
 from anypca.models._bilinear.kernel import Coefficients
 from anypca.models._bilinear.passes import Deviances, Pass, Total
@@ -25,12 +25,15 @@ from anypca.models.sepca._dispersion import (
     with_scales,
 )
 from anypca.models.sepca._posterior import (
+    Affine,
     Loadings,
     Scores,
     VariationalStats,
     add_component,
     drop_components,
+    snapped,
 )
+from anypca.models.sepca._removal import Removal
 from anypca.models.sepca._variational import VariationalProblem
 from anypca.solvers import Callback, Loop, Result
 
@@ -51,21 +54,6 @@ _MARGIN = 4
 _PATIENCE = 20.0
 
 
-class Removal(NamedTuple):
-    """A component that left."""
-
-    iteration: int
-    """Sweeps done when it left, counted over the whole fit."""
-    n_components: int
-    """Number of components before."""
-    alpha: float
-    """Its relevance then: precision of its loadings."""
-    ratio: float
-    """Squared loadings over their posterior variance."""
-    reason: str
-    """``"relevance"`` or ``"evidence"``."""
-
-
 @dataclass(frozen=True)
 class VariationalOptions:
     """Settings of a fit; see `anypca.SePCA`."""
@@ -76,6 +64,8 @@ class VariationalOptions:
     tol: float
     dispersion: float | None
     """A fixed dispersion for families that leave it open; ``None`` estimates it."""
+    sparsity: float = 0.0
+    """Price of a non-zero loading."""
     by_column: bool = False
     """Each column has a dispersion of its own; otherwise only where the residuals call for it."""
 
@@ -445,6 +435,8 @@ class VariationalFitter:
             evidence[larger.loadings.n_components] = larger.evidence
             if larger.evidence > state.evidence:
                 state = larger
+        if self.options.sparsity > 0:
+            state = self._sparse(state)
         return VariationalFit(
             state.problem,
             state.loadings,
@@ -455,6 +447,23 @@ class VariationalFitter:
             dict(sorted(evidence.items())),
             null,
         )
+
+    def _sparse(self, state: _State) -> _State:
+        """The fit with a price on non-zero loadings, from the rotation in which the loadings are simplest."""
+        k = state.loadings.n_components
+        rotation = varimax(state.loadings.mean[:, :k])
+        change = Affine(np.zeros(k), rotation.T)
+        loadings = state.problem.mapped(state.loadings, change)
+        sizes = loadings.sizes / len(loadings.mean)
+        loadings = replace(loadings, alpha=1.0 / sizes, sparsity=self.options.sparsity)
+        local = self._each(state.local, change.apply)
+        while True:
+            state = self._converged(loadings, local)
+            empty = np.flatnonzero(~(snapped(state.loadings) != 0.0).any(axis=0))
+            if empty.size == 0:
+                return state
+            state = self._without(state, empty, "sparsity")
+            loadings, local = state.loadings, state.local
 
     def _larger(self, state: _State, seed: int) -> _State | None:
         """A fit with one component more, from the strongest direction in the residuals; ``None`` if it fades."""

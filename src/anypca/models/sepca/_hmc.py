@@ -23,16 +23,11 @@ from anypca.models._bilinear.kernel import open_block
 from anypca.models._bilinear.passes import Deviances, Total
 from anypca.models.sepca._align import align, take_components, update_relevance
 from anypca.models.sepca._density import JointDensity, Point, Whitened, collect_rows
-from anypca.models.sepca._fit import (
-    Removal,
-    VariationalFit,
-    VariationalFitter,
-    VariationalOptions,
-    signal_ratio,
-)
+from anypca.models.sepca._fit import VariationalFit, VariationalFitter, VariationalOptions, signal_ratio
 from anypca.models.sepca._hmc_fit import MAX_R_HAT, HMCFit, HMCResult, Mixing
 from anypca.models.sepca._inference_data import diagnose, to_inference_data
 from anypca.models.sepca._posterior import Loadings, Scores
+from anypca.models.sepca._removal import Removal
 from anypca.models.sepca._variational import VariationalProblem
 from anypca.solvers import Callback, Progress
 from anypca.solvers.nuts import Draws, NutsOptions, import_sampler, sample_nuts
@@ -48,6 +43,9 @@ _MARGIN = 2
 _ALPHA_TOLERANCE = 0.1
 # Length of the chains between two updates of the relevances.
 _ROUND = NutsOptions(n_draws=60, n_tune=60, n_chains=2)
+# Of the second long run: smaller steps, and one draw in so many of the first as its starts.
+_PATIENT_ACCEPT = 0.9
+_START_STEP = 20
 _LARGE_TABLE = 1_000_000
 _MAX_BYTES = 4 * 2**30
 
@@ -65,6 +63,9 @@ class HMCOptions:
     """Chains that run at once; Python's lock leaves little to gain on small tables."""
     max_rounds: int = 30
     """Largest number of updates of the relevances."""
+    max_attempts: int = 2
+    """2: where the chains of the final run disagree, a second one that learns correlations and is twice as long,
+    of which every other draw is kept."""
     progress: bool = False
     """Show a progress bar of the final run."""
 
@@ -80,6 +81,19 @@ class _State:
     @property
     def mean(self) -> Point:
         return Point(self.draws.scores.mean(axis=0), self.draws.joint.mean(axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """A long run, aligned and judged."""
+
+    draws: Point
+    posterior: Any
+    r_hat: dict[str, Floats]
+    ess: dict[str, Floats]
+    worst: float
+    """Largest R-hat."""
+    n_diverging: int
 
 
 def evidence_gain(loadings: Loadings) -> Floats:
@@ -150,20 +164,35 @@ class HMCFitter:
         while True:
             state = self._rounds(state, rng)
             self._check_memory(state)
-            found, draws = self._sample(state, self._final_run, rng, progress=self.sampling.progress)
-            weakest = self._weakest(draws, settled=True)
+            run = self._final_run(state, rng)
+            weakest = self._weakest(run.draws, settled=True)
             if weakest is None:
-                return self._conclude(start, found, draws)
-            state = self._next(draws, weakest)
+                return self._conclude(start, run)
+            state = self._next(run.draws, weakest)
 
     def deviances(self, fit: HMCFit) -> Deviances:
         """Deviances at the posterior means."""
         return self.variational.deviances(fit)  # type: ignore[arg-type]  # what it reads is there
 
-    @property
-    def _final_run(self) -> NutsOptions:
+    def _final_run(self, state: _State, rng: np.random.Generator) -> _Run:
+        """The long run at the final relevances, and a more patient one if its chains disagree."""
         chosen = self.sampling
-        return NutsOptions(chosen.n_draws, chosen.n_tune, chosen.n_chains, chosen.cores)
+        options = NutsOptions(chosen.n_draws, chosen.n_tune, chosen.n_chains, chosen.cores)
+        run = self._run(state, options, rng)
+        if run.worst > MAX_R_HAT and chosen.max_attempts > 1:
+            patient = replace(options, low_rank=True, target_accept=_PATIENT_ACCEPT, thin=2)
+            starts = Point(run.draws.scores[::_START_STEP], run.draws.joint[::_START_STEP])
+            run = self._run(_State(state.alpha, starts), patient, rng)
+        return run
+
+    def _run(self, state: _State, options: NutsOptions, rng: np.random.Generator) -> _Run:
+        found, draws = self._sample(state, options, rng, progress=self.sampling.progress)
+        names = self.data.feature_names
+        labels = np.arange(self.data.n_features) if names is None else np.asarray(names, dtype=object)
+        posterior = to_inference_data(draws, found, labels, has_intercept=self.options.fit_intercept)
+        r_hat, ess = diagnose(posterior)
+        worst = max((float(values.max()) for values in r_hat.values()), default=1.0)
+        return _Run(draws, posterior, r_hat, ess, worst, int(found.diverging.sum()))
 
     def _density(self, start: VariationalFit) -> JointDensity:
         rows = collect_rows(self.data, self.executor, fit_intercept=self.options.fit_intercept)
@@ -225,8 +254,8 @@ class HMCFitter:
         self, state: _State, options: NutsOptions, rng: np.random.Generator, *, progress: bool = False
     ) -> tuple[Draws, Point]:
         """A run at the state's relevances; its draws aligned, chain after chain."""
-        mean = state.mean
-        whitened = Whitened.at(replace(self._base, alpha=state.alpha), mean)
+        mean, density = state.mean, replace(self._base, alpha=state.alpha)
+        whitened = Whitened.at(density, mean)
         seed = int(rng.integers(2**31))
         found = sample_nuts(whitened, whitened.positions(state.draws), options, seed=seed, progress=progress)
         if not np.isfinite(found.log_density).all():
@@ -275,31 +304,23 @@ class HMCFitter:
         dispersion, fixed_precision = self._base.dispersion, self._base.fixed_precision
         return Loadings(mean, packed, len(mean) / sizes[:k], dispersion, fixed_precision)
 
-    def _conclude(self, start: VariationalFit, found: Draws, draws: Point) -> HMCFit:
-        loadings = self._summary(draws)
-        posterior = self._inference_data(found, draws)
-        r_hat, ess = diagnose(posterior)
-        worst = max((float(values.max()) for values in r_hat.values() if values.size), default=1.0)
-        status = Mixing.CONVERGED if worst <= MAX_R_HAT else Mixing.DISAGREE
+    def _conclude(self, start: VariationalFit, run: _Run) -> HMCFit:
+        loadings = self._summary(run.draws)
+        status = Mixing.CONVERGED if run.worst <= MAX_R_HAT else Mixing.DISAGREE
         return HMCFit(
             problem=start.problem,
             loadings=loadings,
             local=self._solve_rows(start.problem, loadings),
-            result=HMCResult(loadings, np.array(self.trace), status, worst, len(self.trace)),
+            result=HMCResult(loadings, np.array(self.trace), status, run.worst, len(self.trace)),
             removals=tuple(self.removals),
-            posterior=posterior,
-            r_hat=r_hat,
-            ess=ess,
+            posterior=run.posterior,
+            r_hat=run.r_hat,
+            ess=run.ess,
             start=replace(start, local=()),
             features=self._base.rows.features,
             offset=self._base.rows.offset,
-            n_diverging=int(found.diverging.sum()),
+            n_diverging=run.n_diverging,
         )
-
-    def _inference_data(self, found: Draws, draws: Point) -> Any:
-        names = self.data.feature_names
-        labels = np.arange(self.data.n_features) if names is None else np.asarray(names, dtype=object)
-        return to_inference_data(draws, found, labels, has_intercept=self.options.fit_intercept)
 
     def _solve_rows(self, problem: VariationalProblem, loadings: Loadings) -> Sequence[Any]:
         """q(z) of the training rows, as ``transform`` finds it."""

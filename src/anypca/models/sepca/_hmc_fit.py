@@ -11,8 +11,9 @@ import numpy as np
 
 from anypca._typing import Floats, Ints
 from anypca.models._bilinear.kernel import Coefficients
-from anypca.models.sepca._fit import Removal, VariationalFit
+from anypca.models.sepca._fit import VariationalFit
 from anypca.models.sepca._posterior import Loadings
+from anypca.models.sepca._removal import Removal
 from anypca.models.sepca._variational import VariationalProblem
 
 # Chains disagree above this R-hat of the worst quantity.

@@ -11,6 +11,9 @@ import numpy as np
 from anypca._typing import Floats, Ints
 from anypca.linalg import PackedCholesky, packed_position, packed_products, unpack_symmetric
 
+#: Squares of loadings far below this are zeros.
+SPARSE_DELTA = 1e-8
+
 
 class Scores(NamedTuple):
     """q(z) of the rows of a block."""
@@ -63,6 +66,8 @@ class Loadings:
     """(n_features,)."""
     fixed_precision: Floats
     """Prior precision of intercept and covariates, 0 where flat, shape (n_features, m - k)."""
+    sparsity: float = 0.0
+    """Price of a non-zero loading."""
     change: Affine | None = None
     """How scores under the previous loadings translate to these."""
 
@@ -89,15 +94,32 @@ class Loadings:
     def sizes(self) -> Floats:
         """Expected squared length of each component's loadings, shape (k,)."""
         k = self.n_components
-        sizes: Floats = (self.mean[:, :k] ** 2).sum(axis=0) + np.einsum("jaa->a", self.covariance[:, :k, :k])
+        sizes: Floats = self.squares[:, :k].sum(axis=0)
         return sizes
+
+    @cached_property
+    def squares(self) -> Floats:
+        """Expected squares of all coefficients, shape (n_features, m)."""
+        expected: Floats = self.mean**2 + np.einsum("jaa->ja", self.covariance)
+        return expected
+
+    @property
+    def shrinkage(self) -> Floats:
+        """Precision that the price of non-zeros amounts to at these loadings, shape (n_features, k)."""
+        weights: Floats = 2.0 * self.sparsity / (self.squares[:, : self.n_components] + SPARSE_DELTA)
+        return weights
 
     @property
     def divergence(self) -> Floats:
-        """KL of each column to its prior, up to the flat coordinates' constant, shape (n_features,)."""
+        """KL of each column to its prior, up to the flat coordinates' constant, shape (n_features,).
+
+        With ``sparsity`` the price of non-zeros is added, in its adaptive form and by Jensen's bound.
+        """
         k, m = self.n_components, self.mean.shape[1]
-        expected = self.mean**2 + np.einsum("jaa->ja", self.covariance)
+        expected = self.squares
         prior = expected[:, :k] @ self.alpha - np.log(self.alpha).sum()
+        if self.sparsity > 0:
+            prior += 2.0 * self.sparsity * np.log1p(expected[:, :k] / SPARSE_DELTA).sum(axis=1)
         tau = self.fixed_precision
         prior += (tau * expected[:, k:] - np.log(np.where(tau > 0, tau, 1.0))).sum(axis=1)
         # A flat coordinate has no prior; its entropy enters with the constant of a unit normal.
@@ -198,3 +220,12 @@ def add_component(shared: Loadings, loading: Floats, precision: float) -> Loadin
         alpha=np.append(shared.alpha, 1.0 / size),
         change=None,
     )
+
+
+def snapped(shared: Loadings) -> Floats:
+    """Means of the loadings with exact zeros where the price of non-zeros has left nothing, (n_features, k)."""
+    k = shared.n_components
+    mean = shared.mean[:, :k]
+    if shared.sparsity == 0:
+        return mean
+    return np.where(shared.squares[:, :k] < 100.0 * SPARSE_DELTA, 0.0, mean)

@@ -131,7 +131,7 @@ class VariationalProblem:
         k = shared.n_components
         precision = stats.information.copy()
         diagonal = packed_diagonal(shared.mean.shape[1])
-        precision[:, diagonal[:k]] += shared.alpha
+        precision[:, diagonal[:k]] += shared.alpha + shared.shrinkage if shared.sparsity > 0 else shared.alpha
         precision[:, diagonal[k:]] += shared.fixed_precision
         factor = PackedCholesky(precision, shared.mean.shape[1])
         mean = factor.solve(stats.target)
@@ -261,13 +261,16 @@ class VariationalProblem:
         if k == 0:
             return replace(shared, change=None)
         shift = stats.score_sum / stats.weight if self.fit_intercept else np.zeros(k)
+        if shared.sparsity > 0:
+            # Other coordinates would undo the zeros.
+            return self.mapped(shared, Affine(shift, np.eye(k)))
         moment = stats.score_moment / stats.weight - np.outer(shift, shift)
         root = symmetric_power(moment, 0.5)
         position = packed_position(shared.mean.shape[1], k)
         gram = unpack_symmetric(shared.second_moment[:, position].sum(axis=0)[None], k)[0]
         _, rotation = scipy.linalg.eigh(root @ gram @ root)
         matrix = rotation[:, ::-1].T @ symmetric_power(moment, -0.5)
-        return self._mapped(shared, Affine(shift, matrix))
+        return self.mapped(shared, Affine(shift, matrix))
 
     def _unchange(self, shared: Loadings) -> Loadings:
         """A proposal in the coordinates it was made from."""
@@ -275,9 +278,9 @@ class VariationalProblem:
             return shared
         shift, matrix = shared.change
         inverse = Affine(-matrix @ shift, np.linalg.inv(matrix))
-        return self._mapped(shared, inverse)
+        return self.mapped(shared, inverse)
 
-    def _mapped(self, shared: Loadings, change: Affine) -> Loadings:
+    def mapped(self, shared: Loadings, change: Affine) -> Loadings:
         """Loadings in new coordinates: the predictor does not change."""
         k, m = shared.n_components, shared.mean.shape[1]
         mapping = np.eye(m)

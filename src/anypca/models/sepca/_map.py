@@ -1,0 +1,373 @@
+r"""Joint mode of scores, loadings and relevance, as published, with the degenerate scale profiled out.
+
+The objective is
+
+.. math:: J = \nu \Big( \sum_{ij} \log p(x_{ij} | \eta_{ij}) - \tfrac12 \|Z\|^2 \Big)
+              - \tfrac12 \sum_k \alpha_k \|w_k\|^2 + \tfrac D2 \sum_k \log \alpha_k - \kappa \#\{w_{jk} \ne 0\}
+
+with the count of non-zeros in its adaptive form. It grows without bound as a component vanishes, so useful answers are
+local: components are removed one at a time when their relevance passes a threshold, which is higher at first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from anypca._typing import Floats, Ints
+from anypca.engine import Data, Executor, Summary
+from anypca.families import Family
+from anypca.linalg import PackedCholesky, packed_diagonal
+from anypca.models._bilinear.dispersion import estimate_dispersion, start_dispersion
+from anypca.models._bilinear.kernel import Coefficients, Kernel, Rows
+from anypca.models._bilinear.passes import Deviances, Pass, Total
+from anypca.models._bilinear.problem import BilinearProblem, Gauge, Shared, Stats
+from anypca.models._bilinear.start import (
+    link_loadings,
+    mean_coefficients,
+    null_coefficients,
+    residual_loadings,
+)
+from anypca.models.sepca._removal import Removal
+from anypca.priors import AdaptiveL0, Ridge
+from anypca.solvers import Callback, Loop, Result, Status
+
+# The threshold on alpha is raised by this factor in the first rounds, so that no component leaves too early.
+_EARLY_FACTOR = 5.0
+_EARLY_ROUNDS = 10
+_SWEEPS_PER_ROUND = 20
+# Squared length of loadings that are gone.
+_NOTHING = 1e-100
+_MAX_ROUNDS = 5
+_ROUND_TOLERANCE = 0.02
+
+
+@dataclass(frozen=True)
+class MapOptions:
+    """Settings of a fit; see `anypca.SePCA`."""
+
+    max_components: int
+    fit_intercept: bool
+    max_iter: int
+    tol: float
+    dispersion: float | None
+    nu: float
+    """Weight of the data against the prior of the loadings."""
+    sparsity: float
+    """kappa, the price of a non-zero loading."""
+    threshold: float | None
+    """alpha beyond which a component leaves; ``None`` is 100 D times the largest mean curvature."""
+
+
+@dataclass(frozen=True, eq=False)
+class MapFit:
+    """The mode, in coordinates in which the scores have unit second moments."""
+
+    problem: BilinearProblem
+    """Scores new rows: its score prior is that of the reported coordinates."""
+    coefficients: Coefficients
+    loading_std: Floats
+    """From the curvature at the mode, shape (n_features, k)."""
+    alpha: Floats
+    deviances: Deviances
+    result: Result[Shared]
+    removals: tuple[Removal, ...]
+    joint: float
+    """``log p(X, Z, W | alpha)`` with weight 1: the published criterion."""
+    evidence: float
+    """The same less the log-determinants of Laplace's approximation."""
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    result: Result[Shared]
+    local: Sequence[Any]
+    stats: Stats
+    alpha: Floats
+    value: float
+    """J."""
+
+    @property
+    def coefficients(self) -> Coefficients:
+        return self.result.shared.coefficients
+
+
+class MapFitter:
+    """Fits one table; see the module's first lines.
+
+    Parameters
+    ----------
+    data, executor, summary
+        The checked table.
+    family : Family
+    options : MapOptions
+    callback : callable or None
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        executor: Executor,
+        summary: Summary,
+        family: Family,
+        options: MapOptions,
+        callback: Callback | None = None,
+    ) -> None:
+        self.data = data
+        self.executor = executor
+        self.summary = summary
+        self.family = family
+        self.options = options
+        self.callback = callback
+        self.visit = Pass(data, executor, options.fit_intercept)
+
+    def fit(self, rng: np.random.Generator) -> MapFit:
+        """Rounds of modes and relevance, removing components that pass the threshold."""
+        start = start_dispersion(self.family, self.summary.mean, self.summary.variance)
+        groups = self.family.member_columns(self.data.n_features)
+        open_columns = [columns for member, columns in groups if member.fixed_dispersion is None]
+        if self.options.dispersion is not None:
+            for columns in open_columns:
+                start[columns] = self.options.dispersion
+        seed = int(rng.integers(2**31))
+        dispersion = start
+        for _ in range(_MAX_ROUNDS):
+            fit, local, weight = self._fit_with(dispersion, np.random.default_rng(seed))
+            if not open_columns or self.options.dispersion is not None:
+                break
+            new = estimate_dispersion(self.family, fit.coefficients, self.visit, local, start, weight)
+            if np.allclose(new, dispersion, rtol=_ROUND_TOLERANCE, atol=1e-4):
+                break
+            dispersion = new
+        return fit
+
+    def _fit_with(self, start: Floats, rng: np.random.Generator) -> tuple[MapFit, Sequence[Any], float]:
+        """A fit with given dispersion, the scores, and the sum of the sample weights."""
+        null = self._null(start)
+        self._constant = self.visit.log_base(self.family, start)
+        shared = Shared(Coefficients(self._loadings(null, rng), null.fixed, start))
+        alpha = _relevance(shared.coefficients.loadings)
+        local: Sequence[Any] | None = None
+        removals: list[Removal] = []
+        trace: list[float] = []
+        status = Status.MAX_ITER
+        n_sweeps = 0
+        for round_ in range(self.options.max_iter):
+            state = self._profiled(self._run(shared, local, alpha))
+            n_sweeps += state.result.n_iter
+            trace.append(state.value)
+            gone = self._gone(state, round_)
+            if gone.size:
+                removals.extend(self._removals(state, gone, n_sweeps))
+                keep = np.delete(np.arange(len(state.alpha)), gone)
+                shared, local, alpha = self._without(state, keep)
+                trace = []
+                continue
+            shared, local, alpha = state.result.shared, state.local, state.alpha
+            if _stands(trace, self.options.tol) and round_ >= min(_EARLY_ROUNDS, self.options.max_iter - 2):
+                status = Status.CONVERGED
+                break
+        criterion = abs(trace[-1] - trace[-2]) if len(trace) > 1 else 0.0
+        # The last state is that of its own modes and relevance.
+        result = Result(shared, np.array(trace), status, criterion, n_sweeps)
+        fit, local = self._report(replace(state, result=result), tuple(removals), null)
+        return fit, local, state.stats.weight
+
+    def _null(self, dispersion: Floats) -> Coefficients:
+        means = mean_coefficients(
+            self.family, self.summary, self.data.n_covariates, fit_intercept=self.options.fit_intercept
+        )
+        start = Coefficients(np.zeros((self.data.n_features, 0)), means, dispersion)
+        return null_coefficients(self.family, start, self.visit, tol=self.options.tol)
+
+    def _loadings(self, null: Coefficients, rng: np.random.Generator) -> Floats:
+        # Without an intercept the residuals at eta = 0 say little: the data themselves, on the scale of eta, do.
+        find = residual_loadings if self.options.fit_intercept else link_loadings
+        return find(self.family, null, self.visit, self.options.max_components, rng)
+
+    def _problem(self, alpha: Floats) -> BilinearProblem:
+        nu = self.options.nu
+        k = len(alpha)
+        n_fixed = int(self.options.fit_intercept) + self.data.n_covariates
+        precision = np.concatenate([alpha / nu, np.zeros(n_fixed)])
+        prior: Ridge | AdaptiveL0 = Ridge(precision)
+        if self.options.sparsity > 0:
+            weight = np.concatenate([np.full(k, self.options.sparsity / nu), np.zeros(n_fixed)])
+            prior = AdaptiveL0(precision, weight)
+        return BilinearProblem(
+            self.family,
+            Ridge(np.ones(k)),
+            prior,
+            fit_intercept=self.options.fit_intercept,
+            constant=self._constant,
+            eps=float(np.finfo(self.data.dtype).eps),
+        )
+
+    def _run(self, shared: Shared, local: Sequence[Any] | None, alpha: Floats) -> _State:
+        loop = Loop(
+            self._problem(alpha),
+            self.data,
+            self.executor,
+            max_iter=_SWEEPS_PER_ROUND,
+            tol=0.1 * self.options.tol,
+            callback=self.callback,
+        )
+        result, local, stats = loop.run(shared, local)
+        return _State(result, local, stats, alpha, self._value(float(result.trace[-1]), alpha))
+
+    def _value(self, weighted: float, alpha: Floats) -> float:
+        """J from the problem's objective, which is J / nu without the relevance's own term."""
+        finite = alpha[np.isfinite(alpha)]
+        return self.options.nu * weighted + 0.5 * self.data.n_features * float(np.log(finite).sum())
+
+    def _profiled(self, state: _State) -> _State:
+        """The best scale of each component and its relevance.
+
+        These are ``||z||^2 = (D + 2 kappa #) / nu`` and ``alpha = D / ||w||^2``. The prediction is unchanged; the
+        scores are rescaled when they are next visited.
+        """
+        loadings = state.coefficients.loadings
+        size = np.diag(state.stats.score_gram)
+        count = len(loadings) + 2.0 * self.options.sparsity * np.count_nonzero(self._snap(loadings), axis=0)
+        usable = (size > _NOTHING) & ((loadings**2).sum(axis=0) > _NOTHING)
+        scale = np.where(usable, np.sqrt(count / self.options.nu / np.where(usable, size, 1.0)), 1.0)
+        coefficients = replace(state.coefficients, loadings=loadings / scale)
+        gauge = Gauge(np.zeros(len(scale)), np.diag(scale), np.diag(1.0 / scale))
+        alpha = _relevance(coefficients.loadings)
+        problem = self._problem(np.where(np.isfinite(alpha), alpha, 0.0))
+        gained = replace(
+            state.stats,
+            score_penalty=0.5 * float((scale**2 * size).sum()),
+            score_sum=state.stats.score_sum * scale,
+            score_gram=state.stats.score_gram * np.outer(scale, scale),
+        )
+        shared = Shared(coefficients, gauge)
+        value = self._value(problem.objective(shared, gained), alpha)
+        return _State(replace(state.result, shared=shared), state.local, gained, alpha, value)
+
+    def _snap(self, loadings: Floats) -> Floats:
+        if self.options.sparsity == 0:
+            return loadings
+        k = loadings.shape[1]
+        return AdaptiveL0(np.zeros(k), np.ones(k)).snap(loadings)
+
+    def _gone(self, state: _State, round_: int) -> Ints:
+        """The least relevant component, if it passes the threshold, or all that have no loadings left."""
+        empty = np.flatnonzero(~np.isfinite(state.alpha))
+        if empty.size or len(state.alpha) == 0:
+            return empty
+        threshold = self.options.threshold
+        if threshold is None:
+            diagonal = packed_diagonal(state.coefficients.joint.shape[1])
+            # Mean curvature of the entries: its sum over rows weighted by z^2, whose mean the profile fixed.
+            curvature = state.stats.curvature[:, diagonal[: len(state.alpha)]].max(initial=0.0)
+            information = curvature / max(float(np.diag(state.stats.score_gram).max()), np.finfo(float).tiny)
+            threshold = 100.0 * self.data.n_features * max(information, 1e-300)
+        if round_ < _EARLY_ROUNDS:
+            threshold *= _EARLY_FACTOR
+        worst = np.array([np.argmax(state.alpha)])
+        passing: Ints = worst[state.alpha[worst] >= threshold]
+        return passing
+
+    def _removals(self, state: _State, gone: Ints, n_sweeps: int) -> list[Removal]:
+        sizes = (state.coefficients.loadings**2).sum(axis=0)
+        k = len(state.alpha)
+        return [
+            Removal(n_sweeps, k - count, float(state.alpha[c]), float(sizes[c]), "relevance")
+            for count, c in enumerate(gone)
+        ]
+
+    def _without(self, state: _State, keep: Ints) -> tuple[Shared, Sequence[Any], Floats]:
+        gauge = state.result.shared.gauge
+        assert gauge is not None
+        local = self._each(state.local, lambda scores: gauge.apply(scores)[:, keep])
+        old = state.coefficients
+        return Shared(replace(old, loadings=old.loadings[:, keep])), local, state.alpha[keep]
+
+    def _each(self, local: Sequence[Any], change: Any) -> Sequence[Any]:
+        def visit(_: Any, scores: Floats | None) -> tuple[Floats, Total]:
+            assert scores is not None
+            return change(scores), Total(np.zeros(1))
+
+        return self.executor.sweep(visit, self.data, local)[0]
+
+    def _report(
+        self, state: _State, removals: tuple[Removal, ...], null: Coefficients
+    ) -> tuple[MapFit, Sequence[Any]]:
+        """Scores of unit second moment, centred if there is an intercept to take their mean; exact zeros."""
+        stats, old = state.stats, state.coefficients
+        k = len(state.alpha)
+        shift = stats.score_sum / stats.weight if self.options.fit_intercept else np.zeros(k)
+        moment = np.diag(stats.score_gram) / stats.weight - shift**2
+        scale = np.sqrt(np.where(moment > 0, moment, 1.0))
+        fixed = old.fixed.copy()
+        if self.options.fit_intercept:
+            fixed[:, 0] += old.loadings @ shift
+        coefficients = Coefficients(self._snap(old.loadings) * scale, fixed, old.dispersion)
+        before = state.result.shared.gauge
+
+        def change(scores: Floats) -> Floats:
+            current = scores if before is None else before.apply(scores)
+            return (current - shift) / scale
+
+        local = self._each(state.local, change)
+        found = self.visit.deviances(self.family, coefficients, local)
+        null_deviance = float(self.visit.deviances(self.family, null, None)[0])
+        problem = self._problem(state.alpha)
+        precision = stats.curvature.copy()
+        precision[:, packed_diagonal(old.joint.shape[1])[:k]] += state.alpha / self.options.nu
+        columns = PackedCholesky(precision, old.joint.shape[1])
+        std = np.sqrt(np.einsum("jaa->ja", columns.inverse()))[:, :k] * scale
+        joint = self._joint(state)
+        rows = self._row_determinant(coefficients, local, scale)
+        fit = MapFit(
+            replace(problem, score_prior=Ridge(scale**2), loading_prior=Ridge(np.zeros(old.joint.shape[1]))),
+            coefficients,
+            std,
+            state.alpha / scale**2,
+            Deviances(null_deviance, float(found[0]), found[1:]),
+            state.result,
+            removals,
+            joint,
+            joint - 0.5 * (float(columns.log_determinant().sum()) + rows),
+        )
+        return fit, local
+
+    def _joint(self, state: _State) -> float:
+        """``log p(X, Z, W | alpha)`` up to the normal priors' powers of 2 pi, which Laplace's integral takes back."""
+        likelihood = float(state.stats.exit_columns.sum()) + state.stats.offset_value + self._constant
+        size = (state.coefficients.loadings**2).sum(axis=0)
+        prior = 0.5 * float((state.alpha * size).sum() - self.data.n_features * np.log(state.alpha).sum())
+        return likelihood - state.stats.score_penalty - prior
+
+    def _row_determinant(self, coefficients: Coefficients, local: Sequence[Any], scale: Floats) -> float:
+        """Sum over rows of the log-determinant of the scores' precision, in the coordinates of the prior N(0, I)."""
+        prior = Ridge(scale**2).packed
+        units = 2.0 * float(np.log(scale).sum())
+
+        def function(rows: Rows, scores: Floats) -> Floats:
+            sums = Kernel(self.family, coefficients, rows).row_sums(scores)
+            logs = PackedCholesky(sums.curvature + prior, len(scale)).log_determinant() - units
+            return np.array([rows.weights @ logs])
+
+        return float(self.visit.sum(function, local)[0]) if len(scale) else 0.0
+
+
+def _relevance(loadings: Floats) -> Floats:
+    """``alpha_k = D / ||w_k||^2``, infinite for a component without loadings, shape (k,)."""
+    size = (loadings**2).sum(axis=0)
+    alpha: Floats = np.divide(len(loadings), size, out=np.full(len(size), np.inf), where=size > _NOTHING)
+    return alpha
+
+
+def _stands(trace: list[float], tol: float) -> bool:
+    """Whether the objective changed by less than a fraction ``tol`` in the last round."""
+    return len(trace) > 1 and abs(trace[-1] - trace[-2]) <= tol * abs(trace[-2])
+
+
+def scaled_nu(n_samples: int, n_features: int) -> float:
+    """The weight at which pure noise of unit information just fails to keep a component."""
+    return float(4.0 * n_features / (np.sqrt(n_samples) + np.sqrt(n_features)) ** 2)

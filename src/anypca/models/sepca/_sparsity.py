@@ -1,0 +1,69 @@
+"""The price of a non-zero loading, chosen by entries that were hidden."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from anypca.engine import check_data
+from anypca.engine.entries import hide_entries, take_entries
+
+#: Prices tried. Below 1/2 nothing becomes zero; a price of 8 keeps loadings of more than 8 standard errors only.
+PRICES = (0.5, 1.0, 2.0, 4.0, 8.0)
+_HIDDEN_SHARE = 0.1
+_SEED = 20
+
+
+def choose_sparsity(estimator: Any, X: Any, *, sample_weight: Any, offset: Any, covariates: Any) -> float:
+    """The largest price whose fit predicts hidden entries within one standard error of the best.
+
+    Parameters
+    ----------
+    estimator : SePCA
+        With its settings; it is not changed.
+    X : table of shape (n_samples, n_features)
+        In this process, not a Dask array.
+    sample_weight, offset, covariates : as in ``fit``
+
+    Returns
+    -------
+    float
+    """
+    rows, columns, values = _held_out(X)
+    hidden = hide_entries(X, rows, columns)
+    companions = {"offset": offset, "covariates": covariates}
+
+    def losses(price: float, rank: int | None) -> tuple[Any, Any]:
+        model = clone(estimator).set_params(sparsity=price, max_components=rank, verbose=0)
+        model.fit(hidden, sample_weight=sample_weight, **companions)
+        return -model.entry_log_likelihood(hidden, rows, columns, values, **companions), model
+
+    first, model = losses(PRICES[0], estimator.max_components)
+    found = [first]
+    for price in PRICES[1:]:
+        # The dimension was chosen without regard to the price.
+        found.append(losses(price, model.n_components_)[0])
+    mean = np.array([loss.mean() for loss in found])
+    best = int(np.argmin(mean))
+    for position in reversed(range(len(PRICES))):
+        excess = found[position] - found[best]
+        if excess.mean() <= excess.std() / np.sqrt(len(excess)):
+            return PRICES[position]
+    return PRICES[best]
+
+
+def _held_out(X: Any) -> tuple[Any, Any, Any]:
+    """A tenth of the observed entries, in row order, with their values."""
+    data = check_data(X)
+    rng = np.random.default_rng(_SEED)
+    rows, columns = [], []
+    for block in data.blocks:
+        table = block.read()
+        observed = np.ones(table.x.shape, dtype=bool) if table.observed is None else table.observed
+        picked = np.argwhere(observed & (rng.random(table.x.shape) < _HIDDEN_SHARE))
+        rows.append(picked[:, 0] + block.start)
+        columns.append(picked[:, 1])
+    row, column = np.concatenate(rows), np.concatenate(columns)
+    return row, column, take_entries(X, row, column)
