@@ -267,7 +267,9 @@ def test_a_weight_of_two_is_a_row_twice(family: str, penalty: str | None) -> Non
         fit(X, family, weight=weight, **settings),
         fit(np.repeat(X, weight, axis=0), family, **settings),
     )
-    np.testing.assert_allclose(found.objective_trace_[-1], twice.objective_trace_[-1], rtol=1e-8)
+    # Sparse fits may end at neighbouring points: only moves of single columns and rotations of pairs are tried.
+    rtol = 1e-8 if penalty is None else 1e-6
+    np.testing.assert_allclose(found.objective_trace_[-1], twice.objective_trace_[-1], rtol=rtol)
     np.testing.assert_allclose(found.components_, twice.components_, rtol=0, atol=1e-4)
     np.testing.assert_allclose(found.explained_deviance_ratio_, twice.explained_deviance_ratio_, atol=1e-5)
 

@@ -108,7 +108,8 @@ class GPCA(LatentModel):
     .. math:: \tfrac12 D(U, \mu) + \tfrac12 \alpha D_0 \sum_{ja} p(|u_{ja}|), \qquad U^\top U = I,
 
     D being the deviance and :math:`D_0` that without components. It starts at the model without penalty; thresholding
-    of single columns and rotations of pairs of columns alternate, both of which keep the loadings orthonormal.
+    of single columns and rotations of pairs of columns alternate, both of which keep the loadings orthonormal. It ends
+    where neither of them gains; as with other sparse methods there can be several such points.
 
     Time is proportional to ``n_samples * n_features * n_components**2``; memory beyond the table is a few blocks,
     ``n_features * n_components**2 / 2`` numbers, and at the start ``min(n_samples, n_features)**2`` if that is at most
