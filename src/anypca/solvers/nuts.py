@@ -12,6 +12,8 @@ import numpy as np
 from anypca._typing import Bools, Floats, Ints
 
 _NAME = "position"
+# Correlations are learned in directions whose variance is off by more than this factor.
+_EIGENVALUE_CUTOFF = 3.0
 
 
 class LogDensity(Protocol):
@@ -32,7 +34,11 @@ class NutsOptions:
     n_chains: int
     cores: int = 1
     """Chains that run at once."""
-    target_accept: float = 0.8
+    target_accept: float = 0.9
+    low_rank: bool = False
+    """Learn the strongest correlations too, not scales alone: dearer steps that mix better on long ridges."""
+    thin: int = 1
+    """Run this many times as long and keep one draw in so many."""
 
 
 class Draws(NamedTuple):
@@ -100,9 +106,10 @@ def sample_nuts(
         nothing = np.zeros((chains, draws))
         return Draws(nothing[:, :, None][:, :, :0], nothing, nothing.astype(bool), nothing.astype(int))
     nutpie, _ = import_sampler()
+    settings = {"mass_matrix_eigval_cutoff": _EIGENVALUE_CUTOFF} if options.low_rank else {}
     found = nutpie.sample(
         _compile(nutpie, density, starts),
-        draws=draws,
+        draws=draws * options.thin,
         tune=options.n_tune,
         chains=chains,
         cores=min(options.cores, chains),
@@ -110,13 +117,15 @@ def sample_nuts(
         target_accept=options.target_accept,
         progress_bar=progress,
         save_warmup=False,
+        low_rank_modified_mass_matrix=options.low_rank,
+        **settings,
     )
-    stats = found.sample_stats
+    kept, stats = slice(options.thin - 1, None, options.thin), found.sample_stats
     return Draws(
-        found.posterior[_NAME].values,
-        stats["logp"].values,
-        stats["diverging"].values.astype(bool),
-        stats["n_steps"].values.astype(int),
+        found.posterior[_NAME].values[:, kept],
+        stats["logp"].values[:, kept],
+        stats["diverging"].values[:, kept].astype(bool),
+        stats["n_steps"].values[:, kept].astype(int),
     )
 
 

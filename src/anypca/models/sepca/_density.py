@@ -25,7 +25,7 @@ from anypca.models._bilinear.passes import Total
 
 _FLOOR = 1e-4
 _STEP = 1e-4
-_MAX_STRETCH = 10.0
+_MAX_STRETCH = 4.0
 
 
 class Point(NamedTuple):

@@ -42,9 +42,9 @@ _MARGIN = 2
 # Relevances have settled when none changes by more than this factor; chains as short as below leave a few per cent.
 _ALPHA_TOLERANCE = 0.1
 # Length of the chains between two updates of the relevances.
-_ROUND = NutsOptions(n_draws=60, n_tune=60, n_chains=2)
+_ROUND = NutsOptions(n_draws=60, n_tune=60, n_chains=2, target_accept=0.8)
 # Of the second long run: smaller steps, and one draw in so many of the first as its starts.
-_PATIENT_ACCEPT = 0.9
+_PATIENT_ACCEPT = 0.95
 _START_STEP = 20
 _LARGE_TABLE = 1_000_000
 _MAX_BYTES = 4 * 2**30
