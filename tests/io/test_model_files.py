@@ -151,10 +151,11 @@ def test_round_trip_gives_the_same_bits(name, family, variant, path):
 
 
 @pytest.mark.filterwarnings("ignore::anypca.exceptions.ConvergenceWarning")
-def test_everything_a_model_can_do_survives(path):
+@pytest.mark.parametrize("inference", ["vb", "map"])
+def test_everything_a_model_can_do_survives(inference, path):
     drawn = make_low_rank_counts(60, 8, 2, missing=0.1, random_state=0)
     offset = np.log(np.random.default_rng(1).uniform(1, 2, 60))
-    model = anypca.SePCA(4, max_iter=50).fit(drawn.X, offset=offset)
+    model = anypca.SePCA(4, inference=inference, max_iter=50).fit(drawn.X, offset=offset)
     anypca.save(model, path)
     again = anypca.load(path)
     for method in ("score_samples", "impute", "transform"):
@@ -169,6 +170,23 @@ def test_everything_a_model_can_do_survives(path):
         again.transform(drawn.X)
     # Saved again, the loaded model gives the same structure.
     assert encode(again)[0] == encode(model)[0]
+
+
+def test_draws_of_a_sampler(path):
+    arviz = pytest.importorskip("arviz")
+    rng = np.random.default_rng(0)
+    model = anypca.SePCA(inference="hmc")
+    model.posterior_ = arviz.from_dict(
+        posterior={"scores": rng.normal(size=(2, 5, 4, 1))},
+        sample_stats={"diverging": rng.random((2, 5)) < 0.5},
+        coords={"sample": list("abcd")},
+        dims={"scores": ["sample", "component"]},
+    )
+    anypca.save(model, path)
+    again = anypca.load(path).posterior_
+    assert again.groups() == model.posterior_.groups()
+    for group in again.groups():
+        assert again[group].identical(model.posterior_[group])
 
 
 @pytest.mark.parametrize("kind", [int, np.random.RandomState, np.random.default_rng])

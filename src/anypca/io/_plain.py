@@ -20,6 +20,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from anypca.exceptions import ModelFileError
+from anypca.io._draws import groups_of, is_inference_data, join_groups
 
 #: Where the classes that a model is made of are defined.
 _HOMES = (
@@ -56,8 +57,8 @@ def encode(value: Any) -> tuple[str, list[Any]]:
     Parameters
     ----------
     value : object
-        Made of plain values, arrays, sparse matrices, random generators, scikit-learn estimators, and instances of
-        this package's classes.
+        Made of plain values, arrays, sparse matrices, random generators, draws of ArviZ, scikit-learn estimators, and
+        instances of this package's classes.
 
     Returns
     -------
@@ -133,6 +134,8 @@ class _Writer:
             return {"kind": "dict", "items": pairs}
         if cls in _SEQUENCES.values():
             return {"kind": cls.__name__, "items": self._encode_all(value, path)}
+        if is_inference_data(value):
+            return {"kind": "inference data", "groups": self.encode(groups_of(value), path)}
         if _is_leaf(value):
             return {"kind": "leaf", "number": self._number(value)}
         raise TypeError(
@@ -185,6 +188,7 @@ class _Reader:
             "dict": lambda node: {self.decode(key): self.decode(value) for key, value in node["items"]},
             "dtype": lambda node: np.dtype(node["name"]),
             "enum": self._enum,
+            "inference data": lambda node: join_groups(self.decode(node["groups"])),
             "leaf": lambda node: self.leaves[node["number"]],
             "object": self._object,
             "objects": self._objects,
