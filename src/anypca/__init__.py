@@ -2,7 +2,19 @@
 
 from anypca import offsets, selection
 from anypca.io import load, save
-from anypca.models import EPCA, GPCA, GSPPCA, PLNPCA, PPCA, SPCA, KernelPCA, PiecewisePCA, SePCA
+from anypca.models import (
+    EPCA,
+    GPCA,
+    GSPPCA,
+    PLNPCA,
+    PPCA,
+    SPCA,
+    SPPCA,
+    SSPPCA,
+    KernelPCA,
+    PiecewisePCA,
+    SePCA,
+)
 
 __version__ = "0.1.0.dev0"
 
@@ -13,6 +25,8 @@ __all__ = [
     "PLNPCA",
     "PPCA",
     "SPCA",
+    "SPPCA",
+    "SSPPCA",
     "KernelPCA",
     "PiecewisePCA",
     "SePCA",

@@ -9,5 +9,6 @@ from anypca.models.plnpca import PLNPCA
 from anypca.models.ppca import PPCA
 from anypca.models.sepca import SePCA
 from anypca.models.spca import SPCA
+from anypca.models.sppca import SPPCA, SSPPCA
 
-__all__ = ["EPCA", "GPCA", "GSPPCA", "PLNPCA", "PPCA", "SPCA", "KernelPCA", "PiecewisePCA", "SePCA"]
+__all__ = ["EPCA", "GPCA", "GSPPCA", "PLNPCA", "PPCA", "SPCA", "SPPCA", "SSPPCA", "KernelPCA", "PiecewisePCA", "SePCA"]

@@ -1,0 +1,194 @@
+"""Simple Poisson PCA: SePCA for tables of counts, as published or with what was learned since."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+from anypca._compat import Interval, StrOptions
+from anypca.models._base import Session
+from anypca.models.sepca import SePCA
+
+#: Published threshold on alpha; it is five times that in the first ten rounds.
+_PUBLISHED_THRESHOLD = 100.0
+
+
+class SPPCA(SePCA):
+    """Simple Poisson PCA: components of a table of counts, their number chosen.
+
+    A configuration of `SePCA`. By default it has an intercept, scores of unit variance, a posterior of scores and
+    loadings, and a dispersion that is estimated: counts may vary more than Poisson counts (negative binomial) or less
+    (`ScaledPoisson`), which otherwise shows as too many or too few components. Efforts that differ from row to
+    row enter as an offset, ``fit(X, offset=anypca.offsets.total_counts(X))``. They are not taken from the totals
+    unasked: where one factor raises all columns, the totals are that factor.
+
+    Parameters
+    ----------
+    max_components : int or None, default=None
+        Number of components to start from; None is 20, or what the table allows; one less than the number of columns
+        with ``method="paper"``.
+    method : {"default", "paper"}, default="default"
+        ``"paper"`` is the published algorithm: Poisson counts, no intercept, start from an ordinary PCA, joint modes
+        of scores and loadings, ``alpha = D / ||w||^2``, components leaving one at a time when alpha exceeds 100
+        (500 in the first ten rounds), until the objective and the number of components stand. It keeps noise
+        when there are many more rows than columns.
+    dispersion : {"auto", "feature", "poisson"}, default="auto"
+        As in `SePCA`; ``"poisson"`` takes the variance to be the mean. ``method="paper"`` always does.
+    max_iter, tol, n_jobs, verbose, random_state
+        As in `SePCA`.
+
+    Attributes
+    ----------
+    n_components_, components_, components_std_, alpha_, intercept_, dispersion_, evidence_, pruning_path_ : various
+        As in `SePCA`, with all others.
+
+    See Also
+    --------
+    SePCA : the same for every kind of column.
+    SSPPCA : with sparse loadings.
+
+    References
+    ----------
+    L. Smallman, W. Underwood, A. Artemiou (2020). Simple Poisson PCA: an algorithm for (sparse) feature extraction
+    with simultaneous dimension determination. Computational Statistics.
+
+    Examples
+    --------
+    >>> from anypca import SPPCA
+    >>> from anypca.datasets import make_sppca_loadings
+    >>> SPPCA(method="paper").fit(make_sppca_loadings(random_state=0).X).n_components_
+    1
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "max_components": [None, Interval(Integral, 0, None, closed="left")],
+        "method": [StrOptions({"default", "paper"})],
+        "dispersion": [StrOptions({"auto", "feature", "poisson"})],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "n_jobs": [None, Integral],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+    }
+
+    # What a configuration does not offer is fixed here, under the names by which SePCA asks for it.
+    sparsity: Any = 0.0
+    nu_path = None
+    n_draws, n_tune, n_chains = 500, 250, 4
+
+    def __init__(
+        self,
+        max_components: int | None = None,
+        *,
+        method: str = "default",
+        dispersion: str = "auto",
+        max_iter: int = 500,
+        tol: float = 1e-4,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = 0,
+    ) -> None:
+        self.max_components = max_components
+        self.method = method
+        self.dispersion = dispersion
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    @property
+    def _follows_paper(self) -> bool:
+        return self.method == "paper"
+
+    @property
+    def family(self) -> str:
+        """Poisson, or the negative binomial whose limit it is."""
+        return "poisson" if self._follows_paper or self.dispersion == "poisson" else "negative_binomial"
+
+    @property
+    def inference(self) -> str:  # type: ignore[override]
+        """Modes as published, or the variational posterior."""
+        return "map" if self._follows_paper else "vb"
+
+    @property
+    def fit_intercept(self) -> bool:  # type: ignore[override]
+        """Whether the model has an intercept: not as published."""
+        return not self._follows_paper
+
+    @property
+    def nu(self) -> str | float:  # type: ignore[override]
+        """Weight of the data in the published algorithm: 1."""
+        return 1.0 if self._follows_paper else "auto"
+
+    @property
+    def threshold(self) -> float | None:  # type: ignore[override]
+        """On alpha, in the published algorithm."""
+        return _PUBLISHED_THRESHOLD if self._follows_paper else None
+
+    def _fixed_dispersion(self) -> float | None:
+        return 1.0 if self.dispersion == "poisson" else None
+
+    def _rank(self, session: Session) -> int:
+        if self._follows_paper and self.max_components is None:
+            return session.data.n_features - 1
+        return super()._rank(session)
+
+
+class SSPPCA(SPPCA):
+    """Sparse simple Poisson PCA: as `SPPCA`, with loadings that are exactly zero where nothing speaks for them.
+
+    Parameters
+    ----------
+    max_components : int or None, default=None
+        As in `SPPCA`.
+    sparsity : {"auto"} or float, default="auto"
+        Price of a non-zero loading (the published k; its delta is 1e-8). ``"auto"`` takes the largest of a few prices
+        whose fit predicts hidden entries within one standard error of the best.
+    method, dispersion, max_iter, tol, n_jobs, verbose, random_state
+        As in `SPPCA`.
+
+    Attributes
+    ----------
+    sparsity_ : float
+        The price that was used.
+    n_components_, components_, components_std_, alpha_, intercept_, dispersion_, evidence_, pruning_path_ : various
+        As in `SePCA`, with all others.
+
+    Examples
+    --------
+    >>> from anypca import SSPPCA
+    >>> from anypca.datasets import make_sparse_counts
+    >>> table = make_sparse_counts(150, 30, 1, n_nonzero=6, random_state=0).X
+    >>> model = SSPPCA(max_components=3, sparsity=2.0).fit(table)
+    >>> (model.components_ != 0).sum(axis=1).tolist()
+    [6]
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **SPPCA._parameter_constraints,
+        "sparsity": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        max_components: int | None = None,
+        *,
+        sparsity: str | float = "auto",
+        method: str = "default",
+        dispersion: str = "auto",
+        max_iter: int = 500,
+        tol: float = 1e-4,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = 0,
+    ) -> None:
+        self.max_components = max_components
+        self.sparsity = sparsity
+        self.method = method
+        self.dispersion = dispersion
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
