@@ -331,6 +331,18 @@ def test_chains_that_disagree_get_a_second_run(monkeypatch):
     assert "increase n_draws" in fit.result.status.value
 
 
+def test_too_few_draws_are_refused():
+    with pytest.raises(ValueError, match="n_draws of at least 10"):
+        fit_table(np.ones((3, 2)), "gaussian", HMCOptions(n_draws=9))
+
+
+def test_a_single_chain_is_compared_with_itself():
+    X = np.random.default_rng(0).normal(size=(10, 3))
+    fit, *_ = fit_table(X, "gaussian", HMCOptions(n_draws=101, n_tune=50, n_chains=1), max_components=0)
+    assert fit.r_hat["intercept"].shape == fit.ess["intercept"].shape == (3,)
+    assert 0.9 < fit.result.criterion < 1.5
+
+
 def test_draws_beyond_memory_are_refused(monkeypatch):
     monkeypatch.setattr(_hmc, "_MAX_BYTES", 1000)
     with pytest.raises(ValueError, match="Ask for fewer draws, or use inference='vb'"):

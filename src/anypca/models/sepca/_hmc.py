@@ -46,6 +46,8 @@ _ROUND = NutsOptions(n_draws=60, n_tune=60, n_chains=2, target_accept=0.8)
 # Of the second long run: smaller steps, and one draw in so many of the first as its starts.
 _PATIENT_ACCEPT = 0.95
 _START_STEP = 20
+# Fewer draws than this have no R-hat, nor a covariance of a column's coefficients.
+_MIN_DRAWS = 10
 _LARGE_TABLE = 1_000_000
 _MAX_BYTES = 4 * 2**30
 
@@ -130,6 +132,8 @@ class HMCFitter:
     ------
     ImportError
         If nutpie or arviz is missing.
+    ValueError
+        If fewer draws are asked for than can be summarised.
     """
 
     def __init__(
@@ -149,6 +153,11 @@ class HMCFitter:
         self.options = options
         self.callback = callback
         self.sampling = HMCOptions() if sampling is None else sampling
+        if self.sampling.n_draws < _MIN_DRAWS:
+            raise ValueError(
+                f"inference='hmc' needs n_draws of at least {_MIN_DRAWS}, to compare chains and to summarise them; "
+                f"got n_draws={self.sampling.n_draws}. The default is {HMCOptions.n_draws}."
+            )
         self.variational = VariationalFitter(data, executor, summary, family, options, callback)
         self.removals: list[Removal] = []
         self.trace: list[float] = []

@@ -74,7 +74,15 @@ def diagnose(inference_data: Any) -> tuple[dict[str, Floats], dict[str, Floats]]
         By variable, without the axes of chains and draws.
     """
     _, arviz = import_sampler()
+    import xarray  # comes with arviz
+
     posterior = inference_data.posterior
     used = [name for name, values in posterior.items() if values.size]
+    if posterior.sizes["chain"] == 1:  # its halves are compared instead
+        half = posterior.sizes["draw"] // 2
+        halves = [
+            posterior.isel(draw=slice(a, a + half)).assign_coords(draw=np.arange(half)) for a in (0, half)
+        ]
+        posterior = xarray.concat([halves[0], halves[1].assign_coords(chain=[1])], dim="chain")
     r_hat, ess = arviz.rhat(posterior[used]), arviz.ess(posterior[used])
     return ({name: r_hat[name].values for name in used}, {name: ess[name].values for name in used})
