@@ -22,7 +22,16 @@ from anypca.io.model_files import save
 #: Loadings named for each component.
 _TOP = 6
 #: What a fit may write.
-FILES = ("scores.csv", "loadings.csv", SUMMARY_FILE, "scree.png", "biplot.png", MODEL_FILE, REPORT_FILE)
+FILES = (
+    "scores.csv",
+    "loadings.csv",
+    SUMMARY_FILE,
+    "scree.png",
+    "biplot.png",
+    "scores.png",
+    MODEL_FILE,
+    REPORT_FILE,
+)
 
 
 class FamilyGroup(NamedTuple):
@@ -162,6 +171,7 @@ class Outcome:
         }
         if self.loadings is None:
             del found["loadings.csv"]
+            found["scores.png"] = found.pop("biplot.png")
         return found
 
     def write_scores(self, path: Path) -> None:
