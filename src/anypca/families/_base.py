@@ -156,6 +156,10 @@ class Family(ABC):
         """A(eta), A'(eta) and A''(eta) where ``is_linear``; the arrays may be one and must not be changed."""
         raise NotImplementedError(f"the log-likelihood of {self!r} is not linear in x")
 
+    def expected_cumulant(self, mean: Floats, variance: Floats) -> Evaluation:
+        """A under a normal distribution of eta where ``is_linear``; the arrays may be one and must not be changed."""
+        raise NotImplementedError(f"the log-likelihood of {self!r} is not linear in x")
+
     def columns(self, index: slice) -> Family:
         """The family of a slice of the columns (the same for all columns unless mixed)."""
         return self

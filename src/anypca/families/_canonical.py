@@ -34,3 +34,20 @@ class CanonicalFamily(Family):
         value -= found.value
         gradient = None if found.gradient is None else x - found.gradient
         return Evaluation(value, gradient, found.curvature)
+
+    @abstractmethod
+    def expected_cumulant(self, mean: Floats, variance: Floats) -> Evaluation:
+        """A under a normal distribution of eta, or a bound; its derivative in the mean, and twice that in the variance.
+
+        The arrays may be one and must not be changed.
+        """
+
+    def expect(
+        self, x: Floats, mean: Floats, variance: Floats, dispersion: Floats | float = 1.0
+    ) -> Evaluation:
+        found = self.expected_cumulant(mean, variance)
+        assert found.gradient is not None
+        assert found.curvature is not None
+        value = x * mean
+        value -= found.value
+        return Evaluation(value, x - found.gradient, found.curvature.copy())

@@ -64,23 +64,36 @@ class Logistic(CanonicalFamily):
     def cumulant(self, eta: Floats, *, order: int = 2) -> Evaluation:
         return logistic_cumulant(eta, self.trials, order)
 
-    def expect(
-        self, x: Floats, mean: Floats, variance: Floats, dispersion: Floats | float = 1.0
-    ) -> Evaluation:
-        """A lower bound: the quadratic one of Jaakkola and Jordan at its best point, the root mean square of eta.
+    def expected_cumulant(self, mean: Floats, variance: Floats) -> Evaluation:
+        """An upper bound: the quadratic one of Jaakkola and Jordan at its best point, the root mean square of eta.
 
         ``log(1 + exp(eta)) = eta / 2 + log(2 cosh(eta / 2))``, and the second term is concave in the square of eta.
         """
         n = self.trials
-        tilt = np.sqrt(mean * mean + variance)
-        # tanh(t / 2) / (2 t) -> 1 / 4 - t^2 / 48 for small t.
+        tilt = mean * mean
+        tilt += variance
+        np.sqrt(tilt, out=tilt)
+        decay = np.exp(-tilt)
+        # tanh(t / 2) / (2 t) = (1 - e^-t) / (1 + e^-t) / (2 t), which tends to 1 / 4 - t^2 / 48.
         small = tilt < 1e-3
-        safe = np.where(small, 1.0, tilt)
-        curvature = np.where(small, 0.25 - tilt * tilt / 48.0, np.tanh(0.5 * safe) / (2.0 * safe))
-        curvature *= n
-        centred = x - 0.5 * n
-        value = centred * mean - n * (0.5 * tilt + np.log1p(np.exp(-tilt)))
-        return Evaluation(value, centred - curvature * mean, curvature)
+        curvature = 1.0 - decay
+        decay += 1.0
+        curvature /= decay
+        if small.any():
+            curvature /= 2.0 * np.where(small, 1.0, tilt)
+            curvature[small] = 0.25 - tilt[small] ** 2 / 48.0
+        else:
+            curvature /= tilt
+            curvature *= 0.5
+        tilt += mean
+        tilt *= 0.5
+        tilt += np.log(decay)
+        gradient = curvature * mean
+        gradient += 0.5
+        if n > 1:
+            for array in (tilt, gradient, curvature):
+                array *= n
+        return Evaluation(tilt, gradient, curvature)
 
     def log_base(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
         n = self.trials

@@ -36,15 +36,12 @@ class Poisson(CanonicalFamily):
         mu = np.exp(eta)
         return Evaluation(mu, mu if order >= 1 else None, mu if order >= 2 else None)
 
-    def expect(
-        self, x: Floats, mean: Floats, variance: Floats, dispersion: Floats | float = 1.0
-    ) -> Evaluation:
-        """Exact: ``x mean - exp(mean + variance / 2)``."""
-        rate = mean + 0.5 * variance
+    def expected_cumulant(self, mean: Floats, variance: Floats) -> Evaluation:
+        """Exact: ``exp(mean + variance / 2)``."""
+        rate = 0.5 * variance
+        rate += mean
         np.exp(rate, out=rate)
-        value = x * mean
-        value -= rate
-        return Evaluation(value, x - rate, rate)
+        return Evaluation(rate, rate, rate)
 
     def log_base(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
         base: Floats = -gammaln(x + 1.0)

@@ -94,7 +94,8 @@ class ScaledPoisson(Family):
 
     def sample(self, eta: Floats, dispersion: Floats | float, rng: np.random.Generator) -> Floats:
         phi = np.broadcast_to(np.asarray(dispersion, float), np.shape(eta))
-        return rng.poisson(np.exp(eta) / phi) * phi
+        drawn: Floats = rng.poisson(np.exp(eta) / phi) * phi
+        return drawn
 
     def interior_mean(self, total: Floats, count: Floats) -> Floats:
         # Half a count instead of none: the log of a mean of zero is not a start.

@@ -22,7 +22,7 @@ import scipy.linalg
 
 from anypca._typing import Bools, Floats
 from anypca.engine import Block
-from anypca.families import Evaluation, Family
+from anypca.families import Family
 from anypca.linalg import (
     PackedCholesky,
     pack_symmetric,
@@ -69,7 +69,7 @@ class VariationalProblem:
     hold_relevance: bool = False
 
     def step(self, block: Block, shared: Loadings, local: Scores | None) -> tuple[Scores, VariationalStats]:
-        rows = open_block(block, fit_intercept=self.fit_intercept)
+        rows = open_block(block, fit_intercept=self.fit_intercept, family=self.family)
         with np.errstate(over="ignore", invalid="ignore"):
             before = Moments.of(self._start(rows, shared, local), rows.features)
             entry = self._sums(rows, shared, before, over_rows=False)
@@ -170,17 +170,16 @@ class VariationalProblem:
             return Scores(np.zeros((rows.n_rows, k)), np.tile(pack_symmetric(np.eye(k)), (rows.n_rows, 1)))
         return local if shared.change is None else shared.change.apply(local)
 
-    def _tiles(
+    def _moments(
         self, rows: Rows, shared: Loadings, moments: Moments
-    ) -> Iterator[tuple[slice, Floats, Evaluation]]:
-        """Predictor without offset and expectations, tile after tile, zero at missing entries."""
+    ) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
+        """Predictor without offset, with it, and its variance, tile after tile."""
         dtype = rows.dtype
         design, second = moments.design.astype(dtype, copy=False), moments.second.astype(dtype, copy=False)
         mean, products = (
             shared.mean.astype(dtype, copy=False),
             self._doubled(shared).astype(dtype, copy=False),
         )
-        dispersion = shared.dispersion.astype(dtype, copy=False)
         for tile in rows.tiles():
             inner = design @ mean[tile].T
             # <T, M> minus the squared mean; rounding may leave it a little below zero.
@@ -190,8 +189,7 @@ class VariationalProblem:
             eta = inner
             if rows.offset is not None:
                 eta = inner + (rows.offset if rows.offset.shape[1] == 1 else rows.offset[:, tile])
-            found = self.family.columns(tile).expect(rows.x[:, tile], eta, variance, dispersion[tile])
-            yield tile, inner, found if rows.observed is None else mask_missing(found, rows.observed[:, tile])
+            yield tile, inner, eta, variance
 
     def _doubled(self, shared: Loadings) -> Floats:
         """Packed second moments with off-diagonal entries doubled: a plain product is then the inner product."""
@@ -202,28 +200,65 @@ class VariationalProblem:
 
     def _sums(self, rows: Rows, shared: Loadings, moments: Moments, *, over_rows: bool) -> _Sums:
         """Values by row and column, and the sums that one side's update needs."""
-        n, m = rows.n_rows, shared.mean.shape[1]
-        weights = rows.weights
-        by_row = np.zeros(n)
+        m, weights = shared.mean.shape[1], rows.weights
+        by_row = np.zeros(rows.n_rows)
         by_column = np.empty(rows.n_features)
-        size = rows.n_features if over_rows else n
+        size = rows.n_features if over_rows else rows.n_rows
         target, information = np.zeros((size, m)), np.zeros((size, shared.precision.shape[1]))
         design = moments.design * weights[:, None] if over_rows else shared.mean
         second = moments.second * weights[:, None] if over_rows else shared.second_moment
         design, second = design.astype(rows.dtype, copy=False), second.astype(rows.dtype, copy=False)
-        for tile, inner, (value, gradient, curvature) in self._tiles(rows, shared, moments):
-            assert gradient is not None
-            assert curvature is not None
+        terms = self._linear_terms if rows.table is None else self._terms
+        for tile, value, working, curvature in terms(rows, shared, moments):
             by_row += value.sum(axis=1, dtype=float)
             by_column[tile] = weights @ value
-            working = gradient + curvature * inner
             if over_rows:
                 target[tile] = working.T @ design
                 information[tile] = curvature.T @ second
             else:
                 target += working @ design[tile]
                 information += curvature @ second[tile]
-        return _Sums(by_row, by_column, target, information)
+        sums = _Sums(by_row, by_column, target, information)
+        return sums if rows.table is not None else self._with_products(rows, shared, moments, sums, over_rows)
+
+    def _terms(
+        self, rows: Rows, shared: Loadings, moments: Moments
+    ) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
+        """Value, working response times curvature, and curvature, tile after tile, zero at missing entries."""
+        dispersion = shared.dispersion.astype(rows.dtype, copy=False)
+        for tile, inner, eta, variance in self._moments(rows, shared, moments):
+            found = self.family.columns(tile).expect(rows.x[:, tile], eta, variance, dispersion[tile])
+            if rows.observed is not None:
+                found = mask_missing(found, rows.observed[:, tile])
+            value, gradient, curvature = found
+            assert gradient is not None
+            assert curvature is not None
+            yield tile, value, gradient + curvature * inner, curvature
+
+    def _linear_terms(
+        self, rows: Rows, shared: Loadings, moments: Moments
+    ) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
+        """The same less what is linear in the entries, with the sign of the cumulant in the value."""
+        for tile, inner, eta, variance in self._moments(rows, shared, moments):
+            cumulant, mean, curvature = self.family.expected_cumulant(eta, variance)
+            assert mean is not None
+            assert curvature is not None
+            working = inner * curvature
+            working -= mean
+            yield tile, cumulant, working, curvature
+
+    def _with_products(
+        self, rows: Rows, shared: Loadings, moments: Moments, sums: _Sums, over_rows: bool
+    ) -> _Sums:
+        """Sums over tiles completed by what is linear in the entries, from products with the block."""
+        image = rows.product @ shared.mean.astype(rows.dtype, copy=False)
+        weighted = (moments.design * rows.weights[:, None]).astype(rows.dtype, copy=False)
+        back = np.asarray(rows.product.T @ weighted, dtype=float)
+        by_row = np.einsum("ia,ia->i", moments.design, image) + rows.offset_values - sums.rows
+        by_column = np.einsum("ja,ja->j", shared.mean, back) - sums.columns
+        if rows.offset is not None:
+            by_column += rows.product.T @ (rows.weights * rows.offset[:, 0])
+        return _Sums(by_row, by_column, sums.target + (back if over_rows else image), sums.information)
 
     def _best_rows(self, shared: Loadings, before: Moments, sums: _Sums) -> Scores:
         """Mean and precision that the rows' sums ask for."""
