@@ -13,6 +13,7 @@ from anypca import EPCA, GSPPCA, SePCA
 from anypca.datasets import make_low_rank_counts
 from anypca.scverse import _tables as tables
 from anypca.scverse import pca, project
+from anypca.scverse._axes import Axes
 
 anndata = pytest.importorskip("anndata")
 
@@ -71,8 +72,10 @@ def test_the_number_of_components_is_chosen(adata):
     pca(adata, mask_var=None, size_factors=False)
     assert adata.obsm["X_pca"].shape == (N_CELLS, 2)
     assert adata.uns["pca"]["params"]["model"] == "SePCA"
-    # Loadings have length 1 and scores carry the scale.
-    np.testing.assert_allclose(np.linalg.norm(adata.varm["PCs"], axis=0), 1.0)
+    # Loadings are orthonormal, scores carry the scale.
+    np.testing.assert_allclose(adata.varm["PCs"].T @ adata.varm["PCs"], np.eye(2), atol=1e-10)
+    assert np.all(np.diff(adata.uns["pca"]["variance"]) < 0)
+    assert np.all(np.diff(adata.uns["pca"]["variance_ratio"]) < 0)
     assert adata.varm["PCs_std"].shape == (N_GENES, 2)
     assert np.all(adata.obsm["X_pca_std"] > 0)
 
@@ -84,6 +87,22 @@ def test_scores_and_loadings_give_the_predictor(adata, counts):
     np.testing.assert_allclose(
         adata.obsm["X_pca"] @ adata.varm["PCs"].T, scores @ model.components_, atol=1e-10
     )
+    assert adata.uns["pca"]["variance_ratio"].sum() == pytest.approx(model.explained_deviance_ratio_.sum())
+
+
+def test_axes_keep_sparse_loadings_and_deviations_of_orthogonal_ones():
+    X = make_low_rank_counts(60, 8, 2, random_state=0).X
+    model = SePCA(2, family="poisson").fit(X)
+    turned = Axes.of(model)
+    np.testing.assert_allclose(turned.map @ turned.inverse, np.eye(2), atol=1e-12)
+    # Loadings at right angles are scaled only, and deviations with them.
+    model.components_ = np.linalg.qr(model.components_.T)[0].T * [[3.0], [2.0]]
+    axes = Axes.of(model)
+    deviations = np.array([[0.1, 0.2]])
+    np.testing.assert_allclose(axes.turn_deviations(deviations), [[0.3, 0.4]])
+    np.testing.assert_allclose(axes.turn_loading_deviations(deviations.T), [[0.1 / 3], [0.1]])
+    model.sparsity_ = 0.1
+    np.testing.assert_array_equal(Axes.of(model).map, np.eye(2))
 
 
 def test_keys_and_copies(adata):

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from anypca._typing import Bools, Floats, Ints
+from anypca._typing import Bools, Floats
 from anypca.families import NegativeBinomial, Poisson, ScaledPoisson
 from anypca.models import EPCA, SePCA
+from anypca.scverse._axes import Axes
 from anypca.scverse._tables import CellTable, Genes, choose_matrix, open_table
 
 logger = logging.getLogger("anypca")
@@ -79,10 +80,10 @@ def pca(
     -----
     Written, with PCs and X_pca both replaced by ``key_added`` when it is given, as scanpy does:
 
-    - ``obsm["X_pca"]``: scores, scaled so that loadings have length 1. Distances between them are distances
-      between log rates.
+    - ``obsm["X_pca"]``: scores. Those of `SePCA` are turned and scaled to orthonormal loadings, as `EPCA` has them:
+      distances between scores are then distances between log rates.
     - ``obsm["X_pca_std"]``: their posterior standard deviations, where the model knows them.
-    - ``varm["PCs"]``: loadings; zero for genes that were not used.
+    - ``varm["PCs"]``: loadings, zero for genes that were not used; ``varm["PCs_std"]``: their standard deviations.
     - ``uns["pca"]``: ``variance`` of the scores, ``variance_ratio`` (share of the deviance that each component
       explains), and ``params``.
 
@@ -123,22 +124,13 @@ def pca(
 
 
 def score_cells(model: Any, table: CellTable, offset: Floats | None) -> tuple[Floats, Floats | None]:
-    """Scores scaled to loadings of length 1, and their standard deviations where known, (n_obs, k) each."""
+    """Scores on orthogonal axes, and their standard deviations where known, (n_obs, k) each."""
     companions = {} if offset is None else {"offset": offset}
-    lengths = loading_lengths(model)
+    axes = Axes.of(model)
     if "return_std" in inspect.signature(model.transform).parameters:
         scores, std = model.transform(table.X, return_std=True, **companions)
-        return np.asarray(scores) * lengths, np.asarray(std) * lengths
-    return np.asarray(model.transform(table.X, **companions)) * lengths, None
-
-
-def loading_lengths(model: Any) -> Floats:
-    """Lengths of the loadings (k,); ones where they are zero or there are none."""
-    loadings = getattr(model, "components_", None)
-    if loadings is None:
-        return np.ones(int(model.n_components_))
-    lengths = np.linalg.norm(loadings, axis=1)
-    return np.where(lengths > 0, lengths, 1.0)
+        return axes.turn_scores(scores), axes.turn_deviations(std)
+    return axes.turn_scores(model.transform(table.X, **companions)), None
 
 
 def find_offset(adata: Any, table: CellTable, size_factors: Any, *, wanted: bool) -> Floats | None:
@@ -232,16 +224,18 @@ def _write(
     obsm, varm, uns = ("X_pca", "PCs", "pca") if key_added is None else (key_added,) * 3
     scores, std = found
     write_scores(adata, obsm, scores, std)
-    used: Ints = np.flatnonzero(mask)
-    lengths = loading_lengths(model)
-    for key, attribute in ((varm, "components_"), (f"{varm}_std", "components_std_")):
+    axes = Axes.of(model)
+    for key, attribute, turn in (
+        (varm, "components_", axes.turn_loadings),
+        (f"{varm}_std", "components_std_", axes.turn_loading_deviations),
+    ):
         values = getattr(model, attribute, None)
         if values is not None:
-            adata.varm[key] = np.zeros((adata.n_vars, scores.shape[1]))
-            adata.varm[key][used] = (np.asarray(values) / lengths[:, None]).T
+            loadings = np.zeros((adata.n_vars, scores.shape[1]))
+            loadings[mask] = turn(np.asarray(values)).T
+            adata.varm[key] = loadings
     # h5ad files have no None.
     kept = {name: value for name, value in params.items() if value is not None}
     adata.uns[uns] = {"params": kept, "variance": scores.var(axis=0, ddof=1)}
-    ratio = getattr(model, "explained_deviance_ratio_", None)
-    if ratio is not None:
-        adata.uns[uns]["variance_ratio"] = np.asarray(ratio)
+    if axes.shares is not None:
+        adata.uns[uns]["variance_ratio"] = np.asarray(axes.shares)
