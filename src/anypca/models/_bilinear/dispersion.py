@@ -50,6 +50,18 @@ def start_dispersion(family: Family, mean: Floats, variance: Floats, *, by_colum
     return dispersion
 
 
+def has_settled(family: Family, new: Floats, old: Floats, *, rtol: float) -> bool:
+    """Whether no column's dispersion has changed by more than a fraction.
+
+    Scales have units, so nothing but the fraction counts; shapes have none, and below the grid they are zero.
+    """
+    slack = rtol * np.abs(old)
+    for member, columns in family.member_columns(len(old)):
+        if member.dispersion_kind == "shape":
+            slack[columns] += _GRID[0]
+    return bool((np.abs(new - old) <= slack).all())
+
+
 def noise_units(family: Family, dispersion: Floats) -> Floats:
     """Squared units of eta (n_features,): the noise variance of columns whose eta has units, else 1.
 

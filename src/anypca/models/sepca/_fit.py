@@ -12,7 +12,7 @@ from anypca._typing import Floats, Ints
 from anypca.engine import Data, Executor, Summary
 from anypca.families import Family
 from anypca.linalg import pack_symmetric, varimax
-from anypca.models._bilinear.dispersion import estimate_dispersion, start_dispersion
+from anypca.models._bilinear.dispersion import estimate_dispersion, has_settled, start_dispersion
 from anypca.models._bilinear.kernel import Coefficients
 from anypca.models._bilinear.passes import Deviances, Pass, Total
 from anypca.models._bilinear.start import mean_coefficients, null_coefficients, residual_loadings
@@ -50,6 +50,8 @@ _ROUND_TOLERANCE = 0.02
 _MAX_HELD_ROUNDS = 25
 # Components beyond those found that a round with another dispersion starts from.
 _MARGIN = 4
+# A round goes on from the last one's fit if that kept the dimension and changed the dispersion by no more than this.
+_NEAR = 0.2
 # A neighbour is given up when it lags by this many times the gain of its last few sweeps.
 _PATIENCE = 20.0
 
@@ -173,16 +175,28 @@ class VariationalFitter:
     def _rounds(
         self, dispersion: Floats, null: Coefficients, rank: int, seed: int
     ) -> tuple[_State, Coefficients]:
-        """Fits, each with the dispersion that the one before left, until it stands."""
+        """Fits, each with the dispersion that the one before left, until it stands.
+
+        They come from above until dimension and dispersion have about settled, and then go on from where they are.
+        """
+        local: Sequence[Any] | None = None
+        start = self._start(rank, dispersion, null, seed)
+        found = -1
+        self.removals = []
         for _ in range(_MAX_ROUNDS):
-            self.removals = []
-            state = self._pruned(self._start(rank, dispersion, null, seed))
+            state = self._pruned(start, local)
             new = self._estimate(state)
-            if np.allclose(new, dispersion, rtol=_ROUND_TOLERANCE, atol=1e-4):
+            if has_settled(self.family, new, dispersion, rtol=_ROUND_TOLERANCE):
                 break
-            dispersion = new
-            null = self._null(dispersion, null.fixed)
-            rank = min(self.options.max_components, state.loadings.n_components + _MARGIN)
+            null = self._null(new, null.fixed)
+            k = state.loadings.n_components
+            if k == found and has_settled(self.family, new, dispersion, rtol=_NEAR):
+                start, local = replace(state.loadings, dispersion=new), state.local
+            else:
+                self.removals = []
+                rank = min(self.options.max_components, k + _MARGIN)
+                start, local = self._start(rank, new, null, seed), None
+            dispersion, found = new, k
         return state, null
 
     def _candidates(self, state: _State, seed: int) -> list[DispersionModel]:
@@ -223,7 +237,7 @@ class VariationalFitter:
         for _ in range(_MAX_ROUNDS):
             state = self._pruned(loadings, local)
             new = self._estimate(state)
-            if np.allclose(new, state.loadings.dispersion, rtol=_ROUND_TOLERANCE, atol=1e-4):
+            if has_settled(self.family, new, state.loadings.dispersion, rtol=_ROUND_TOLERANCE):
                 break
             loadings, local = replace(state.loadings, dispersion=new), state.local
         return self.removals, state, self._null(state.loadings.dispersion, null.fixed)
@@ -243,7 +257,7 @@ class VariationalFitter:
         for _ in range(_MAX_HELD_ROUNDS):
             state = self._run(loadings, local, max_iter=_SWEEPS_PER_LOOK, tol=self.options.tol, hold=True)
             new = self._estimate(state)
-            is_settled = np.allclose(new, loadings.dispersion, rtol=_ROUND_TOLERANCE, atol=1e-4)
+            is_settled = has_settled(self.family, new, loadings.dispersion, rtol=_ROUND_TOLERANCE)
             loadings, local = replace(state.loadings, dispersion=new), state.local
             if is_settled:
                 break
@@ -491,9 +505,12 @@ class VariationalFitter:
             if may_fade and signal_ratio(state.loadings).min(initial=np.inf) < _PRUNE_RATIO:
                 return None
             new = self._estimate(state)
-            if np.allclose(new, state.loadings.dispersion, rtol=_ROUND_TOLERANCE, atol=1e-4):
+            if has_settled(self.family, new, state.loadings.dispersion, rtol=_ROUND_TOLERANCE):
                 break
+            before = state.evidence
             state = self._chasing(replace(state.loadings, dispersion=new), state.local, rival)
+            if rival - state.evidence > _PATIENCE * max(state.evidence - before, 0.0) + 1.0:
+                break
         return state
 
     def _chasing(self, loadings: Loadings, local: Sequence[Any], rival: float) -> _State:

@@ -21,7 +21,7 @@ from anypca._typing import Floats, Ints
 from anypca.engine import Data, Executor, Summary
 from anypca.families import Family
 from anypca.linalg import PackedCholesky, packed_diagonal
-from anypca.models._bilinear.dispersion import estimate_dispersion, start_dispersion
+from anypca.models._bilinear.dispersion import estimate_dispersion, has_settled, start_dispersion
 from anypca.models._bilinear.kernel import Coefficients, Kernel, Rows
 from anypca.models._bilinear.passes import Deviances, Pass, Total
 from anypca.models._bilinear.problem import BilinearProblem, Gauge, Shared, Stats
@@ -139,7 +139,7 @@ class MapFitter:
             if not open_columns or self.options.dispersion is not None:
                 break
             new = estimate_dispersion(self.family, fit.coefficients, self.visit, local, start, weight)
-            if np.allclose(new, dispersion, rtol=_ROUND_TOLERANCE, atol=1e-4):
+            if has_settled(self.family, new, dispersion, rtol=_ROUND_TOLERANCE):
                 break
             dispersion = new
         return fit
