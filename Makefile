@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: venv demo test browser lint typecheck bench experiments clean
+.PHONY: venv demo test browser lint typecheck bench experiments docs clean
 
 venv: $(STAMP)
 
@@ -40,8 +40,16 @@ bench: venv
 	$(BIN)/python -m benchmarks.piecewise
 	$(BIN)/python -m benchmarks.peers.glmpca
 
+# Its own stamp: the tools for the documents are not needed to test.
+$(VENV)/.docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	touch $@
+
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -b html -W --keep-going $(SPHINXOPTS) docs docs/_build/html
+
 experiments: venv
 	$(BIN)/python -m experiments
 
 clean:
-	rm -rf $(VENV) demo build dist .coverage* .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) demo build dist docs/_build docs/_generated docs/api/generated docs/auto_examples .coverage* .mypy_cache .pytest_cache .ruff_cache
