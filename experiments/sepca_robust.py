@@ -23,7 +23,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from anypca import EPCA, SePCA
-from anypca.datasets import make_low_rank, make_low_rank_counts
+from anypca.datasets import LowRank, make_low_rank, make_low_rank_counts
 from anypca.selection import EntryKFold, select_rank
 from experiments._common import Options, Outcome, Table, Target, repeat, run_module
 
@@ -49,8 +49,8 @@ class Design:
     """What is drawn, with which family it is fitted, and the share of exact answers asked for."""
 
     name: str
-    draw: Callable[[int, int, np.random.Generator, float], np.ndarray]
-    """Table of a number of rows, a rank, a generator and a share of missing cells."""
+    draw: Callable[[int, int, np.random.Generator, float], LowRank]
+    """A table, and the truth behind it, of a number of rows, a rank, a generator and a share of missing cells."""
     family: str
     missing: float = 0.0
     least: float = 0.9
@@ -70,16 +70,16 @@ class Cell(NamedTuple):
 
 def _counts(
     typical_mean: float, size: float | None
-) -> Callable[[int, int, np.random.Generator, float], np.ndarray]:
-    def draw(n: int, rank: int, rng: np.random.Generator, missing: float) -> np.ndarray:
+) -> Callable[[int, int, np.random.Generator, float], LowRank]:
+    def draw(n: int, rank: int, rng: np.random.Generator, missing: float) -> LowRank:
         return make_low_rank_counts(
             n, N_FEATURES, rank, typical_mean=typical_mean, size=size, missing=missing, random_state=rng
-        ).X
+        )
 
     return draw
 
 
-def _bits(n: int, rank: int, rng: np.random.Generator, missing: float) -> np.ndarray:
+def _bits(n: int, rank: int, rng: np.random.Generator, missing: float) -> LowRank:
     return make_low_rank(
         n,
         N_FEATURES,
@@ -89,11 +89,11 @@ def _bits(n: int, rank: int, rng: np.random.Generator, missing: float) -> np.nda
         intercept=_SPREAD * rng.standard_normal(N_FEATURES),
         missing=missing,
         random_state=rng,
-    ).X
+    )
 
 
-def _real(*, equal: bool) -> Callable[[int, int, np.random.Generator, float], np.ndarray]:
-    def draw(n: int, rank: int, rng: np.random.Generator, missing: float) -> np.ndarray:
+def _real(*, equal: bool) -> Callable[[int, int, np.random.Generator, float], LowRank]:
+    def draw(n: int, rank: int, rng: np.random.Generator, missing: float) -> LowRank:
         ends = np.log([_LEAST_VARIANCE, _LARGEST_VARIANCE])
         variance = np.ones(N_FEATURES) if equal else np.exp(rng.uniform(*ends, N_FEATURES))
         return make_low_rank(
@@ -105,7 +105,7 @@ def _real(*, equal: bool) -> Callable[[int, int, np.random.Generator, float], np
             dispersion=variance,
             missing=missing,
             random_state=rng,
-        ).X
+        )
 
     return draw
 
@@ -127,7 +127,7 @@ def _designs() -> Iterator[Design]:
 DESIGNS: Mapping[str, Design] = {design.name: design for design in _designs()}
 
 
-def draw(cell: Cell, seed: int) -> np.ndarray:
+def draw(cell: Cell, seed: int) -> LowRank:
     """The table of a cell and a seed."""
     number = list(DESIGNS).index(cell.design)
     design = DESIGNS[cell.design]
@@ -165,7 +165,7 @@ METHODS: Mapping[str, Callable[[np.ndarray, str], int]] = {
 
 def answer(method: str, cell: Cell, seed: int) -> int:
     """The dimension that a method finds in one table."""
-    X = draw(cell, seed)
+    X = draw(cell, seed).X
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", **_STOPPED)
         return METHODS[method](X, DESIGNS[cell.design].family)
