@@ -12,7 +12,7 @@ from rich.text import Text
 from anypca.cli._json import emit
 from anypca.cli._show import make_table
 from anypca.cli._table import loaders
-from anypca.datasets._dataset import FOLDER_VARIABLE
+from anypca.datasets._files import ADDRESS_VARIABLE, FOLDER_VARIABLE
 from anypca.datasets._specs import SPECS
 
 
@@ -31,10 +31,9 @@ def run_datasets(*, as_json: bool) -> None:
     console = Console(highlight=False)
     cells = [(row["name"], row["summary"], _where(row)) for row in rows]
     console.print(make_table(("name", "what", "found"), cells))
-    where = f"{FOLDER_VARIABLE} is {folder}" if folder else f"{FOLDER_VARIABLE} is not set"
-    console.print(
-        Text(f"Files are looked for in the folder named by {FOLDER_VARIABLE}; {where}."), soft_wrap=True
-    )
+    where = f"it is {folder}" if folder else "it is not set"
+    place = f"Files are looked for in the folder named by {FOLDER_VARIABLE} ({where}), else at {ADDRESS_VARIABLE}."
+    console.print(Text(place), soft_wrap=True)
     console.print(Text("A name stands for a table in all commands: anypca fit digits_counts"), soft_wrap=True)
 
 

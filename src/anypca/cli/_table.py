@@ -160,8 +160,14 @@ def loaders() -> dict[str, Callable[..., Any]]:
     return {
         name.partition("_")[2]: getattr(datasets, name)
         for name in datasets.__all__
-        if name.startswith(("load_", "fetch_"))
+        if name.startswith(("load_", "fetch_")) and _needs_nothing(getattr(datasets, name))
     }
+
+
+def _needs_nothing(loader: Callable[..., Any]) -> bool:
+    """Whether a loader can be called without arguments."""
+    parameters = inspect.signature(loader).parameters.values()
+    return all(parameter.default is not parameter.empty for parameter in parameters)
 
 
 def _is_dataset(source: str) -> bool:
