@@ -28,6 +28,7 @@ _LEAST_DEFICIT = 0.1
 # Standard errors that a finding must lie away from what chance gives.
 _SIGNIFICANT = 5.0
 _SIMULATED_SWEEPS = 20
+_SIMULATED_ROWS = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,10 +83,11 @@ def under_dispersed(
     rich = poisson_columns(problem.family, loadings.dispersion) & (summary.mean >= _RICH_MEAN)
     if not rich.any():
         return chosen
-    residual, count = visit.pearson(problem.family, means, local)
-    simulated = _simulated_pearson(problem, loadings, means, visit.data, visit.executor, local, rich, seed)
-    free = max(float(count[rich].sum()) - rich.sum() * means.joint.shape[1], 1.0)
-    ratio = float(residual[rich].sum()) / max(float(simulated[rich].sum()), np.finfo(float).tiny)
+    residual, simulated, count = _pearson_pair(
+        problem, loadings, means, visit.data, visit.executor, local, rich, seed
+    )[:, rich].sum(axis=1)
+    free = max(float(count) - float(rich.sum() * means.joint.shape[1]), 1.0)
+    ratio = float(residual) / max(float(simulated), np.finfo(float).tiny)
     if ratio < 1.0 - _LEAST_DEFICIT - _SIGNIFICANT * np.sqrt(4.0 / free):
         chosen = rich
     return chosen
@@ -126,7 +128,7 @@ def poisson_columns(family: Family, dispersion: Floats) -> Bools:
     return found
 
 
-def _simulated_pearson(
+def _pearson_pair(
     problem: VariationalProblem,
     loadings: Loadings,
     means: Coefficients,
@@ -136,24 +138,31 @@ def _simulated_pearson(
     columns: Bools,
     seed: int,
 ) -> Floats:
-    """Sum of squared Pearson residuals of each column in a table drawn from the fit, shape (n_features,)."""
+    """Squared Pearson residuals of the table and of one drawn from the fit, and entries, by column: (3, n_features).
+
+    The first rows of each block are enough.
+    """
     family = problem.family
 
     def visit(block: Block, scores: Floats | None) -> tuple[Floats, Total]:
         assert scores is not None
-        rows = open_block(block, fit_intercept=problem.fit_intercept)
-        kernel = Kernel(family, means, rows)
+        first = np.arange(min(block.n_rows, _SIMULATED_ROWS))
+        rows = open_block(block, fit_intercept=problem.fit_intercept).take(first)
+        eta = Kernel(family, means, rows).predictor(scores[first], slice(0, rows.n_features))
         rng = np.random.default_rng([seed, block.start])
         x = rows.x.copy()
-        mu = np.exp(kernel.predictor(scores, slice(0, rows.n_features))[:, columns])
         # A mean beyond a long integer is no count that was seen.
-        x[:, columns] = rng.poisson(np.minimum(mu, 1e15))
-        drawn = replace(rows, table=Table(x, rows.observed), product=None)
+        x[:, columns] = rng.poisson(np.minimum(np.exp(eta[:, columns]), 1e15))
+        drawn = replace(rows, table=Table(x, rows.observed))
         found, _ = problem.solve_rows(drawn, loadings, max_iter=_SIMULATED_SWEEPS)
-        eta = observed_only(
-            rows, slice(None), Kernel(family, means, drawn).predictor(found.mean, slice(0, rows.n_features))
-        )
-        terms = family.pearson(x, eta, means.dispersion.astype(eta.dtype))
-        return scores, Total(rows.weights @ observed_only(rows, slice(None), terms))
+        eta_drawn = Kernel(family, means, drawn).predictor(found.mean, slice(0, rows.n_features))
+        terms = [
+            family.pearson(rows.x, observed_only(rows, slice(None), eta), means.dispersion.astype(eta.dtype)),
+            family.pearson(
+                x, observed_only(rows, slice(None), eta_drawn), means.dispersion.astype(eta.dtype)
+            ),
+            np.ones_like(eta),
+        ]
+        return scores, Total(np.stack([rows.weights @ observed_only(rows, slice(None), t) for t in terms]))
 
     return executor.sweep(visit, data, local)[1].array

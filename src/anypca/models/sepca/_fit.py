@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from anypca._typing import Floats, Ints
+from anypca._typing import Bools, Floats, Ints
 from anypca.engine import Data, Executor, Summary
 from anypca.families import Family
 from anypca.linalg import pack_symmetric, varimax
@@ -39,6 +39,7 @@ from anypca.solvers import Callback, Loop, Result
 
 # A component whose loadings are this small a fraction of their posterior variance has no signal.
 _PRUNE_RATIO = 0.05
+_FADING_RATIO, _FADING_RATE = 0.3, 0.7
 # Sweeps between two looks at the components.
 _SWEEPS_PER_LOOK = 4
 # Precision of the loadings before the first sweep: small enough a variance not to shrink the first scores.
@@ -112,6 +113,18 @@ def signal_ratio(loadings: Loadings) -> Floats:
     squared = (loadings.mean[:, :k] ** 2).sum(axis=0)
     ratio: Floats = squared / np.einsum("jaa->a", loadings.covariance[:, :k, :k])
     return ratio
+
+
+def _is_fading(ratio: Floats, before: Floats | None) -> Bools:
+    """Components without signal: nothing left, or little and less than a few sweeps ago, shape (k,).
+
+    A component that survives ends with squared loadings of about their posterior variance or more: below a third of
+    that and falling there is no way back.
+    """
+    gone: Bools = ratio < _PRUNE_RATIO
+    if before is not None:
+        gone |= (ratio < _FADING_RATIO) & (ratio < _FADING_RATE * before)
+    return gone
 
 
 def _means_of(loadings: Loadings) -> Coefficients:
@@ -357,16 +370,15 @@ class VariationalFitter:
 
     def _pruned(self, loadings: Loadings, local: Sequence[Any] | None = None) -> _State:
         """Sweep, removing components without signal, to convergence of what is left."""
+        before: Floats | None = None
         state = self._run(loadings, local, max_iter=_SWEEPS_PER_LOOK, tol=self.options.tol)
         while state.loadings.n_components:
             ratio = signal_ratio(state.loadings)
-            weak = np.flatnonzero(ratio < _PRUNE_RATIO)
+            weak = np.flatnonzero(_is_fading(ratio, before))
+            before = ratio
             if weak.size:
-                # Dead components go together; of those still fading only the weakest, for the rest may recover.
-                dead = np.flatnonzero(ratio < 0.1 * _PRUNE_RATIO)
-                state = self._without(
-                    state, dead if dead.size else weak[[np.argmin(ratio[weak])]], "relevance"
-                )
+                state = self._without(state, weak, "relevance")
+                before = np.delete(ratio, weak)
             elif (
                 state.result.converged
                 or state.result.n_iter <= 1
@@ -500,26 +512,38 @@ class VariationalFitter:
         self, loadings: Loadings, local: Sequence[Any], rival: float, *, may_fade: bool = False
     ) -> _State | None:
         """A fit of this dimension with a dispersion of its own, as far as it can still reach the rival's bound."""
-        state = self._chasing(loadings, local, rival)
+        state = self._chasing(loadings, local, rival, may_fade=may_fade)
         for _ in range(_MAX_ROUNDS):
-            if may_fade and signal_ratio(state.loadings).min(initial=np.inf) < _PRUNE_RATIO:
+            if state is None:
                 return None
             new = self._estimate(state)
             if has_settled(self.family, new, state.loadings.dispersion, rtol=_ROUND_TOLERANCE):
                 break
             before = state.evidence
-            state = self._chasing(replace(state.loadings, dispersion=new), state.local, rival)
-            if rival - state.evidence > _PATIENCE * max(state.evidence - before, 0.0) + 1.0:
+            state = self._chasing(
+                replace(state.loadings, dispersion=new), state.local, rival, may_fade=may_fade
+            )
+            if (
+                state is not None
+                and rival - state.evidence > _PATIENCE * max(state.evidence - before, 0.0) + 1.0
+            ):
                 break
         return state
 
-    def _chasing(self, loadings: Loadings, local: Sequence[Any], rival: float) -> _State:
-        """Sweep until convergence, or until the rival is out of reach."""
+    def _chasing(
+        self, loadings: Loadings, local: Sequence[Any], rival: float, *, may_fade: bool
+    ) -> _State | None:
+        """Sweep until convergence, or until the rival is out of reach; ``None`` when a component fades."""
         state = self._run(loadings, local, max_iter=_SWEEPS_PER_LOOK, tol=self.options.tol)
-        while not state.result.converged and state.result.n_iter < self.options.max_iter:
+        ratio: Floats | None = None
+        while True:
+            before, ratio = ratio, signal_ratio(state.loadings)
+            if may_fade and _is_fading(ratio, before).any():
+                return None
+            if state.result.converged or state.result.n_iter >= self.options.max_iter:
+                return state
             more = self._run(state.loadings, state.local, max_iter=_SWEEPS_PER_LOOK, tol=self.options.tol)
             gain = more.evidence - state.evidence
             state = _joined(state, more)
             if rival - state.evidence > _PATIENCE * max(gain, 0.0) + 1.0:
-                break
-        return state
+                return state
