@@ -20,11 +20,14 @@ class Cells:
 
     Parameters
     ----------
+    study : str
+        Whose answers they are; part of their names in the file.
     options : Options
         Quick forms keep nothing.
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, study: str, options: Options) -> None:
+        self.study = study
         self.options = options
         name = os.environ.get("ANYPCA_CELLS")
         self.path = Path(name) if name and not options.quick else None
@@ -40,14 +43,14 @@ class Cells:
         function : callable
             ``function(*cell, seed)`` gives what JSON can hold; called with the option's seed and those that follow.
         cell : sequence
-            Names the cell with the function.
+            Names the cell within the study.
         n_runs : int
 
         Returns
         -------
         list
         """
-        key = " | ".join([function.__module__, *map(str, cell), f"seed {self.options.seed}"])
+        key = " | ".join([self.study, *map(str, cell), f"seed {self.options.seed}"])
         known = self.answers.get(key, [])
         if len(known) < n_runs:
             tasks = [(*cell, self.options.seed + i) for i in range(len(known), n_runs)]

@@ -77,7 +77,7 @@ def answer(method: str, noise: str, n_features: int, n_samples: int, truth: int,
 
 def run(options: Options) -> Outcome:
     """Share of right answers of all methods in every cell."""
-    cells = Cells(options)
+    cells = Cells("sppca_order", options)
     found = {cell: _answers(cells, cell, n_runs) for cell, n_runs in _plan(options).items()}
     tables = [
         _table(f"Table 3: right dimension in %, {noise} noise, D = {D}", part)

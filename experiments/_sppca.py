@@ -1,0 +1,110 @@
+"""What the experiments on simple Poisson PCA share: the six methods of the paper, clusters and pictures of scores."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import kmedoids
+import numpy as np
+from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import pairwise_distances, silhouette_score
+
+from anypca import GPCA, SPCA, SPPCA, SSPPCA
+
+#: Price of a loading in the published SSPPCA; the paper gives one for its letters only, this.
+SPARSITY = 0.07
+#: Weight of the penalty of SGPCA, as a share of the null deviance; the paper does not give its own.
+SGPCA_ALPHA = 0.01
+
+
+def published_methods(n_components: int, n_nonzero: Sequence[int]) -> dict[str, Any]:
+    """The paper's six methods by name, not fitted.
+
+    Parameters
+    ----------
+    n_components : int
+        Of those that do not choose it.
+    n_nonzero : sequence of int
+        Loadings of the components of SPCA.
+
+    Returns
+    -------
+    dict
+    """
+    return {
+        "SPPCA": SPPCA(method="paper", n_jobs=1),
+        "SSPPCA": SSPPCA(method="paper", sparsity=SPARSITY, n_jobs=1),
+        "PCA": PCA(n_components),
+        "SPCA": SPCA(n_components, n_nonzero=n_nonzero, n_jobs=1),
+        "GPCA": GPCA(n_components, family="poisson", n_jobs=1),
+        "SGPCA": GPCA(n_components, family="poisson", penalty="scad", alpha=SGPCA_ALPHA, n_jobs=1),
+    }
+
+
+def fit_quietly(model: Any, X: Any, **companions: Any) -> Any:
+    """The fitted model; one that stopped at its largest number of iterations still has an answer, which counts."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(X, **companions)
+
+
+def silhouette(scores: Any, n_clusters: int) -> float:
+    """Average silhouette of the clusters that k-medoids finds in the scores; NaN without components.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_samples, n_components)
+    n_clusters : int
+
+    Returns
+    -------
+    float
+
+    Notes
+    -----
+    Partitioning around medoids, started by its own greedy build, with Euclidean distances: it has no random part.
+    """
+    if scores.shape[1] == 0:
+        return float("nan")
+    distances = pairwise_distances(scores)
+    found = kmedoids.fasterpam(distances, n_clusters, init="build", n_cpu=1)
+    if len(np.unique(found.labels)) < 2:
+        return float("nan")
+    return float(silhouette_score(distances, found.labels, metric="precomputed"))
+
+
+def draw_scores(
+    panels: Sequence[tuple[str, Any, Any]], labels: Sequence[str], path: Path, *, columns: int = 3
+) -> None:
+    """Scores of several models in the plane of their first two components, coloured by class.
+
+    Parameters
+    ----------
+    panels : sequence of (title, model, scores)
+    labels : sequence of str
+        The class of each row.
+    path : Path
+    columns : int, default=3
+    """
+    from matplotlib.figure import Figure
+
+    from anypca.plotting import plot_scores, save_figure
+
+    rows = -(-len(panels) // columns)
+    figure = Figure(figsize=(3.8 * columns, 3.4 * rows), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for number, (ax, (title, model, scores)) in enumerate(zip(axes, panels, strict=False)):
+        ax.set_title(title)
+        if scores.shape[1] == 0:
+            ax.set_axis_off()
+            continue
+        plot_scores(model, scores, color=labels, ax=ax)
+        if number and ax.get_legend() is not None:
+            ax.get_legend().remove()
+    for ax in axes[len(panels) :]:
+        ax.set_axis_off()
+    save_figure(axes[0], path)
