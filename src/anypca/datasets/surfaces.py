@@ -72,7 +72,7 @@ def make_hinge(
     noise: Any = 0.1,
     random_state: int | np.random.Generator | None = None,
 ) -> BentSheet:
-    """Draw points (x, y, z) with z = |x - corner|: a sheet bent along a line.
+    """Draw points (x, y, z) with ``z = |x - corner|``: a sheet bent along a line.
 
     Parameters
     ----------
