@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import anypca
-from anypca.cli._compare import suitable
+from anypca.cli._compare import _few, suitable
 from anypca.cli._holdout import score_cells
 from anypca.cli._models import available
 from anypca.cli._options import ranks
@@ -178,3 +178,9 @@ def test_words_that_are_neither_file_nor_data_set(call, tmp_path, monkeypatch):
     code, _, err = call("fit", "okas")
     assert code == 2
     assert "It is no data set either: anypca datasets lists them." in err
+
+
+def test_repeated_warnings_are_counted():
+    assert _few(()) == []
+    assert _few(("slow",)) == ["slow"]
+    assert _few(("slow 1", "slow 2", "slow 3")) == ["slow 1", "2 more warnings"]

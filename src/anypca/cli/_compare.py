@@ -161,13 +161,13 @@ def _examine(
         fit = fit_model(request, mine, runtime, words=request.name)
     except _REFUSALS as error:
         return Comparison(request.name, remarks=(f"not fitted: {_line(error)}",))
-    remarks += fit.warnings
+    remarks += _few(fit.warnings)
     try:
         with caught() as said:
             held_out = hold_out(fit.model, request, mine, splitter, runtime)
     except _REFUSALS as error:
         return Comparison(request.name, fit, remarks=(*remarks, f"no cells held out: {_line(error)}"))
-    remarks += [f"without the held-out cells: {warning}" for warning in said]
+    remarks += [f"without the held-out cells: {warning}" for warning in _few(said)]
     if held_out is None:
         is_complete = not find_model(request.name).accepts_missing
         why = "it needs a complete table" if is_complete else "it gives single cells no probability"
@@ -189,6 +189,12 @@ def _without_companions(name: str, table: Table) -> tuple[Table, list[str]]:
         table = replace(table, covariates=None)
         remarks.append("takes no covariates: fitted without")
     return replace(table, is_offset_asked=False), remarks
+
+
+def _few(warnings: Sequence[str]) -> list[str]:
+    """The first of several warnings: a model that fits more than once tends to repeat itself."""
+    more = len(warnings) - 1
+    return [*warnings[:1], *([f"{more} more warning{'' if more == 1 else 's'}"] if more > 0 else [])]
 
 
 def _line(error: Exception) -> str:
