@@ -103,7 +103,8 @@ def draw_scores(
             ax.set_axis_off()
             continue
         plot_scores(model, scores, color=labels, ax=ax)
-        if number and ax.get_legend() is not None:
+        # One legend will do; beside the last panel there is room.
+        if number + 1 < len(panels) and ax.get_legend() is not None:
             ax.get_legend().remove()
     for ax in axes[len(panels) :]:
         ax.set_axis_off()
