@@ -12,8 +12,30 @@ sys.path.insert(0, str(HERE / "_scripts"))
 
 import decision_diagram  # noqa: E402
 import sample_report  # noqa: E402
+from sphinx_gallery.sorting import ExplicitOrder  # noqa: E402
 
 import anypca  # noqa: E402
+
+#: The gallery, from first contact to special wishes.
+EXAMPLES = (
+    "counts",
+    "binary",
+    "mixed_table",
+    "missing_cells",
+    "number_of_components",
+    "uncertainty",
+    "new_rows",
+    "tour",
+    "report",
+    "sparse_loadings",
+    "select_variables",
+    "offsets_covariates",
+    "piecewise",
+    "kernel",
+    "pipeline",
+    "model_files",
+    "larger_than_memory",
+)
 
 project = "anypca"
 author = "The anypca authors"
@@ -54,7 +76,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "show_memory": False,
     "min_reported_time": 5,
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": ExplicitOrder([f"plot_{name}.py" for name in EXAMPLES]),
     "remove_config_comments": True,
 }
 

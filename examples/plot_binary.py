@@ -21,19 +21,18 @@ scores = model.fit_transform(bits.X)
 print(f"{model.n_components_} components of at most 8")
 
 # %%
-# Every row gets a posterior, and its ellipse shows how much 16 bits tell about a row.
-
-mean, std = model.transform(bits.X, return_std=True)
-fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
-plot_scores(model, mean, std, color=[f"prototype {label + 1}" for label in bits.labels], ax=left)
-
-# %%
 # The fitted probabilities undo the noise: rounding them gives back the prototypes in all but a few bits.
 
 probabilities = model.inverse_transform(scores)
-right.imshow(probabilities[bits.labels.argsort()], aspect="auto", cmap="cividis", vmin=0, vmax=1)
-right.set(title="fitted probabilities, rows by prototype", xlabel="bit", ylabel="row")
 truth = bits.prototypes[bits.labels] > 0.5
 wrong_before, wrong_after = (np.mean((table > 0.5) != truth) for table in (bits.X, probabilities))
 print(f"wrong bits: {wrong_before:.1%} in the table, {wrong_after:.1%} after the fit")
+
+# %%
+order = np.argsort(bits.labels, kind="stable")
+fig, (left, middle, right) = plt.subplots(1, 3, figsize=(11, 4), layout="constrained", width_ratios=[2, 1, 1])
+plot_scores(model, scores, color=[f"prototype {label + 1}" for label in bits.labels], ax=left)
+for ax, table, title in [(middle, bits.X, "the table"), (right, probabilities, "fitted probabilities")]:
+    ax.imshow(table[order], aspect="auto", cmap="cividis", vmin=0, vmax=1, interpolation="nearest")
+    ax.set(title=title, xlabel="bit", ylabel="row, by prototype", yticks=[])
 plt.show()

@@ -49,5 +49,6 @@ print(f"PCA {abs(np.corrcoef(plain, trait)[0, 1]):.2f}")
 # %%
 # Loadings with their posterior standard deviations: height has nothing to do with the trait.
 
-ax = plot_loadings(model, 1, feature_names=list(table.columns))
+fig, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+plot_loadings(model, 1, feature_names=list(table.columns), ax=ax)
 plt.show()

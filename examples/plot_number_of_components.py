@@ -15,13 +15,13 @@ from anypca.datasets import make_low_rank_counts
 from anypca.plotting import plot_pruning_path, plot_rank_selection, plot_scree
 from anypca.selection import EntryShuffleSplit, select_rank
 
-table = make_low_rank_counts(200, 30, 3, typical_mean=8, size=3, random_state=0)
+table = make_low_rank_counts(150, 25, 3, typical_mean=8, size=3, random_state=0)
 
 # %%
 # SePCA starts from many components. Those without signal leave, and neighbouring numbers are compared by the
 # evidence.
 
-sepca = SePCA(max_components=8).fit(table.X)
+sepca = SePCA(max_components=6).fit(table.X)
 print("SePCA:", sepca.n_components_, "components, family", type(sepca.family_).__name__)
 
 # %%
@@ -29,9 +29,9 @@ print("SePCA:", sepca.n_components_, "components, family", type(sepca.family_)._
 # cells hidden.
 
 epca = EPCA(family="negative_binomial")
-by_bic = select_rank(epca, table.X, ranks=range(1, 7))
-by_cells = select_rank(epca, table.X, ranks=range(1, 7), criterion="held_out", cv=EntryShuffleSplit(2))
-as_poisson = select_rank(EPCA(family="poisson"), table.X, ranks=range(1, 7))
+by_bic = select_rank(epca, table.X, ranks=range(1, 6))
+by_cells = select_rank(epca, table.X, ranks=range(1, 6), criterion="held_out", cv=EntryShuffleSplit(2))
+as_poisson = select_rank(EPCA(family="poisson"), table.X, ranks=range(1, 6))
 for name, found in [("BIC", by_bic), ("hidden cells", by_cells), ("BIC, Poisson", as_poisson)]:
     print(f"{name}: {found.best_rank}")
 

@@ -39,5 +39,6 @@ with tempfile.TemporaryDirectory() as folder:
 # This is the same picture, still.
 
 scores = model.transform(digits.X[:500])
-plot_scores(model, scores, color=[str(digit) for digit in digits.target[:500]])
+fig, ax = plt.subplots(figsize=(7, 5), layout="constrained")
+plot_scores(model, scores, color=[str(digit) for digit in digits.target[:500]], ax=ax)
 plt.show()

@@ -39,6 +39,8 @@ report("SSPPCA", counts.components_)
 report("SPCA of logs", logs.components_)
 
 # %%
+# Order and signs of components are free; which columns belong together is what counts.
+
 order = np.argsort(~table.support[0], kind="stable")
 rows = {
     "truth": table.components,

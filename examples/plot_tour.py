@@ -24,9 +24,9 @@ from anypca.plotting import (
 
 digits = load_digits_counts()
 keep = digits.target < 4
-X, target = digits.X[keep][:250], digits.target[keep][:250]
+X, target = digits.X[keep][:200], digits.target[keep][:200]
 names = list(digits.feature_names)
-model = SePCA(max_components=6, family="binomial(16)", tol=1e-3)
+model = SePCA(max_components=4, family="binomial(16)", tol=1e-3)
 scores = model.fit_transform(X)
 _, std = model.transform(X, return_std=True)
 

@@ -44,8 +44,10 @@ for name, rows in [("few counts", offset_new < -0.5), ("many counts", offset_new
     print(f"{name}: within two deviations {inside[rows].mean():.1%}, mean deviation {std[rows].mean():.2f}")
 
 # %%
+# Left, 30 of the rows with ellipses of 68 %, coloured by the logarithm of their effort. Right, all rows.
+
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
-plot_scores(model, mean[:80], std[:80], color=offset_new[:80], ax=left)
+plot_scores(model, mean[:30], std[:30], color=offset_new[:30], coverage=0.68, ax=left)
 right.scatter(X_new.sum(axis=1), std.mean(axis=1), s=8)
 right.set(xscale="log", xlabel="counts in the row", ylabel="posterior deviation of its scores")
 plt.show()

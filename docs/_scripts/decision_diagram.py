@@ -9,7 +9,7 @@ from pathlib import Path
 _ROW, _GAP, _PAD = 40, 22, 6
 _WIDTH = 960
 #: Left edge and width of the columns: root, kinds, wishes, models.
-_ROOT, _KIND, _WISH, _MODEL = (0, 130), (165, 195), (395, 345), (775, 185)
+_ROOT, _KIND, _WISH, _MODEL = (0, 130), (165, 195), (390, 335), (755, 205)
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,13 @@ KINDS = (
 )
 
 _STYLE = """
-.decision { max-width: 100%; height: auto; font-family: inherit; }
-.decision text { fill: var(--pst-color-text-base, #222); font-size: 15px; dominant-baseline: central; }
+.decision { width: 100%; height: auto; font-family: inherit; margin: 0.5rem 0 1.5rem; }
+.decision text { fill: var(--pst-color-text-base, #222); font-size: 14.5px; dominant-baseline: central; }
 .decision .box { fill: var(--pst-color-surface, #f3f4f5); stroke: var(--pst-color-border, #c9c9c9); }
 .decision .wish { fill: none; stroke: var(--pst-color-border, #c9c9c9); }
 .decision .model { fill: var(--pst-color-primary, #0a7d91); }
-.decision a text { fill: #fff; font-weight: 600; }
+.decision a, .decision a:hover { text-decoration: none; }
+.decision a text { fill: #fff; }
 html[data-theme="dark"] .decision a text { fill: #10181a; }
 .decision a:hover .model { opacity: 0.85; }
 .decision path { fill: none; stroke: var(--pst-color-text-muted, #777); stroke-width: 1.5; }
