@@ -13,7 +13,9 @@ from anypca.priors import L1, Prior, Ridge, priors
 
 SIZE = 3
 
-# One or more instances of every registered prior; a new one must be added here to be tested.
+# Not convex, so that a step goes to the optimum of a majoriser: they have test files of their own.
+NOT_CONVEX = {"adaptive_l0"}
+# One or more instances of every other registered prior; a new one must be added here to be tested.
 EXAMPLES: dict[str, list[Callable[[], Prior]]] = {
     "ridge": [
         lambda: Ridge(np.array([0.5, 1.0, 2.0])),
@@ -53,7 +55,7 @@ def _model(prior: Prior, u: np.ndarray, gradient: np.ndarray, matrix: np.ndarray
 
 
 def test_every_registered_prior_has_examples() -> None:
-    assert set(EXAMPLES) == set(priors)
+    assert set(EXAMPLES) | NOT_CONVEX == set(priors)
 
 
 @pytest.mark.parametrize("make", CASES)
