@@ -7,6 +7,7 @@ import logging
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.spatial.distance import pdist
 
 import anypca
 from anypca import EPCA, GSPPCA, SePCA
@@ -52,13 +53,22 @@ def test_written_as_scanpy_does(adata, counts):
     offset = np.log(counts.sum(axis=1))
     model = EPCA(2, family="poisson", random_state=0).fit(counts[:, used], offset=offset)
     scores, std = model.transform(counts[:, used], offset=offset, return_std=True)
-    np.testing.assert_allclose(adata.obsm["X_pca"], scores, atol=1e-8)
-    np.testing.assert_allclose(adata.obsm["X_pca_std"], std, atol=1e-8)
-    np.testing.assert_allclose(adata.varm["PCs"][used], model.components_.T, atol=1e-8)
+    # Squared distances are those of log rates, weighted by the rates of a cell of average size.
+    rates = np.exp(model.intercept_ + offset.mean())
+    expected = (scores @ model.components_) * np.sqrt(rates)
+    np.testing.assert_allclose(pdist(adata.obsm["X_pca"]), pdist(expected), rtol=1e-6)
+    np.testing.assert_allclose(
+        adata.obsm["X_pca"] @ adata.varm["PCs"][used].T, scores @ model.components_, atol=1e-8
+    )
+    np.testing.assert_allclose(
+        (adata.varm["PCs"][used].T * rates) @ adata.varm["PCs"][used], np.eye(2), atol=1e-8
+    )
     assert not adata.varm["PCs"][~used].any()
+    assert adata.obsm["X_pca_std"].shape == std.shape
+    assert np.all(adata.obsm["X_pca_std"] > 0)
     stored = adata.uns["pca"]
-    np.testing.assert_allclose(stored["variance"], scores.var(axis=0, ddof=1))
-    np.testing.assert_allclose(stored["variance_ratio"], model.explained_deviance_ratio_)
+    np.testing.assert_allclose(stored["variance"], adata.obsm["X_pca"].var(axis=0, ddof=1))
+    assert stored["variance_ratio"].sum() == pytest.approx(model.explained_deviance_ratio_.sum())
     assert stored["params"] == {
         "layer": "counts",
         "mask_var": "highly_variable",
@@ -67,41 +77,44 @@ def test_written_as_scanpy_does(adata, counts):
     }
 
 
+def test_squared_distances_are_deviances_of_average_cells(adata):
+    """Of two cells that differ little."""
+    model = EPCA(2, family="poisson", random_state=0)
+    pca(adata, model=model, mask_var=None)
+    axes, small = Axes.of(model), 1e-3 * np.array([[1.0, -2.0]])
+    eta = model.intercept_ + model.mean_offset_
+    moved = eta + (small @ model.components_)[0]
+    deviance = 2 * np.sum(np.exp(eta) * (eta - moved) - np.exp(eta) + np.exp(moved))
+    assert np.sum(axes.turn_scores(small) ** 2) == pytest.approx(deviance, rel=1e-2)
+
+
 def test_the_number_of_components_is_chosen(adata):
     # Without size factors: dividing by totals would add a component to these rates.
     pca(adata, mask_var=None, size_factors=False)
     assert adata.obsm["X_pca"].shape == (N_CELLS, 2)
     assert adata.uns["pca"]["params"]["model"] == "SePCA"
-    # Loadings are orthonormal, scores carry the scale.
-    np.testing.assert_allclose(adata.varm["PCs"].T @ adata.varm["PCs"], np.eye(2), atol=1e-10)
     assert np.all(np.diff(adata.uns["pca"]["variance"]) < 0)
     assert np.all(np.diff(adata.uns["pca"]["variance_ratio"]) < 0)
     assert adata.varm["PCs_std"].shape == (N_GENES, 2)
     assert np.all(adata.obsm["X_pca_std"] > 0)
 
 
-def test_scores_and_loadings_give_the_predictor(adata, counts):
-    model = SePCA(3, family="poisson")
-    pca(adata, mask_var=None, model=model)
-    scores = model.transform(sparse.csr_matrix(counts), offset=np.log(counts.sum(axis=1)))
-    np.testing.assert_allclose(
-        adata.obsm["X_pca"] @ adata.varm["PCs"].T, scores @ model.components_, atol=1e-10
-    )
-    assert adata.uns["pca"]["variance_ratio"].sum() == pytest.approx(model.explained_deviance_ratio_.sum())
-
-
-def test_axes_keep_sparse_loadings_and_deviations_of_orthogonal_ones():
-    X = make_low_rank_counts(60, 8, 2, random_state=0).X
-    model = SePCA(2, family="poisson").fit(X)
-    turned = Axes.of(model)
-    np.testing.assert_allclose(turned.map @ turned.inverse, np.eye(2), atol=1e-12)
-    # Loadings at right angles are scaled only, and deviations with them.
-    model.components_ = np.linalg.qr(model.components_.T)[0].T * [[3.0], [2.0]]
-    axes = Axes.of(model)
-    deviations = np.array([[0.1, 0.2]])
+def test_deviations_of_axes_at_right_angles(adata):
+    """Loadings at right angles are scaled only, and deviations with them."""
+    model = SePCA(2, family="gaussian", dispersion=1.0).fit(np.random.default_rng(0).normal(size=(60, 8)))
+    model.components_, model.n_components_ = np.eye(2, 8) * [[3.0], [2.0]], 2
+    model.explained_variance_, model.explained_deviance_ratio_ = np.ones(2), np.full(2, 0.1)
+    axes, deviations = Axes.of(model), np.array([[0.1, 0.2]])
     np.testing.assert_allclose(axes.turn_deviations(deviations), [[0.3, 0.4]])
     np.testing.assert_allclose(axes.turn_loading_deviations(deviations.T), [[0.1 / 3], [0.1]])
-    model.sparsity_ = 0.1
+    np.testing.assert_allclose(axes.shares, [0.2 * 9 / 13, 0.2 * 4 / 13])
+
+
+@pytest.mark.parametrize("attribute", ["sparsity_", "components_", "explained_variance_"])
+def test_sparse_and_vanished_loadings_are_not_turned(attribute):
+    model = SePCA(2, family="poisson").fit(make_low_rank_counts(60, 8, 2, random_state=0).X)
+    assert not np.array_equal(Axes.of(model).map, np.eye(2))
+    setattr(model, attribute, 0.1 if attribute == "sparsity_" else 0.0 * getattr(model, attribute))
     np.testing.assert_array_equal(Axes.of(model).map, np.eye(2))
 
 
@@ -257,7 +270,8 @@ def test_missing_genes_are_missing_entries(adata, counts, reference, form, tmp_p
         project(new, reference, layer=layer, size_factors=size)
     gappy = counts[:, adata.var["highly_variable"]].copy()
     gappy[:, list(reference.var_names_).index("gene4")] = np.nan
-    np.testing.assert_allclose(new.obsm["X_pca"], reference.transform(gappy, offset=np.log(size)), atol=1e-6)
+    expected = Axes.of(reference).turn_scores(reference.transform(gappy, offset=np.log(size)))
+    np.testing.assert_allclose(new.obsm["X_pca"], expected, atol=1e-5)
 
 
 def test_project_refuses(adata, reference):

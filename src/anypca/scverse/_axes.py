@@ -1,4 +1,4 @@
-"""Orthogonal axes for the scores of models whose loadings are not."""
+"""Axes for the scores of cells along which distances tell what the counts can tell."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.linalg import fix_signs
+from anypca.models import PLNPCA
 from anypca.models._bilinear.estimator import BilinearModel
 
 
 @dataclass(frozen=True, eq=False)
 class Axes:
-    r"""A change of basis after which loadings are orthonormal and scores uncorrelated under the model.
+    r"""A change of basis after which distances between scores are distances in the metric of the Fisher information.
 
-    `EPCA` gives scores with their variances in front of orthonormal loadings, so that distances between scores are
-    distances between predictors. `SePCA` gives scores of unit variance in front of loadings W of any length and angle;
-    its axes are those of the singular value decomposition :math:`W' = A S B'`: loadings B, scores :math:`Z A S`. They
+    Models place their scores Z differently: with unit variance, or with that of the predictor. In either case a
+    difference of log rates counts the same in a gene of many counts and in one of few, where it is mostly noise. The
+    information about the predictor :math:`\eta_j` in a count of gene j is its curvature :math:`h_j` (the rate, for
+    Poisson counts), taken in a cell of average size at zero scores. With scores of variance :math:`D^2` and loadings W,
+    the axes are those of the singular value decomposition :math:`D W' H^{1/2} = A S B'`, and scores become
+    :math:`Z D^{-1} A S`: their squared distance is, to second order, the deviance between two such cells. The axes
     depend on the model alone, so that cells projected later have the same ones.
     """
 
@@ -31,7 +35,7 @@ class Axes:
 
     @classmethod
     def of(cls, model: Any) -> Axes:
-        """The axes of a fitted model: its own, unless its dense loadings are not orthonormal.
+        """The axes of a model that `pca` fitted; its own where they should or can not be turned.
 
         Parameters
         ----------
@@ -39,13 +43,20 @@ class Axes:
         """
         k = int(model.n_components_)
         shares = getattr(model, "explained_deviance_ratio_", None)
-        if not _is_oblique(model):
-            return cls(np.eye(k), np.eye(k), shares)
-        left, values, right = np.linalg.svd(model.components_, full_matrices=False)
+        own = cls(np.eye(k), np.eye(k), shares)
+        if not _can_turn(model):
+            return own
+        deviation = np.sqrt(np.asarray(model.explained_variance_, dtype=float))
+        weighted = deviation[:, None] * model.components_ * np.sqrt(_information(model))
+        left, values, right = np.linalg.svd(weighted, full_matrices=False)
+        if deviation.min() <= 0 or values[-1] <= 1e-10 * values[0]:
+            return own  # a component that has vanished leaves no basis
         left = left * fix_signs(right)
         # What all components explain together is divided by the variances along the axes.
         shares = None if shares is None else np.sum(shares) * values**2 / np.sum(values**2)
-        return cls(left * values, left.T / values[:, None], shares)
+        return cls(
+            left / deviation[:, None] * values, (left * deviation[:, None]).T / values[:, None], shares
+        )
 
     def turn_scores(self, scores: Floats) -> Floats:
         """Scores (n, k) on the axes."""
@@ -56,7 +67,7 @@ class Axes:
         return np.asarray(np.sqrt(deviations**2 @ self.map**2))
 
     def turn_loadings(self, loadings: Floats) -> Floats:
-        """Loadings (k, p) of the axes."""
+        """Loadings (k, p) of the axes: scores times loadings stay what they are."""
         return np.asarray(self.inverse @ loadings)
 
     def turn_loading_deviations(self, deviations: Floats) -> Floats:
@@ -64,14 +75,15 @@ class Axes:
         return np.asarray(np.sqrt(self.inverse**2 @ deviations**2))
 
 
-def _is_oblique(model: Any) -> bool:
-    """Whether scores are coefficients of dense loadings that are not orthonormal; a turn would fill sparse ones."""
-    if (
-        not isinstance(model, BilinearModel)
-        or float(getattr(model, "sparsity_", 0)) > 0
-        or not model.n_components_
-    ):
-        return False
-    products = model.components_ @ model.components_.T
-    smallest = np.linalg.eigvalsh(products)[0]
-    return bool(smallest > 0 and not np.allclose(products, np.eye(len(products)), atol=1e-6))
+def _can_turn(model: Any) -> bool:
+    """Whether scores are coefficients of dense loadings: sparse ones would be filled."""
+    is_linear = isinstance(model, BilinearModel | PLNPCA)
+    return is_linear and model.n_components_ > 0 and not float(getattr(model, "sparsity_", 0)) > 0
+
+
+def _information(model: Any) -> Floats:
+    """Fisher information about the predictor in one count of each gene, (n_genes,)."""
+    eta = np.asarray(model.intercept_, dtype=float) + getattr(model, "mean_offset_", 0.0)
+    dispersion = getattr(model, "dispersion_", 1.0)
+    curvature = model.family_.evaluate(model.family_.mean(eta), eta, dispersion).curvature
+    return np.asarray(curvature)

@@ -80,10 +80,12 @@ def pca(
     -----
     Written, with PCs and X_pca both replaced by ``key_added`` when it is given, as scanpy does:
 
-    - ``obsm["X_pca"]``: scores. Those of `SePCA` are turned and scaled to orthonormal loadings, as `EPCA` has them:
-      distances between scores are then distances between log rates.
+    - ``obsm["X_pca"]``: scores. Those of `SePCA`, `EPCA` and `PLNPCA` are turned and scaled so that their squared
+      distances are deviances between cells of average size (to second order): a difference of log rates counts more in
+      a gene with many counts. Scores of other models, and in front of sparse loadings, are the model's own.
     - ``obsm["X_pca_std"]``: their posterior standard deviations, where the model knows them.
-    - ``varm["PCs"]``: loadings, zero for genes that were not used; ``varm["PCs_std"]``: their standard deviations.
+    - ``varm["PCs"]``: loadings, zero for genes that were not used: ``X_pca @ PCs.T`` are log rates around the
+      intercepts; ``varm["PCs_std"]``: their standard deviations.
     - ``uns["pca"]``: ``variance`` of the scores, ``variance_ratio`` (share of the deviance that each component
       explains), and ``params``.
 
@@ -112,6 +114,7 @@ def pca(
         estimator.fit(table.X, **({} if offset is None else {"offset": offset}))
         # Names live beside the model: rows are given to it without them.
         estimator.var_names_ = names
+        estimator.mean_offset_ = 0.0 if offset is None else float(offset.mean())
         scores, std = score_cells(estimator, table, offset)
     params = {
         "layer": layer,
@@ -124,7 +127,7 @@ def pca(
 
 
 def score_cells(model: Any, table: CellTable, offset: Floats | None) -> tuple[Floats, Floats | None]:
-    """Scores on orthogonal axes, and their standard deviations where known, (n_obs, k) each."""
+    """Scores on the axes of the Fisher information, and their standard deviations where known, (n_obs, k) each."""
     companions = {} if offset is None else {"offset": offset}
     axes = Axes.of(model)
     if "return_std" in inspect.signature(model.transform).parameters:
