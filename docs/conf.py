@@ -25,6 +25,7 @@ EXAMPLES = (
     "number_of_components",
     "uncertainty",
     "new_rows",
+    "scores_by_product",
     "tour",
     "report",
     "sparse_loadings",
