@@ -49,6 +49,10 @@ def _cumulant_far(eta: Floats, n_trials: float, order: int) -> Evaluation:
     return Evaluation(n_trials * log1pexp(eta), mean, curvature)
 
 
+#: Nodes and weights that give expectations of log(1 + exp(eta)) to three digits up to variances of 20.
+_QUADRATURE = np.polynomial.hermite.hermgauss(9)
+
+
 @dataclass(frozen=True)
 class Logistic(CanonicalFamily):
     """Successes out of ``trials`` with ``logit(mean / trials) = eta``."""
@@ -94,6 +98,22 @@ class Logistic(CanonicalFamily):
             for array in (tilt, gradient, curvature):
                 array *= n
         return Evaluation(tilt, gradient, curvature)
+
+    def expectation_gap(self, mean: Floats, variance: Floats) -> Floats:
+        """By Gauss-Hermite quadrature."""
+        gap = self.expected_cumulant(mean, variance).value
+        spread = np.sqrt(2.0 * variance)
+        for node, weight in zip(*_QUADRATURE, strict=True):
+            eta = mean + node * spread
+            expected = np.abs(eta)
+            np.negative(expected, out=expected)
+            np.exp(expected, out=expected)
+            expected += 1.0
+            np.log(expected, out=expected)
+            expected += np.maximum(eta, 0.0, out=eta)
+            expected *= self.trials * weight / np.sqrt(np.pi)
+            gap -= expected
+        return gap
 
     def log_base(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
         n = self.trials

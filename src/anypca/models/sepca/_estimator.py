@@ -352,7 +352,7 @@ class SePCA(BilinearModel):
         if isinstance(fit, HMCFit):
             self.posterior_, self.r_hat_, self.ess_ = fit.posterior, fit.r_hat, fit.ess
         else:
-            evidence = float(fit.result.trace[-1])
+            evidence = fit.evidence
         self._store_summary(fit, evidence, deviances, order)
 
     def _store_summary(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
-from anypca.engine import Data, Executor, Summary
+from anypca.engine import Block, Data, Executor, Summary
 from anypca.families import Family
 from anypca.linalg import pack_symmetric, varimax
 from anypca.models._bilinear.dispersion import estimate_dispersion, has_settled, start_dispersion
@@ -41,7 +41,7 @@ from anypca.solvers import Callback, Loop, Result
 _PRUNE_RATIO = 0.05
 _FADING_RATIO, _FADING_RATE = 0.3, 0.7
 # Sweeps between two looks at the components.
-_SWEEPS_PER_LOOK = 4
+_SWEEPS_PER_LOOK = 3
 # Precision of the loadings before the first sweep: small enough a variance not to shrink the first scores.
 _START_PRECISION = 1e3
 # Of the normal prior on the intercept of a column without variation: ten units of the predictor wide.
@@ -87,9 +87,16 @@ class _State:
     def loadings(self) -> Loadings:
         return self.result.shared
 
+    gap: float = 0.0
+    """What the bound gains when expectations take the place of the family's own bound of them."""
+
+    @property
+    def bound(self) -> float:
+        return float(self.result.trace[-1])
+
     @property
     def evidence(self) -> float:
-        return float(self.result.trace[-1])
+        return self.bound + self.gap
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +112,8 @@ class VariationalFit:
     evidence_by_rank: dict[int, float]
     """Bounds of the dimensions that were fitted to convergence with the final dispersion."""
     null: Coefficients
+    evidence: float
+    """Of the chosen dimension: the last value of the trace, with expectations in place of the families' bounds."""
 
 
 def signal_ratio(loadings: Loadings) -> Floats:
@@ -113,6 +122,11 @@ def signal_ratio(loadings: Loadings) -> Floats:
     squared = (loadings.mean[:, :k] ** 2).sum(axis=0)
     ratio: Floats = squared / np.einsum("jaa->a", loadings.covariance[:, :k, :k])
     return ratio
+
+
+def _lags(value: float, goal: float, gain: float) -> bool:
+    """Whether a goal is out of reach at the present rate of gain."""
+    return goal - value > _PATIENCE * max(gain, 0.0)
 
 
 def _is_fading(ratio: Floats, before: Floats | None) -> Bools:
@@ -333,13 +347,16 @@ class VariationalFitter:
         max_iter: int,
         tol: float,
         hold: bool = False,
+        still: bool = False,
     ) -> _State:
+        """Sweeps, with the relevance held and the latent coordinates still where asked for."""
         problem = VariationalProblem(
             self.family,
             self.options.fit_intercept,
             self._log_base(loadings.dispersion),
             float(np.finfo(self.data.dtype).eps),
             hold,
+            still,
         )
         loop = Loop(
             problem,
@@ -442,12 +459,13 @@ class VariationalFitter:
 
     def _settle(self, state: _State, null: Coefficients, seed: int) -> VariationalFit:
         """Compare with neighbouring dimensions by the bound and take the best."""
+        state = self._tightened(state)
         evidence = {state.loadings.n_components: state.evidence}
         while state.loadings.n_components:
             weakest = np.array([int(np.argmin(signal_ratio(state.loadings)))])
             removals = list(self.removals)
             without = self._without(state, weakest, "evidence")
-            smaller = self._neighbour(without.loadings, without.local, state.evidence)
+            smaller = self._neighbour(without.loadings, without.local, state)
             assert smaller is not None
             evidence[smaller.loadings.n_components] = smaller.evidence
             if smaller.evidence <= state.evidence:
@@ -462,7 +480,7 @@ class VariationalFitter:
             if larger.evidence > state.evidence:
                 state = larger
         if self.options.sparsity > 0:
-            state = self._sparse(state)
+            state = self._tightened(self._sparse(state))
         return VariationalFit(
             state.problem,
             state.loadings,
@@ -472,6 +490,7 @@ class VariationalFitter:
             tuple(self.removals),
             dict(sorted(evidence.items())),
             null,
+            state.evidence,
         )
 
     def _sparse(self, state: _State) -> _State:
@@ -506,34 +525,72 @@ class VariationalFitter:
         if self._has_open_dispersion:
             held = self._held(loadings, local)
             loadings, local = held.loadings, held.local
-        return self._neighbour(loadings, local, state.evidence, may_fade=True)
+        if self._has_bounds:
+            return self._held_neighbour(loadings, local, state)
+        return self._neighbour(loadings, local, state, may_fade=True)
+
+    @property
+    def _has_bounds(self) -> bool:
+        """Whether some family only bounds its expectations."""
+        members = self.family.member_columns(self.data.n_features)
+        return any(member.expectation == "bound" for member, _ in members)
+
+    def _held_neighbour(self, loadings: Loadings, local: Sequence[Any], rival: _State) -> _State | None:
+        """A fit with one component more whose relevance is held; ``None`` if its evidence stays behind.
+
+        Where a family only bounds its expectations, components that raise the evidence may fade under the bound.
+        """
+        alpha = loadings.alpha.copy()
+        alpha[-1] = alpha[:-1].max(initial=alpha[-1]) if len(alpha) > 1 else alpha[-1]
+        loadings = replace(loadings, alpha=alpha)
+        before = -np.inf
+        for _ in range(self.options.max_iter // _SWEEPS_PER_LOOK + 1):
+            state = self._run(loadings, local, max_iter=_SWEEPS_PER_LOOK, tol=self.options.tol, hold=True)
+            state = self._tightened(state)
+            if state.result.n_iter <= 1 or _lags(state.evidence, rival.evidence, state.evidence - before):
+                break
+            loadings, local, before = state.loadings, state.local, state.evidence
+        if state.evidence <= rival.evidence:
+            return state
+        state = self._tightened(
+            self._run(
+                state.loadings,
+                state.local,
+                max_iter=self.options.max_iter,
+                tol=self.options.tol,
+                hold=True,
+                still=True,
+            )
+        )
+        free = self._chasing(state.loadings, state.local, -np.inf, may_fade=True)
+        free = None if free is None else self._tightened(free)
+        return free if free is not None and free.evidence >= state.evidence else state
 
     def _neighbour(
-        self, loadings: Loadings, local: Sequence[Any], rival: float, *, may_fade: bool = False
+        self, loadings: Loadings, local: Sequence[Any], rival: _State, *, may_fade: bool = False
     ) -> _State | None:
-        """A fit of this dimension with a dispersion of its own, as far as it can still reach the rival's bound."""
-        state = self._chasing(loadings, local, rival, may_fade=may_fade)
+        """A fit of this dimension with a dispersion of its own, as far as it can still reach the rival's evidence."""
+        # Bounds are chased; what the rival's expectations add to its bound, they may add here.
+        goal = rival.bound - rival.gap - 1.0
+        state = self._chasing(loadings, local, goal, may_fade=may_fade)
         for _ in range(_MAX_ROUNDS):
             if state is None:
                 return None
             new = self._estimate(state)
             if has_settled(self.family, new, state.loadings.dispersion, rtol=_ROUND_TOLERANCE):
                 break
-            before = state.evidence
+            before = state.bound
             state = self._chasing(
-                replace(state.loadings, dispersion=new), state.local, rival, may_fade=may_fade
+                replace(state.loadings, dispersion=new), state.local, goal, may_fade=may_fade
             )
-            if (
-                state is not None
-                and rival - state.evidence > _PATIENCE * max(state.evidence - before, 0.0) + 1.0
-            ):
+            if state is not None and _lags(state.bound, goal, state.bound - before):
                 break
-        return state
+        return None if state is None else self._tightened(state)
 
     def _chasing(
-        self, loadings: Loadings, local: Sequence[Any], rival: float, *, may_fade: bool
+        self, loadings: Loadings, local: Sequence[Any], goal: float, *, may_fade: bool
     ) -> _State | None:
-        """Sweep until convergence, or until the rival is out of reach; ``None`` when a component fades."""
+        """Sweep until convergence, or until the goal is out of reach; ``None`` when a component fades."""
         state = self._run(loadings, local, max_iter=_SWEEPS_PER_LOOK, tol=self.options.tol)
         ratio: Floats | None = None
         while True:
@@ -543,7 +600,19 @@ class VariationalFitter:
             if state.result.converged or state.result.n_iter >= self.options.max_iter:
                 return state
             more = self._run(state.loadings, state.local, max_iter=_SWEEPS_PER_LOOK, tol=self.options.tol)
-            gain = more.evidence - state.evidence
+            gain = more.bound - state.bound
             state = _joined(state, more)
-            if rival - state.evidence > _PATIENCE * max(gain, 0.0) + 1.0:
+            if _lags(state.bound, goal, gain):
                 return state
+
+    def _tightened(self, state: _State) -> _State:
+        """The state with expectations in place of the families' bounds of them, for comparisons."""
+        if not self._has_bounds:
+            return state
+        problem, loadings = state.problem, replace(state.loadings, change=None)
+
+        def visit(block: Block, scores: Scores | None) -> tuple[Scores, Total]:
+            assert scores is not None
+            return scores, Total(np.array([problem.gap(block, loadings, scores)]))
+
+        return replace(state, gap=float(self.executor.sweep(visit, self.data, state.local)[1].array[0]))

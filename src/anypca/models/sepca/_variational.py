@@ -60,6 +60,8 @@ class VariationalProblem:
         Relative rounding error of the blocks' arithmetic.
     hold_relevance : bool
         Leave alpha as it is.
+    hold_coordinates : bool
+        Leave the latent coordinates as they are, but for their origin: with alpha held, others are not always better.
     """
 
     family: Family
@@ -67,6 +69,7 @@ class VariationalProblem:
     constant: float = 0.0
     eps: float = float(np.finfo(float).eps)
     hold_relevance: bool = False
+    hold_coordinates: bool = False
 
     def step(self, block: Block, shared: Loadings, local: Scores | None) -> tuple[Scores, VariationalStats]:
         rows = open_block(block, fit_intercept=self.fit_intercept, family=self.family)
@@ -119,6 +122,17 @@ class VariationalProblem:
         """The part of the bound that belongs to each row, without constants, shape (rows,)."""
         moments = Moments.of(scores, rows.features)
         return self._sums(rows, shared, moments, over_rows=False).rows - moments.divergence
+
+    def gap(self, block: Block, shared: Loadings, scores: Scores) -> float:
+        """What the objective of a block gains when the family's bound is replaced by the expectation itself."""
+        rows = open_block(block, fit_intercept=self.fit_intercept)
+        total = 0.0
+        for tile, _, eta, variance in self._moments(rows, shared, Moments.of(scores, rows.features)):
+            gap = self.family.columns(tile).expectation_gap(eta, variance)
+            if rows.observed is not None:
+                gap = np.where(rows.observed[:, tile], gap, 0.0)
+            total += float(rows.weights @ gap.sum(axis=1, dtype=float))
+        return total
 
     def objective(self, shared: Loadings, stats: VariationalStats) -> float:
         likelihood = float(stats.exit_columns.sum()) + self.constant
@@ -296,7 +310,7 @@ class VariationalProblem:
         if k == 0:
             return replace(shared, change=None)
         shift = stats.score_sum / stats.weight if self.fit_intercept else np.zeros(k)
-        if shared.sparsity > 0:
+        if shared.sparsity > 0 or self.hold_coordinates:
             # Other coordinates would undo the zeros.
             return self.mapped(shared, Affine(shift, np.eye(k)))
         moment = stats.score_moment / stats.weight - np.outer(shift, shift)
