@@ -52,4 +52,4 @@ experiments: venv
 	$(BIN)/python -m experiments
 
 clean:
-	rm -rf $(VENV) demo build dist docs/_build docs/_generated docs/api/generated docs/auto_examples .coverage* .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) demo build dist docs/_build docs/_generated docs/api/generated docs/auto_examples docs/sg_execution_times.rst .coverage* .mypy_cache .pytest_cache .ruff_cache
