@@ -16,9 +16,9 @@ from anypca.linalg import pack_symmetric
 from anypca.models.sepca import _hmc
 from anypca.models.sepca._align import align, take_components, update_relevance
 from anypca.models.sepca._density import JointDensity, Point, Whitened, collect_rows
-from anypca.models.sepca._fit import VariationalOptions
 from anypca.models.sepca._hmc import HMCFitter, HMCOptions, evidence_gain
 from anypca.models.sepca._posterior import Loadings
+from anypca.models.sepca._sweeps import VariationalOptions
 from anypca.solvers.nuts import NutsOptions, import_sampler, sample_nuts
 
 N, P, K = 12, 5, 2

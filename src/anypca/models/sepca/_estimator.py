@@ -20,12 +20,13 @@ from anypca.models._bilinear.estimator import BilinearModel
 from anypca.models._bilinear.kernel import Coefficients, Rows
 from anypca.models._bilinear.passes import Deviances
 from anypca.models._bilinear.support import choose_family
-from anypca.models.sepca._fit import VariationalFit, VariationalFitter, VariationalOptions
+from anypca.models.sepca._fit import VariationalFit, VariationalFitter
 from anypca.models.sepca._hmc import HMCFitter, HMCOptions
 from anypca.models.sepca._hmc_fit import HMCFit
 from anypca.models.sepca._map import MapFit, MapFitter, MapOptions, scaled_nu
 from anypca.models.sepca._posterior import snapped
 from anypca.models.sepca._sparsity import choose_sparsity
+from anypca.models.sepca._sweeps import VariationalOptions
 from anypca.models.sepca._views import ModeView, PosteriorView
 
 # More starting components than this rarely matter and cost with their square.

@@ -23,11 +23,12 @@ from anypca.models._bilinear.kernel import open_block
 from anypca.models._bilinear.passes import Deviances, Total
 from anypca.models.sepca._align import align, take_components, update_relevance
 from anypca.models.sepca._density import JointDensity, Point, Whitened, collect_rows
-from anypca.models.sepca._fit import VariationalFit, VariationalFitter, VariationalOptions, signal_ratio
+from anypca.models.sepca._fit import VariationalFit, VariationalFitter
 from anypca.models.sepca._hmc_fit import MAX_R_HAT, HMCFit, HMCResult, Mixing
 from anypca.models.sepca._inference_data import diagnose, to_inference_data
 from anypca.models.sepca._posterior import Loadings, Scores
 from anypca.models.sepca._removal import Removal
+from anypca.models.sepca._sweeps import VariationalOptions, signal_ratio
 from anypca.models.sepca._variational import VariationalProblem
 from anypca.solvers import Callback, Progress
 from anypca.solvers.nuts import Draws, NutsOptions, import_sampler, sample_nuts

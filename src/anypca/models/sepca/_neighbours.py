@@ -1,0 +1,131 @@
+"""Neighbouring dimensions, fitted as far as they can still win."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from anypca._typing import Floats
+from anypca.models._bilinear.dispersion import has_settled
+from anypca.models._bilinear.start import residual_loadings
+from anypca.models.sepca._posterior import (
+    Loadings,
+    Scores,
+    add_component,
+)
+from anypca.models.sepca._sweeps import (
+    MAX_ROUNDS,
+    ROUND_TOLERANCE,
+    START_PRECISION,
+    SWEEPS_PER_LOOK,
+    State,
+    Sweeps,
+    is_fading,
+    joined,
+    means_of,
+    signal_ratio,
+)
+
+# A neighbour is given up when it lags by this many times the gain of its last few sweeps.
+_PATIENCE = 20.0
+
+
+def _lags(value: float, goal: float, gain: float) -> bool:
+    """Whether a goal is out of reach at the present rate of gain."""
+    return goal - value > _PATIENCE * max(gain, 0.0)
+
+
+class Neighbours(Sweeps):
+    """Fits with one component more or less than one at hand; see `Sweeps` for the parameters."""
+
+    def _larger(self, state: State, seed: int) -> State | None:
+        """A fit with one component more, from the strongest direction in the residuals; ``None`` if it fades."""
+        loading = residual_loadings(
+            self.family,
+            means_of(state.loadings),
+            self.visit,
+            1,
+            np.random.default_rng(seed),
+            self._score_means(state.local),
+        )
+        loadings = add_component(state.loadings, loading[:, 0], START_PRECISION)
+        local = self._each(state.local, Scores.extended)
+        if self._has_open_dispersion:
+            held = self._held(loadings, local)
+            loadings, local = held.loadings, held.local
+        if self._has_bounds:
+            return self._held_neighbour(loadings, local, state)
+        return self._neighbour(loadings, local, state, may_fade=True)
+
+    def _held_neighbour(self, loadings: Loadings, local: Sequence[Any], rival: State) -> State | None:
+        """A fit with one component more whose relevance is held; ``None`` if its evidence stays behind.
+
+        Where a family only bounds its expectations, components that raise the evidence may fade under the bound.
+        """
+        alpha = loadings.alpha.copy()
+        alpha[-1] = alpha[:-1].max(initial=alpha[-1]) if len(alpha) > 1 else alpha[-1]
+        loadings = replace(loadings, alpha=alpha)
+        before = -np.inf
+        for _ in range(self.options.max_iter // SWEEPS_PER_LOOK + 1):
+            state = self._run(loadings, local, max_iter=SWEEPS_PER_LOOK, tol=self.options.tol, hold=True)
+            state = self._tightened(state)
+            if state.result.n_iter <= 1 or _lags(state.evidence, rival.evidence, state.evidence - before):
+                break
+            loadings, local, before = state.loadings, state.local, state.evidence
+        if state.evidence <= rival.evidence:
+            return state
+        state = self._tightened(
+            self._run(
+                state.loadings,
+                state.local,
+                max_iter=self.options.max_iter,
+                tol=self.options.tol,
+                hold=True,
+                still=True,
+            )
+        )
+        free = self._chasing(state.loadings, state.local, -np.inf, may_fade=True)
+        free = None if free is None else self._tightened(free)
+        return free if free is not None and free.evidence >= state.evidence else state
+
+    def _neighbour(
+        self, loadings: Loadings, local: Sequence[Any], rival: State, *, may_fade: bool = False
+    ) -> State | None:
+        """A fit of this dimension with a dispersion of its own, as far as it can still reach the rival's evidence."""
+        # Bounds are chased; what the rival's expectations add to its bound, they may add here.
+        goal = rival.bound - rival.gap - 1.0
+        state = self._chasing(loadings, local, goal, may_fade=may_fade)
+        for _ in range(MAX_ROUNDS):
+            if state is None:
+                return None
+            new = self._estimate(state)
+            if has_settled(self.family, new, state.loadings.dispersion, rtol=ROUND_TOLERANCE):
+                break
+            before = state.bound
+            state = self._chasing(
+                replace(state.loadings, dispersion=new), state.local, goal, may_fade=may_fade
+            )
+            if state is not None and _lags(state.bound, goal, state.bound - before):
+                break
+        return None if state is None else self._tightened(state)
+
+    def _chasing(
+        self, loadings: Loadings, local: Sequence[Any], goal: float, *, may_fade: bool
+    ) -> State | None:
+        """Sweep until convergence, or until the goal is out of reach; ``None`` when a component fades."""
+        state = self._run(loadings, local, max_iter=SWEEPS_PER_LOOK, tol=self.options.tol)
+        ratio: Floats | None = None
+        while True:
+            before, ratio = ratio, signal_ratio(state.loadings)
+            if may_fade and is_fading(ratio, before).any():
+                return None
+            if state.result.converged or state.result.n_iter >= self.options.max_iter:
+                return state
+            more = self._run(state.loadings, state.local, max_iter=SWEEPS_PER_LOOK, tol=self.options.tol)
+            gain = more.bound - state.bound
+            state = joined(state, more)
+            if _lags(state.bound, goal, gain):
+                return state

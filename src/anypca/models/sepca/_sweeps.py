@@ -1,0 +1,329 @@
+"""Sweeps of the variational posterior of one table: starting, pruning, dispersion between runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from anypca._typing import Bools, Floats, Ints
+from anypca.engine import Block, Data, Executor, Summary
+from anypca.families import Family
+from anypca.linalg import pack_symmetric
+from anypca.models._bilinear.dispersion import estimate_dispersion, has_settled
+from anypca.models._bilinear.kernel import Coefficients
+from anypca.models._bilinear.passes import Pass, Total
+from anypca.models._bilinear.start import null_coefficients, residual_loadings
+from anypca.models.sepca._dispersion import (
+    poisson_columns,
+    with_scales,
+)
+from anypca.models.sepca._posterior import (
+    Loadings,
+    Scores,
+    VariationalStats,
+    drop_components,
+)
+from anypca.models.sepca._removal import Removal
+from anypca.models.sepca._variational import VariationalProblem
+from anypca.solvers import Callback, Loop, Result
+
+# A component whose loadings are this small a fraction of their posterior variance has no signal.
+_PRUNE_RATIO = 0.05
+_FADING_RATIO, _FADING_RATE = 0.3, 0.7
+# Sweeps between two looks at the components.
+SWEEPS_PER_LOOK = 3
+# Precision of the loadings before the first sweep: small enough a variance not to shrink the first scores.
+START_PRECISION = 1e3
+# Of the normal prior on the intercept of a column without variation: ten units of the predictor wide.
+_INTERCEPT_PRECISION = 0.01
+MAX_ROUNDS = 8
+ROUND_TOLERANCE = 0.02
+_MAX_HELD_ROUNDS = 25
+
+
+@dataclass(frozen=True)
+class VariationalOptions:
+    """Settings of a fit; see `anypca.SePCA`."""
+
+    max_components: int
+    fit_intercept: bool
+    max_iter: int
+    tol: float
+    dispersion: float | None
+    """A fixed dispersion for families that leave it open; ``None`` estimates it."""
+    sparsity: float = 0.0
+    """Price of a non-zero loading."""
+    by_column: bool = False
+    """Each column has a dispersion of its own; otherwise only where the residuals call for it."""
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """A fit at one dimension."""
+
+    result: Result[Loadings]
+    local: Sequence[Any]
+    stats: VariationalStats
+    problem: VariationalProblem
+    n_sweeps: int
+
+    @property
+    def loadings(self) -> Loadings:
+        return self.result.shared
+
+    gap: float = 0.0
+    """What the bound gains when expectations take the place of the family's own bound of them."""
+
+    @property
+    def bound(self) -> float:
+        return float(self.result.trace[-1])
+
+    @property
+    def evidence(self) -> float:
+        return self.bound + self.gap
+
+
+def signal_ratio(loadings: Loadings) -> Floats:
+    """Squared loadings over their posterior variance, shape (k,)."""
+    k = loadings.n_components
+    squared = (loadings.mean[:, :k] ** 2).sum(axis=0)
+    ratio: Floats = squared / np.einsum("jaa->a", loadings.covariance[:, :k, :k])
+    return ratio
+
+
+def is_fading(ratio: Floats, before: Floats | None) -> Bools:
+    """Components without signal: nothing left, or little and less than a few sweeps ago, shape (k,).
+
+    A component that survives ends with squared loadings of about their posterior variance or more: below a third of
+    that and falling there is no way back.
+    """
+    gone: Bools = ratio < _PRUNE_RATIO
+    if before is not None:
+        gone |= (ratio < _FADING_RATIO) & (ratio < _FADING_RATE * before)
+    return gone
+
+
+def means_of(loadings: Loadings) -> Coefficients:
+    k = loadings.n_components
+    return Coefficients(loadings.mean[:, :k], loadings.mean[:, k:], loadings.dispersion)
+
+
+def joined(before: State, after: State) -> State:
+    """The later of two runs of the same model, with the trace of both."""
+    trace = np.concatenate([before.result.trace, after.result.trace[1:]])
+    return replace(after, result=replace(after.result, trace=trace, n_iter=len(trace)))
+
+
+class Sweeps:
+    """Fits one table; see the module's first line.
+
+    Parameters
+    ----------
+    data, executor, summary
+        The checked table.
+    family : Family
+    options : VariationalOptions
+    callback : callable or None
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        executor: Executor,
+        summary: Summary,
+        family: Family,
+        options: VariationalOptions,
+        callback: Callback | None = None,
+    ) -> None:
+        self.data = data
+        self.executor = executor
+        self.summary = summary
+        self.family = family
+        self.options = options
+        self.callback = callback
+        self.visit = Pass(data, executor, options.fit_intercept)
+        self.removals: list[Removal] = []
+        self.n_sweeps = 0
+        self._null_dispersion: Floats = np.ones(data.n_features)
+        self._constant: tuple[Any, float] | None = None
+        self.by_column = options.by_column
+        if options.by_column:
+            self.family = with_scales(family, poisson_columns(family, np.zeros(data.n_features)))
+
+    @property
+    def _has_open_dispersion(self) -> bool:
+        groups = self.family.member_columns(self.data.n_features)
+        return self.options.dispersion is None and any(g[0].fixed_dispersion is None for g in groups)
+
+    @property
+    def _has_bounds(self) -> bool:
+        """Whether some family only bounds its expectations."""
+        members = self.family.member_columns(self.data.n_features)
+        return any(member.expectation == "bound" for member, _ in members)
+
+    def _null(self, dispersion: Floats, fixed: Floats) -> Coefficients:
+        start = Coefficients(np.zeros((self.data.n_features, 0)), fixed, dispersion)
+        return null_coefficients(self.family, start, self.visit, tol=self.options.tol)
+
+    def _start(self, k: int, dispersion: Floats, null: Coefficients, seed: int) -> Loadings:
+        rng = np.random.default_rng(seed)
+        loadings = residual_loadings(self.family, null, self.visit, k, rng)
+        mean = np.hstack([loadings, null.fixed])
+        precision = np.tile(pack_symmetric(START_PRECISION * np.eye(mean.shape[1])), (len(mean), 1))
+        sizes = np.maximum((loadings**2).mean(axis=0), 1e-6)
+        return Loadings(mean, precision, 1.0 / sizes, dispersion, self._fixed_precision())
+
+    def _fixed_precision(self) -> Floats:
+        """A wide prior on the intercepts of constant columns, which would run away; flat elsewhere."""
+        precision = np.zeros((self.data.n_features, int(self.options.fit_intercept) + self.data.n_covariates))
+        if self.options.fit_intercept:
+            for member, columns in self.family.member_columns(self.data.n_features):
+                is_constant = self.summary.minimum[columns] == self.summary.maximum[columns]
+                # With units, a constant is a value like any other and its column says where it lies.
+                precision[columns, 0] = np.where(
+                    is_constant & (not member.has_units), _INTERCEPT_PRECISION, 0.0
+                )
+        return precision
+
+    def _run(
+        self,
+        loadings: Loadings,
+        local: Sequence[Any] | None,
+        *,
+        max_iter: int,
+        tol: float,
+        hold: bool = False,
+        still: bool = False,
+    ) -> State:
+        """Sweeps, with the relevance held and the latent coordinates still where asked for."""
+        problem = VariationalProblem(
+            self.family,
+            self.options.fit_intercept,
+            self._log_base(loadings.dispersion),
+            float(np.finfo(self.data.dtype).eps),
+            hold,
+            still,
+        )
+        loop = Loop(
+            problem,
+            self.data,
+            self.executor,
+            max_iter=max_iter,
+            tol=tol,
+            accelerate=False,
+            callback=self.callback,
+        )
+        # The scores at hand are in the coordinates of these loadings already.
+        result, local, stats = loop.run(replace(loadings, change=None), local)
+        self.n_sweeps += result.n_iter
+        return State(result, local, stats, problem, self.n_sweeps)
+
+    def _log_base(self, dispersion: Floats) -> float:
+        """Constant terms of the likelihood, kept from run to run: gamma functions take longer than a sweep."""
+        key = (self.family, dispersion.tobytes())
+        if self._constant is None or self._constant[0] != key:
+            self._constant = key, self.visit.log_base(self.family, dispersion)
+        return self._constant[1]
+
+    def _converged(
+        self, loadings: Loadings, local: Sequence[Any] | None = None, *, loose: bool = False
+    ) -> State:
+        tol = max(self.options.tol, 1e-3) if loose else self.options.tol
+        return self._run(loadings, local, max_iter=self.options.max_iter, tol=tol)
+
+    def _pruned(self, loadings: Loadings, local: Sequence[Any] | None = None) -> State:
+        """Sweep, removing components without signal, to convergence of what is left."""
+        before: Floats | None = None
+        state = self._run(loadings, local, max_iter=SWEEPS_PER_LOOK, tol=self.options.tol)
+        while state.loadings.n_components:
+            ratio = signal_ratio(state.loadings)
+            weak = np.flatnonzero(is_fading(ratio, before))
+            before = ratio
+            if weak.size:
+                state = self._without(state, weak, "relevance")
+                before = np.delete(ratio, weak)
+            elif (
+                state.result.converged
+                or state.result.n_iter <= 1
+                or self.n_sweeps > 20 * self.options.max_iter
+            ):
+                break
+            more = self._run(state.loadings, state.local, max_iter=SWEEPS_PER_LOOK, tol=self.options.tol)
+            state = more if weak.size else joined(state, more)
+        return joined(state, self._converged(state.loadings, state.local))
+
+    def _held(self, loadings: Loadings, local: Sequence[Any] | None) -> State:
+        """Dispersion and posterior with the same relevance for all components.
+
+        A dispersion that covers for a component makes it fade before it has shown its worth; the two are therefore
+        brought into agreement before the component is judged.
+        """
+        loadings = replace(loadings, alpha=np.full(loadings.n_components, loadings.alpha.min(initial=np.inf)))
+        for _ in range(_MAX_HELD_ROUNDS):
+            state = self._run(loadings, local, max_iter=SWEEPS_PER_LOOK, tol=self.options.tol, hold=True)
+            new = self._estimate(state)
+            is_settled = has_settled(self.family, new, loadings.dispersion, rtol=ROUND_TOLERANCE)
+            loadings, local = replace(state.loadings, dispersion=new), state.local
+            if is_settled:
+                break
+        return replace(state, result=replace(state.result, shared=loadings))
+
+    def _without(self, state: State, gone: Ints, reason: str) -> State:
+        """The same state with fewer components."""
+        k = state.loadings.n_components
+        ratio = signal_ratio(state.loadings)
+        for count, component in enumerate(sorted(gone, key=lambda c: ratio[c])):
+            self.removals.append(
+                Removal(
+                    self.n_sweeps,
+                    k - count,
+                    float(state.loadings.alpha[component]),
+                    float(ratio[component]),
+                    reason,
+                )
+            )
+        keep = np.setdiff1d(np.arange(k), gone)
+        local = self._each(state.local, lambda scores: scores.take(keep))
+        result = replace(state.result, shared=drop_components(state.loadings, keep))
+        return replace(state, result=result, local=local)
+
+    def _each(self, local: Sequence[Any], change: Callable[[Scores], Any]) -> Sequence[Any]:
+        """Something made of the scores of each block, where the blocks are."""
+
+        def visit(_: Any, scores: Scores | None) -> tuple[Any, Total]:
+            assert scores is not None
+            return change(scores), Total(np.zeros(1))
+
+        return self.executor.sweep(visit, self.data, local)[0]
+
+    def _estimate(self, state: State) -> Floats:
+        """Dispersion from the residuals at the posterior means."""
+        if not self._has_open_dispersion:
+            return state.loadings.dispersion
+        return estimate_dispersion(
+            self.family,
+            means_of(state.loadings),
+            self.visit,
+            self._score_means(state.local),
+            self._null_dispersion,
+            state.stats.weight,
+            by_column=self.by_column,
+        )
+
+    def _score_means(self, local: Sequence[Any]) -> Sequence[Any]:
+        return self._each(local, lambda scores: scores.mean)
+
+    def _tightened(self, state: State) -> State:
+        """The state with expectations in place of the families' bounds of them, for comparisons."""
+        if not self._has_bounds:
+            return state
+        problem, loadings = state.problem, replace(state.loadings, change=None)
+
+        def visit(block: Block, scores: Scores | None) -> tuple[Scores, Total]:
+            assert scores is not None
+            return scores, Total(np.array([problem.gap(block, loadings, scores)]))
+
+        return replace(state, gap=float(self.executor.sweep(visit, self.data, state.local)[1].array[0]))
