@@ -88,4 +88,5 @@ def test_all_families_of_the_package_are_registered():
         "gaussian",
         "negative_binomial",
         "poisson",
+        "scaled_poisson",
     ]
