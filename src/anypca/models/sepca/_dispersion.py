@@ -14,7 +14,7 @@ import numpy as np
 
 from anypca._typing import Bools, Floats
 from anypca.engine import Block, Data, Executor, Summary, Table
-from anypca.families import Family, NegativeBinomial, Poisson, ScaledPoisson, combine
+from anypca.families import Exponential, Family, Gamma, NegativeBinomial, Poisson, ScaledPoisson, combine
 from anypca.models._bilinear.dispersion import column_scales
 from anypca.models._bilinear.kernel import Coefficients, Kernel, open_block
 from anypca.models._bilinear.passes import Pass, Total, observed_only
@@ -95,11 +95,36 @@ def under_dispersed(
 
 def with_scales(family: Family, columns: Bools) -> Family:
     """The family with scaled Poisson counts in some columns."""
-    members: list[Family] = [ScaledPoisson()] * len(columns)
+    return _with_family(family, columns, ScaledPoisson())
+
+
+def _with_family(family: Family, columns: Bools, other: Family) -> Family:
+    members = [other] * len(columns)
     for member, index in family.member_columns(len(columns)):
         for column in index[~columns[index]]:
             members[column] = member
     return combine(members)
+
+
+def steady_columns(family: Family, means: Coefficients, visit: Pass, local: Sequence[Any]) -> Bools:
+    """Which exponential columns vary less than exponential amounts would, shape (n_features,)."""
+    chosen = np.zeros(len(means.dispersion), dtype=bool)
+    for member, columns in family.member_columns(len(means.dispersion)):
+        chosen[columns] = isinstance(member, Exponential)
+    if not chosen.any():
+        return chosen
+    scale, free = column_scales(family, means, visit, local)
+    # Squared Pearson residuals of exponential amounts have variance 8.
+    limit = 1.0 - _LEAST_DEFICIT - _SIGNIFICANT * np.sqrt(8.0 / free[chosen].sum())
+    is_steady = bool(np.average(scale[chosen], weights=free[chosen]) < limit)
+    return chosen & is_steady
+
+
+def gamma_models(family: Family, columns: Bools, dispersion: Floats) -> list[DispersionModel]:
+    """Models of amounts that vary less than exponential ones: gamma, with one shape or one for each column."""
+    shaped = _with_family(family, columns, Gamma())
+    by_column = [True] if len(shaped.member_columns(len(columns))) > 1 else [False, True]
+    return [DispersionModel(shaped, dispersion, by_column=by) for by in by_column]
 
 
 def scales_differ(family: Family, means: Coefficients, visit: Pass, local: Sequence[Any]) -> bool:

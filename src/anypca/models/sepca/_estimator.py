@@ -67,8 +67,8 @@ class SePCA(BilinearModel):
     dispersion : {"auto", "feature"} or float, default="auto"
         ``"auto"`` estimates open dispersions between converged fits: one for the columns of a family, and in ``"vb"``
         one for each column where the residuals call for it. Counts that vary less than Poisson counts (judged
-        against a table drawn from the fit) become `ScaledPoisson`. ``"feature"`` gives each column a scale from
-        the start; a number fixes open dispersions.
+        against a table drawn from the fit) become `ScaledPoisson`, steady exponential amounts `Gamma`.
+        ``"feature"`` gives each column a scale from the start; a number fixes open dispersions.
     fit_intercept : bool, default=True
         Without it the model spends a component on the means.
     n_draws, n_tune, n_chains : int, default=500, 250, 4

@@ -16,8 +16,10 @@ from anypca.models._bilinear.passes import Deviances
 from anypca.models._bilinear.start import mean_coefficients
 from anypca.models.sepca._dispersion import (
     DispersionModel,
+    gamma_models,
     scaled_models,
     scales_differ,
+    steady_columns,
     under_dispersed,
 )
 from anypca.models.sepca._neighbours import Neighbours
@@ -111,6 +113,9 @@ class VariationalFitter(Neighbours):
         chosen = under_dispersed(state.problem, state.loadings, means, self.visit, local, self.summary, seed)
         if chosen.any():
             return scaled_models(self.family, chosen, self.summary.mean, state.loadings.dispersion)
+        steady = steady_columns(self.family, means, self.visit, local)
+        if steady.any():
+            return gamma_models(self.family, steady, state.loadings.dispersion)
         if scales_differ(self.family, means, self.visit, local):
             shared, own = (
                 DispersionModel(self.family, state.loadings.dispersion, by_column=by) for by in (False, True)
