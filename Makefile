@@ -38,6 +38,7 @@ bench: venv
 	$(BIN)/python -m benchmarks.floor
 	$(BIN)/python -m benchmarks.gsppca
 	$(BIN)/python -m benchmarks.piecewise
+	$(BIN)/python -m benchmarks.sepca
 	$(BIN)/python -m benchmarks.peers.glmpca
 
 # Its own stamp: the tools for the documents are not needed to test.
