@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.models._bilinear.dispersion import has_settled
+from anypca.models._bilinear.dispersion import has_settled, noise_units
 from anypca.models._bilinear.start import residual_loadings
 from anypca.models.sepca._posterior import (
     Loadings,
@@ -19,7 +19,7 @@ from anypca.models.sepca._posterior import (
 from anypca.models.sepca._sweeps import (
     MAX_ROUNDS,
     ROUND_TOLERANCE,
-    START_PRECISION,
+    START_VARIANCE,
     SWEEPS_PER_LOOK,
     State,
     Sweeps,
@@ -51,7 +51,8 @@ class Neighbours(Sweeps):
             np.random.default_rng(seed),
             self._score_means(state.local),
         )
-        loadings = add_component(state.loadings, loading[:, 0], START_PRECISION)
+        variance = START_VARIANCE * noise_units(self.family, state.loadings.dispersion)
+        loadings = add_component(state.loadings, loading[:, 0], variance)
         local = self._each(state.local, Scores.extended)
         if self._has_open_dispersion:
             held = self._held(loadings, local)

@@ -204,15 +204,15 @@ def drop_components(shared: Loadings, keep: Ints) -> Loadings:
     )
 
 
-def add_component(shared: Loadings, loading: Floats, precision: float) -> Loadings:
-    """The posterior with one component more: its loadings (n_features,) and their precision."""
+def add_component(shared: Loadings, loading: Floats, variance: Floats) -> Loadings:
+    """The posterior with one component more: its loadings and their variances, (n_features,) each."""
     k, m = shared.n_components, shared.mean.shape[1]
     old = np.concatenate([np.arange(k), np.arange(k + 1, m + 1)])
     full = np.zeros((len(shared.mean), m + 1, m + 1))
     full[np.ix_(np.arange(len(full)), old, old)] = unpack_symmetric(shared.precision, m)
-    full[:, k, k] = precision
+    full[:, k, k] = 1.0 / variance
     rows, cols = np.triu_indices(m + 1)
-    size = max(float((loading**2).mean()), 1e-6)
+    size = max(float((loading**2).mean()), 1e-3 * float(variance.mean()))
     return replace(
         shared,
         mean=np.insert(shared.mean, k, loading, axis=1),

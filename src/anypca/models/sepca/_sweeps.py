@@ -12,7 +12,7 @@ from anypca._typing import Bools, Floats, Ints
 from anypca.engine import Block, Data, Executor, Summary
 from anypca.families import Family
 from anypca.linalg import pack_symmetric
-from anypca.models._bilinear.dispersion import estimate_dispersion, has_settled
+from anypca.models._bilinear.dispersion import estimate_dispersion, has_settled, noise_units
 from anypca.models._bilinear.kernel import Coefficients
 from anypca.models._bilinear.passes import Pass, Total
 from anypca.models._bilinear.start import null_coefficients, residual_loadings
@@ -35,8 +35,8 @@ _PRUNE_RATIO = 0.05
 _FADING_RATIO, _FADING_RATE = 0.3, 0.7
 # Sweeps between two looks at the components.
 SWEEPS_PER_LOOK = 3
-# Precision of the loadings before the first sweep: small enough a variance not to shrink the first scores.
-START_PRECISION = 1e3
+# Variance of the loadings before the first sweep, in units of the noise: too small to shrink the first scores.
+START_VARIANCE = 1e-3
 # Of the normal prior on the intercept of a column without variation: ten units of the predictor wide.
 _INTERCEPT_PRECISION = 0.01
 MAX_ROUNDS = 8
@@ -172,8 +172,9 @@ class Sweeps:
         rng = np.random.default_rng(seed)
         loadings = residual_loadings(self.family, null, self.visit, k, rng)
         mean = np.hstack([loadings, null.fixed])
-        precision = np.tile(pack_symmetric(START_PRECISION * np.eye(mean.shape[1])), (len(mean), 1))
-        sizes = np.maximum((loadings**2).mean(axis=0), 1e-6)
+        variance = START_VARIANCE * noise_units(self.family, dispersion)
+        precision = np.outer(1.0 / variance, pack_symmetric(np.eye(mean.shape[1])))
+        sizes = np.maximum((loadings**2).mean(axis=0), 1e-3 * variance.mean())
         return Loadings(mean, precision, 1.0 / sizes, dispersion, self._fixed_precision())
 
     def _fixed_precision(self) -> Floats:

@@ -1,0 +1,165 @@
+"""SePCA and dispersion: found, given, per column, and without regard to units."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from anypca import SePCA
+from anypca.datasets import make_low_rank, make_low_rank_counts
+from anypca.families import NegativeBinomial, Poisson, ScaledPoisson, resolve_family
+from anypca.models._bilinear.dispersion import has_settled
+from anypca.models.sepca._dispersion import poisson_columns, scaled_models, with_scales
+
+
+def under_dispersed_counts(rank=1, n=150, p=20, seed=0, spread=1.0):
+    """Counts around rich means, with a rounding error of constant variance."""
+    rng = np.random.default_rng(seed)
+    mean = np.exp(3.5 + 0.3 * rng.normal(size=(n, rank)) @ rng.normal(size=(rank, p)))
+    return np.maximum(np.round(mean + spread * rng.normal(size=(n, p))), 0.0)
+
+
+def unequal_noise(seed=0, rank=2, n=150, p=20):
+    rng = np.random.default_rng(seed)
+    variance = np.exp(rng.uniform(np.log(0.1), np.log(10.0), p))
+    X = make_low_rank(n, p, rank, family="gaussian", signal=1.5, dispersion=variance, random_state=seed).X
+    return X, variance
+
+
+@pytest.mark.parametrize("family", ["auto", "negative_binomial", "poisson"])
+def test_under_dispersed_counts_get_a_scale(family):
+    model = SePCA(4, family=family).fit(under_dispersed_counts())
+    assert isinstance(model.family_, ScaledPoisson)
+    assert model.n_components_ == 1
+    # The noise has variance 1 and the means are near 33.
+    assert 0.01 < np.median(model.dispersion_) < 0.1
+
+
+def test_without_a_scale_under_dispersed_counts_hide_components():
+    """What the scale is for: a weak second direction is within the noise that Poisson counts would have."""
+    rng = np.random.default_rng(3)
+    scores = rng.normal(size=(120, 2)) * [0.3, 0.03]
+    mean = np.exp(3.5 + scores @ rng.normal(size=(2, 20)))
+    X = np.round(mean + 0.5 * rng.normal(size=mean.shape))
+    assert SePCA(4, family="poisson", dispersion=1.0).fit(X).n_components_ == 1
+    assert SePCA(4, family="poisson").fit(X).n_components_ == 2
+
+
+@pytest.mark.parametrize("mean", [12.0, 1.6], ids=["rich", "poor"])
+def test_poisson_counts_stay_poisson(mean):
+    X = make_low_rank_counts(120, 30, 2, typical_mean=mean, random_state=1).X
+    model = SePCA(5, family="negative_binomial").fit(X)
+    assert isinstance(model.family_, NegativeBinomial)
+    assert model.n_components_ == 2
+    assert model.dispersion_.max() < 0.05
+
+
+def test_over_dispersed_counts_are_no_components():
+    X = make_low_rank_counts(120, 30, 1, typical_mean=5.0, size=3.0, random_state=2).X
+    model = SePCA(5, family="negative_binomial").fit(X)
+    assert model.n_components_ == 1
+    assert_allclose(model.dispersion_, 1 / 3, rtol=0.25)
+    assert SePCA(5, family="poisson", dispersion=1.0).fit(X).n_components_ > 2
+
+
+def test_unequal_noise_gets_a_variance_for_each_column():
+    X, variance = unequal_noise()
+    model = SePCA(5, family="gaussian").fit(X)
+    assert model.n_components_ == 2
+    assert len(np.unique(model.dispersion_)) == 20
+    assert_allclose(np.log(model.dispersion_), np.log(variance), atol=0.8)
+
+
+def test_equal_noise_keeps_one_variance():
+    X = make_low_rank(150, 20, 2, family="gaussian", signal=1.5, dispersion=2.0, random_state=0).X
+    model = SePCA(5, family="gaussian").fit(X)
+    assert model.n_components_ == 2
+    assert np.ptp(model.dispersion_) == 0.0
+    assert_allclose(model.dispersion_, 2.0, rtol=0.1)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1e4], ids=["small", "large"])
+@pytest.mark.parametrize("inference", ["vb", "map"])
+def test_units_do_not_matter(inference, scale):
+    X = make_low_rank(100, 20, 3, family="gaussian", signal=1.5, random_state=0).X
+    first, second = (SePCA(5, family="gaussian", inference=inference).fit(x) for x in (X, scale * X))
+    assert first.n_components_ == second.n_components_ == 3
+    assert_allclose(second.dispersion_, scale**2 * first.dispersion_, rtol=0.02)
+    assert_allclose(second.components_, scale * first.components_, atol=0.05 * scale)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "poisson", "gamma"])
+def test_feature_gives_every_column_a_scale(family):
+    X = make_low_rank(120, 15, 1, family=family, signal=1.0, dispersion=0.3, intercept=1.0, random_state=4).X
+    model = SePCA(4, family=family, dispersion="feature").fit(X)
+    assert model.n_components_ == 1
+    assert len(np.unique(model.dispersion_)) == 15
+    assert isinstance(model.family_, ScaledPoisson) == (family == "poisson")
+    # Poisson counts have scale 1.
+    assert_allclose(model.dispersion_, 1.0 if family == "poisson" else 0.3, rtol=0.6)
+
+
+@pytest.mark.parametrize(
+    ("inference", "family"),
+    [("vb", "gaussian"), ("vb", "negative_binomial"), ("map", "gaussian"), ("map", "negative_binomial")],
+)
+def test_a_number_fixes_open_dispersions(inference, family):
+    X = make_low_rank(60, 10, 1, family=family, dispersion=0.3, random_state=5).X
+    model = SePCA(3, family=family, inference=inference, dispersion=0.7).fit(X)
+    assert (model.dispersion_ == 0.7).all()
+
+
+def test_a_number_leaves_families_without_dispersion_alone():
+    X = np.hstack(
+        [
+            make_low_rank(60, 5, 1, family=name, dispersion=0.3, random_state=6).X
+            for name in ("gaussian", "bernoulli")
+        ]
+    )
+    model = SePCA(2, family=["gaussian"] * 5 + ["bernoulli"] * 5, dispersion=0.5).fit(X)
+    assert_allclose(model.dispersion_, [0.5] * 5 + [1.0] * 5)
+
+
+def test_rounds_settle_on_a_mixed_table():
+    """Rounds go on from the last fit once dimension and dispersion have about settled, so that sweeps stay few."""
+    rng = np.random.default_rng(0)
+    eta = 0.7 * rng.normal(size=(200, 2)) @ rng.normal(size=(2, 16))
+    X = np.hstack(
+        [
+            eta[:, :4] + rng.normal(size=(200, 4)),
+            rng.poisson(np.exp(eta[:, 4:8] + 1.0)),
+            rng.random((200, 4)) < 1 / (1 + np.exp(-2 * eta[:, 8:12])),
+            rng.gamma(4.0, np.exp(eta[:, 12:]) / 4.0),
+        ]
+    )
+    X[rng.random(X.shape) < 0.03] = np.nan
+    model = SePCA(5).fit(X)
+    assert model.n_components_ == 2
+    assert model.converged_
+    assert_allclose(model.dispersion_[:4], 1.0, rtol=0.4)
+    assert_allclose(model.dispersion_[12:], 0.25, rtol=0.4)
+
+
+def test_settling_is_relative_for_scales_and_absolute_for_tiny_shapes():
+    old, new = np.full(2, 1e-8), np.full(2, 1.5e-8)
+    assert not has_settled(resolve_family("gaussian", 2), new, old, rtol=0.1)
+    assert has_settled(resolve_family("gaussian", 2), new, old, rtol=0.6)
+    assert has_settled(resolve_family("negative_binomial", 2), new, old, rtol=0.1)
+    assert not has_settled(resolve_family("negative_binomial", 2), old + 0.5, old, rtol=0.1)
+
+
+def test_scales_replace_chosen_columns_only():
+    family = resolve_family(["poisson", "gaussian", "poisson"], 3)
+    scaled = with_scales(family, np.array([True, False, False]))
+    kinds = {int(j): type(member) for member, columns in scaled.member_columns(3) for j in columns}
+    assert kinds[0] is ScaledPoisson
+    assert kinds[2] is Poisson
+    (model,) = scaled_models(family, np.array([True, False, False]), np.ones(3), np.full(3, 2.0))
+    assert model.by_column
+    assert_allclose(model.start, [1.0, 2.0, 2.0])
+
+
+def test_columns_in_the_poisson_limit():
+    family = resolve_family(["negative_binomial", "negative_binomial(3)", "poisson", "gaussian"], 4)
+    assert poisson_columns(family, np.array([0.0, 0.0, 1.0, 0.0])).tolist() == [True, False, True, False]
