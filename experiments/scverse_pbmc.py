@@ -134,8 +134,12 @@ def run(options: Options) -> Outcome:
     title = f"Accuracy of {N_NEIGHBORS} nearest neighbours, {cells.n_obs} cells, {setting.n_genes} genes, 10 types"
     notes = [
         "Poisson family, totals of the cells as size factors. scanpy is not needed: its steps are computed with "
-        "scikit-learn. The genes were chosen by the criterion of the usual preparation, not by ours."
+        "scikit-learn. The genes were chosen by the criterion of the usual preparation, not by ours.",
+        "Distances are in the metric of the Fisher information. With plain distances between log rates the same fits "
+        "reach 0.892, 0.894 and 0.890 at 10, 15 and 20 components of all cells: less than the usual preparation at 20.",
     ]
+    if cells.obsm["chosen"].shape[1] == setting.max_components:
+        notes.append(f"SePCA kept all of the {setting.max_components} components that it started from.")
     return Outcome([Table(title, head, rows)], targets, notes)
 
 
