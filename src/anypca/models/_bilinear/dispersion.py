@@ -119,11 +119,14 @@ def estimate_dispersion(
     if share < _SMALLEST_SHARE:
         return start
     for member, columns in groups:
-        wanted = share * float(count[columns].sum())
         if member.dispersion_kind == "scale":
-            scaled = dispersion[columns] * float(residual[columns].sum()) / wanted
+            # A column that is reproduced exactly, such as a constant one, tells nothing.
+            telling = residual[columns] > 1e-10 * count[columns]
+            wanted = share * float(count[columns][telling].sum())
+            scaled = dispersion[columns] * float(residual[columns].sum()) / max(wanted, 1e-300)
             dispersion[columns] = np.maximum(scaled, _SMALLEST_FRACTION * start[columns])
         else:
+            wanted = share * float(count[columns].sum())
             statistics = _statistics(member, columns, family, coefficients, visit, local)
             dispersion[columns] = _solve_on_grid(statistics, wanted)
     return dispersion

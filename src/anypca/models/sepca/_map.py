@@ -134,6 +134,11 @@ class MapFitter:
                 start[columns] = self.options.dispersion
         seed = int(rng.integers(2**31))
         dispersion = start
+        if self.options.sparsity > 0 and open_columns and self.options.dispersion is None:
+            # Where all variation still counts as dispersion no loading is worth its price, and that would stay so.
+            free = replace(self.options, sparsity=0.0)
+            without = MapFitter(self.data, self.executor, self.summary, self.family, free, self.callback)
+            dispersion = without.fit(np.random.default_rng(seed)).coefficients.dispersion
         for _ in range(_MAX_ROUNDS):
             fit, local, weight = self._fit_with(dispersion, np.random.default_rng(seed))
             if not open_columns or self.options.dispersion is not None:

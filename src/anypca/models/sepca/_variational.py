@@ -151,7 +151,10 @@ class VariationalProblem:
         mean = factor.solve(stats.target)
         moved = mean - shared.mean
         full = unpack_symmetric(precision, shared.mean.shape[1])
-        decrement = float(np.einsum("ja,jab,jb->", moved, full, moved)) + stats.row_decrement
+        by_column = np.einsum("ja,jab,jb->j", moved, full, moved)
+        # Intercepts of constant columns, alone in having a prior, creep to where it holds them and move nothing else.
+        is_constant = (shared.fixed_precision > 0).any(axis=1)
+        decrement = float(by_column[~is_constant].sum()) + stats.row_decrement
         proposal = self._relevance(self._change(replace(shared, mean=mean, precision=precision), stats))
         criterion = np.sqrt(max(decrement, 0.0) / max(stats.n_entries, 1.0))
         return Update(proposal, float(criterion))
