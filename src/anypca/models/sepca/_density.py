@@ -179,9 +179,12 @@ class Whitened:
     def __call__(self, position: Floats) -> tuple[float, Floats]:
         """Value and gradient at u, flat."""
         value, gradient = self.density.evaluate(self.restore(position))
-        by_row = np.einsum("iab,ia->ib", self.row_factor, gradient.scores)
-        by_column = np.einsum("jab,ja->jb", self.column_factor, gradient.joint)
-        return value, self._widen(np.concatenate([by_row.ravel(), by_column.ravel()]), self.stretch)
+        # A trajectory may leave the finite range; the sampler rejects it.
+        with np.errstate(over="ignore", invalid="ignore"):
+            by_row = np.einsum("iab,ia->ib", self.row_factor, gradient.scores)
+            by_column = np.einsum("jab,ja->jb", self.column_factor, gradient.joint)
+            both = np.concatenate([by_row.ravel(), by_column.ravel()])
+            return value, self._widen(both, self.stretch)
 
     def restore(self, position: Floats) -> Point:
         """The point at u; leading axes are draws."""
