@@ -201,7 +201,7 @@ def procrustes(source: Floats, target: Floats) -> Floats:
 
 def varimax(loadings: Floats, max_iter: int = 200) -> Floats:
     """Orthogonal matrix (k, k) that makes the squares of ``loadings @ Q``, (n, k), differ most within columns."""
-    n, k = loadings.shape
+    k = loadings.shape[1]
     rotation: Floats = np.eye(k)
     gain = 0.0
     for _ in range(max_iter if k > 1 else 0):

@@ -11,4 +11,16 @@ from anypca.models.sepca import SePCA
 from anypca.models.spca import SPCA
 from anypca.models.sppca import SPPCA, SSPPCA
 
-__all__ = ["EPCA", "GPCA", "GSPPCA", "PLNPCA", "PPCA", "SPCA", "SPPCA", "SSPPCA", "KernelPCA", "PiecewisePCA", "SePCA"]
+__all__ = [
+    "EPCA",
+    "GPCA",
+    "GSPPCA",
+    "PLNPCA",
+    "PPCA",
+    "SPCA",
+    "SPPCA",
+    "SSPPCA",
+    "KernelPCA",
+    "PiecewisePCA",
+    "SePCA",
+]

@@ -5,4 +5,4 @@ from anypca.priors.adaptive_l0 import AdaptiveL0
 from anypca.priors.l1 import L1
 from anypca.priors.ridge import Ridge
 
-__all__ = ["AdaptiveL0", "L1", "NewtonStep", "Prior", "Ridge", "priors"]
+__all__ = ["L1", "AdaptiveL0", "NewtonStep", "Prior", "Ridge", "priors"]
