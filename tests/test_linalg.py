@@ -17,6 +17,7 @@ from anypca.linalg import (
     solve_spd,
     symmetric_power,
     unpack_symmetric,
+    varimax,
 )
 
 SIZES = [1, 2, 5, 12]
@@ -232,3 +233,43 @@ def test_procrustes_is_the_best_orthogonal_matrix(rng: np.random.Generator) -> N
     best = np.linalg.norm(source @ found - target)
     others = [np.linalg.qr(rng.standard_normal((3, 3)))[0] for _ in range(50)]
     assert all(np.linalg.norm(source @ other - target) >= best for other in others)
+
+
+def _simplicity(loadings: np.ndarray) -> float:
+    """Sum over columns of the variance of squared loadings: what varimax makes largest."""
+    return float((loadings**2).var(axis=0).sum())
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_varimax_is_orthogonal_and_never_less_simple(rng: np.random.Generator, k: int) -> None:
+    loadings = rng.standard_normal((30, k))
+    rotation = varimax(loadings)
+    np.testing.assert_allclose(rotation.T @ rotation, np.eye(k), atol=1e-12)
+    assert _simplicity(loadings @ rotation) >= _simplicity(loadings) - 1e-12
+
+
+def test_varimax_finds_the_simple_structure_behind_a_rotation(rng: np.random.Generator) -> None:
+    simple = np.zeros((24, 3))
+    for component in range(3):
+        simple[8 * component : 8 * (component + 1), component] = rng.uniform(0.5, 1.5, 8)
+    turned = simple @ np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    found = turned @ varimax(turned)
+    # Columns come back in some order and with some signs.
+    order = np.argmax(np.abs(simple.T @ found), axis=1)
+    assert sorted(order) == [0, 1, 2]
+    np.testing.assert_allclose(np.abs(found[:, order]), simple, atol=1e-5)
+
+
+def test_varimax_is_stationary(rng: np.random.Generator) -> None:
+    loadings = rng.standard_normal((40, 3)) ** 3
+    best = loadings @ varimax(loadings)
+    for first, second in [(0, 1), (0, 2), (1, 2)]:
+        for angle in (-1e-3, 1e-3):
+            turn = np.eye(3)
+            turn[[first, second], [first, second]] = np.cos(angle)
+            turn[first, second], turn[second, first] = np.sin(angle), -np.sin(angle)
+            assert _simplicity(best @ turn) <= _simplicity(best) + 1e-9
+
+
+def test_varimax_without_components() -> None:
+    assert varimax(np.zeros((5, 0))).shape == (0, 0)
