@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 N, P = 40, 8
-OPTIONS = {"family": "poisson", "inference": "hmc", "n_draws": 60, "n_tune": 60, "n_chains": 2}
+OPTIONS = {"family": "poisson", "inference": "hmc", "n_draws": 40, "n_tune": 40, "n_chains": 2}
 
 
 @pytest.fixture(scope="module")
@@ -27,11 +27,11 @@ def drawn():
     return make_low_rank(N, P, 1, family="poisson", intercept=1.5, signal=1.0, missing=0.05, random_state=0)
 
 
-def fit(X, **options):
+def fit(X):
     """Fit without a word about R-hat, for which these chains are too short."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return SePCA(2, **(OPTIONS | options)).fit(X)
+        return SePCA(2, **OPTIONS).fit(X)
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +51,9 @@ def test_dimension_and_fitted_attributes(model):
 
 def test_posterior_holds_the_draws(model):
     posterior = model.posterior_.posterior
-    assert posterior["scores"].shape == (2, 60, N, 1)
-    assert posterior["loadings"].shape == (2, 60, 1, P)
-    assert posterior["intercept"].shape == (2, 60, P)
+    assert posterior["scores"].shape == (2, 40, N, 1)
+    assert posterior["loadings"].shape == (2, 40, 1, P)
+    assert posterior["intercept"].shape == (2, 40, P)
     mean = posterior["loadings"].values.mean(axis=(0, 1))
     assert_allclose(np.abs(mean), np.abs(model.components_), atol=1e-8)
 
@@ -78,12 +78,6 @@ def test_the_variational_posterior_is_near(model, drawn):
     near = SePCA(2, family="poisson").fit(drawn.X)
     assert near.n_components_ == model.n_components_
     assert_allclose(near.components_, model.components_, atol=5 * model.components_std_.max())
-
-
-def test_sampler_is_seeded(drawn, model):
-    again, other = fit(drawn.X), fit(drawn.X, random_state=1)
-    assert_allclose(again.components_, model.components_, rtol=1e-12)
-    assert not np.array_equal(other.components_, model.components_)
 
 
 def test_weight_of_the_data_is_refused(drawn):
