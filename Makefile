@@ -19,6 +19,10 @@ demo: venv
 	$(BIN)/anypca demo --out demo
 
 test: venv lint typecheck
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# The same tests with their coverage, which takes half as long again.
+coverage: venv
 	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term
 
 # For the tests of the report, which skip without it; needs root and Debian or one of its kin.
