@@ -95,7 +95,7 @@ def draw_scores(
     from anypca.plotting import plot_scores, save_figure
 
     rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(3.8 * columns, 3.4 * rows), layout="constrained")
+    figure = Figure(figsize=(3.8 * columns, 3.4 * rows))
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for number, (ax, (title, model, scores)) in enumerate(zip(axes, panels, strict=False)):
         ax.set_title(title)
@@ -108,4 +108,6 @@ def draw_scores(
             ax.get_legend().remove()
     for ax in axes[len(panels) :]:
         ax.set_axis_off()
+    # Only now: every panel settles the layout of the whole figure, which would take longer than the fits.
+    figure.set_layout_engine("constrained")
     save_figure(axes[0], path)
