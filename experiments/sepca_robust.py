@@ -11,12 +11,9 @@ are not computed again.
 
 from __future__ import annotations
 
-import json
-import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +22,8 @@ from sklearn.exceptions import ConvergenceWarning
 from anypca import EPCA, SePCA
 from anypca.datasets import LowRank, make_low_rank, make_low_rank_counts
 from anypca.selection import EntryKFold, select_rank
-from experiments._common import Options, Outcome, Table, Target, repeat, run_module
+from experiments._cells import Cells
+from experiments._common import Options, Outcome, Table, Target, run_module
 
 TRUTHS = (0, 2, 4)
 SIZES = (100, 300)
@@ -171,42 +169,13 @@ def answer(method: str, cell: Cell, seed: int) -> int:
         return METHODS[method](X, DESIGNS[cell.design].family)
 
 
-class Store:
-    """Answers of finished cells, in memory and in a file if one is named."""
-
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
-        self.answers: dict[str, list[int]] = {}
-        if path is not None and path.exists():
-            self.answers = json.loads(path.read_text())
-
-    def get(self, method: str, cell: Cell, n_runs: int, options: Options) -> list[int]:
-        """Answers of the first runs of a cell, computed where they are missing."""
-        key = f"{method} | {cell.key} | seed {options.seed}"
-        known = self.answers.get(key, [])
-        if len(known) < n_runs:
-            tasks = [(method, cell, options.seed + i) for i in range(len(known), n_runs)]
-            known = [*known, *repeat(answer, tasks, options)]
-            self.answers[key] = known
-            self._write()
-        return known[:n_runs]
-
-    def _write(self) -> None:
-        if self.path is None:
-            return
-        fresh = self.path.with_suffix(".new")
-        fresh.write_text(json.dumps(self.answers, indent=0) + "\n")
-        fresh.replace(self.path)
-
-
 def run(options: Options) -> Outcome:
     """Share of exact answers of all methods in every cell."""
-    name = os.environ.get("ANYPCA_CELLS")
-    store = Store(Path(name) if name and not options.quick else None)
+    cells = Cells("sepca_robust", options)
     n_runs = {"vb": 1} if options.quick else {"vb": 50, "map, nu*": 5, "BIC": 5, "held out": 5}
     rows, targets = [], []
     for cell in _cells(options):
-        found = {method: store.get(method, cell, count, options) for method, count in n_runs.items()}
+        found = {method: cells.get(answer, (method, cell), count) for method, count in n_runs.items()}
         shares = {method: float(np.mean(np.equal(values, cell.truth))) for method, values in found.items()}
         rows.append((*cell, *(100.0 * share for share in shares.values()), _describe(found["vb"])))
         targets.append(_target(cell, shares["vb"]))

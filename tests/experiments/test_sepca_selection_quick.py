@@ -7,7 +7,6 @@ import os
 
 import numpy as np
 import pytest
-from experiments._common import Options
 from experiments._held_out import Choice, mask, mean_curve, way_to_worst
 
 from experiments import (
@@ -74,16 +73,6 @@ def test_analytic_rank_counts_strong_spikes():
     X = rng.standard_normal((100, 3)) @ rng.standard_normal((3, 40)) + rng.standard_normal((100, 40))
     assert sepca_analytic.analytic_rank(X) == 3
     assert sepca_analytic.analytic_rank(X, 1.0) == 3
-
-
-def test_cells_are_kept_and_not_computed_again(tmp_path, monkeypatch):
-    path = tmp_path / "cells.json"
-    cell = sepca_robust.Cell("Bernoulli", 0, 100)
-    monkeypatch.setattr(sepca_robust, "answer", lambda method, cell, seed: seed)
-    assert sepca_robust.Store(path).get("vb", cell, 2, Options()) == [0, 1]
-    monkeypatch.setattr(sepca_robust, "answer", lambda method, cell, seed: 100 + seed)
-    assert sepca_robust.Store(path).get("vb", cell, 3, Options()) == [0, 1, 102]
-    assert sepca_robust.Store(path).get("vb", cell, 1, Options()) == [0]
 
 
 @pytest.mark.parametrize("name", list(sepca_robust.DESIGNS))

@@ -12,7 +12,7 @@ from anypca.cli._models import ModelRequest
 from anypca.cli._session import Runtime, fit_model
 from anypca.cli._table import Table
 from anypca.engine import hide_entries, take_entries
-from anypca.families import families
+from anypca.families import Gaussian, families
 from anypca.selection import EntryShuffleSplit
 from anypca.special import log_ndtr_difference
 
@@ -147,6 +147,6 @@ def _normal_variance(model: Any, n_columns: int) -> Floats:
     family = getattr(model, "family_", getattr(model, "family", "gaussian"))
     family = families.create(family) if isinstance(family, str) else family
     for member, index in family.member_columns(n_columns):
-        if member.name == "gaussian":
+        if isinstance(member, Gaussian):
             variance[index] = np.broadcast_to(noise, n_columns)[index]
     return variance

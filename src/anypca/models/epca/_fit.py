@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.engine import Data, Executor, Summary
-from anypca.families import Family
 from anypca.models._bilinear.canonical import Canonical, orthonormal, reorder, unit_loadings
 from anypca.models._bilinear.dispersion import estimate_dispersion, noise_units, start_dispersion
+from anypca.models._bilinear.fitter import BilinearFitter
 from anypca.models._bilinear.kernel import Coefficients, with_dispersion
-from anypca.models._bilinear.passes import Deviances, Pass, Total
-from anypca.models._bilinear.problem import BilinearProblem, Gauge, Shared, Stats
-from anypca.models._bilinear.start import mean_coefficients, null_coefficients, residual_loadings
+from anypca.models._bilinear.passes import Deviances
+from anypca.models._bilinear.problem import BilinearProblem, Shared, Stats
+from anypca.models._bilinear.start import residual_loadings
 from anypca.priors import L1, Ridge
-from anypca.solvers import Callback, Loop, Result
+from anypca.solvers import Loop, Result
 
 _MAX_ROUNDS = 10
 # Relative change of the dispersion below which another round would not change the picture, and how well the
@@ -53,46 +52,17 @@ class EPCAFit:
     result: Result[Shared]
 
 
-class EPCAFitter:
-    """Fits one table.
-
-    Parameters
-    ----------
-    data, executor, summary
-        The checked table.
-    family : Family
-    options : Options
-    callback : callable or None
-    """
-
-    def __init__(
-        self,
-        data: Data,
-        executor: Executor,
-        summary: Summary,
-        family: Family,
-        options: Options,
-        callback: Callback | None = None,
-    ) -> None:
-        self.data = data
-        self.executor = executor
-        self.summary = summary
-        self.family = family
-        self.options = options
-        self.callback = callback
-        self.visit = Pass(data, executor, options.fit_intercept)
+class EPCAFitter(BilinearFitter[Options]):
+    """Fits one table; see `BilinearFitter` for the parameters."""
 
     def fit(self, rng: np.random.Generator) -> EPCAFit:
         """Start, iterate, estimate dispersions between converged rounds, report."""
         dispersion = start = start_dispersion(self.family, self.summary.mean, self.summary.variance)
-        means = mean_coefficients(
-            self.family, self.summary, self.data.n_covariates, fit_intercept=self.options.fit_intercept
-        )
-        null = self._null(dispersion, means)
+        null = self._null(dispersion, self._mean_fixed())
         loadings = residual_loadings(self.family, null, self.visit, self.options.n_components, rng)
         shared = Shared(Coefficients(loadings, null.fixed, dispersion))
         local: Sequence[Any] | None = None
-        for _ in range(_MAX_ROUNDS if self._has_open_dispersion else 0):
+        for _ in range(_MAX_ROUNDS if self._open_columns() else 0):
             loose = max(self.options.tol, _ROUND_SOLVE_TOLERANCE)
             result, local, stats = self._loop(self._problem(dispersion), loose).run(shared, local)
             fitted = result.shared.coefficients
@@ -105,16 +75,6 @@ class EPCAFitter:
         problem = self._problem(dispersion)
         result, local, stats = self._loop(problem, self.options.tol).run(shared, local)
         return self._report(problem, result, local, stats, self._null(dispersion, null.fixed))
-
-    @property
-    def _has_open_dispersion(self) -> bool:
-        groups = self.family.member_columns(self.data.n_features)
-        return any(member.fixed_dispersion is None for member, _ in groups)
-
-    def _null(self, dispersion: Floats, fixed: Floats) -> Coefficients:
-        """The model without components."""
-        start = Coefficients(np.zeros((self.data.n_features, 0)), fixed, dispersion)
-        return null_coefficients(self.family, start, self.visit, tol=self.options.tol)
 
     def _problem(self, dispersion: Floats) -> BilinearProblem:
         options = self.options
@@ -152,7 +112,7 @@ class EPCAFitter:
             if self.options.l1_strength is None
             else unit_loadings(fitted, stats)
         )
-        local = self._translate(canonical.gauge, local)
+        local = self._each(local, canonical.gauge.apply)
         deviances = self.visit.deviances(self.family, canonical.coefficients, local)
         null_deviance = float(self.visit.deviances(self.family, null, None)[0])
         order = np.argsort(-deviances[1:], kind="stable")
@@ -171,10 +131,3 @@ class EPCAFitter:
         if self.options.l1_strength is not None:
             return L1(self.options.l1_strength * np.abs(inverse).sum(axis=1))
         return Ridge(self.options.ridge * inverse @ inverse.T)
-
-    def _translate(self, gauge: Gauge, local: Sequence[Any]) -> Sequence[Any]:
-        def visit(_: Any, scores: Floats | None) -> tuple[Floats, Total]:
-            assert scores is not None
-            return gauge.apply(scores), Total(np.zeros(1))
-
-        return self.executor.sweep(visit, self.data, local)[0]

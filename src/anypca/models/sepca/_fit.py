@@ -13,7 +13,6 @@ from anypca.linalg import varimax
 from anypca.models._bilinear.dispersion import has_settled, start_dispersion
 from anypca.models._bilinear.kernel import Coefficients
 from anypca.models._bilinear.passes import Deviances
-from anypca.models._bilinear.start import mean_coefficients
 from anypca.models.sepca._dispersion import (
     DispersionModel,
     gamma_models,
@@ -162,14 +161,10 @@ class VariationalFitter(Neighbours):
             self.family, self.summary.mean, self.summary.variance, by_column=self.by_column
         )
         if self.options.dispersion is not None:
-            for member, columns in self.family.member_columns(self.data.n_features):
-                if member.fixed_dispersion is None:
-                    start[columns] = self.options.dispersion
+            for columns in self._open_columns():
+                start[columns] = self.options.dispersion
         self._null_dispersion = start
-        means = mean_coefficients(
-            self.family, self.summary, self.data.n_covariates, fit_intercept=self.options.fit_intercept
-        )
-        null = self._null(start, means)
+        null = self._null(start, self._mean_fixed())
         if not self._has_open_dispersion or self.options.max_components == 0:
             return start, null
         state = self._converged(self._start(1, start, null, seed), loose=True)

@@ -18,22 +18,19 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats, Ints
-from anypca.engine import Data, Executor, Summary
-from anypca.families import Family
 from anypca.linalg import PackedCholesky, packed_diagonal
 from anypca.models._bilinear.dispersion import estimate_dispersion, has_settled, start_dispersion
+from anypca.models._bilinear.fitter import BilinearFitter
 from anypca.models._bilinear.kernel import Coefficients, Kernel, Rows
-from anypca.models._bilinear.passes import Deviances, Pass, Total
+from anypca.models._bilinear.passes import Deviances
 from anypca.models._bilinear.problem import BilinearProblem, Gauge, Shared, Stats
 from anypca.models._bilinear.start import (
     link_loadings,
-    mean_coefficients,
-    null_coefficients,
     residual_loadings,
 )
 from anypca.models.sepca._removal import Removal
 from anypca.priors import AdaptiveL0, Ridge
-from anypca.solvers import Callback, Loop, Result, Status
+from anypca.solvers import Loop, Result, Status
 
 # The threshold on alpha is raised by this factor in the first rounds, so that no component leaves too early.
 _EARLY_FACTOR = 5.0
@@ -95,40 +92,13 @@ class _State:
         return self.result.shared.coefficients
 
 
-class MapFitter:
-    """Fits one table; see the module's first lines.
-
-    Parameters
-    ----------
-    data, executor, summary
-        The checked table.
-    family : Family
-    options : MapOptions
-    callback : callable or None
-    """
-
-    def __init__(
-        self,
-        data: Data,
-        executor: Executor,
-        summary: Summary,
-        family: Family,
-        options: MapOptions,
-        callback: Callback | None = None,
-    ) -> None:
-        self.data = data
-        self.executor = executor
-        self.summary = summary
-        self.family = family
-        self.options = options
-        self.callback = callback
-        self.visit = Pass(data, executor, options.fit_intercept)
+class MapFitter(BilinearFitter[MapOptions]):
+    """Fits one table; see the module's first lines, and `BilinearFitter` for the parameters."""
 
     def fit(self, rng: np.random.Generator) -> MapFit:
         """Rounds of modes and relevance, removing components that pass the threshold."""
         start = start_dispersion(self.family, self.summary.mean, self.summary.variance)
-        groups = self.family.member_columns(self.data.n_features)
-        open_columns = [columns for member, columns in groups if member.fixed_dispersion is None]
+        open_columns = self._open_columns()
         if self.options.dispersion is not None:
             for columns in open_columns:
                 start[columns] = self.options.dispersion
@@ -151,7 +121,7 @@ class MapFitter:
 
     def _fit_with(self, start: Floats, rng: np.random.Generator) -> tuple[MapFit, Sequence[Any], float]:
         """A fit with given dispersion, the scores, and the sum of the sample weights."""
-        null = self._null(start)
+        null = self._null(start, self._mean_fixed())
         self._constant = self.visit.log_base(self.family, start)
         shared = Shared(Coefficients(self._loadings(null, rng), null.fixed, start))
         alpha = _relevance(shared.coefficients.loadings)
@@ -180,13 +150,6 @@ class MapFitter:
         result = Result(shared, np.array(trace), status, criterion, n_sweeps)
         fit, local = self._report(replace(state, result=result), tuple(removals), null)
         return fit, local, state.stats.weight
-
-    def _null(self, dispersion: Floats) -> Coefficients:
-        means = mean_coefficients(
-            self.family, self.summary, self.data.n_covariates, fit_intercept=self.options.fit_intercept
-        )
-        start = Coefficients(np.zeros((self.data.n_features, 0)), means, dispersion)
-        return null_coefficients(self.family, start, self.visit, tol=self.options.tol)
 
     def _loadings(self, null: Coefficients, rng: np.random.Generator) -> Floats:
         # Without an intercept the residuals at eta = 0 say little: the data themselves, on the scale of eta, do.
@@ -291,13 +254,6 @@ class MapFitter:
         local = self._each(state.local, lambda scores: gauge.apply(scores)[:, keep])
         old = state.coefficients
         return Shared(replace(old, loadings=old.loadings[:, keep])), local, state.alpha[keep]
-
-    def _each(self, local: Sequence[Any], change: Any) -> Sequence[Any]:
-        def visit(_: Any, scores: Floats | None) -> tuple[Floats, Total]:
-            assert scores is not None
-            return change(scores), Total(np.zeros(1))
-
-        return self.executor.sweep(visit, self.data, local)[0]
 
     def _report(
         self, state: _State, removals: tuple[Removal, ...], null: Coefficients

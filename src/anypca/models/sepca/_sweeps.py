@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,9 +13,10 @@ from anypca.engine import Block, Data, Executor, Summary
 from anypca.families import Family
 from anypca.linalg import pack_symmetric
 from anypca.models._bilinear.dispersion import estimate_dispersion, has_settled, noise_units
+from anypca.models._bilinear.fitter import BilinearFitter
 from anypca.models._bilinear.kernel import Coefficients
-from anypca.models._bilinear.passes import Pass, Total
-from anypca.models._bilinear.start import null_coefficients, residual_loadings
+from anypca.models._bilinear.passes import Total
+from anypca.models._bilinear.start import residual_loadings
 from anypca.models.sepca._dispersion import (
     poisson_columns,
     with_scales,
@@ -117,17 +118,8 @@ def joined(before: State, after: State) -> State:
     return replace(after, result=replace(after.result, trace=trace, n_iter=len(trace)))
 
 
-class Sweeps:
-    """Fits one table; see the module's first line.
-
-    Parameters
-    ----------
-    data, executor, summary
-        The checked table.
-    family : Family
-    options : VariationalOptions
-    callback : callable or None
-    """
+class Sweeps(BilinearFitter[VariationalOptions]):
+    """Fits one table; see the module's first line, and `BilinearFitter` for the parameters."""
 
     def __init__(
         self,
@@ -138,13 +130,7 @@ class Sweeps:
         options: VariationalOptions,
         callback: Callback | None = None,
     ) -> None:
-        self.data = data
-        self.executor = executor
-        self.summary = summary
-        self.family = family
-        self.options = options
-        self.callback = callback
-        self.visit = Pass(data, executor, options.fit_intercept)
+        super().__init__(data, executor, summary, family, options, callback)
         self.removals: list[Removal] = []
         self.n_sweeps = 0
         self._null_dispersion: Floats = np.ones(data.n_features)
@@ -155,18 +141,13 @@ class Sweeps:
 
     @property
     def _has_open_dispersion(self) -> bool:
-        groups = self.family.member_columns(self.data.n_features)
-        return self.options.dispersion is None and any(g[0].fixed_dispersion is None for g in groups)
+        return self.options.dispersion is None and bool(self._open_columns())
 
     @property
     def _has_bounds(self) -> bool:
         """Whether some family only bounds its expectations."""
         members = self.family.member_columns(self.data.n_features)
         return any(member.expectation == "bound" for member, _ in members)
-
-    def _null(self, dispersion: Floats, fixed: Floats) -> Coefficients:
-        start = Coefficients(np.zeros((self.data.n_features, 0)), fixed, dispersion)
-        return null_coefficients(self.family, start, self.visit, tol=self.options.tol)
 
     def _start(self, k: int, dispersion: Floats, null: Coefficients, seed: int) -> Loadings:
         rng = np.random.default_rng(seed)
@@ -290,15 +271,6 @@ class Sweeps:
         local = self._each(state.local, lambda scores: scores.take(keep))
         result = replace(state.result, shared=drop_components(state.loadings, keep))
         return replace(state, result=result, local=local)
-
-    def _each(self, local: Sequence[Any], change: Callable[[Scores], Any]) -> Sequence[Any]:
-        """Something made of the scores of each block, where the blocks are."""
-
-        def visit(_: Any, scores: Scores | None) -> tuple[Any, Total]:
-            assert scores is not None
-            return change(scores), Total(np.zeros(1))
-
-        return self.executor.sweep(visit, self.data, local)[0]
 
     def _estimate(self, state: State) -> Floats:
         """Dispersion from the residuals at the posterior means."""
