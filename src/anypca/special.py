@@ -12,7 +12,14 @@ from scipy.special import gammaln, kve, log_ndtr
 
 from anypca._typing import Bools, Floats
 
-__all__ = ["TruncatedNormal", "log1pexp", "log_bessel_k", "log_ndtr_difference", "truncated_normal"]
+__all__ = [
+    "TruncatedNormal",
+    "log1pexp",
+    "log_bessel_k",
+    "log_ndtr_difference",
+    "normal_below",
+    "truncated_normal",
+]
 
 #: From this order on the uniform expansion is used: with eleven terms its error is below 1e-13 there.
 _DEBYE_ORDER = 15.0
@@ -25,6 +32,8 @@ _WIDE = 0.5
 _NEAR = 4.0
 #: exp(-40) is below the working precision: the density further out does not count.
 _NEGLIGIBLE = 40.0
+#: Of the normal distribution function's tail, highest power first.
+_TAIL = (1.330274429, -1.821255978, 1.781477937, -0.356563782, 0.319381530)
 
 
 def log1pexp(x: Floats) -> Floats:
@@ -50,6 +59,41 @@ def log1pexp(x: Floats) -> Floats:
     """
     value: Floats = np.log1p(np.exp(-np.abs(x)))
     return value + np.maximum(x, 0)
+
+
+def normal_below(x: Floats) -> tuple[Floats, Floats]:
+    """Standard normal distribution function, to within 7.5e-8, and density, in half the time of the exact one.
+
+    Parameters
+    ----------
+    x : ndarray
+
+    Returns
+    -------
+    below, density : ndarray of the shape of x
+        New arrays in the dtype of x.
+
+    References
+    ----------
+    M. Abramowitz, I. Stegun (1964). Handbook of Mathematical Functions, 26.2.17.
+    """
+    density = x * x
+    density *= -0.5
+    np.exp(density, out=density)
+    density *= 1.0 / np.sqrt(2.0 * np.pi)
+    inner = np.abs(x)
+    inner *= 0.2316419
+    inner += 1.0
+    np.reciprocal(inner, out=inner)
+    beyond = inner * _TAIL[0]
+    for coefficient in _TAIL[1:]:
+        beyond += coefficient
+        beyond *= inner
+    beyond *= density
+    np.subtract(0.5, beyond, out=beyond)
+    np.copysign(beyond, x, out=beyond)
+    beyond += 0.5
+    return beyond, density
 
 
 def log_bessel_k(nu: npt.ArrayLike, x: npt.ArrayLike) -> Floats:

@@ -15,7 +15,7 @@ from anypca.models._bilinear.start import (
     link_loadings,
     mean_coefficients,
     null_coefficients,
-    residual_loadings,
+    residual_directions,
 )
 
 N, P = 150, 20
@@ -37,7 +37,9 @@ class Start:
         self.null = null_coefficients(self.family, empty, self.visit, tol=1e-6)
 
     def residual(self, k, **options):
-        return residual_loadings(self.family, self.null, self.visit, k, np.random.default_rng(0), **options)
+        return residual_directions(
+            self.family, self.null, self.visit, k, np.random.default_rng(0), **options
+        ).loadings
 
     def link(self, k):
         return link_loadings(self.family, self.null, self.visit, k, np.random.default_rng(0))
@@ -62,7 +64,7 @@ def widest_angle(first, second):
 
 
 @pytest.mark.parametrize("name", ["gaussian", "poisson", "bernoulli"])
-def test_residual_loadings_span_the_truth(name, start):
+def test_residual_directions_span_the_truth(name, start):
     # Residuals are linear in a predictor that varies little.
     signal = {"gaussian": 1.0, "poisson": 0.5, "bernoulli": 3.0}[name]
     drawn = make_low_rank(N, P, 2, family=name, signal=signal, intercept=1.0, random_state=0)
@@ -71,7 +73,7 @@ def test_residual_loadings_span_the_truth(name, start):
     assert widest_angle(found, drawn.components.T) < 30
 
 
-def test_gaussian_residual_loadings_are_those_of_pca(start):
+def test_gaussian_residual_directions_are_those_of_pca(start):
     X = make_low_rank(N, P, 3, family="gaussian", signal=4.0, random_state=1).X
     # Small enough for no residual to be cut off.
     X = X / np.abs(X - X.mean(axis=0)).max()
@@ -87,7 +89,9 @@ def test_residuals_of_a_fit_show_what_it_leaves(start):
     left, sizes, right = np.linalg.svd(centred, full_matrices=False)
     fitted = Coefficients(right[:1].T, first.null.fixed, first.null.dispersion)
     scores = [left[:, :1] * sizes[0]]
-    found = residual_loadings(first.family, fitted, first.visit, 1, np.random.default_rng(0), scores)
+    found = residual_directions(
+        first.family, fitted, first.visit, 1, np.random.default_rng(0), scores
+    ).loadings
     assert widest_angle(found, right[1:2].T) < 15
 
 

@@ -160,9 +160,10 @@ class Family(ABC):
         """A under a normal distribution of eta where ``is_linear``; the arrays may be one and must not be changed."""
         raise NotImplementedError(f"the log-likelihood of {self!r} is not linear in x")
 
-    def expectation_gap(self, mean: Floats, variance: Floats) -> Floats:
-        """How far `expect` stays below the expectation of the log-likelihood, where it is a bound."""
-        return np.zeros_like(mean)
+    @property
+    def sharp(self) -> Family:
+        """The same family with a slower `expect` that is close to the expectation, where this one's is a bound."""
+        return self
 
     def columns(self, index: slice) -> Family:
         """The family of a slice of the columns (the same for all columns unless mixed)."""

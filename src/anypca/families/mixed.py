@@ -160,8 +160,9 @@ class Mixed(Family):
                 output[..., pick] = part
         return Evaluation(*outputs)
 
-    def expectation_gap(self, mean: Floats, variance: Floats) -> Floats:
-        return self._apply(lambda member, *parts: member.expectation_gap(*parts), mean, variance)
+    @property
+    def sharp(self) -> Family:
+        return Mixed(tuple(member.sharp for member in self.members), self.assignment)
 
     def observed_curvature(self, found: Evaluation, dispersion: Floats | float = 1.0) -> Floats:
         assert found.gradient is not None

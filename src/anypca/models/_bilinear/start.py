@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,15 +51,35 @@ def null_coefficients(family: Family, start: Coefficients, visit: Pass, *, tol: 
     return loop.run(Shared(start))[0].shared.coefficients
 
 
+class Directions(NamedTuple):
+    """Leading directions of the Pearson residuals."""
+
+    loadings: Floats
+    """On the scale of eta, shape (n_features, n_components)."""
+    strength: float
+    """The largest squared singular value over the entries' mean square, as unit noise would have it."""
+
+
 def residual_loadings(
     family: Family,
     null: Coefficients,
     visit: Pass,
     n_components: int,
     rng: np.random.Generator,
-    local: Sequence[Any] | None = None,
 ) -> Floats:
-    """Loadings (n_features, n_components) from the leading right singular vectors of the Pearson residuals.
+    """Loadings (n_features, n_components) from the residuals of the model without components."""
+    return residual_directions(family, null, visit, n_components, rng).loadings
+
+
+def residual_directions(
+    family: Family,
+    null: Coefficients,
+    visit: Pass,
+    n_components: int,
+    rng: np.random.Generator,
+    local: Sequence[Any] | None = None,
+) -> Directions:
+    """The leading right singular vectors of the Pearson residuals.
 
     The residuals are those of the model without components, or of one with the scores ``local``.
 
@@ -71,14 +91,15 @@ def residual_loadings(
     basis = np.linalg.qr(rng.standard_normal((n_features, width)))[0]
     values: Floats = np.ones(width)
     curvature: Floats = np.ones(n_features)
-    weight = 1.0
+    weight = mean_square = 1.0
     for _ in range(_POWER_ITERATIONS):
         found = visit.sum(
             lambda rows, scores, basis=basis: _residual_product(family, null, rows, scores, basis),  # type: ignore[misc]
             local,
         )
-        image, weight = found[:, :-2], float(found[0, -1])
+        image, weight = found[:, :-3], float(found[0, -1])
         curvature = found[:, -2] / weight
+        mean_square = float(found[:, -3].mean()) / weight
         values, rotation = np.linalg.eigh(basis.T @ image)
         # Ritz vectors, largest first; the next basis is the image in that order.
         basis = np.linalg.qr(image @ rotation[:, ::-1])[0]
@@ -87,19 +108,19 @@ def residual_loadings(
     typical = max(float(np.median(curvature)), np.finfo(float).tiny)
     to_eta = np.sqrt(curvature) / (curvature + 0.1 * typical)
     loadings: Floats = basis[:, :n_components] * size * to_eta[:, None]
-    return loadings
+    return Directions(loadings, float(values[0]) / max(mean_square, np.finfo(float).tiny))
 
 
 def _residual_product(
     family: Family, null: Coefficients, rows: Rows, scores: Floats, basis: Floats
 ) -> Floats:
-    """``R' (R basis)``, the columns' summed curvature, and the rows' weight, shape (n_features, width + 2)."""
+    """``R' (R basis)``, the columns' squares and summed curvature, the rows' weight: (n_features, width + 3)."""
     kernel = Kernel(family, null, rows)
     n_features, width = basis.shape
     design = kernel.design(scores)
     image = np.zeros((rows.n_rows, width))
     residuals = []
-    found = np.empty((n_features, width + 2))
+    found = np.empty((n_features, width + 3))
     found[:, -1] = rows.weights.sum()
     for tile, terms in kernel.tiles(design, order=2):
         assert terms.gradient is not None
@@ -111,7 +132,8 @@ def _residual_product(
         residuals.append((tile, residual))
     image *= rows.weights[:, None]
     for tile, residual in residuals:
-        found[tile, :-2] = residual.T @ image
+        found[tile, :-3] = residual.T @ image
+        found[tile, -3] = rows.weights @ (residual * residual)
     return found
 
 

@@ -59,7 +59,7 @@ class VariationalFit:
     """Bounds of the dimensions that were fitted to convergence with the final dispersion."""
     null: Coefficients
     evidence: float
-    """Of the chosen dimension: the last value of the trace, with expectations in place of the families' bounds."""
+    """Of the chosen dimension: the last value of the trace, and what the coupling of scores and loadings adds."""
 
 
 class VariationalFitter(Neighbours):
@@ -173,7 +173,11 @@ class VariationalFitter(Neighbours):
 
     def _settle(self, state: State, null: Coefficients, seed: int) -> VariationalFit:
         """Compare with neighbouring dimensions by the bound and take the best."""
-        state = self._tightened(state)
+        if self._has_bounds:
+            # Bounds are good enough to prune by; evidence and posterior come from expectations.
+            self.sharp = True
+            state = self._converged(state.loadings, state.local)
+        state = self._judged(state)
         evidence = {state.loadings.n_components: state.evidence}
         while state.loadings.n_components:
             weakest = np.array([int(np.argmin(signal_ratio(state.loadings)))])
@@ -194,7 +198,7 @@ class VariationalFitter(Neighbours):
             if larger.evidence > state.evidence:
                 state = larger
         if self.options.sparsity > 0:
-            state = self._tightened(self._sparse(state))
+            state = self._judged(self._sparse(state))
         return VariationalFit(
             state.problem,
             state.loadings,

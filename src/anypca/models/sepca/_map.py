@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats, Ints
+from anypca.families import Bernoulli, Binomial
 from anypca.linalg import PackedCholesky, packed_diagonal
 from anypca.models._bilinear.dispersion import estimate_dispersion, has_settled, start_dispersion
 from anypca.models._bilinear.fitter import BilinearFitter
@@ -35,6 +36,9 @@ from anypca.solvers import Loop, Result, Status
 # The threshold on alpha is raised by this factor in the first rounds, so that no component leaves too early.
 _EARLY_FACTOR = 5.0
 _EARLY_ROUNDS = 10
+# Bits say on which side of zero eta lies but not how far. From too near, components fade that would last: of the two
+# sizes at which one can rest, the lower repels.
+_REACH = 2.0
 _SWEEPS_PER_ROUND = 20
 # Squared length of loadings that are gone.
 _NOTHING = 1e-100
@@ -154,7 +158,11 @@ class MapFitter(BilinearFitter[MapOptions]):
     def _loadings(self, null: Coefficients, rng: np.random.Generator) -> Floats:
         # Without an intercept the residuals at eta = 0 say little: the data themselves, on the scale of eta, do.
         find = residual_loadings if self.options.fit_intercept else link_loadings
-        return find(self.family, null, self.visit, self.options.max_components, rng)
+        loadings = find(self.family, null, self.visit, self.options.max_components, rng)
+        for member, columns in self.family.member_columns(len(loadings)):
+            if isinstance(member, Bernoulli | Binomial):
+                loadings[columns] *= _REACH
+        return loadings
 
     def _problem(self, alpha: Floats) -> BilinearProblem:
         nu = self.options.nu

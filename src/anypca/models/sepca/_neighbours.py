@@ -10,7 +10,7 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.models._bilinear.dispersion import has_settled, noise_units
-from anypca.models._bilinear.start import residual_loadings
+from anypca.models._bilinear.start import residual_directions
 from anypca.models.sepca._posterior import (
     Loadings,
     Scores,
@@ -31,6 +31,9 @@ from anypca.models.sepca._sweeps import (
 
 # A neighbour is given up when it lags by this many times the gain of its last few sweeps.
 _PATIENCE = 20.0
+# Squared singular values of n x p unit noise end at n + p + 2 sqrt(n p), those of components that variational PCA keeps
+# begin at n + p + 2.91 sqrt(n p).
+_NOISE = 2.25
 
 
 def _lags(value: float, goal: float, gain: float) -> bool:
@@ -42,8 +45,11 @@ class Neighbours(Sweeps):
     """Fits with one component more or less than one at hand; see `Sweeps` for the parameters."""
 
     def _larger(self, state: State, seed: int) -> State | None:
-        """A fit with one component more, from the strongest direction in the residuals; ``None`` if it fades."""
-        loading = residual_loadings(
+        """A fit with one component more, from the strongest direction in the residuals; ``None`` if it fades.
+
+        Or if that direction is no stronger than in noise.
+        """
+        found = residual_directions(
             self.family,
             means_of(state.loadings),
             self.visit,
@@ -51,53 +57,24 @@ class Neighbours(Sweeps):
             np.random.default_rng(seed),
             self._score_means(state.local),
         )
+        n, p = self.data.n_samples, self.data.n_features
+        if found.strength < n + p + _NOISE * np.sqrt(n * p):
+            return None
         variance = START_VARIANCE * noise_units(self.family, state.loadings.dispersion)
-        loadings = add_component(state.loadings, loading[:, 0], variance)
+        loadings = add_component(state.loadings, found.loadings[:, 0], variance)
         local = self._each(state.local, Scores.extended)
         if self._has_open_dispersion:
             held = self._held(loadings, local)
             loadings, local = held.loadings, held.local
-        if self._has_bounds:
-            return self._held_neighbour(loadings, local, state)
         return self._neighbour(loadings, local, state, may_fade=True)
-
-    def _held_neighbour(self, loadings: Loadings, local: Sequence[Any], rival: State) -> State | None:
-        """A fit with one component more whose relevance is held; ``None`` if its evidence stays behind.
-
-        Where a family only bounds its expectations, components that raise the evidence may fade under the bound.
-        """
-        alpha = loadings.alpha.copy()
-        alpha[-1] = alpha[:-1].max(initial=alpha[-1]) if len(alpha) > 1 else alpha[-1]
-        loadings = replace(loadings, alpha=alpha)
-        before = -np.inf
-        for _ in range(self.options.max_iter // SWEEPS_PER_LOOK + 1):
-            state = self._run(loadings, local, max_iter=SWEEPS_PER_LOOK, tol=self.options.tol, hold=True)
-            state = self._tightened(state)
-            if state.result.n_iter <= 1 or _lags(state.evidence, rival.evidence, state.evidence - before):
-                break
-            loadings, local, before = state.loadings, state.local, state.evidence
-        if state.evidence <= rival.evidence:
-            return state
-        state = self._tightened(
-            self._run(
-                state.loadings,
-                state.local,
-                max_iter=self.options.max_iter,
-                tol=self.options.tol,
-                hold=True,
-                still=True,
-            )
-        )
-        free = self._chasing(state.loadings, state.local, -np.inf, may_fade=True)
-        free = None if free is None else self._tightened(free)
-        return free if free is not None and free.evidence >= state.evidence else state
 
     def _neighbour(
         self, loadings: Loadings, local: Sequence[Any], rival: State, *, may_fade: bool = False
     ) -> State | None:
         """A fit of this dimension with a dispersion of its own, as far as it can still reach the rival's evidence."""
-        # Bounds are chased; what the rival's expectations add to its bound, they may add here.
-        goal = rival.bound - rival.gap - 1.0
+        # Bounds are chased; to what the coupling adds to the rival's, it may add as much for each move more.
+        k, rival_k = loadings.n_components, rival.loadings.n_components
+        goal = rival.evidence - 1.5 * rival.coupling * (k / max(rival_k, 1)) ** 2 - 4.0
         state = self._chasing(loadings, local, goal, may_fade=may_fade)
         for _ in range(MAX_ROUNDS):
             if state is None:
@@ -111,7 +88,7 @@ class Neighbours(Sweeps):
             )
             if state is not None and _lags(state.bound, goal, state.bound - before):
                 break
-        return None if state is None else self._tightened(state)
+        return None if state is None else self._judged(state)
 
     def _chasing(
         self, loadings: Loadings, local: Sequence[Any], goal: float, *, may_fade: bool
@@ -119,14 +96,17 @@ class Neighbours(Sweeps):
         """Sweep until convergence, or until the goal is out of reach; ``None`` when a component fades."""
         state = self._run(loadings, local, max_iter=SWEEPS_PER_LOOK, tol=self.options.tol)
         ratio: Floats | None = None
+        gain = SWEEPS_PER_LOOK * float(np.diff(state.result.trace[-2:]).sum())
         while True:
             before, ratio = ratio, signal_ratio(state.loadings)
             if may_fade and is_fading(ratio, before).any():
                 return None
-            if state.result.converged or state.result.n_iter >= self.options.max_iter:
+            if (
+                state.result.converged
+                or state.result.n_iter >= self.options.max_iter
+                or _lags(state.bound, goal, gain)
+            ):
                 return state
             more = self._run(state.loadings, state.local, max_iter=SWEEPS_PER_LOOK, tol=self.options.tol)
             gain = more.bound - state.bound
             state = joined(state, more)
-            if _lags(state.bound, goal, gain):
-                return state

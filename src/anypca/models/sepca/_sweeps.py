@@ -17,6 +17,7 @@ from anypca.models._bilinear.fitter import BilinearFitter
 from anypca.models._bilinear.kernel import Coefficients
 from anypca.models._bilinear.passes import Total
 from anypca.models._bilinear.start import residual_loadings
+from anypca.models.sepca._coupling import coupling_gain
 from anypca.models.sepca._dispersion import (
     poisson_columns,
     with_scales,
@@ -75,8 +76,8 @@ class State:
     def loadings(self) -> Loadings:
         return self.result.shared
 
-    gap: float = 0.0
-    """What the bound gains when expectations take the place of the family's own bound of them."""
+    coupling: float = 0.0
+    """What the coupling of scores and loadings adds to the bound; see `coupling_gain`."""
 
     @property
     def bound(self) -> float:
@@ -84,7 +85,7 @@ class State:
 
     @property
     def evidence(self) -> float:
-        return self.bound + self.gap
+        return self.bound + self.coupling
 
 
 def signal_ratio(loadings: Loadings) -> Floats:
@@ -136,6 +137,7 @@ class Sweeps(BilinearFitter[VariationalOptions]):
         self._null_dispersion: Floats = np.ones(data.n_features)
         self._constant: tuple[Any, float] | None = None
         self.by_column = options.by_column
+        self.sharp = False
         if options.by_column:
             self.family = with_scales(family, poisson_columns(family, np.zeros(data.n_features)))
 
@@ -178,16 +180,15 @@ class Sweeps(BilinearFitter[VariationalOptions]):
         max_iter: int,
         tol: float,
         hold: bool = False,
-        still: bool = False,
     ) -> State:
-        """Sweeps, with the relevance held and the latent coordinates still where asked for."""
+        """Sweeps, with the relevance held where asked for."""
         problem = VariationalProblem(
             self.family,
             self.options.fit_intercept,
             self._log_base(loadings.dispersion),
             float(np.finfo(self.data.dtype).eps),
             hold,
-            still,
+            self.sharp,
         )
         loop = Loop(
             problem,
@@ -289,14 +290,21 @@ class Sweeps(BilinearFitter[VariationalOptions]):
     def _score_means(self, local: Sequence[Any]) -> Sequence[Any]:
         return self._each(local, lambda scores: scores.mean)
 
-    def _tightened(self, state: State) -> State:
-        """The state with expectations in place of the families' bounds of them, for comparisons."""
-        if not self._has_bounds:
+    def _judged(self, state: State) -> State:
+        """The state with all of its evidence."""
+        if state.loadings.n_components == 0:
             return state
         problem, loadings = state.problem, replace(state.loadings, change=None)
 
         def visit(block: Block, scores: Scores | None) -> tuple[Scores, Total]:
             assert scores is not None
-            return scores, Total(np.array([problem.gap(block, loadings, scores)]))
+            parts = problem.coupling(block, loadings, scores)
+            return scores, Total(np.concatenate([part.ravel() for part in parts]))
 
-        return replace(state, gap=float(self.executor.sweep(visit, self.data, state.local)[1].array[0]))
+        total = self.executor.sweep(visit, self.data, state.local)[1].array
+        size = loadings.precision.size
+        likelihood, unknown = (
+            part.reshape(loadings.precision.shape) for part in (total[:size], total[size : 2 * size])
+        )
+        rows = total[2 * size :].reshape(loadings.precision.shape[1], -1)
+        return replace(state, coupling=coupling_gain(loadings, likelihood, unknown, rows))

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ from anypca.linalg import (
     pack_symmetric,
     packed_diagonal,
     packed_position,
+    packed_products,
     symmetric_power,
     unpack_symmetric,
 )
@@ -36,6 +38,8 @@ from anypca.models.sepca._posterior import Affine, Loadings, Moments, Scores, Va
 from anypca.solvers import Coordinates, Update
 
 _MAX_HALVINGS = 20
+_FULL_STEPS = 30
+_SHARP_EPS = 1e-13
 _SLACK_ULPS = 64.0
 
 
@@ -60,8 +64,8 @@ class VariationalProblem:
         Relative rounding error of the blocks' arithmetic.
     hold_relevance : bool
         Leave alpha as it is.
-    hold_coordinates : bool
-        Leave the latent coordinates as they are, but for their origin: with alpha held, others are not always better.
+    sharp : bool
+        Families whose expectation is a bound take their slower, close one.
     """
 
     family: Family
@@ -69,7 +73,16 @@ class VariationalProblem:
     constant: float = 0.0
     eps: float = float(np.finfo(float).eps)
     hold_relevance: bool = False
-    hold_coordinates: bool = False
+    sharp: bool = False
+
+    @property
+    def _accuracy(self) -> float:
+        # Close expectations and their derivatives belong together to within the error of the approximation only.
+        return max(self.eps, _SHARP_EPS) if self.sharp else self.eps
+
+    @cached_property
+    def _expecting(self) -> Family:
+        return self.family.sharp if self.sharp else self.family
 
     def step(self, block: Block, shared: Loadings, local: Scores | None) -> tuple[Scores, VariationalStats]:
         rows = open_block(block, fit_intercept=self.fit_intercept, family=self.family)
@@ -105,15 +118,19 @@ class VariationalProblem:
         scores = self._start(rows, shared, None)
         solved: Bools = np.ones(rows.n_rows, dtype=bool)
         with np.errstate(over="ignore", invalid="ignore"):
-            for _ in range(max_iter):
+            for iteration in range(max_iter):
                 before = Moments.of(scores, rows.features)
                 entry = self._sums(rows, shared, before, over_rows=False)
                 proposed = self._best_rows(shared, before, entry)
-                after, _ = self._guarded(rows, shared, before, proposed, entry)
+                # Steps that go too far both ways around the optimum, by less than the bound can tell, are halved.
+                fraction = 1.0 if iteration < _FULL_STEPS else 0.5
+                after, _ = self._guarded(rows, shared, before, proposed, entry, fraction)
                 moved = after.scores.mean - scores.mean
                 scores = after.scores
                 scale = np.sqrt(np.maximum(after.trace, np.finfo(float).tiny))
-                solved = np.abs(moved).max(axis=1, initial=0.0) <= max(1e-9, 10 * self.eps) * (1.0 + scale)
+                solved = np.abs(moved).max(axis=1, initial=0.0) <= max(1e-9, 10 * self._accuracy) * (
+                    1.0 + scale
+                )
                 if solved.all():
                     break
         return scores, solved
@@ -123,23 +140,29 @@ class VariationalProblem:
         moments = Moments.of(scores, rows.features)
         return self._sums(rows, shared, moments, over_rows=False).rows - moments.divergence
 
-    def gap(self, block: Block, shared: Loadings, scores: Scores) -> float:
-        """What the objective of a block gains when the family's bound is replaced by the expectation itself."""
-        rows = open_block(block, fit_intercept=self.fit_intercept)
-        total = 0.0
-        for tile, _, eta, variance in self._moments(rows, shared, Moments.of(scores, rows.features)):
-            gap = self.family.columns(tile).expectation_gap(eta, variance)
-            if rows.observed is not None:
-                gap = np.where(rows.observed[:, tile], gap, 0.0)
-            total += float(rows.weights @ gap.sum(axis=1, dtype=float))
-        return total
+    def coupling(self, block: Block, shared: Loadings, scores: Scores) -> tuple[Floats, Floats, Floats]:
+        """The block's part of what `coupling_gain` asks for."""
+        rows = open_block(block, fit_intercept=self.fit_intercept, family=self.family)
+        k, m = shared.n_components, shared.mean.shape[1]
+        moments = Moments.of(scores, rows.features)
+        outer = packed_products(moments.design)
+        likelihood, unknown = (np.empty_like(shared.precision) for _ in range(2))
+        position = packed_position(m, k)
+        covariance = (shared.second_moment - packed_products(shared.mean))[:, position]
+        precision = np.tile(pack_symmetric(np.eye(k)), (rows.n_rows, 1))
+        terms = self._linear_terms if rows.table is None else self._terms
+        for tile, _, _, curvature in terms(rows, shared, moments):
+            likelihood[tile] = curvature.T @ (outer * rows.weights[:, None])
+            unknown[tile] = curvature.T @ ((moments.second - outer) * rows.weights[:, None])
+            precision += curvature @ covariance[tile]
+        return likelihood, unknown, outer.T @ (precision * rows.weights[:, None])
 
     def objective(self, shared: Loadings, stats: VariationalStats) -> float:
         likelihood = float(stats.exit_columns.sum()) + self.constant
         return likelihood - stats.score_divergence - float(shared.divergence.sum())
 
     def resolution(self, shared: Loadings, stats: VariationalStats) -> float:
-        return 16.0 * self.eps * (float(np.abs(stats.exit_columns).sum()) + abs(self.constant))
+        return 16.0 * self._accuracy * (float(np.abs(stats.exit_columns).sum()) + abs(self.constant))
 
     def update(self, shared: Loadings, stats: VariationalStats) -> Update[Loadings]:
         k = shared.n_components
@@ -165,7 +188,7 @@ class VariationalProblem:
         new = replace(self._unchange(proposal), alpha=shared.alpha)
         value_before = before.exit_columns - shared.divergence
         value_after = after.entry_columns - new.divergence
-        slack = _SLACK_ULPS * self.eps * (1.0 + np.abs(before.exit_columns))
+        slack = _SLACK_ULPS * self._accuracy * (1.0 + np.abs(before.exit_columns))
         moved = np.abs(new.mean - shared.mean).max(axis=1) > 1e-7 * (1.0 + np.abs(shared.mean).max(axis=1))
         worse = np.asarray(~(value_after >= value_before - slack)) & moved
         if not worse.any():
@@ -244,7 +267,7 @@ class VariationalProblem:
         """Value, working response times curvature, and curvature, tile after tile, zero at missing entries."""
         dispersion = shared.dispersion.astype(rows.dtype, copy=False)
         for tile, inner, eta, variance in self._moments(rows, shared, moments):
-            found = self.family.columns(tile).expect(rows.x[:, tile], eta, variance, dispersion[tile])
+            found = self._expecting.columns(tile).expect(rows.x[:, tile], eta, variance, dispersion[tile])
             if rows.observed is not None:
                 found = mask_missing(found, rows.observed[:, tile])
             value, gradient, curvature = found
@@ -257,7 +280,7 @@ class VariationalProblem:
     ) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
         """The same less what is linear in the entries, with the sign of the cumulant in the value."""
         for tile, inner, eta, variance in self._moments(rows, shared, moments):
-            cumulant, mean, curvature = self.family.expected_cumulant(eta, variance)
+            cumulant, mean, curvature = self._expecting.expected_cumulant(eta, variance)
             assert mean is not None
             assert curvature is not None
             working = inner * curvature
@@ -289,15 +312,21 @@ class VariationalProblem:
         return Scores(PackedCholesky(precision, k).solve(right), precision)
 
     def _guarded(
-        self, rows: Rows, shared: Loadings, before: Moments, proposed: Scores, entry: _Sums
+        self,
+        rows: Rows,
+        shared: Loadings,
+        before: Moments,
+        proposed: Scores,
+        entry: _Sums,
+        first: float = 1.0,
     ) -> tuple[Moments, _Sums]:
-        """Go to the proposal where the row's bound gains, part of the way elsewhere."""
+        """Go to the proposal, or a first fraction of the way, where the row's bound gains, less far elsewhere."""
         value = entry.rows - before.divergence
-        fraction = np.ones(rows.n_rows)
+        fraction = np.full(rows.n_rows, first)
         for _ in range(_MAX_HALVINGS):
             after = Moments.of(between(before.scores, proposed, fraction), rows.features)
             sums = self._sums(rows, shared, after, over_rows=True)
-            slack = _SLACK_ULPS * self.eps * (1.0 + np.abs(entry.rows))
+            slack = _SLACK_ULPS * self._accuracy * (1.0 + np.abs(entry.rows))
             worse: Bools = np.asarray(~(sums.rows - after.divergence >= value - slack)) & (fraction > 0)
             if not worse.any():
                 break
@@ -313,7 +342,7 @@ class VariationalProblem:
         if k == 0:
             return replace(shared, change=None)
         shift = stats.score_sum / stats.weight if self.fit_intercept else np.zeros(k)
-        if shared.sparsity > 0 or self.hold_coordinates:
+        if shared.sparsity > 0:
             # Other coordinates would undo the zeros.
             return self.mapped(shared, Affine(shift, np.eye(k)))
         moment = stats.score_moment / stats.weight - np.outer(shift, shift)
