@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from experiments._common import Options, repeat
 
 
@@ -65,3 +67,9 @@ class Cells:
         fresh = self.path.with_suffix(".new")
         fresh.write_text(json.dumps(self.answers, indent=0) + "\n")
         fresh.replace(self.path)
+
+
+def tally(answers: Any) -> str:
+    """How often each answer was given, in words."""
+    values, counts = np.unique(np.asarray(answers).astype(int), return_counts=True)
+    return ", ".join(f"{value} x {count}" for value, count in zip(values, counts, strict=True))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,8 @@ class Choice:
     """The rank of `SePCA`, fitted to the same masked table."""
     own: float
     """L_miss of `SePCA` itself."""
+    own_curve: Mapping[int, float] = field(default_factory=dict)
+    """L_miss of `SePCA` by the largest number of components that it may have."""
 
 
 def mask(X: np.ndarray, seed: int, fraction: float = 0.1) -> Masked:
@@ -50,7 +52,14 @@ def mask(X: np.ndarray, seed: int, fraction: float = 0.1) -> Masked:
     return Masked(hidden, rows, columns, np.asarray(X, dtype=float)[rows, columns])
 
 
-def choose(masked: Masked, family: Any, ranks: Iterable[int], max_components: int, **options: Any) -> Choice:
+def choose(
+    masked: Masked,
+    family: Any,
+    ranks: Iterable[int],
+    max_components: int,
+    own_ranks: Iterable[int] = (),
+    **options: Any,
+) -> Choice:
     """The rank of `SePCA` among those of `EPCA`, all fitted to the entries that are left.
 
     Parameters
@@ -61,6 +70,8 @@ def choose(masked: Masked, family: Any, ranks: Iterable[int], max_components: in
         Compared; the chosen one is added.
     max_components : int
         Where `SePCA` starts.
+    own_ranks : iterable of int
+        Largest numbers of components at which `SePCA` itself is scored beside its choice.
     **options
         Parameters that both models have.
     """
@@ -70,12 +81,19 @@ def choose(masked: Masked, family: Any, ranks: Iterable[int], max_components: in
         model = SePCA(max_components, family=family, n_jobs=1, **options).fit(masked.X)
         wanted = sorted({*ranks, model.n_components_})
         curve = {k: masked.l_miss(EPCA(k, family=family, n_jobs=1, **options).fit(masked.X)) for k in wanted}
-    return Choice(curve, int(model.n_components_), masked.l_miss(model))
+        own = masked.l_miss(model)
+        own_curve = {
+            k: masked.l_miss(SePCA(k, family=family, n_jobs=1, **options).fit(masked.X)) for k in own_ranks
+        }
+    return Choice(curve, int(model.n_components_), own, own_curve)
 
 
 def mean_curve(choices: Iterable[Choice]) -> dict[int, float]:
     """L_miss averaged over tables, for the ranks that all of them have."""
-    curves = [choice.curve for choice in choices]
+    return _mean([choice.curve for choice in choices])
+
+
+def _mean(curves: Sequence[Mapping[int, float]]) -> dict[int, float]:
     common = sorted(set.intersection(*(set(curve) for curve in curves)))
     return {rank: float(np.mean([curve[rank] for curve in curves])) for rank in common}
 
@@ -87,7 +105,15 @@ def way_to_worst(choices: Iterable[Choice]) -> float:
     be negative: choosing anew for every table can beat every fixed rank.
     """
     choices = list(choices)
-    curve = mean_curve(choices)
-    chosen = float(np.mean([choice.curve[choice.chosen] for choice in choices]))
+    return _way(mean_curve(choices), [choice.curve[choice.chosen] for choice in choices])
+
+
+def own_way_to_worst(choices: Iterable[Choice]) -> float:
+    """The same for `SePCA` at its choice among `SePCA` with other limits."""
+    choices = list(choices)
+    return _way(_mean([choice.own_curve for choice in choices]), [choice.own for choice in choices])
+
+
+def _way(curve: Mapping[int, float], chosen: Sequence[float]) -> float:
     best, worst = max(curve.values()), min(curve.values())
-    return (best - chosen) / (best - worst)
+    return (best - float(np.mean(chosen))) / (best - worst)

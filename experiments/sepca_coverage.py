@@ -19,7 +19,8 @@ from anypca import SePCA
 from anypca.engine import check_data
 from anypca.exceptions import ConvergenceWarning
 from anypca.linalg import PackedCholesky
-from experiments._common import Options, Outcome, Table, Target, repeat, run_module
+from experiments._cells import Cells, tally
+from experiments._common import Options, Outcome, Table, Target, run_module
 from experiments._held_out import Masked, mask
 from experiments.sepca_robust import Cell, draw
 
@@ -39,16 +40,16 @@ _MAX_COMPONENTS = 8
 def run(options: Options) -> Outcome:
     """Shares of hidden entries whose true predictor lies in its interval."""
     n_runs = {"vb": 4} if options.quick else {"vb": 50, "hmc": 5}
+    cells = Cells("sepca_coverage", options)
     rows, targets = [], []
     for family in CELLS:
         for method, count in n_runs.items():
-            found = repeat(cover_once, [(method, family, options.seed + i) for i in range(count)], options)
+            found = cells.get(cover_once, (method, family), count)
             shares, widths, ranks = (np.array(values) for values in zip(*found, strict=True))
             covered = float(shares.mean())
-            counts = ", ".join(
-                f"{q} x {n}" for q, n in zip(*np.unique(ranks, return_counts=True), strict=True)
+            rows.append(
+                (family, method, count, covered, shares.min(), shares.max(), widths.mean(), tally(ranks))
             )
-            rows.append((family, method, count, covered, shares.min(), shares.max(), widths.mean(), counts))
             low, high = BOUNDS[method]
             targets.append(Target(f"{family}, {method}: covered", covered, ">=", low))
             targets.append(Target(f"{family}, {method}: covered", covered, "<=", high))

@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from anypca import SePCA
 from anypca.datasets import make_prototype_bits
-from experiments._cells import Cells
+from experiments._cells import Cells, tally
 from experiments._common import Options, Outcome, Table, Target, run_module
 from experiments._held_out import mask
 
@@ -78,10 +78,8 @@ def fit(method: str, n_prototypes: int, seed: int) -> list[float]:
 
 def _cells(answers: Sequence[Sequence[float]], truth: int) -> tuple[object, ...]:
     ranks, miss, sweeps, seconds = np.transpose(answers)
-    values, counts = np.unique(ranks.astype(int), return_counts=True)
-    described = ", ".join(f"{value} x {count}" for value, count in zip(values, counts, strict=True))
     right = 100.0 * float(np.mean(ranks == truth))
-    return described, right, float(miss.mean()), float(sweeps.mean()), float(np.median(seconds))
+    return tally(ranks), right, float(miss.mean()), float(sweeps.mean()), float(np.median(seconds))
 
 
 def _targets(found: Answers, counts: Sequence[int], methods: Sequence[str], *, quick: bool) -> list[Target]:

@@ -19,6 +19,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from anypca import EPCA, SePCA
 from anypca.datasets import load_newsgroups4
 from anypca.selection import select_rank
+from experiments._cells import tally
 from experiments._common import Options, Outcome, Table, Target, repeat, run_module
 from experiments._held_out import Choice, choose, mask, mean_curve, way_to_worst
 
@@ -87,7 +88,7 @@ def run(options: Options) -> Outcome:
         part = found[number * n_runs : (number + 1) * n_runs]
         choices = [choice for choice, _ in part]
         rows.append((name, *_cells(choices)))
-        criteria.append((name, *(_count([other[c] for _, other in part]) for c in part[0][1])))
+        criteria.append((name, *(tally([other[c] for _, other in part]) for c in part[0][1])))
         medians.append(float(np.median([choice.chosen for choice in choices])))
         targets.append(
             Target(f"{name}: way from the best rank to the worst", way_to_worst(choices), "<=", bound)
@@ -125,7 +126,7 @@ def _cells(choices: Sequence[Choice]) -> tuple[object, ...]:
     curve = mean_curve(choices)
     worst, best = min(curve, key=curve.__getitem__), max(curve, key=curve.__getitem__)
     return (
-        _count([choice.chosen for choice in choices]),
+        tally([choice.chosen for choice in choices]),
         worst,
         curve[worst],
         best,
@@ -134,11 +135,6 @@ def _cells(choices: Sequence[Choice]) -> tuple[object, ...]:
         float(np.mean([choice.own for choice in choices])),
         way_to_worst(choices),
     )
-
-
-def _count(ranks: Sequence[int]) -> str:
-    values, counts = np.unique(ranks, return_counts=True)
-    return ", ".join(f"{value} x {count}" for value, count in zip(values, counts, strict=True))
 
 
 def _plane(options: Options) -> tuple[Table, list[str]]:

@@ -15,6 +15,7 @@ import numpy as np
 from anypca import EPCA
 from anypca.datasets import make_prototype_bits
 from anypca.selection import EntryKFold, select_rank
+from experiments._cells import tally
 from experiments._common import Options, Outcome, Table, Target, repeat, run_module
 from experiments._held_out import Choice, choose, mask, mean_curve
 
@@ -55,11 +56,11 @@ def run(options: Options) -> Outcome:
         select_once, [(options.seed + i, options.quick) for i in range(n_runs)], options
     )
     chosen = np.array([one.choice.chosen for one in found])
-    rows = [("vb", _count(chosen), "", 100.0 * np.mean(chosen == TRUTH))]
+    rows = [("vb", tally(chosen), "", 100.0 * np.mean(chosen == TRUTH))]
     for name in found[0].values:
         order = np.array([np.argsort(one.values[name], kind="stable") for one in found])
         first, second = (np.array(ranks)[order[:, i]] for i in range(2))
-        rows.append((name, _count(first), _count(second), 100.0 * np.mean(first == TRUTH)))
+        rows.append((name, tally(first), tally(second), 100.0 * np.mean(first == TRUTH)))
     curve = mean_curve(one.choice for one in found)
     tables = [
         Table(
@@ -76,11 +77,6 @@ def run(options: Options) -> Outcome:
         "likelihood over sample weights) finds it."
     )
     return Outcome(tables, targets, [note], _draw(options, found, curve))
-
-
-def _count(ranks: np.ndarray) -> str:
-    values, counts = np.unique(ranks, return_counts=True)
-    return ", ".join(f"{value} x {count}" for value, count in zip(values, counts, strict=True))
 
 
 def _draw(options: Options, found: Sequence[Found], curve: dict[int, float]) -> list[str]:

@@ -2,7 +2,8 @@
 
 Li and Tao (2013), section V-C: wine and iris with the exponential family, breast cancer (original) with the binomial of
 11 trials, 100 digits "1", "2" and "012" of USPS (10 x 10 pixels, 16 steps of grey) with the binomial of 17 trials. 10 %
-of the entries are hidden; SePCA chooses a rank from the others; every rank is scored by exponential-family PCA.
+of the entries are hidden; SePCA chooses a rank from the others. As in the paper every rank is scored by
+exponential-family PCA; beside it SePCA at its choice is compared with SePCA limited to other ranks.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from anypca.datasets import load_breast_cancer_original, load_iris, load_usps_012, load_wine
 from experiments._common import Options, Outcome, Table, Target, repeat, run_module
-from experiments._held_out import Choice, choose, mask, mean_curve, way_to_worst
+from experiments._held_out import Choice, choose, mask, mean_curve, own_way_to_worst, way_to_worst
 
 N_IMAGES = 100
 
@@ -29,6 +30,8 @@ class Problem:
     paper: str
     """q and L_miss of the worst, the best and the chosen rank; L_miss is not per entry there."""
     max_components: int = 20
+    own_ranks: Sequence[int] = ()
+    """Limits at which SePCA itself is scored."""
 
 
 def _digits(*wanted: int) -> Callable[[np.random.Generator], np.ndarray]:
@@ -42,26 +45,47 @@ def _digits(*wanted: int) -> Callable[[np.random.Generator], np.ndarray]:
 
 # Every rank up to 20, then some: neighbouring large ranks predict alike.
 _USPS_RANKS = (*range(21), 25, 30, 35, 40, 45, 50)
+_USPS_LIMITS = (0, 1, 2, 3, 5, 8, 12, 16, 20)
 PROBLEMS = {
-    "wine": Problem(lambda _: load_wine().X, "exponential", range(13), "12: -1.931, 3: -0.950, 2: -0.955"),
-    "iris": Problem(lambda _: load_iris().X, "exponential", range(4), "3: -2.664, 2: -0.854, 2: -0.854"),
-    "breast cancer": Problem(
-        lambda _: load_breast_cancer_original().X, "binomial(11)", range(9), "7: -46.40, 1: -9.302, 2: -9.577"
+    "wine": Problem(
+        lambda _: load_wine().X,
+        "exponential",
+        range(13),
+        "12: -1.931, 3: -0.950, 2: -0.955",
+        own_ranks=range(8),
     ),
-    "USPS 1": Problem(_digits(1), "binomial(17)", _USPS_RANKS, "50: -8.007, 10: -6.124, 8: -6.127", 40),
-    "USPS 2": Problem(_digits(2), "binomial(17)", _USPS_RANKS, "50: -17.737, 20: -8.488, 15: -8.585", 40),
+    "iris": Problem(
+        lambda _: load_iris().X,
+        "exponential",
+        range(4),
+        "3: -2.664, 2: -0.854, 2: -0.854",
+        own_ranks=range(4),
+    ),
+    "breast cancer": Problem(
+        lambda _: load_breast_cancer_original().X,
+        "binomial(11)",
+        range(9),
+        "7: -46.40, 1: -9.302, 2: -9.577",
+        own_ranks=range(9),
+    ),
+    "USPS 1": Problem(
+        _digits(1), "binomial(17)", _USPS_RANKS, "50: -8.007, 10: -6.124, 8: -6.127", 40, _USPS_LIMITS
+    ),
+    "USPS 2": Problem(
+        _digits(2), "binomial(17)", _USPS_RANKS, "50: -17.737, 20: -8.488, 15: -8.585", 40, _USPS_LIMITS
+    ),
     "USPS 012": Problem(
-        _digits(0, 1, 2), "binomial(17)", _USPS_RANKS, "1: -9.442, 25: -7.865, 19: -7.909", 40
+        _digits(0, 1, 2), "binomial(17)", _USPS_RANKS, "1: -9.442, 25: -7.865, 19: -7.909", 40, _USPS_LIMITS
     ),
 }
-QUICK = ("wine", "iris", "breast cancer")
+QUICK = ("iris", "breast cancer")
 
 
 def run(options: Options) -> Outcome:
     """M0, M1 and the chosen rank on every data set."""
     names = QUICK if options.quick else tuple(PROBLEMS)
     n_runs = 1 if options.quick else 10
-    tasks = [(name, options.seed + i) for name in names for i in range(n_runs)]
+    tasks = [(name, options.quick, options.seed + i) for name in names for i in range(n_runs)]
     found = repeat(choose_once, tasks, options)
     rows, targets, medians = [], [], {}
     for number, name in enumerate(names):
@@ -69,10 +93,26 @@ def run(options: Options) -> Outcome:
         rows.append((name, *_cells(choices), PROBLEMS[name].paper))
         medians[name] = float(np.median([choice.chosen for choice in choices]))
         targets.append(
-            Target(f"{name}: way from the best rank to the worst", way_to_worst(choices), "<=", 0.05)
+            Target(f"{name}: way from the best rank to the worst, EPCA", way_to_worst(choices), "<=", 0.05)
+        )
+        targets.append(
+            Target(
+                f"{name}: way from the best limit to the worst, SePCA", own_way_to_worst(choices), "<=", 0.05
+            )
         )
     targets += _order(medians)
-    head = ("data", "M0: q", "L_miss", "M1: q", "L_miss", "vb: q", "L_miss", "own L_miss", "way to worst")
+    head = (
+        "data",
+        "M0: q",
+        "L_miss",
+        "M1: q",
+        "L_miss",
+        "vb: q",
+        "L_miss",
+        "way to worst",
+        "own L_miss",
+        "own way",
+    )
     table = Table(f"Held-out entries, {n_runs} draws each", (*head, "paper: M0, M1, MA"), rows)
     return Outcome([table], targets, _NOTES, _draw(options, names, found))
 
@@ -80,15 +120,18 @@ def run(options: Options) -> Outcome:
 _NOTES = [
     "L_miss is the mean log-likelihood of a hidden entry with all constants; the paper's constants differ. Rank 0, the "
     "columns' means alone, is among ours: an intercept is fitted throughout, on which the paper's model spends a "
-    "component."
+    "component. SePCA finds that wine and iris vary less than exponential amounts and takes the gamma family, whose "
+    "finer components the exponential EPCA beside it cannot use. M0, M1 and the way to the worst are those of EPCA "
+    "with its usual ridge; the last two columns compare SePCA with itself when it may have fewer components or more."
 ]
 
 
-def choose_once(name: str, seed: int) -> Choice:
+def choose_once(name: str, quick: bool, seed: int) -> Choice:
     """One draw of a data set and of its hidden entries."""
     problem = PROBLEMS[name]
     X = problem.load(np.random.default_rng([seed, 17]))
-    return choose(mask(X, seed), problem.family, problem.ranks, problem.max_components)
+    limits = problem.own_ranks[:2] if quick else problem.own_ranks
+    return choose(mask(X, seed), problem.family, problem.ranks, problem.max_components, limits)
 
 
 def _cells(choices: Sequence[Choice]) -> tuple[object, ...]:
@@ -102,8 +145,9 @@ def _cells(choices: Sequence[Choice]) -> tuple[object, ...]:
         curve[best],
         f"{np.median(ranks):g} ({min(ranks)} to {max(ranks)})",
         float(np.mean([choice.curve[choice.chosen] for choice in choices])),
-        float(np.mean([choice.own for choice in choices])),
         way_to_worst(choices),
+        float(np.mean([choice.own for choice in choices])),
+        own_way_to_worst(choices),
     )
 
 

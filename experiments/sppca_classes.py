@@ -14,7 +14,7 @@ import numpy as np
 
 from anypca import SPPCA
 from anypca.datasets import make_sppca_classes
-from experiments._cells import Cells
+from experiments._cells import Cells, tally
 from experiments._common import Options, Outcome, Table, Target, run_module
 from experiments._sppca import SGPCA_ALPHA, SPARSITY, draw_scores, fit_quietly, published_methods, silhouette
 
@@ -54,7 +54,7 @@ def silhouettes(n_classes: int, seed: int) -> dict[str, list[float]]:
 def run(options: Options) -> Outcome:
     """Mean silhouettes of all methods beside the printed ones."""
     cells = Cells("sppca_classes", options)
-    n_runs = 2 if options.quick else 50
+    n_runs = 1 if options.quick else 50
     tables, targets, pictures = [], [], []
     for n_classes in PAPER:
         runs = cells.get(silhouettes, (n_classes,), n_runs)
@@ -72,17 +72,12 @@ def _table(n_classes: int, values: Mapping[str, Any]) -> Table:
             f"{v[:, 0].mean():.3f} ± {v[:, 0].std():.3f}",
             v[:, 0].min(),
             PAPER[n_classes].get(name),
-            _describe(v[:, 1]),
+            tally(v[:, 1]),
         )
         for name, v in values.items()
     ]
     head = ("method", "mean ± sd", "worst", "paper", "components")
     return Table(f"Table 4, X{n_classes}C: average silhouettes of {len(values['PCA'])} draws", head, rows)
-
-
-def _describe(answers: Any) -> str:
-    values, counts = np.unique(answers.astype(int), return_counts=True)
-    return ", ".join(f"{value} x {count}" for value, count in zip(values, counts, strict=True))
 
 
 def _targets(n_classes: int, mean: Mapping[str, float]) -> list[Target]:

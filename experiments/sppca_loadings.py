@@ -13,6 +13,7 @@ import numpy as np
 
 from anypca import SPPCA
 from anypca.datasets import make_sppca_loadings
+from experiments._cells import tally
 from experiments._common import Options, Outcome, Table, Target, repeat, run_module
 from experiments._sppca import SGPCA_ALPHA, SPARSITY, fit_quietly, published_methods
 
@@ -123,8 +124,7 @@ def _counts(found: Mapping[int, Sequence[Mapping[str, Any]]]) -> Table:
     rows = []
     for d, draws in found.items():
         for name in ("SPPCA", "SSPPCA", DEFAULT):
-            values, counts = np.unique([len(draw[name]) for draw in draws], return_counts=True)
-            answers = ", ".join(f"{v} x {c}" for v, c in zip(values, counts, strict=True))
+            answers = tally([len(draw[name]) for draw in draws])
             rows.append((f"X{d}D", name, d, answers, None if name == DEFAULT else d))
     return Table("Number of components", ("table", "method", "truth", "answers", "paper"), rows)
 

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from anypca import SPPCA, SSPPCA
 from anypca.datasets import make_sppca_order
-from experiments._cells import Cells
+from experiments._cells import Cells, tally
 from experiments._common import Options, Outcome, Table, Target, run_module
 
 TRUTHS = (1, 2, 3)
@@ -121,13 +121,8 @@ def _table(title: str, found: Mapping[Cell, Sequence[Sequence[int]]]) -> Table:
             for table in (PAPER_SPPCA, PAPER_SSPPCA)
         ]
         shares = [round(100.0 * _share(cell, a), 1) for a in answers]
-        rows.append((cell.n_samples, cell.truth, len(answers[0]), *shares, *paper, *map(_describe, answers)))
+        rows.append((cell.n_samples, cell.truth, len(answers[0]), *shares, *paper, *map(tally, answers)))
     return Table(title, head, rows)
-
-
-def _describe(answers: Sequence[int]) -> str:
-    values, counts = np.unique(answers, return_counts=True)
-    return ", ".join(f"{value} x {count}" for value, count in zip(values, counts, strict=True))
 
 
 def _mean_excess(found: Mapping[Cell, Sequence[Sequence[int]]], noise: str, n: int, method: int) -> float:

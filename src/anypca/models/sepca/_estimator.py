@@ -99,9 +99,9 @@ class SePCA(BilinearModel):
     intercept_, coef_, dispersion_ : ndarray
         As in `EPCA`.
     evidence_ : float
-        ``"vb"``: lower bound of the log evidence (with all constants; comparable across dimensions and families on
-        the same table; for negative binomial columns an approximation). ``"map"``: Laplace's approximation. NaN in
-        ``"hmc"``, whose draws give none.
+        ``"vb"``: the variational bound of the log evidence and, in a normal approximation, what it loses by holding
+        scores and loadings apart (with all constants; comparable across dimensions and families on the same table).
+        ``"map"``: Laplace's approximation. NaN in ``"hmc"``, whose draws give none.
     evidence_by_rank_ : dict
         The same for the dimensions that were compared; bounds of dimensions that could not win are not driven to
         convergence.
