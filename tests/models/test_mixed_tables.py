@@ -62,3 +62,21 @@ def test_l1_without_ridge_is_refused():
     X, families, _ = table(1)
     with pytest.raises(ValueError, match="needs ridge > 0"):
         EPCA(1, family=families, score_penalty="l1", ridge=0.0).fit(X)
+
+
+def test_units_of_measurements_beside_counts_and_answers_do_not_matter():
+    rng = np.random.default_rng(0)
+    eta = rng.normal(size=(150, 2)) @ rng.normal(size=(2, 18))
+    X = np.hstack(
+        [
+            rng.poisson(np.exp(0.5 + 0.6 * eta[:, :6])),
+            eta[:, 6:12] + 0.7 * rng.normal(size=(150, 6)),
+            (rng.random((150, 6)) < 1.0 / (1.0 + np.exp(-1.5 * eta[:, 12:]))).astype(float),
+        ]
+    )
+    family = ["negative_binomial"] * 6 + ["gaussian"] * 6 + ["bernoulli"] * 6
+    units = np.repeat([1.0, 1000.0, 1.0], 6)
+    plain, large = (SePCA(6, family=family, n_jobs=1).fit(table) for table in (X, X * units))
+    assert plain.n_components_ == large.n_components_ == 2
+    np.testing.assert_allclose(large.components_ / units, plain.components_, atol=2e-3)
+    np.testing.assert_allclose(large.components_std_ / units, plain.components_std_, rtol=1e-2)

@@ -17,7 +17,7 @@ _CRITERIA = {
     "aic_": "AIC",
     "log_likelihood_": "log-likelihood",
     "n_parameters_": "free parameters",
-    "evidence_": "log evidence (lower bound)",
+    "evidence_": "log evidence (variational)",
 }
 
 
@@ -54,7 +54,7 @@ def _reason(account: Account) -> str:
     if hasattr(account.model, "evidence_by_rank_"):
         tried = ", ".join(str(rank) for rank in sorted(account.model.evidence_by_rank_))
         return (
-            f"{account.name} chose {count} by the lower bound of the log evidence, which weighs what a component gains "
+            f"{account.name} chose {count} by the variational log evidence, which weighs what a component gains "
             f"against the freedom it takes. Components without signal had left before; compared were: {tried}."
         )
     asked = account.parameters.get("n_components")
@@ -89,7 +89,7 @@ def _curves(account: Account) -> list[tuple[str, _figures.Figure, str]]:
             (
                 "evidence",
                 drawing,
-                "Lower bound of the log evidence by number of components; higher is better.",
+                "Variational log evidence by number of components; higher is better.",
             )
         )
     if len(getattr(model, "n_components_grid_", ())) > 1:

@@ -43,7 +43,7 @@ def coupling_gain(shared: Loadings, likelihood: Floats, unknown: Floats, rows: F
     k, m = shared.n_components, shared.mean.shape[1]
     diagonal = packed_diagonal(m)
     held = unknown.copy()
-    held[:, diagonal[:k]] += shared.alpha
+    held[:, diagonal[:k]] += shared.alpha / shared.unit_column
     held[:, diagonal[k:]] += shared.fixed_precision
     products = packed_products(shared.mean[:, :k])
     N, X = (_generators(products.T @ part, k, m) for part in (likelihood, held))

@@ -167,6 +167,7 @@ class HMCFitter:
         """Variational start, rounds of relevances, one long run."""
         _check_size(self.data)
         start = self.variational.fit(rng)
+        start = replace(start, loadings=start.loadings.unitless())
         self.family = start.problem.family  # the fit may have given counts a scale of their own
         self.removals, self.trace = [], []
         self._base = self._density(start)

@@ -61,19 +61,33 @@ class Loadings:
     precision: Floats
     """Inverse of C, packed, shape (n_features, m (m + 1) / 2)."""
     alpha: Floats
-    """Prior precision of the components, shape (k,)."""
+    """Prior precision of the components, in units of the columns, shape (k,)."""
     dispersion: Floats
     """(n_features,)."""
     fixed_precision: Floats
     """Prior precision of intercept and covariates, 0 where flat, shape (n_features, m - k)."""
     sparsity: float = 0.0
     """Price of a non-zero loading."""
+    units: Floats | float = 1.0
+    """Squared units of the columns' predictors, one for all or shape (n_features,): the prior is in these."""
     change: Affine | None = None
     """How scores under the previous loadings translate to these."""
 
     @property
     def n_components(self) -> int:
         return len(self.alpha)
+
+    @property
+    def unit_column(self) -> Floats:
+        """The units as a column, shape (1, 1) or (n_features, 1)."""
+        return np.reshape(np.asarray(self.units, dtype=float), (-1, 1))
+
+    def unitless(self) -> Loadings:
+        """The same posterior under a prior that knows no units, with its relevance."""
+        if isinstance(self.units, float):
+            return self
+        plain = replace(self, units=1.0)
+        return replace(plain, alpha=len(self.mean) / plain.sizes)
 
     @cached_property
     def factor(self) -> PackedCholesky:
@@ -92,9 +106,9 @@ class Loadings:
 
     @cached_property
     def sizes(self) -> Floats:
-        """Expected squared length of each component's loadings, shape (k,)."""
+        """Expected squared length of each component's loadings, in units, shape (k,)."""
         k = self.n_components
-        sizes: Floats = self.squares[:, :k].sum(axis=0)
+        sizes: Floats = (self.squares[:, :k] / self.unit_column).sum(axis=0)
         return sizes
 
     @cached_property
@@ -117,7 +131,8 @@ class Loadings:
         """
         k, m = self.n_components, self.mean.shape[1]
         expected = self.squares
-        prior = expected[:, :k] @ self.alpha - np.log(self.alpha).sum()
+        unit = self.unit_column
+        prior = (expected[:, :k] / unit) @ self.alpha - np.log(self.alpha).sum() + k * np.log(unit[:, 0])
         if self.sparsity > 0:
             prior += 2.0 * self.sparsity * np.log1p(expected[:, :k] / SPARSE_DELTA).sum(axis=1)
         tau = self.fixed_precision
@@ -212,7 +227,8 @@ def add_component(shared: Loadings, loading: Floats, variance: Floats) -> Loadin
     full[np.ix_(np.arange(len(full)), old, old)] = unpack_symmetric(shared.precision, m)
     full[:, k, k] = 1.0 / variance
     rows, cols = np.triu_indices(m + 1)
-    size = max(float((loading**2).mean()), 1e-3 * float(variance.mean()))
+    unit = shared.unit_column[:, 0]
+    size = max(float((loading**2 / unit).mean()), 1e-3 * float((variance / unit).mean()))
     return replace(
         shared,
         mean=np.insert(shared.mean, k, loading, axis=1),

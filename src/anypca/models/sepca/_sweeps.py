@@ -91,8 +91,9 @@ class State:
 def signal_ratio(loadings: Loadings) -> Floats:
     """Squared loadings over their posterior variance, shape (k,)."""
     k = loadings.n_components
-    squared = (loadings.mean[:, :k] ** 2).sum(axis=0)
-    ratio: Floats = squared / np.einsum("jaa->a", loadings.covariance[:, :k, :k])
+    squared = (loadings.mean[:, :k] ** 2 / loadings.unit_column).sum(axis=0)
+    variance = np.einsum("jaa->ja", loadings.covariance[:, :k, :k])
+    ratio: Floats = squared / (variance / loadings.unit_column).sum(axis=0)
     return ratio
 
 
@@ -157,8 +158,16 @@ class Sweeps(BilinearFitter[VariationalOptions]):
         mean = np.hstack([loadings, null.fixed])
         variance = START_VARIANCE * noise_units(self.family, dispersion)
         precision = np.outer(1.0 / variance, pack_symmetric(np.eye(mean.shape[1])))
-        sizes = np.maximum((loadings**2).mean(axis=0), 1e-3 * variance.mean())
-        return Loadings(mean, precision, 1.0 / sizes, dispersion, self._fixed_precision())
+        units = self._units(dispersion)
+        column = np.reshape(units, (-1, 1))
+        sizes = np.maximum((loadings**2 / column).mean(axis=0), 1e-3 * (variance / column[:, 0]).mean())
+        return Loadings(mean, precision, 1.0 / sizes, dispersion, self._fixed_precision(), units=units)
+
+    def _units(self, dispersion: Floats) -> Floats | float:
+        """Where columns with units stand beside others, the prior must know them; else the relevance does."""
+        if len(self.family.member_columns(self.data.n_features)) == 1:
+            return 1.0
+        return noise_units(self.family, dispersion)
 
     def _fixed_precision(self) -> Floats:
         """A wide prior on the intercepts of constant columns, which would run away; flat elsewhere."""

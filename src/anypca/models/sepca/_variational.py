@@ -1,7 +1,8 @@
 r"""Variational posterior of scores and loadings with automatic relevance determination.
 
 Rows: :math:`q(z_i) = N(m_i, S_i)` under :math:`z_i \sim N(0, I)`; columns: :math:`q(\tilde w_j) = N(v_j, C_j)` for
-:math:`\tilde w = (w, b, B)` under :math:`w_{jk} \sim N(0, 1 / \alpha_k)`, flat for the intercept and covariates.
+:math:`\tilde w = (w, b, B)` under :math:`w_{jk} \sim N(0, u_j / \alpha_k)` with :math:`u_j` the units of the column
+(1, or its noise in mixed tables), flat for the intercept and covariates.
 With :math:`\tilde z = (z, f)` the predictor has mean :math:`o + \tilde m' v` and second moment
 :math:`\langle T_i, M_j \rangle` (second moments of both sides), so one product of packed matrices gives the
 variances of a whole tile. The objective is the bound
@@ -168,7 +169,9 @@ class VariationalProblem:
         k = shared.n_components
         precision = stats.information.copy()
         diagonal = packed_diagonal(shared.mean.shape[1])
-        precision[:, diagonal[:k]] += shared.alpha + shared.shrinkage if shared.sparsity > 0 else shared.alpha
+        precision[:, diagonal[:k]] += shared.alpha / shared.unit_column
+        if shared.sparsity > 0:
+            precision[:, diagonal[:k]] += shared.shrinkage
         precision[:, diagonal[k:]] += shared.fixed_precision
         factor = PackedCholesky(precision, shared.mean.shape[1])
         mean = factor.solve(stats.target)
@@ -348,7 +351,9 @@ class VariationalProblem:
         moment = stats.score_moment / stats.weight - np.outer(shift, shift)
         root = symmetric_power(moment, 0.5)
         position = packed_position(shared.mean.shape[1], k)
-        gram = unpack_symmetric(shared.second_moment[:, position].sum(axis=0)[None], k)[0]
+        gram = unpack_symmetric(
+            (shared.second_moment[:, position] / shared.unit_column).sum(axis=0)[None], k
+        )[0]
         _, rotation = scipy.linalg.eigh(root @ gram @ root)
         matrix = rotation[:, ::-1].T @ symmetric_power(moment, -0.5)
         return self.mapped(shared, Affine(shift, matrix))
