@@ -84,7 +84,7 @@ QUICK = ("iris", "breast cancer")
 def run(options: Options) -> Outcome:
     """M0, M1 and the chosen rank on every data set."""
     names = QUICK if options.quick else tuple(PROBLEMS)
-    n_runs = 1 if options.quick else 10
+    n_runs = 1 if options.quick else 5
     tasks = [(name, options.quick, options.seed + i) for name in names for i in range(n_runs)]
     found = repeat(choose_once, tasks, options)
     rows, targets, medians = [], [], {}
