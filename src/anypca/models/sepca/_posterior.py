@@ -161,7 +161,9 @@ class VariationalStats:
     """Weighted sum of second moments of the scores, shape (k, k)."""
 
     def __add__(self, other: VariationalStats) -> VariationalStats:
-        return VariationalStats(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+        # A trial step may overflow in some blocks; its value is then no gain, and the step is refused.
+        with np.errstate(invalid="ignore", over="ignore"):
+            return VariationalStats(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
 
 @dataclass(frozen=True, eq=False)
