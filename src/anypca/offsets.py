@@ -52,6 +52,15 @@ class _Counts:
 
         return np.concatenate(self.executor.gather(self.executor.sweep(visit, self.data)[0]))
 
+    def totals(self) -> Floats:
+        """Sums of the rows, shape (n_samples,), without a copy of the entries."""
+
+        def visit(block: Block, _: Any) -> tuple[Floats, float]:
+            x, observed = block.read()
+            return x.sum(axis=1, dtype=float, where=True if observed is None else observed), 0.0
+
+        return np.concatenate(self.executor.gather(self.executor.sweep(visit, self.data)[0]))
+
     def columns(self, function: Callable[[Floats], Floats]) -> Floats:
         """Sum over the blocks of ``function`` of their entries."""
 
@@ -265,7 +274,7 @@ def _entries(block: Block) -> Floats:
 
 
 def _log_totals(counts: _Counts) -> Floats:
-    totals = counts.rows(lambda x: np.nansum(x, axis=1))
+    totals = counts.totals()
     empty = np.flatnonzero(totals <= 0)
     if len(empty):
         more = f" ({len(empty)} such rows)" if len(empty) > 1 else ""

@@ -41,6 +41,7 @@ from anypca.solvers import Coordinates, Update
 _MAX_HALVINGS = 20
 _FULL_STEPS = 30
 _SHARP_EPS = 1e-13
+_SOLVED_ULPS = 50.0
 _SLACK_ULPS = 64.0
 
 
@@ -117,24 +118,29 @@ class VariationalProblem:
     def solve_rows(self, rows: Rows, shared: Loadings, max_iter: int = 200) -> tuple[Scores, Bools]:
         """q(z) of rows under fixed loadings, iterated until the means stand still; which rows got there, (rows,)."""
         scores = self._start(rows, shared, None)
-        solved: Bools = np.ones(rows.n_rows, dtype=bool)
+        mean, precision = scores.mean.copy(), scores.precision.copy()
+        # Rows leave when they stand still: a few slow ones do not hold up the others.
+        active = np.arange(rows.n_rows)
+        limit = max(1e-9, _SOLVED_ULPS * self._accuracy)
         with np.errstate(over="ignore", invalid="ignore"):
             for iteration in range(max_iter):
-                before = Moments.of(scores, rows.features)
+                before = Moments.of(Scores(mean[active], precision[active]), rows.features)
                 entry = self._sums(rows, shared, before, over_rows=False)
                 proposed = self._best_rows(shared, before, entry)
                 # Steps that go too far both ways around the optimum, by less than the bound can tell, are halved.
                 fraction = 1.0 if iteration < _FULL_STEPS else 0.5
                 after, _ = self._guarded(rows, shared, before, proposed, entry, fraction)
-                moved = after.scores.mean - scores.mean
-                scores = after.scores
+                moved = np.abs(after.scores.mean - mean[active]).max(axis=1, initial=0.0)
+                mean[active], precision[active] = after.scores
                 scale = np.sqrt(np.maximum(after.trace, np.finfo(float).tiny))
-                solved = np.abs(moved).max(axis=1, initial=0.0) <= max(1e-9, 10 * self._accuracy) * (
-                    1.0 + scale
-                )
-                if solved.all():
+                moving = np.flatnonzero(~(moved <= limit * (1.0 + scale)))
+                active = active[moving]
+                if not active.size:
                     break
-        return scores, solved
+                rows = rows.take(moving)
+        solved: Bools = np.ones(len(mean), dtype=bool)
+        solved[active] = False
+        return Scores(mean, precision), solved
 
     def row_bounds(self, rows: Rows, shared: Loadings, scores: Scores) -> Floats:
         """The part of the bound that belongs to each row, without constants, shape (rows,)."""
