@@ -173,7 +173,9 @@ def fit_all_posts(n_posts: int | None, n_words: int | None, max_components: int)
     offset = total_counts(X)
     before = peak_megabytes()
     start = time.perf_counter()
-    model = fit_quietly(SPPCA(max_components, dispersion="poisson", tol=TOLERANCE), X, offset=offset)
+    model = fit_quietly(
+        SPPCA(max_components, dispersion="poisson", tol=TOLERANCE, n_jobs=1), X, offset=offset
+    )
     seconds, peak = time.perf_counter() - start, peak_megabytes()
     k = model.n_components_
     scores = {

@@ -9,10 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from anypca._typing import Floats, Ints
-from anypca.linalg import PackedCholesky, packed_position, packed_products, unpack_symmetric
+from anypca.linalg import PackedCholesky, packed_diagonal, packed_position, packed_products, unpack_symmetric
 
 #: Squares of loadings far below this are zeros.
 SPARSE_DELTA = 1e-8
+#: Columns whose matrices are unpacked together: all at once would take more memory than the table.
+COLUMNS_AT_ONCE = 1024
 
 
 class Scores(NamedTuple):
@@ -93,16 +95,21 @@ class Loadings:
     def factor(self) -> PackedCholesky:
         return PackedCholesky(self.precision, self.mean.shape[1])
 
-    @cached_property
+    @property
     def covariance(self) -> Floats:
-        """C, shape (n_features, m, m)."""
+        """C, shape (n_features, m, m); not kept, being the largest of all."""
         return self.factor.inverse()
 
     @cached_property
     def second_moment(self) -> Floats:
         """M = v v' + C, packed, shape (n_features, m (m + 1) / 2)."""
-        rows, cols = np.triu_indices(self.mean.shape[1])
-        return packed_products(self.mean) + self.covariance[:, rows, cols]
+        m = self.mean.shape[1]
+        rows, cols = np.triu_indices(m)
+        moment = packed_products(self.mean)
+        for start in range(0, len(moment), COLUMNS_AT_ONCE):
+            part = slice(start, start + COLUMNS_AT_ONCE)
+            moment[part] += PackedCholesky(self.precision[part], m).inverse()[:, rows, cols]
+        return moment
 
     @cached_property
     def sizes(self) -> Floats:
@@ -114,7 +121,7 @@ class Loadings:
     @cached_property
     def squares(self) -> Floats:
         """Expected squares of all coefficients, shape (n_features, m)."""
-        expected: Floats = self.mean**2 + np.einsum("jaa->ja", self.covariance)
+        expected: Floats = self.second_moment[:, packed_diagonal(self.mean.shape[1])]
         return expected
 
     @property

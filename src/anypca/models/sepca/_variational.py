@@ -35,7 +35,15 @@ from anypca.linalg import (
     unpack_symmetric,
 )
 from anypca.models._bilinear.kernel import Rows, mask_missing, open_block
-from anypca.models.sepca._posterior import Affine, Loadings, Moments, Scores, VariationalStats, between
+from anypca.models.sepca._posterior import (
+    COLUMNS_AT_ONCE,
+    Affine,
+    Loadings,
+    Moments,
+    Scores,
+    VariationalStats,
+    between,
+)
 from anypca.solvers import Coordinates, Update
 
 _MAX_HALVINGS = 20
@@ -182,8 +190,9 @@ class VariationalProblem:
         factor = PackedCholesky(precision, shared.mean.shape[1])
         mean = factor.solve(stats.target)
         moved = mean - shared.mean
-        full = unpack_symmetric(precision, shared.mean.shape[1])
-        by_column = np.einsum("ja,jab,jb->j", moved, full, moved)
+        by_column = np.einsum(
+            "ja,ja->j", packed_products(moved), self._doubled(precision, shared.mean.shape[1])
+        )
         # Intercepts of constant columns, alone in having a prior, creep to where it holds them and move nothing else.
         is_constant = (shared.fixed_precision > 0).any(axis=1)
         decrement = float(by_column[~is_constant].sum()) + stats.row_decrement
@@ -227,7 +236,7 @@ class VariationalProblem:
         design, second = moments.design.astype(dtype, copy=False), moments.second.astype(dtype, copy=False)
         mean, products = (
             shared.mean.astype(dtype, copy=False),
-            self._doubled(shared).astype(dtype, copy=False),
+            self._doubled(shared.second_moment, shared.mean.shape[1]).astype(dtype, copy=False),
         )
         for tile in rows.tiles():
             inner = design @ mean[tile].T
@@ -240,11 +249,12 @@ class VariationalProblem:
                 eta = inner + (rows.offset if rows.offset.shape[1] == 1 else rows.offset[:, tile])
             yield tile, inner, eta, variance
 
-    def _doubled(self, shared: Loadings) -> Floats:
-        """Packed second moments with off-diagonal entries doubled: a plain product is then the inner product."""
-        weights = np.full(shared.second_moment.shape[1], 2.0)
-        weights[packed_diagonal(shared.mean.shape[1])] = 1.0
-        doubled: Floats = shared.second_moment * weights
+    @staticmethod
+    def _doubled(packed: Floats, size: int) -> Floats:
+        """Packed matrices with off-diagonal entries doubled: a plain product is then the inner product."""
+        weights = np.full(packed.shape[1], 2.0)
+        weights[packed_diagonal(size)] = 1.0
+        doubled: Floats = packed * weights
         return doubled
 
     def _sums(self, rows: Rows, shared: Loadings, moments: Moments, *, over_rows: bool) -> _Sums:
@@ -380,8 +390,10 @@ class VariationalProblem:
         if self.fit_intercept:
             mapping[k, :k] = change.shift
         inverse = np.linalg.inv(mapping)
-        precision = inverse.T @ unpack_symmetric(shared.precision, m) @ inverse
         rows, cols = np.triu_indices(m)
-        return replace(
-            shared, mean=shared.mean @ mapping.T, precision=precision[:, rows, cols], change=change
-        )
+        precision = np.empty_like(shared.precision)
+        for start in range(0, len(precision), COLUMNS_AT_ONCE):
+            part = slice(start, start + COLUMNS_AT_ONCE)
+            full = inverse.T @ unpack_symmetric(shared.precision[part], m) @ inverse
+            precision[part] = full[:, rows, cols]
+        return replace(shared, mean=shared.mean @ mapping.T, precision=precision, change=change)
