@@ -223,8 +223,8 @@ def _notes() -> list[Any]:
     return [
         f"Components add {STRENGTH:g} (standard deviation) to log rates and to real entries of unit noise (variances "
         f"{_LEAST_VARIANCE:g} to {_LARGEST_VARIANCE:g} where it is unequal), {BIT_STRENGTH:g} to logits. vb and map "
-        f"start from {MAX_COMPONENTS} components; BIC and held-out entries (a tenth of all) compare ranks {RANKS[0]} to "
-        f"{RANKS[-1]}."
+        f"start from {MAX_COMPONENTS} components; BIC and held-out entries (a tenth of all) compare ranks "
+        f"{RANKS[0]} to {RANKS[-1]}."
     ]
 
 
