@@ -7,23 +7,20 @@ with the mean. Three methods: SPPCA and SSPPCA as published, and the default of 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from anypca import SPPCA, SSPPCA
 from anypca.datasets import make_sppca_order
 from experiments._cells import Cells, tally
 from experiments._common import Options, Outcome, Table, Target, run_module
+from experiments._sppca import SPARSITY, fit_quietly
 
 TRUTHS = (1, 2, 3)
 SIZES = (25, 50, 100, 200)
 LARGE_SIZES = (400, 1000)
-#: Price of a loading in the published SSPPCA; the paper gives one for its letters only, this.
-SPARSITY = 0.07
 #: Percentages of table 3 (D = 20) by n, for d = 1, 2, 3.
 PAPER_SPPCA = {25: (94, 24, 18), 50: (82, 62, 26), 100: (62, 24, 26), 200: (24, 16, 14)}
 PAPER_SSPPCA = {25: (2, 8, 4), 50: (42, 10, 8), 100: (82, 60, 18), 200: (78, 70, 50)}
@@ -69,10 +66,7 @@ METHODS: Mapping[str, Callable[[], SPPCA]] = {
 def answer(method: str, noise: str, n_features: int, n_samples: int, truth: int, seed: int) -> int:
     """The dimension that a method finds in one table."""
     X = draw(Cell(noise, n_features, n_samples, truth), seed)
-    with warnings.catch_warnings():
-        # A fit that stopped at its largest number of sweeps still has an answer, which counts.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return int(METHODS[method]().fit(X).n_components_)
+    return int(fit_quietly(METHODS[method](), X).n_components_)
 
 
 def run(options: Options) -> Outcome:

@@ -56,7 +56,7 @@ class VariationalFit:
     result: Result[Loadings]
     removals: tuple[Removal, ...]
     evidence_by_rank: dict[int, float]
-    """Bounds of the dimensions that were fitted to convergence with the final dispersion."""
+    """Evidence of the dimensions that were compared; those that could not win were not driven to convergence."""
     null: Coefficients
     evidence: float
     """Of the chosen dimension: the last value of the trace, and what the coupling of scores and loadings adds."""
@@ -172,7 +172,7 @@ class VariationalFitter(Neighbours):
         return dispersion, self._null(dispersion, null.fixed)
 
     def _settle(self, state: State, null: Coefficients, seed: int) -> VariationalFit:
-        """Compare with neighbouring dimensions by the bound and take the best."""
+        """Compare with neighbouring dimensions by evidence and take the best."""
         if self._has_bounds:
             # Bounds are good enough to prune by; evidence and posterior come from expectations.
             self.sharp = True

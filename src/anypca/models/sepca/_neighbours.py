@@ -31,6 +31,8 @@ from anypca.models.sepca._sweeps import (
 
 # A neighbour is given up when it lags by this many times the gain of its last few sweeps.
 _PATIENCE = 20.0
+# How far its bound may stay below the rival's evidence: the coupling that is expected, taken generously, and a margin.
+_GENEROUS, _MARGIN = 1.5, 4.0
 # Squared singular values of n x p unit noise end at n + p + 2 sqrt(n p), those of components that variational PCA keeps
 # begin at n + p + 2.91 sqrt(n p).
 _NOISE = 2.25
@@ -72,9 +74,9 @@ class Neighbours(Sweeps):
         self, loadings: Loadings, local: Sequence[Any], rival: State, *, may_fade: bool = False
     ) -> State | None:
         """A fit of this dimension with a dispersion of its own, as far as it can still reach the rival's evidence."""
-        # Bounds are chased; to what the coupling adds to the rival's, it may add as much for each move more.
-        k, rival_k = loadings.n_components, rival.loadings.n_components
-        goal = rival.evidence - 1.5 * rival.coupling * (k / max(rival_k, 1)) ** 2 - 4.0
+        # Bounds are chased. What the coupling will add is known at the end only; it grows with the number of moves.
+        moves = (loadings.n_components / max(rival.loadings.n_components, 1)) ** 2
+        goal = rival.evidence - _GENEROUS * rival.coupling * moves - _MARGIN
         state = self._chasing(loadings, local, goal, may_fade=may_fade)
         for _ in range(MAX_ROUNDS):
             if state is None:
