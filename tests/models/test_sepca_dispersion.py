@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from anypca import SePCA
 from anypca.datasets import make_low_rank, make_low_rank_counts
-from anypca.families import NegativeBinomial, Poisson, ScaledPoisson, resolve_family
+from anypca.families import Exponential, Gamma, NegativeBinomial, Poisson, ScaledPoisson, resolve_family
 from anypca.models._bilinear.dispersion import has_settled
 from anypca.models.sepca._dispersion import poisson_columns, scaled_models, with_scales
 
@@ -77,6 +77,21 @@ def test_equal_noise_keeps_one_variance():
     assert model.n_components_ == 2
     assert np.ptp(model.dispersion_) == 0.0
     assert_allclose(model.dispersion_, 2.0, rtol=0.1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_steady_amounts_get_a_shape_even_in_a_small_table(seed):
+    X = make_low_rank(40, 8, 2, family="gamma", signal=0.8, dispersion=0.05, random_state=seed).X
+    model = SePCA(4, family="exponential").fit(X)
+    assert isinstance(model.family_, Gamma)
+    assert_allclose(np.median(model.dispersion_), 0.05, rtol=0.6)
+    assert SePCA(4, family="exponential", dispersion=1.0).fit(X).n_components_ < model.n_components_ == 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_exponential_amounts_stay_exponential(seed):
+    X = make_low_rank(60, 10, 1, family="exponential", signal=1.0, random_state=seed).X
+    assert isinstance(SePCA(4, family="exponential").fit(X).family_, Exponential)
 
 
 @pytest.mark.parametrize("scale", [1e-4, 1e4], ids=["small", "large"])

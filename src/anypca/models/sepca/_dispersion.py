@@ -27,6 +27,8 @@ _RICH_MEAN = 5.0
 _LEAST_DEFICIT = 0.1
 # Standard errors that a finding must lie away from what chance gives.
 _SIGNIFICANT = 5.0
+# The same for amounts: the gamma family holds the exponential one, and a false finding costs little.
+_SIGNIFICANT_AMOUNTS = 2.5
 _SIMULATED_SWEEPS = 20
 _SIMULATED_ROWS = 200
 
@@ -115,7 +117,7 @@ def steady_columns(family: Family, means: Coefficients, visit: Pass, local: Sequ
         return chosen
     scale, free = column_scales(family, means, visit, local)
     # Squared Pearson residuals of exponential amounts have variance 8.
-    limit = 1.0 - _LEAST_DEFICIT - _SIGNIFICANT * np.sqrt(8.0 / free[chosen].sum())
+    limit = 1.0 - _LEAST_DEFICIT - _SIGNIFICANT_AMOUNTS * np.sqrt(8.0 / free[chosen].sum())
     is_steady = bool(np.average(scale[chosen], weights=free[chosen]) < limit)
     return chosen & is_steady
 
