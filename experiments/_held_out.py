@@ -58,6 +58,7 @@ def choose(
     ranks: Iterable[int],
     max_components: int,
     own_ranks: Iterable[int] = (),
+    ridge: float = 1.0,
     **options: Any,
 ) -> Choice:
     """The rank of `SePCA` among those of `EPCA`, all fitted to the entries that are left.
@@ -72,20 +73,28 @@ def choose(
         Where `SePCA` starts.
     own_ranks : iterable of int
         Largest numbers of components at which `SePCA` itself is scored beside its choice.
+    ridge : float
+        Of `EPCA`.
     **options
         Parameters that both models have.
     """
+    model = fitted(SePCA, max_components, masked, family, **options)
+    wanted = sorted({*ranks, model.n_components_})
+    curve = epca_curve(masked, family, wanted, ridge=ridge, **options)
+    own_curve = {k: masked.l_miss(fitted(SePCA, k, masked, family, **options)) for k in own_ranks}
+    return Choice(curve, int(model.n_components_), masked.l_miss(model), own_curve)
+
+
+def epca_curve(masked: Masked, family: Any, ranks: Iterable[int], **options: Any) -> dict[int, float]:
+    """L_miss of `EPCA` by rank."""
+    return {k: masked.l_miss(fitted(EPCA, k, masked, family, **options)) for k in ranks}
+
+
+def fitted(kind: Any, k: int, masked: Masked, family: Any, **options: Any) -> Any:
+    """A model of the entries that are left; one at its largest number of sweeps predicts as well as it can."""
     with warnings.catch_warnings():
-        # A fit at its largest number of sweeps predicts as well as it can.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = SePCA(max_components, family=family, n_jobs=1, **options).fit(masked.X)
-        wanted = sorted({*ranks, model.n_components_})
-        curve = {k: masked.l_miss(EPCA(k, family=family, n_jobs=1, **options).fit(masked.X)) for k in wanted}
-        own = masked.l_miss(model)
-        own_curve = {
-            k: masked.l_miss(SePCA(k, family=family, n_jobs=1, **options).fit(masked.X)) for k in own_ranks
-        }
-    return Choice(curve, int(model.n_components_), own, own_curve)
+        return kind(k, family=family, n_jobs=1, **options).fit(masked.X)
 
 
 def mean_curve(choices: Iterable[Choice]) -> dict[int, float]:
