@@ -97,15 +97,18 @@ def draw_scores(
     rows = -(-len(panels) // columns)
     figure = Figure(figsize=(3.8 * columns, 3.4 * rows))
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    for number, (ax, (title, model, scores)) in enumerate(zip(axes, panels, strict=False)):
+    legends = []
+    for ax, (title, model, scores) in zip(axes, panels, strict=False):
         ax.set_title(title)
         if scores.shape[1] == 0:
             ax.set_axis_off()
             continue
         plot_scores(model, scores, color=labels, ax=ax)
-        # One legend will do; beside the last panel there is room.
-        if number + 1 < len(panels) and ax.get_legend() is not None:
-            ax.get_legend().remove()
+        if ax.get_legend() is not None:
+            legends.append(ax.get_legend())
+    # One legend will do; beside the last panel there is room.
+    for legend in legends[:-1]:
+        legend.remove()
     for ax in axes[len(panels) :]:
         ax.set_axis_off()
     # Only now: every panel settles the layout of the whole figure, which would take longer than the fits.

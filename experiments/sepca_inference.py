@@ -100,6 +100,7 @@ def _draw(options: Options, found: Answers, counts: Sequence[int], methods: Sequ
     if path is None:
         return []
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     from anypca.plotting import save_figure
 
@@ -109,7 +110,14 @@ def _draw(options: Options, found: Answers, counts: Sequence[int], methods: Sequ
         for i, method in enumerate(methods):
             places = np.arange(len(counts)) + 0.25 * (i - (len(methods) - 1) / 2)
             values = [[one[column] for one in found[method, count]] for count in counts]
-            boxes = ax.boxplot(values, positions=places, widths=0.2, patch_artist=True, manage_ticks=False)
+            boxes = ax.boxplot(
+                values,
+                positions=places,
+                widths=0.2,
+                patch_artist=True,
+                manage_ticks=False,
+                medianprops={"color": "0.1"},
+            )
             for box in boxes["boxes"]:
                 box.set(facecolor=COLORS[method], alpha=0.6)
         ax.set_xticks(range(len(counts)), [str(count) for count in counts])
@@ -118,6 +126,7 @@ def _draw(options: Options, found: Answers, counts: Sequence[int], methods: Sequ
         ax.spines[["top", "right"]].set_visible(False)
     axes[2].set_yscale("log")
     axes[1].plot(range(len(counts)), counts, color="0.3", linestyle=":", zorder=0)
+    axes[1].yaxis.set_major_locator(MaxNLocator(integer=True))
     for method in methods:
         axes[0].plot([], [], color=COLORS[method], linewidth=6, alpha=0.6, label=method)
     axes[0].legend(frameon=False, fontsize=8)

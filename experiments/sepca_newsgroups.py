@@ -167,16 +167,27 @@ def _draw_plane(
     from anypca.plotting import save_figure
 
     axes = Figure(figsize=(9.0, 4.0), layout="constrained").subplots(1, 2)
+    names = load_newsgroups4().target_names
     for ax, (name, (seen, new)) in zip(axes, scores.items(), strict=False):
         for values, labels, alpha in ((new, test, 0.3), (seen, train, 1.0)):
             second = values[:, 1] if values.shape[1] > 1 else np.zeros(len(values))
-            ax.scatter(values[:, 0], second, c=[COLORS[label] for label in labels], alpha=alpha, s=14)
+            for group in GROUPS["corpus 1"]:
+                of = labels == group
+                ax.scatter(
+                    values[of, 0],
+                    second[of],
+                    color=COLORS[group],
+                    alpha=alpha,
+                    s=14,
+                    label=names[group] if alpha == 1.0 else None,
+                )
         if seen.shape[1] == 2:
             _draw_boundary(ax, LinearDiscriminantAnalysis().fit(seen, train))
         ax.set_title(f"{name} (faded: new documents)", fontsize=10)
         ax.set_xlabel("component 1")
         ax.set_ylabel("component 2")
         ax.spines[["top", "right"]].set_visible(False)
+    axes[0].legend(fontsize=8, frameon=False)
     save_figure(axes[0], path)
     return [path.name]
 

@@ -175,7 +175,7 @@ def _draw_curves(
                 means = [found[name, q][:, i].mean() for q in ranks]
                 ax.plot(ranks, means, color=color, marker="o", markersize=3, label=name)
         ax.set_title(kind, fontsize=10)
-        ax.set_xlabel("number of components, largest for SePCA")
+        ax.set_xlabel("number of components (largest)")
         ax.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("log-likelihood of a bit")
     axes[0].legend(fontsize=7, frameon=False)
