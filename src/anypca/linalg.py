@@ -123,13 +123,14 @@ class PackedCholesky:
         logarithm: Floats = -2.0 * np.log(pivots).sum(axis=0)
         return logarithm
 
-    def inverse(self) -> Floats:
-        """Inverses (n, m, m)."""
-        triangle = np.zeros((self.size, self.size, self._inverse_pivot.shape[1]))
+    def inverse(self, part: slice = slice(None)) -> Floats:
+        """Inverses (n, m, m) of all or some of the matrices."""
+        pivot = self._inverse_pivot[:, part]
+        triangle = np.zeros((self.size, self.size, pivot.shape[1]))
         for j in range(self.size):
-            known = np.einsum("ln,lcn->cn", self._factor[j, :j], triangle[:j, :j])
-            triangle[j, :j] = -known * self._inverse_pivot[j]
-            triangle[j, j] = self._inverse_pivot[j]
+            known = np.einsum("ln,lcn->cn", self._factor[j, :j, part], triangle[:j, :j])
+            triangle[j, :j] = -known * pivot[j]
+            triangle[j, j] = pivot[j]
         by_matrix = np.ascontiguousarray(triangle.transpose(2, 0, 1))
         inverse: Floats = by_matrix.transpose(0, 2, 1) @ by_matrix
         return inverse

@@ -1,4 +1,4 @@
-"""Choosing the dimension: prune by relevance, settle by evidence, dispersion between converged fits."""
+"""Choosing the dimension: prune by relevance, settle by evidence, dispersion between fits that have settled."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from anypca.models.sepca._sweeps import (
     MAX_ROUNDS,
     ROUND_TOLERANCE,
     State,
+    joined,
     means_of,
     signal_ratio,
 )
@@ -43,6 +44,8 @@ from anypca.solvers import Result
 _MARGIN = 4
 # A round goes on from the last one's fit if that kept the dimension and changed the dispersion by no more than this.
 _NEAR = 0.2
+# Nats by which a smaller dimension may fall behind before those below it are given up.
+_NEAR_TIE = 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,23 +176,22 @@ class VariationalFitter(Neighbours):
 
     def _settle(self, state: State, null: Coefficients, seed: int) -> VariationalFit:
         """Compare with neighbouring dimensions by evidence and take the best."""
-        if self._has_bounds:
-            # Bounds are good enough to prune by; evidence and posterior come from expectations.
-            self.sharp = True
-            state = self._converged(state.loadings, state.local)
-        state = self._judged(state)
+        # Bounds are good enough to prune by; evidence and posterior come from expectations.
+        self.sharp = self._has_bounds
+        kept = self._converged(state.loadings, state.local)
+        state = self._judged(kept if self.sharp else joined(state, kept))
         evidence = {state.loadings.n_components: state.evidence}
-        while state.loadings.n_components:
-            weakest = np.array([int(np.argmin(signal_ratio(state.loadings)))])
-            removals = list(self.removals)
-            without = self._without(state, weakest, "evidence")
-            smaller = self._neighbour(without.loadings, without.local, state)
-            assert smaller is not None
+        smaller, removals = state, list(self.removals)
+        while smaller.loadings.n_components and state.evidence - smaller.evidence <= _NEAR_TIE:
+            weakest = np.array([int(np.argmin(signal_ratio(smaller.loadings)))])
+            without = self._without(smaller, weakest, "evidence")
+            found = self._neighbour(without.loadings, without.local, state)
+            assert found is not None
+            smaller = found
             evidence[smaller.loadings.n_components] = smaller.evidence
-            if smaller.evidence <= state.evidence:
-                self.removals = removals
-                break
-            state = smaller
+            if smaller.evidence > state.evidence:
+                state, removals = smaller, list(self.removals)
+        self.removals = removals
         while state.loadings.n_components == max(evidence) < self.options.max_components:
             larger = self._larger(state, seed)
             if larger is None:

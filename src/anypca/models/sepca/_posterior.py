@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -89,11 +89,45 @@ class Loadings:
         if isinstance(self.units, float):
             return self
         plain = replace(self, units=1.0)
-        return replace(plain, alpha=len(self.mean) / plain.sizes)
+        return plain.with_relevance(len(self.mean) / plain.sizes)
+
+    def with_posterior(self, mean: Floats, precision: Floats, **known: Any) -> Loadings:
+        """Another posterior, with what is known of it already (cached properties by name)."""
+        new = replace(self, mean=mean, precision=precision)
+        new.__dict__.update(known)
+        return new
+
+    def with_relevance(self, alpha: Floats) -> Loadings:
+        """The same posterior beside another prior."""
+        names = ("factor", "log_determinant", "second_moment")
+        known = {name: self.__dict__[name] for name in names if name in self.__dict__}
+        return replace(self, alpha=alpha).with_posterior(self.mean, self.precision, **known)
+
+    def mapped(self, mapping: Floats, change: Affine) -> Loadings:
+        """Coefficients in new coordinates, ``w -> mapping w``, shape (m, m)."""
+        m = self.mean.shape[1]
+        inverse = np.linalg.inv(mapping)
+        rows, cols = np.triu_indices(m)
+        precision, moment = np.empty_like(self.precision), np.empty_like(self.precision)
+        for start in range(0, len(precision), COLUMNS_AT_ONCE):
+            part = slice(start, start + COLUMNS_AT_ONCE)
+            full = inverse.T @ unpack_symmetric(self.precision[part], m) @ inverse
+            precision[part] = full[:, rows, cols]
+            full = mapping @ unpack_symmetric(self.second_moment[part], m) @ mapping.T
+            moment[part] = full[:, rows, cols]
+        determinant = self.log_determinant - 2.0 * np.linalg.slogdet(mapping)[1]
+        return replace(self, change=change).with_posterior(
+            self.mean @ mapping.T, precision, second_moment=moment, log_determinant=determinant
+        )
 
     @cached_property
     def factor(self) -> PackedCholesky:
         return PackedCholesky(self.precision, self.mean.shape[1])
+
+    @cached_property
+    def log_determinant(self) -> Floats:
+        """Of the precisions, shape (n_features,)."""
+        return self.factor.log_determinant()
 
     @property
     def covariance(self) -> Floats:
@@ -108,7 +142,7 @@ class Loadings:
         moment = packed_products(self.mean)
         for start in range(0, len(moment), COLUMNS_AT_ONCE):
             part = slice(start, start + COLUMNS_AT_ONCE)
-            moment[part] += PackedCholesky(self.precision[part], m).inverse()[:, rows, cols]
+            moment[part] += self.factor.inverse(part)[:, rows, cols]
         return moment
 
     @cached_property
@@ -145,7 +179,7 @@ class Loadings:
         tau = self.fixed_precision
         prior += (tau * expected[:, k:] - np.log(np.where(tau > 0, tau, 1.0))).sum(axis=1)
         # A flat coordinate has no prior; its entropy enters with the constant of a unit normal.
-        total: Floats = 0.5 * (prior + self.factor.log_determinant() - m)
+        total: Floats = 0.5 * (prior + self.log_determinant - m)
         return total
 
 

@@ -35,8 +35,13 @@ from anypca.solvers import Callback, Loop, Result
 # A component whose loadings are this small a fraction of their posterior variance has no signal.
 _PRUNE_RATIO = 0.05
 _FADING_RATIO, _FADING_RATE = 0.3, 0.7
+# A component that survives ends with squared loadings of about their posterior variance or more.
+_SURVIVING_RATIO = 1.0
 # Sweeps between two looks at the components.
 SWEEPS_PER_LOOK = 3
+# Nats between two looks below which pruning ends: components of about the same size turn for hundreds of sweeps more,
+# which is left to the fit that is kept.
+_NEGLIGIBLE = 0.05
 # Variance of the loadings before the first sweep, in units of the noise: too small to shrink the first scores.
 START_VARIANCE = 1e-3
 # Of the normal prior on the intercept of a column without variation: ten units of the predictor wide.
@@ -100,8 +105,7 @@ def signal_ratio(loadings: Loadings) -> Floats:
 def is_fading(ratio: Floats, before: Floats | None) -> Bools:
     """Components without signal: nothing left, or little and less than a few sweeps ago, shape (k,).
 
-    A component that survives ends with squared loadings of about their posterior variance or more: below a third of
-    that and falling there is no way back.
+    Below a third of what survivors have and falling there is no way back.
     """
     gone: Bools = ratio < _PRUNE_RATIO
     if before is not None:
@@ -227,7 +231,7 @@ class Sweeps(BilinearFitter[VariationalOptions]):
         return self._run(loadings, local, max_iter=self.options.max_iter, tol=tol)
 
     def _pruned(self, loadings: Loadings, local: Sequence[Any] | None = None) -> State:
-        """Sweep, removing components without signal, to convergence of what is left."""
+        """Sweep, removing components without signal, until what is left hardly gains."""
         before: Floats | None = None
         state = self._run(loadings, local, max_iter=SWEEPS_PER_LOOK, tol=self.options.tol)
         while state.loadings.n_components:
@@ -244,8 +248,14 @@ class Sweeps(BilinearFitter[VariationalOptions]):
             ):
                 break
             more = self._run(state.loadings, state.local, max_iter=SWEEPS_PER_LOOK, tol=self.options.tol)
-            state = more if weak.size else joined(state, more)
-        return joined(state, self._converged(state.loadings, state.local))
+            if weak.size:
+                state = more
+                continue
+            gain = more.bound - state.bound
+            state = joined(state, more)
+            if gain < _NEGLIGIBLE and (signal_ratio(state.loadings) > _SURVIVING_RATIO).all():
+                break
+        return state
 
     def _held(self, loadings: Loadings, local: Sequence[Any] | None) -> State:
         """Dispersion and posterior with the same relevance for all components.

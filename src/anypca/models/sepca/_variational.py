@@ -36,7 +36,6 @@ from anypca.linalg import (
 )
 from anypca.models._bilinear.kernel import Rows, mask_missing, open_block
 from anypca.models.sepca._posterior import (
-    COLUMNS_AT_ONCE,
     Affine,
     Loadings,
     Moments,
@@ -189,6 +188,7 @@ class VariationalProblem:
         precision[:, diagonal[k:]] += shared.fixed_precision
         factor = PackedCholesky(precision, shared.mean.shape[1])
         mean = factor.solve(stats.target)
+        new = shared.with_posterior(mean, precision, factor=factor)
         moved = mean - shared.mean
         by_column = np.einsum(
             "ja,ja->j", packed_products(moved), self._doubled(precision, shared.mean.shape[1])
@@ -196,14 +196,14 @@ class VariationalProblem:
         # Intercepts of constant columns, alone in having a prior, creep to where it holds them and move nothing else.
         is_constant = (shared.fixed_precision > 0).any(axis=1)
         decrement = float(by_column[~is_constant].sum()) + stats.row_decrement
-        proposal = self._relevance(self._change(replace(shared, mean=mean, precision=precision), stats))
+        proposal = self._relevance(self._change(new, stats))
         criterion = np.sqrt(max(decrement, 0.0) / max(stats.n_entries, 1.0))
         return Update(proposal, float(criterion))
 
     def repair(
         self, shared: Loadings, proposal: Loadings, before: VariationalStats, after: VariationalStats
     ) -> Loadings | None:
-        new = replace(self._unchange(proposal), alpha=shared.alpha)
+        new = self._unchange(proposal).with_relevance(shared.alpha)
         value_before = before.exit_columns - shared.divergence
         value_after = after.entry_columns - new.divergence
         slack = _SLACK_ULPS * self._accuracy * (1.0 + np.abs(before.exit_columns))
@@ -214,7 +214,7 @@ class VariationalProblem:
         pick = worse[:, None]
         mean = np.where(pick, 0.5 * (shared.mean + new.mean), new.mean)
         precision = np.where(pick, 0.5 * (shared.precision + new.precision), new.precision)
-        return self._relevance(self._change(replace(shared, mean=mean, precision=precision), before))
+        return self._relevance(self._change(shared.with_posterior(mean, precision), before))
 
     def coordinates(self, shared: Loadings, stats: VariationalStats) -> Coordinates | None:
         return None
@@ -353,7 +353,7 @@ class VariationalProblem:
         return after, sums
 
     def _relevance(self, shared: Loadings) -> Loadings:
-        return shared if self.hold_relevance else replace(shared, alpha=len(shared.mean) / shared.sizes)
+        return shared if self.hold_relevance else shared.with_relevance(len(shared.mean) / shared.sizes)
 
     def _change(self, shared: Loadings, stats: VariationalStats) -> Loadings:
         """White scores around zero and uncorrelated loadings: the latent coordinates with the largest bound."""
@@ -389,11 +389,4 @@ class VariationalProblem:
         mapping[:k, :k] = np.linalg.inv(change.matrix).T
         if self.fit_intercept:
             mapping[k, :k] = change.shift
-        inverse = np.linalg.inv(mapping)
-        rows, cols = np.triu_indices(m)
-        precision = np.empty_like(shared.precision)
-        for start in range(0, len(precision), COLUMNS_AT_ONCE):
-            part = slice(start, start + COLUMNS_AT_ONCE)
-            full = inverse.T @ unpack_symmetric(shared.precision[part], m) @ inverse
-            precision[part] = full[:, rows, cols]
-        return replace(shared, mean=shared.mean @ mapping.T, precision=precision, change=change)
+        return shared.mapped(mapping, change)
