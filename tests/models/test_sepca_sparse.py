@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from anypca import SePCA
 from anypca.models.sepca import _sparsity
@@ -93,6 +94,13 @@ def test_price_is_chosen_by_hidden_entries():
     assert model.sparsity_ in _sparsity.PRICES
     assert model.n_components_ == 2
     assert (model.components_ == 0)[(W == 0)[[0, 1]].all(axis=0)[None].repeat(2, 0)].mean() > 0.8
+
+
+def test_only_the_fit_that_is_kept_warns():
+    X, _ = sparse_table("poisson", n=60)
+    with pytest.warns(ConvergenceWarning) as caught:
+        SePCA(2, family="poisson", sparsity="auto", max_iter=3).fit(X)
+    assert len(caught) == 1
 
 
 @pytest.mark.parametrize("sparsity", [1.0, "auto"], ids=str)

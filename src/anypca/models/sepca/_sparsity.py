@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from anypca.engine import check_data
 from anypca.engine.entries import hide_entries, take_entries
@@ -37,7 +39,10 @@ def choose_sparsity(estimator: Any, X: Any, *, sample_weight: Any, offset: Any, 
 
     def losses(price: float, rank: int | None) -> tuple[Any, Any]:
         model = clone(estimator).set_params(sparsity=price, max_components=rank, verbose=0)
-        model.fit(hidden, sample_weight=sample_weight, **companions)
+        with warnings.catch_warnings():
+            # A trial that stopped early predicts as well as it can; the fit that is kept says how it ended.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(hidden, sample_weight=sample_weight, **companions)
         return -model.entry_log_likelihood(hidden, rows, columns, values, **companions), model
 
     first, model = losses(PRICES[0], estimator.max_components)
