@@ -16,9 +16,7 @@ import numpy as np
 import scipy.stats
 
 from anypca import SePCA
-from anypca.engine import check_data
 from anypca.exceptions import ConvergenceWarning
-from anypca.linalg import PackedCholesky
 from experiments._cells import Cells, tally
 from experiments._common import Options, Outcome, Table, Target, run_module
 from experiments._held_out import Masked, mask
@@ -73,17 +71,9 @@ def cover_once(method: str, family: str, seed: int) -> tuple[float, float, int]:
 
 def variational_interval(model: Any, masked: Masked) -> tuple[np.ndarray, np.ndarray]:
     """Ends of the intervals at the hidden entries, from the posterior's mean and variance of the predictor."""
-    loadings, k = model._view.loadings, model.n_components_
-    rows = model._open_rows(check_data(masked.X, block_rows=len(masked.X)).blocks[0])
-    scores = model._view._posterior(rows, 0)
-    m = np.hstack([scores.mean, rows.features])[masked.rows]
-    S = PackedCholesky(scores.precision, k).inverse()[masked.rows]
-    v, C = loadings.mean[masked.columns], loadings.covariance[masked.columns]
-    variance = np.einsum("ea,eab,eb->e", m, C, m)
-    variance += np.einsum("ea,eab,eb->e", v[:, :k], S, v[:, :k]) + np.einsum("eab,eab->e", S, C[:, :k, :k])
-    half = scipy.stats.norm.ppf(0.5 + LEVEL / 2.0) * np.sqrt(variance)
-    centre = np.einsum("ea,ea->e", m, v)
-    return centre - half, centre + half
+    mean, std = model.entry_posterior(masked.X, masked.rows, masked.columns)
+    half = scipy.stats.norm.ppf(0.5 + LEVEL / 2.0) * std
+    return mean - half, mean + half
 
 
 def sampled_interval(model: Any, masked: Masked) -> tuple[np.ndarray, np.ndarray]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dask.array as dask_array
 import numpy as np
 import pytest
 from scipy import stats
 
 from anypca import EPCA, PLNPCA, PPCA, PiecewisePCA, SePCA
+from anypca.linalg import unpack_symmetric
 
 RNG = np.random.default_rng(0)
 RATES = np.exp(RNG.normal(size=(50, 2)) @ RNG.normal(size=(2, 8)) * 0.5 + 1.0)
@@ -72,3 +74,62 @@ def test_without_components_the_marginal_is_the_plug_in():
     np.testing.assert_allclose(model.score_samples(COUNTS), expected, rtol=1e-6)
     np.testing.assert_allclose(model.plug_in_log_likelihood(COUNTS), expected, rtol=1e-6)
     assert model.transform(COUNTS).shape == (50, 0)
+
+
+def test_entries_may_come_in_any_order():
+    # Chunks become blocks.
+    X = dask_array.from_array(COUNTS, chunks=(7, 8))
+    model = SePCA(2, family="poisson", n_jobs=1).fit(COUNTS)
+    rows, columns = np.array([40, 3, 21, 3]), np.array([1, 2, 0, 5])
+    values = np.array([1.0, 4.0, 2.0, 0.0])
+    order = np.argsort(rows, kind="stable")
+    found = model.entry_log_likelihood(X, rows, columns, values)
+    sorted_ = model.entry_log_likelihood(COUNTS, rows[order], columns[order], values[order])
+    np.testing.assert_allclose(found[order], sorted_, rtol=1e-9)
+    for one, other in zip(
+        model.entry_posterior(X, rows, columns),
+        model.entry_posterior(COUNTS, rows[order], columns[order]),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one[order], other, rtol=1e-7)
+
+
+@pytest.mark.parametrize("row", [-1, 50])
+def test_entries_outside_of_the_table(row):
+    model = EPCA(1, family="poisson", n_jobs=1).fit(COUNTS)
+    with pytest.raises(IndexError, match="entry 1 of 2 lies in no row of X"):
+        model.entry_log_likelihood(COUNTS, [3, row], [2, 2], [1.0, 1.0])
+
+
+@pytest.mark.parametrize("inference", ["vb", "map"])
+def test_predictor_at_entries_against_draws(inference):
+    """Mean and spread of products of independent normal scores and loadings."""
+    offset = RNG.normal(size=50) * 0.3
+    model = SePCA(2, family="poisson", inference=inference, n_jobs=1).fit(COUNTS, offset=offset)
+    assert model.n_components_ == 2
+    mean, std = model.entry_posterior(COUNTS, ROWS, COLUMNS, offset=offset)
+    rng, scores = np.random.default_rng(1), model.transform(COUNTS, offset=offset)
+    np.testing.assert_allclose(
+        np.exp(mean), model.inverse_transform(scores, offset=offset)[ROWS, COLUMNS], rtol=1e-9
+    )
+    if inference == "map":
+        assert (std > 0).all()
+        return
+    view = model._view
+    with model._open_new(COUNTS, offset=offset, covariates=None) as (data, _):
+        found = view._posterior(model._open_rows(data.blocks[0]), 0)
+    for row, column, m, s in zip(ROWS, COLUMNS, mean, std, strict=True):
+        z = rng.multivariate_normal(
+            found.mean[row], np.linalg.inv(unpack_symmetric(found.precision[[row]], 2)[0]), 200_000
+        )
+        w = rng.multivariate_normal(view.loadings.mean[column], view.loadings.covariance[column], 200_000)
+        eta = (z * w[:, :2]).sum(axis=1) + w[:, 2] + offset[row]
+        np.testing.assert_allclose([eta.mean(), eta.std()], [m, s], rtol=0.02, atol=0.01)
+
+
+def test_known_loadings_leave_the_spread_of_scores_alone():
+    """One Gaussian column per score of a mode: the variance is the loading squared times that of the score."""
+    model = SePCA(1, family="gaussian", inference="map", n_jobs=1).fit(REALS)
+    _, std = model.entry_posterior(REALS, ROWS, COLUMNS)
+    deviations = model.transform(REALS, return_std=True)[1]
+    np.testing.assert_allclose(std, deviations[ROWS, 0] * np.abs(model.components_[0, COLUMNS]), rtol=1e-9)

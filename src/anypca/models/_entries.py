@@ -1,7 +1,8 @@
-"""Log-likelihood of entries at the fitted predictor."""
+"""Entries of a table that are asked for, and their log-likelihood at the fitted predictor."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,31 @@ import numpy as np
 from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.families import Family
+
+
+def entries_of(block: Block, rows: Ints) -> Ints:
+    """Which entries lie in a block, given the rows of all (in any order)."""
+    return np.flatnonzero((rows >= block.start) & (rows < block.stop))
+
+
+def in_order(found: Sequence[tuple[Ints, Floats]], n_entries: int) -> Floats:
+    """What blocks say of their entries (places and values), at its places.
+
+    Raises
+    ------
+    IndexError
+        If some entry lies in no block.
+    """
+    places = np.concatenate([place for place, _ in found])
+    if len(places) < n_entries:
+        missing = int(np.setdiff1d(np.arange(n_entries), places)[0])
+        raise IndexError(
+            f"entry {missing} of {n_entries} lies in no row of X: give row numbers from 0 to n_samples - 1."
+        )
+    values = np.concatenate([value for _, value in found])
+    result = np.empty_like(values)
+    result[places] = values
+    return result
 
 
 class EntryLikelihood:
@@ -45,7 +71,7 @@ class EntryLikelihood:
         X : table of shape (n_samples, n_features)
             Entries that are to be predicted are missing here.
         rows, columns : ndarray of int of shape (n_entries,)
-            Where the values belong, the rows in increasing order.
+            Where the values belong.
         values : ndarray of shape (n_entries,)
         offset, covariates : as in ``fit``
 
@@ -55,17 +81,18 @@ class EntryLikelihood:
         """
         scores, companions = self._plug_in_scores(X, offset, covariates)
         family, dispersion = self._noise()
+        rows, columns, values = np.asarray(rows), np.asarray(columns), np.asarray(values)
 
-        def visit(block: Block) -> Floats:
-            part = slice(*np.searchsorted(rows, [block.start, block.stop]))
+        def visit(block: Block) -> tuple[Ints, Floats]:
+            part = entries_of(block, rows)
             inside = rows[part] - block.start, columns[part]
             # 1 is in the support of every family.
             x = np.ones((block.n_rows, len(dispersion)))
             x[inside] = values[part]
             eta = self._predict_block(block, scores[block.start : block.stop])
-            return family.log_likelihood(x, eta, dispersion)[inside]
+            return part, family.log_likelihood(x, eta, dispersion)[inside]
 
-        return np.concatenate(self._map_rows(visit, X, **companions))  # type: ignore[attr-defined]
+        return in_order(self._map_rows(visit, X, **companions), len(rows))  # type: ignore[attr-defined]
 
     def plug_in_log_likelihood(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
         """Log-likelihood of the observed entries of each row at its own scores, with all constants.

@@ -94,11 +94,15 @@ def warn_unsolved(converged: Bools, start: int) -> None:
         )
 
 
+def covariances(prior: Prior, found: RowFit) -> Floats:
+    """Of the scores, from the curvature at their modes (Laplace), shape (rows, k, k)."""
+    precision = found.curvature + prior.packed if isinstance(prior, Ridge) else found.curvature
+    return PackedCholesky(precision, found.scores.shape[1]).inverse()
+
+
 def standard_deviations(prior: Prior, found: RowFit) -> Floats:
     """Of the scores, from the curvature at their modes (Laplace), shape (rows, k)."""
-    precision = found.curvature + prior.packed if isinstance(prior, Ridge) else found.curvature
-    inverse = PackedCholesky(precision, found.scores.shape[1]).inverse()
-    variances: Floats = np.einsum("iaa->ia", inverse)
+    variances: Floats = np.einsum("iaa->ia", covariances(prior, found))
     return np.sqrt(variances)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from anypca._compat import Interval, StrOptions
-from anypca._typing import Floats
+from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.families import Family
 from anypca.linalg import fix_signs
@@ -20,6 +20,7 @@ from anypca.models._bilinear.estimator import BilinearModel
 from anypca.models._bilinear.kernel import Coefficients, Rows
 from anypca.models._bilinear.passes import Deviances
 from anypca.models._bilinear.support import choose_family
+from anypca.models._entries import entries_of, in_order
 from anypca.models.sepca._fit import VariationalFit, VariationalFitter
 from anypca.models.sepca._hmc import HMCFitter, HMCOptions
 from anypca.models.sepca._hmc_fit import HMCFit
@@ -249,6 +250,54 @@ class SePCA(BilinearModel):
             return self._view.log_likelihood(self._open_rows(block), block.start, *self._noise())
 
         return np.concatenate(self._map_rows(value, X, offset=offset, covariates=covariates))
+
+    def entry_posterior(
+        self, X: Any, rows: Ints, columns: Ints, *, offset: Any = None, covariates: Any = None
+    ) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of the linear predictor at some entries, hidden or observed.
+
+        Scores and loadings are both unknown; in ``"map"`` the loadings are at their mode. For an interval in the units
+        of the entries send its ends through the inverse link, ``mean`` of the columns' family.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Decides the scores; entries that are to be predicted are missing here.
+        rows, columns : ndarray of int of shape (n_entries,)
+            Where.
+        offset, covariates : as in ``fit``
+
+        Returns
+        -------
+        mean, std : ndarray of shape (n_entries,)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from anypca import SePCA
+        >>> from anypca.datasets import make_low_rank_counts
+        >>> X = make_low_rank_counts(60, 12, 1, typical_mean=12.0, missing=0.1, random_state=0).X
+        >>> model = SePCA(3, family="poisson").fit(X)
+        >>> rows, columns = np.nonzero(np.isnan(X))
+        >>> mean, std = model.entry_posterior(X, rows, columns)
+        >>> low, high = (model.family_.mean(mean + side * 1.645 * std) for side in (-1, 1))
+        >>> bool((low < high).all())
+        True
+        """
+        check_is_fitted(self)
+        rows, columns = np.asarray(rows), np.asarray(columns)
+
+        def visit(block: Block) -> tuple[Ints, Floats]:
+            part, opened = entries_of(block, rows), self._open_rows(block)
+            index = rows[part] - block.start
+            mean, variance = self._view.predictor(opened, block.start, index, columns[part])
+            if opened.offset is not None:
+                mean = mean + opened.offset[index, columns[part] if opened.offset.shape[1] > 1 else 0]
+            return part, np.column_stack([mean, np.sqrt(variance)])
+
+        found = self._map_rows(visit, X, offset=offset, covariates=covariates)
+        mean, std = in_order(found, len(rows)).T
+        return mean, std
 
     def _check_options(self) -> None:
         is_sparse = isinstance(self.sparsity, str) or self.sparsity > 0

@@ -14,6 +14,7 @@ from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._bilinear.rows import (
     RowFit,
     check_solved,
+    covariances,
     integrate_rows,
     solve_rows,
     standard_deviations,
@@ -53,6 +54,17 @@ class PosteriorView:
         total: Floats = self.problem.row_bounds(rows, self.loadings, scores) + base.sum(axis=1)
         return total
 
+    def predictor(self, rows: Rows, start: int, index: Ints, columns: Ints) -> tuple[Floats, Floats]:
+        """Mean and variance at entries without the offset, (n_entries,) each: scores and loadings are independent."""
+        scores, k = self._posterior(rows, start), self.loadings.n_components
+        z = np.hstack([scores.mean, rows.features])[index]
+        S = PackedCholesky(scores.precision, k).inverse()[index]
+        w, C = self.loadings.mean[columns], self.loadings.covariance[columns]
+        variance = np.einsum("ea,eab,eb->e", z, C, z)
+        variance += np.einsum("ea,eab,eb->e", w[:, :k], S, w[:, :k])
+        variance += np.einsum("eab,eab->e", S, C[:, :k, :k])
+        return np.einsum("ea,ea->e", z, w), variance
+
     def _posterior(self, rows: Rows, start: int) -> Scores:
         problem = replace(self.problem, eps=float(np.finfo(rows.dtype).eps))
         scores, solved = problem.solve_rows(rows, self.loadings)
@@ -78,6 +90,15 @@ class ModeView:
         """Of each row with the scores integrated out by Laplace's approximation, shape (rows,)."""
         prior = Ridge(np.ones(self.coefficients.loadings.shape[1]))
         return integrate_rows(rows, self._solve(rows, start, prior), prior, family, dispersion)[0]
+
+    def predictor(self, rows: Rows, start: int, index: Ints, columns: Ints) -> tuple[Floats, Floats]:
+        """Mode at entries without the offset, and its variance if the loadings were known, (n_entries,) each."""
+        prior = self.problem.score_prior
+        found = self._solve(rows, start, prior)
+        z = np.hstack([found.scores, rows.features])[index]
+        w, loadings = self.coefficients.joint[columns], self.coefficients.loadings[columns]
+        variance = np.einsum("ea,eab,eb->e", loadings, covariances(prior, found)[index], loadings)
+        return np.einsum("ea,ea->e", z, w), variance
 
     def _solve(self, rows: Rows, start: int, prior: Prior) -> RowFit:
         problem = replace(self.problem, score_prior=prior, eps=float(np.finfo(rows.dtype).eps))
