@@ -21,7 +21,7 @@ def test_quick_form(experiment, tmp_path, capsys):
 
 
 def test_pictures(tmp_path):
-    answers = {("map", 3): [[3, -0.4, 100, 0.5]], ("vb", 3): [[3, -0.4, 10, 0.3]]}
+    answers = {("map", 3): [[3, -0.4, -0.3, 100, 0.5]], ("vb", 3): [[3, -0.4, -0.3, 10, 0.3]]}
     options = sepca_inference.Options(pictures=tmp_path)
     assert sepca_inference._draw(options, answers, [3], ["map", "vb"]) == ["sepca_inference.png"]
     by_map = {(120, 0.1, weight): [[2, -500.0, -0.4]] for weight in (10, 35)}
