@@ -198,3 +198,27 @@ def test_intervals_of_scores_cover():
 def test_bad_parameters(parameters, message):
     with pytest.raises(ValueError, match=message):
         SePCA(**parameters).fit(table("poisson", 1))
+
+
+@pytest.mark.parametrize("family", ["gaussian", "poisson", "negative_binomial", "bernoulli", "exponential"])
+def test_no_component_is_kept_that_has_faded(family):
+    """On noise, whatever is kept has loadings; what left is on record, in order."""
+    for seed in range(8):
+        X = make_low_rank(60, 10, 0, family=family, dispersion=0.5, intercept=0.5, random_state=seed).X
+        model = SePCA(6, family=family, n_jobs=1).fit(X)
+        sizes = (model.components_**2).sum(axis=1)
+        assert (sizes > 0.05 * (model.components_std_**2).sum(axis=1)).all()
+        assert model.pruning_path_[-1].n_components == model.n_components_ + 1
+
+
+@pytest.mark.parametrize("family", ["gaussian", "poisson", "negative_binomial", "bernoulli"])
+def test_no_components_allowed_or_none_found(family):
+    X = make_low_rank(200, 6, 0, family=family, dispersion=2.0, intercept=0.5, random_state=0).X
+    none, found = (SePCA(k, family=family, n_jobs=1).fit(X) for k in (0, 4))
+    assert none.n_components_ == found.n_components_ == 0
+    assert none.evidence_ == pytest.approx(found.evidence_, abs=0.02)
+    (mean, std), (_, again) = (model.entry_posterior(X, [0], [0]) for model in (none, found))
+    assert std[0] == pytest.approx(again[0], rel=0.01)
+    if family == "gaussian":
+        assert mean[0] == pytest.approx(X[:, 0].mean())
+        assert std[0] == pytest.approx(np.sqrt(none.dispersion_[0] / 200), rel=1e-6)

@@ -33,7 +33,6 @@ from anypca.models.sepca._sweeps import (
     MAX_ROUNDS,
     ROUND_TOLERANCE,
     State,
-    joined,
     means_of,
     signal_ratio,
 )
@@ -44,6 +43,8 @@ from anypca.solvers import Result
 _MARGIN = 4
 # A round goes on from the last one's fit if that kept the dimension and changed the dispersion by no more than this.
 _NEAR = 0.2
+# Rounds that need not converge; more of them could go round in circles.
+_LOOSE_ROUNDS = 3
 # Nats by which a smaller dimension may fall behind before those below it are given up.
 _NEAR_TIE = 3.0
 
@@ -91,20 +92,23 @@ class VariationalFitter(Neighbours):
         start = self._start(rank, dispersion, null, seed)
         found = -1
         self.removals = []
-        for _ in range(MAX_ROUNDS):
-            state = self._pruned(start, local)
+        loose = True
+        for number in range(MAX_ROUNDS):
+            state = self._pruned(start, local, loose=loose)
             new = self._estimate(state)
-            if has_settled(self.family, new, dispersion, rtol=ROUND_TOLERANCE):
+            settled = has_settled(self.family, new, dispersion, rtol=ROUND_TOLERANCE)
+            if number == MAX_ROUNDS - 1 or (settled and not loose):
                 break
             null = self._null(new, null.fixed)
             k = state.loadings.n_components
-            if k == found and has_settled(self.family, new, dispersion, rtol=_NEAR):
+            if settled or (k == found and has_settled(self.family, new, dispersion, rtol=_NEAR)):
                 start, local = replace(state.loadings, dispersion=new), state.local
             else:
                 self.removals = []
                 rank = min(self.options.max_components, k + _MARGIN)
                 start, local = self._start(rank, new, null, seed), None
             dispersion, found = new, k
+            loose = loose and not settled and number + 1 < _LOOSE_ROUNDS
         return state, null
 
     def _candidates(self, state: State, seed: int) -> list[DispersionModel]:
@@ -145,12 +149,15 @@ class VariationalFitter(Neighbours):
         held = self._held(replace(loadings, alpha=np.full(rank, strongest)), None)
         loadings, local = held.loadings, held.local
         self.removals = []
-        for _ in range(MAX_ROUNDS):
-            state = self._pruned(loadings, local)
+        loose = True
+        for number in range(MAX_ROUNDS):
+            state = self._pruned(loadings, local, loose=loose)
             new = self._estimate(state)
-            if has_settled(self.family, new, state.loadings.dispersion, rtol=ROUND_TOLERANCE):
+            settled = has_settled(self.family, new, state.loadings.dispersion, rtol=ROUND_TOLERANCE)
+            if number == MAX_ROUNDS - 1 or (settled and not loose):
                 break
             loadings, local = replace(state.loadings, dispersion=new), state.local
+            loose = loose and not settled and number + 1 < _LOOSE_ROUNDS
         return self.removals, state, self._null(state.loadings.dispersion, null.fixed)
 
     def _penalised(self, model: DispersionModel, found: tuple[Any, State, Any]) -> float:
@@ -178,19 +185,20 @@ class VariationalFitter(Neighbours):
         """Compare with neighbouring dimensions by evidence and take the best."""
         # Bounds are good enough to prune by; evidence and posterior come from expectations.
         self.sharp = self._has_bounds
-        kept = self._converged(state.loadings, state.local)
-        state = self._judged(kept if self.sharp else joined(state, kept))
+        if self.sharp:
+            state = self._converged(state.loadings, state.local)
+        state = self._judged(self._alive(state))
         evidence = {state.loadings.n_components: state.evidence}
-        smaller, removals = state, list(self.removals)
-        while smaller.loadings.n_components and state.evidence - smaller.evidence <= _NEAR_TIE:
-            weakest = np.array([int(np.argmin(signal_ratio(smaller.loadings)))])
-            without = self._without(smaller, weakest, "evidence")
+        lowest, removals = state, list(self.removals)
+        while lowest.loadings.n_components and state.evidence - lowest.evidence <= _NEAR_TIE:
+            weakest = np.array([int(np.argmin(signal_ratio(lowest.loadings)))])
+            without = self._without(lowest, weakest, "evidence")
             found = self._neighbour(without.loadings, without.local, state)
             assert found is not None
-            smaller = found
-            evidence[smaller.loadings.n_components] = smaller.evidence
-            if smaller.evidence > state.evidence:
-                state, removals = smaller, list(self.removals)
+            lowest = found
+            evidence[lowest.loadings.n_components] = lowest.evidence
+            if lowest.evidence > state.evidence:
+                state, removals = lowest, list(self.removals)
         self.removals = removals
         while state.loadings.n_components == max(evidence) < self.options.max_components:
             larger = self._larger(state, seed)
@@ -199,6 +207,8 @@ class VariationalFitter(Neighbours):
             evidence[larger.loadings.n_components] = larger.evidence
             if larger.evidence > state.evidence:
                 state = larger
+                # What had left has come back.
+                self.removals = [r for r in self.removals if r.n_components > state.loadings.n_components]
         if self.options.sparsity > 0:
             state = self._judged(self._sparse(state))
         return VariationalFit(

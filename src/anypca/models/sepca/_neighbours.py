@@ -90,7 +90,7 @@ class Neighbours(Sweeps):
             )
             if state is not None and _lags(state.bound, goal, state.bound - before):
                 break
-        return None if state is None else self._judged(state)
+        return None if state is None else self._judged(self._alive(state))
 
     def _chasing(
         self, loadings: Loadings, local: Sequence[Any], goal: float, *, may_fade: bool

@@ -39,8 +39,8 @@ _FADING_RATIO, _FADING_RATE = 0.3, 0.7
 _SURVIVING_RATIO = 1.0
 # Sweeps between two looks at the components.
 SWEEPS_PER_LOOK = 3
-# Nats between two looks below which pruning ends: components of about the same size turn for hundreds of sweeps more,
-# which is left to the fit that is kept.
+# Nats between two looks below which loose pruning ends: components of about the same size turn for hundreds of sweeps
+# more, which is left to the fit that is kept.
 _NEGLIGIBLE = 0.05
 # Variance of the loadings before the first sweep, in units of the noise: too small to shrink the first scores.
 START_VARIANCE = 1e-3
@@ -230,8 +230,13 @@ class Sweeps(BilinearFitter[VariationalOptions]):
         tol = max(self.options.tol, 1e-3) if loose else self.options.tol
         return self._run(loadings, local, max_iter=self.options.max_iter, tol=tol)
 
-    def _pruned(self, loadings: Loadings, local: Sequence[Any] | None = None) -> State:
-        """Sweep, removing components without signal, until what is left hardly gains."""
+    def _pruned(
+        self, loadings: Loadings, local: Sequence[Any] | None = None, *, loose: bool = False
+    ) -> State:
+        """Sweep, removing components without signal, to convergence of what is left.
+
+        ``loose``: or until that hardly gains. A component may then still be on its way out.
+        """
         before: Floats | None = None
         state = self._run(loadings, local, max_iter=SWEEPS_PER_LOOK, tol=self.options.tol)
         while state.loadings.n_components:
@@ -248,13 +253,22 @@ class Sweeps(BilinearFitter[VariationalOptions]):
             ):
                 break
             more = self._run(state.loadings, state.local, max_iter=SWEEPS_PER_LOOK, tol=self.options.tol)
-            if weak.size:
-                state = more
-                continue
             gain = more.bound - state.bound
-            state = joined(state, more)
-            if gain < _NEGLIGIBLE and (signal_ratio(state.loadings) > _SURVIVING_RATIO).all():
-                break
+            state = more if weak.size else joined(state, more)
+            if (
+                loose
+                and not weak.size
+                and gain < _NEGLIGIBLE
+                and (signal_ratio(state.loadings) > _SURVIVING_RATIO).all()
+            ):
+                return state
+        return joined(state, self._converged(state.loadings, state.local))
+
+    def _alive(self, state: State) -> State:
+        """A converged state without components that have faded on the way."""
+        while (gone := np.flatnonzero(is_fading(signal_ratio(state.loadings), None))).size:
+            without = self._without(state, gone, "relevance")
+            state = self._converged(without.loadings, without.local)
         return state
 
     def _held(self, loadings: Loadings, local: Sequence[Any] | None) -> State:

@@ -197,8 +197,12 @@ class VariationalProblem:
         is_constant = (shared.fixed_precision > 0).any(axis=1)
         decrement = float(by_column[~is_constant].sum()) + stats.row_decrement
         proposal = self._relevance(self._change(new, stats))
-        criterion = np.sqrt(max(decrement, 0.0) / max(stats.n_entries, 1.0))
-        return Update(proposal, float(criterion))
+        criterion = float(np.sqrt(max(decrement, 0.0) / max(stats.n_entries, 1.0)))
+        if k == 0 and precision.size:
+            # Means may stand from the start, with precisions that nothing has set yet.
+            change, size = np.abs(precision - shared.precision).max(axis=1), np.abs(precision).max(axis=1)
+            criterion = max(criterion, float(np.max(change[size > 0] / size[size > 0], initial=0.0)))
+        return Update(proposal, criterion)
 
     def repair(
         self, shared: Loadings, proposal: Loadings, before: VariationalStats, after: VariationalStats
