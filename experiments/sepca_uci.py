@@ -137,7 +137,7 @@ _NOTES = [
     "L_miss is the mean log-likelihood of a hidden entry with all constants; the paper's constants differ. Rank 0, the "
     "columns' means alone, is among ours: an intercept is fitted throughout, on which the paper's model spends a "
     f"component. M0, M1 and the way to the worst are those of EPCA with a ridge of {RIDGE:g}: the paper's M0 and M1 "
-    "come from a fit by likelihood, which overfits where its rank is large. The last column is the way with the usual "
+    'come from a fit by likelihood, which overfits where its rank is large. The column "way, ridge 1" has the usual '
     "ridge. Own L_miss and own way compare SePCA with itself when it may have fewer components or more.",
     "SePCA finds that wine and iris vary less than exponential amounts and takes the gamma family, whose finer "
     "components the exponential EPCA beside it cannot use.",

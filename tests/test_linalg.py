@@ -81,6 +81,7 @@ def test_cholesky_inverse_and_determinant(rng: np.random.Generator, size: int) -
     matrices = _spd(rng, 7, size)
     factor = PackedCholesky(_packed(matrices), size)
     np.testing.assert_allclose(factor.inverse(), np.linalg.inv(matrices), rtol=1e-9, atol=1e-11)
+    np.testing.assert_array_equal(factor.inverse(slice(2, 5)), factor.inverse()[2:5])
     np.testing.assert_allclose(
         factor.log_determinant(), np.linalg.slogdet(matrices)[1], rtol=1e-12, atol=1e-12
     )

@@ -133,3 +133,51 @@ def test_known_loadings_leave_the_spread_of_scores_alone():
     _, std = model.entry_posterior(REALS, ROWS, COLUMNS)
     deviations = model.transform(REALS, return_std=True)[1]
     np.testing.assert_allclose(std, deviations[ROWS, 0] * np.abs(model.components_[0, COLUMNS]), rtol=1e-9)
+
+
+def test_several_values_at_one_entry():
+    model = EPCA(2, family="poisson", n_jobs=1).fit(COUNTS)
+    values = [0.0, 1.0, 5.0]
+    together = model.entry_log_likelihood(COUNTS, [3, 3, 3], [2, 2, 2], values)
+    apart = [model.entry_log_likelihood(COUNTS, [3], [2], [value])[0] for value in values]
+    np.testing.assert_allclose(together, apart, rtol=1e-12)
+    assert len(set(together)) == 3
+
+
+def test_entries_of_a_mixed_table():
+    X = np.hstack([COUNTS, REALS])
+    model = SePCA(2, family=["poisson"] * 8 + ["gaussian"] * 8, n_jobs=1).fit(X)
+    rows, columns, values = np.array([10, 3, 3]), np.array([7, 10, 2]), np.array([2.0, 0.5, 4.0])
+    fitted = model.inverse_transform(model.transform(X))[rows, columns]
+    expected = stats.poisson.logpmf(values, fitted)
+    expected[1] = stats.norm.logpdf(0.5, fitted[1], np.sqrt(model.dispersion_[10]))
+    np.testing.assert_allclose(model.entry_log_likelihood(X, rows, columns, values), expected, rtol=1e-9)
+    mean, std = model.entry_posterior(X, rows, columns)
+    means = [
+        model.family_.columns(slice(c, c + 1)).mean(m) for c, m in zip(columns, mean[:, None], strict=True)
+    ]
+    np.testing.assert_allclose(np.ravel(means), fitted, rtol=1e-9)
+    assert (std > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "error", "message"),
+    [
+        ([3], [-1], IndexError, "column -1 is outside of the table, which has 8"),
+        ([3], [8], IndexError, "column 8 is outside"),
+        ([3], [2, 4], ValueError, r"in pairs, one of each; got shapes \(1,\) and \(2,\)"),
+        ([0.5], [2.0], ValueError, "must be integers; got float64"),
+    ],
+)
+def test_places_that_are_none(rows, columns, error, message):
+    model = SePCA(1, family="poisson", n_jobs=1).fit(COUNTS)
+    with pytest.raises(error, match=message):
+        model.entry_posterior(COUNTS, rows, columns)
+    with pytest.raises(error, match=message):
+        model.entry_log_likelihood(COUNTS, rows, columns, np.ones(len(rows)))
+
+
+def test_no_entries():
+    model = SePCA(1, family="poisson", n_jobs=1).fit(COUNTS)
+    assert [part.shape for part in model.entry_posterior(COUNTS, [], [])] == [(0,), (0,)]
+    assert model.entry_log_likelihood(COUNTS, [], [], []).shape == (0,)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -12,7 +14,7 @@ from anypca.datasets import make_low_rank
 from anypca.engine import check_data, check_values, executor_for, summarise
 from anypca.families import resolve_family
 from anypca.linalg import pack_symmetric
-from anypca.models.sepca._posterior import Loadings
+from anypca.models.sepca._posterior import Affine, Loadings
 from anypca.models.sepca._variational import VariationalProblem
 from anypca.solvers import Loop
 
@@ -222,3 +224,25 @@ def test_no_components_allowed_or_none_found(family):
     if family == "gaussian":
         assert mean[0] == pytest.approx(X[:, 0].mean())
         assert std[0] == pytest.approx(np.sqrt(none.dispersion_[0] / 200), rel=1e-6)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_what_loadings_know_of_themselves_survives_a_change(fit_intercept):
+    """Second moments and determinants that are carried over are those of the new posterior."""
+    rng = np.random.default_rng(0)
+    k, m, p = 3, 3 + fit_intercept, 7
+    factor = rng.normal(size=(p, m, m)) + 3.0 * np.eye(m)
+    precision = np.stack([pack_symmetric(one @ one.T) for one in factor])
+    loadings = Loadings(
+        rng.normal(size=(p, m)), precision, np.ones(k), np.ones(p), np.zeros((p, int(fit_intercept)))
+    )
+    problem = VariationalProblem(resolve_family("gaussian", p), fit_intercept, 0.0, 1e-16)
+    shift = rng.normal(size=k) if fit_intercept else np.zeros(k)
+    change = Affine(shift, rng.normal(size=(k, k)) + 2.0 * np.eye(k))
+    new = problem.mapped(loadings, change).with_relevance(np.full(k, 2.0))
+    fresh = replace(new)
+    assert {"second_moment", "log_determinant"} <= set(new.__dict__)
+    assert not {"second_moment", "log_determinant"} & set(fresh.__dict__)
+    assert_allclose(new.second_moment, fresh.second_moment, rtol=1e-9)
+    assert_allclose(new.log_determinant, fresh.log_determinant, rtol=1e-9)
+    assert_allclose(new.divergence, fresh.divergence, rtol=1e-9)

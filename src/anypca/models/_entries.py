@@ -12,13 +12,40 @@ from anypca.engine import Block
 from anypca.families import Family
 
 
+def check_entries(rows: Any, columns: Any, n_features: int) -> tuple[Ints, Ints]:
+    """Places of entries as two arrays of integers.
+
+    Raises
+    ------
+    ValueError
+        If they are not pairs of integers.
+    IndexError
+        If a column is outside of the table.
+    """
+    row, column = (np.asarray(values) for values in (rows, columns))
+    if row.ndim != 1 or row.shape != column.shape:
+        raise ValueError(
+            f"rows and columns name entries in pairs, one of each; got shapes {row.shape} and {column.shape}."
+        )
+    if row.size and not all(np.issubdtype(values.dtype, np.integer) for values in (row, column)):
+        raise ValueError(
+            f"rows and columns of entries must be integers; got {row.dtype} and {column.dtype}. "
+            "np.nonzero(np.isnan(X)) gives those of missing entries."
+        )
+    row, column = row.astype(int), column.astype(int)
+    outside = (column < 0) | (column >= n_features)
+    if outside.any():
+        raise IndexError(f"column {int(column[outside][0])} is outside of the table, which has {n_features}.")
+    return row, column
+
+
 def entries_of(block: Block, rows: Ints) -> Ints:
     """Which entries lie in a block, given the rows of all (in any order)."""
     return np.flatnonzero((rows >= block.start) & (rows < block.stop))
 
 
 def in_order(found: Sequence[tuple[Ints, Floats]], n_entries: int) -> Floats:
-    """What blocks say of their entries (places and values), at its places.
+    """What blocks say of their entries (places and values), in the order in which they were asked for.
 
     Raises
     ------
@@ -79,18 +106,20 @@ class EntryLikelihood:
         -------
         ndarray of shape (n_entries,)
         """
+        rows, columns = check_entries(rows, columns, self.n_features_in_)  # type: ignore[attr-defined]
+        values = np.broadcast_to(np.asarray(values, dtype=float), rows.shape)
         scores, companions = self._plug_in_scores(X, offset, covariates)
         family, dispersion = self._noise()
-        rows, columns, values = np.asarray(rows), np.asarray(columns), np.asarray(values)
 
         def visit(block: Block) -> tuple[Ints, Floats]:
             part = entries_of(block, rows)
-            inside = rows[part] - block.start, columns[part]
-            # 1 is in the support of every family.
-            x = np.ones((block.n_rows, len(dispersion)))
-            x[inside] = values[part]
             eta = self._predict_block(block, scores[block.start : block.stop])
-            return part, family.log_likelihood(x, eta, dispersion)[inside]
+            terms = np.empty(len(part))
+            for member, index in family.member_columns(len(dispersion)):
+                of = np.isin(columns[part], index)
+                row, column = rows[part][of] - block.start, columns[part][of]
+                terms[of] = member.log_likelihood(values[part][of], eta[row, column], dispersion[column])
+            return part, terms
 
         return in_order(self._map_rows(visit, X, **companions), len(rows))  # type: ignore[attr-defined]
 

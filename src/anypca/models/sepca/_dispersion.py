@@ -1,7 +1,8 @@
 """Whether columns need a dispersion of their own.
 
-One size for all counts, or one variance for all real columns, is the start. Two findings at a converged fit call
-for more: counts that vary less than Poisson counts do, and scales that differ from column to column.
+One size for all counts, or one variance for all real columns, is the start. Three findings at a fit call for more:
+counts that vary less than Poisson counts do, amounts that vary less than exponential ones, and scales that differ from
+column to column.
 """
 
 from __future__ import annotations

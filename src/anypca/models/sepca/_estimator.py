@@ -20,7 +20,7 @@ from anypca.models._bilinear.estimator import BilinearModel
 from anypca.models._bilinear.kernel import Coefficients, Rows
 from anypca.models._bilinear.passes import Deviances
 from anypca.models._bilinear.support import choose_family
-from anypca.models._entries import entries_of, in_order
+from anypca.models._entries import check_entries, entries_of, in_order
 from anypca.models.sepca._fit import VariationalFit, VariationalFitter
 from anypca.models.sepca._hmc import HMCFitter, HMCOptions
 from anypca.models.sepca._hmc_fit import HMCFit
@@ -66,7 +66,7 @@ class SePCA(BilinearModel):
         In ``"map"``, components leave when their ``alpha`` exceeds it (five times it in the first ten rounds); None
         is 100 D times the largest mean curvature of a column, which does not depend on units.
     dispersion : {"auto", "feature"} or float, default="auto"
-        ``"auto"`` estimates open dispersions between converged fits: one for the columns of a family, and in ``"vb"``
+        ``"auto"`` estimates open dispersions between fits: one for the columns of a family, and in ``"vb"``
         one for each column where the residuals call for it. Counts that vary less than Poisson counts (judged
         against a table drawn from the fit) become `ScaledPoisson`, steady exponential amounts `Gamma`.
         ``"feature"`` gives each column a scale from the start; a number fixes open dispersions.
@@ -256,8 +256,10 @@ class SePCA(BilinearModel):
     ) -> tuple[Floats, Floats]:
         """Mean and standard deviation of the linear predictor at some entries, hidden or observed.
 
-        Scores and loadings are both unknown; in ``"map"`` the loadings are at their mode. For an interval in the units
-        of the entries send its ends through the inverse link, ``mean`` of the columns' family.
+        Scores and loadings are both unknown; in ``"map"`` the loadings are at their mode. In ``"hmc"`` the draws are
+        summarised by normal distributions; ``posterior_`` has them all. For an interval in the units of the entries
+        send its ends through the inverse link: ``family_.mean`` where all columns have one family, that of
+        ``family_.columns(slice(j, j + 1))`` for column j of a mixed table.
 
         Parameters
         ----------
@@ -285,11 +287,13 @@ class SePCA(BilinearModel):
         True
         """
         check_is_fitted(self)
-        rows, columns = np.asarray(rows), np.asarray(columns)
+        rows, columns = check_entries(rows, columns, self.n_features_in_)
 
         def visit(block: Block) -> tuple[Ints, Floats]:
-            part, opened = entries_of(block, rows), self._open_rows(block)
-            index = rows[part] - block.start
+            part = entries_of(block, rows)
+            if not part.size:
+                return part, np.empty((0, 2))
+            opened, index = self._open_rows(block), rows[part] - block.start
             mean, variance = self._view.predictor(opened, block.start, index, columns[part])
             if opened.offset is not None:
                 mean = mean + opened.offset[index, columns[part] if opened.offset.shape[1] > 1 else 0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -91,19 +91,27 @@ class Loadings:
         plain = replace(self, units=1.0)
         return plain.with_relevance(len(self.mean) / plain.sizes)
 
-    def with_posterior(self, mean: Floats, precision: Floats, **known: Any) -> Loadings:
-        """Another posterior, with what is known of it already (cached properties by name)."""
+    def with_posterior(
+        self,
+        mean: Floats,
+        precision: Floats,
+        *,
+        factor: PackedCholesky | None = None,
+        second_moment: Floats | None = None,
+        log_determinant: Floats | None = None,
+    ) -> Loadings:
+        """Another posterior, with what is known of it already."""
         new = replace(self, mean=mean, precision=precision)
-        new.__dict__.update(known)
+        known = {"factor": factor, "second_moment": second_moment, "log_determinant": log_determinant}
+        new.__dict__.update({name: value for name, value in known.items() if value is not None})
         return new
 
     def with_relevance(self, alpha: Floats) -> Loadings:
         """The same posterior beside another prior."""
-        names = ("factor", "log_determinant", "second_moment")
-        known = {name: self.__dict__[name] for name in names if name in self.__dict__}
+        known = {name: self.__dict__.get(name) for name in ("factor", "second_moment", "log_determinant")}
         return replace(self, alpha=alpha).with_posterior(self.mean, self.precision, **known)
 
-    def mapped(self, mapping: Floats, change: Affine) -> Loadings:
+    def in_coordinates(self, mapping: Floats, change: Affine) -> Loadings:
         """Coefficients in new coordinates, ``w -> mapping w``, shape (m, m)."""
         m = self.mean.shape[1]
         inverse = np.linalg.inv(mapping)

@@ -393,4 +393,4 @@ class VariationalProblem:
         mapping[:k, :k] = np.linalg.inv(change.matrix).T
         if self.fit_intercept:
             mapping[k, :k] = change.shift
-        return shared.mapped(mapping, change)
+        return shared.in_coordinates(mapping, change)

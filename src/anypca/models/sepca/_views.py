@@ -24,6 +24,9 @@ from anypca.models.sepca._posterior import Loadings, Scores
 from anypca.models.sepca._variational import VariationalProblem
 from anypca.priors import Prior, Ridge
 
+# Entries whose matrices are gathered together.
+_ENTRIES_AT_ONCE = 8192
+
 
 @dataclass(frozen=True, eq=False)
 class PosteriorView:
@@ -56,19 +59,32 @@ class PosteriorView:
 
     def predictor(self, rows: Rows, start: int, index: Ints, columns: Ints) -> tuple[Floats, Floats]:
         """Mean and variance at entries without the offset, (n_entries,) each: scores and loadings are independent."""
-        scores, k = self._posterior(rows, start), self.loadings.n_components
-        z = np.hstack([scores.mean, rows.features])[index]
-        S = PackedCholesky(scores.precision, k).inverse()[index]
-        w, C = self.loadings.mean[columns], self.loadings.covariance[columns]
-        variance = np.einsum("ea,eab,eb->e", z, C, z)
-        variance += np.einsum("ea,eab,eb->e", w[:, :k], S, w[:, :k])
-        variance += np.einsum("eab,eab->e", S, C[:, :k, :k])
-        return np.einsum("ea,ea->e", z, w), variance
+        used, index = np.unique(index, return_inverse=True)
+        scores, k = self._posterior(rows, start, used), self.loadings.n_components
+        design = np.hstack([scores.mean, rows.features[used]])
+        covariance = PackedCholesky(scores.precision, k).inverse()
+        asked, place = np.unique(columns, return_inverse=True)
+        of_columns = PackedCholesky(self.loadings.precision[asked], design.shape[1]).inverse()
+        mean, variance = np.empty(len(index)), np.empty(len(index))
+        for first in range(0, len(index), _ENTRIES_AT_ONCE):
+            part = slice(first, first + _ENTRIES_AT_ONCE)
+            z, S = design[index[part]], covariance[index[part]]
+            w, C = self.loadings.mean[columns[part]], of_columns[place[part]]
+            mean[part] = np.einsum("ea,ea->e", z, w)
+            variance[part] = (
+                np.einsum("ea,eab,eb->e", z, C, z)
+                + np.einsum("ea,eab,eb->e", w[:, :k], S, w[:, :k])
+                + np.einsum("eab,eab->e", S, C[:, :k, :k])
+            )
+        return mean, variance
 
-    def _posterior(self, rows: Rows, start: int) -> Scores:
+    def _posterior(self, rows: Rows, start: int, some: Ints | None = None) -> Scores:
+        """q(z) of all rows of a block, or of some."""
         problem = replace(self.problem, eps=float(np.finfo(rows.dtype).eps))
-        scores, solved = problem.solve_rows(rows, self.loadings)
-        warn_unsolved(solved, start)
+        scores, solved = problem.solve_rows(rows if some is None else rows.take(some), self.loadings)
+        converged = np.ones(rows.n_rows, dtype=bool)
+        converged[slice(None) if some is None else some] = solved
+        warn_unsolved(converged, start)
         return scores
 
 
