@@ -393,7 +393,8 @@ class SePCA(BilinearModel):
         deviances = fitter.deviances(fit)  # type: ignore[arg-type]
         order = np.argsort(-deviances.without, kind="stable")
         signs = fix_signs(loadings.mean[:, :k].T)[order]
-        self._view = PosteriorView(fit.problem, loadings, order, signs)
+        # Anew: what sweeps have carried along may differ in the last bit from what a loaded model computes.
+        self._view = PosteriorView(fit.problem, replace(loadings), order, signs)
         self.family_ = fit.problem.family
         self._store_coefficients(
             snapped(loadings)[:, order] * signs, loadings.mean[:, k:], loadings.dispersion
