@@ -22,6 +22,7 @@ import operator
 import platform
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -30,6 +31,7 @@ from typing import Any
 
 import joblib
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 _PACKAGES = ("anypca", "numpy", "scipy", "scikit-learn")
 _COMPARISONS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt, "==": operator.eq}
@@ -227,6 +229,13 @@ def load_experiment(name: str) -> tuple[str, Callable[[Options], Outcome]]:
     """Title and function of the experiment of that name."""
     module = importlib.import_module(f"experiments.{name}")
     return (module.__doc__ or "").strip().split("\n")[0], module.run
+
+
+def fit_quietly(model: Any, X: Any, **companions: Any) -> Any:
+    """The fitted model; one that stopped at its largest number of iterations still has an answer, which counts."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(X, **companions)
 
 
 def repeat(function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], options: Options) -> list[Any]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from anypca import EPCA, SePCA
 from anypca.selection import EntryShuffleSplit
+from experiments._common import fit_quietly
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +27,18 @@ class Masked:
     def l_miss(self, model: Any) -> float:
         """Mean log-likelihood of the hidden entries under a model fitted to the others."""
         return float(model.entry_log_likelihood(self.X, self.rows, self.columns, self.values).mean())
+
+    def draws(self, model: Any) -> np.ndarray:
+        """Draws of the predictor at the hidden entries by sampled `SePCA`, shape (n_draws, n_entries)."""
+        found = model.posterior_.posterior
+        scores, loadings = (
+            found["scores"].values[:, :, self.rows],
+            found["loadings"].values[..., self.columns],
+        )
+        eta = np.einsum("cdek,cdke->cde", scores, loadings)
+        if "intercept" in found:
+            eta += found["intercept"].values[..., self.columns]
+        return eta.reshape(-1, len(self.rows))
 
 
 @dataclass(frozen=True)
@@ -78,23 +89,22 @@ def choose(
     **options
         Parameters that both models have.
     """
-    model = fitted(SePCA, max_components, masked, family, **options)
+
+    def fitted(k: int) -> Any:
+        return fit_quietly(SePCA(k, family=family, n_jobs=1, **options), masked.X)
+
+    model = fitted(max_components)
     wanted = sorted({*ranks, model.n_components_})
     curve = epca_curve(masked, family, wanted, ridge=ridge, **options)
-    own_curve = {k: masked.l_miss(fitted(SePCA, k, masked, family, **options)) for k in own_ranks}
+    own_curve = {k: masked.l_miss(fitted(k)) for k in own_ranks}
     return Choice(curve, int(model.n_components_), masked.l_miss(model), own_curve)
 
 
 def epca_curve(masked: Masked, family: Any, ranks: Iterable[int], **options: Any) -> dict[int, float]:
     """L_miss of `EPCA` by rank."""
-    return {k: masked.l_miss(fitted(EPCA, k, masked, family, **options)) for k in ranks}
-
-
-def fitted(kind: Any, k: int, masked: Masked, family: Any, **options: Any) -> Any:
-    """A model of the entries that are left; one at its largest number of sweeps predicts as well as it can."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return kind(k, family=family, n_jobs=1, **options).fit(masked.X)
+    return {
+        k: masked.l_miss(fit_quietly(EPCA(k, family=family, n_jobs=1, **options), masked.X)) for k in ranks
+    }
 
 
 def mean_curve(choices: Iterable[Choice]) -> dict[int, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import kmedoids
 import numpy as np
 from sklearn.decomposition import PCA
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances, silhouette_score
 
 from anypca import GPCA, SPCA, SPPCA, SSPPCA
@@ -43,13 +41,6 @@ def published_methods(n_components: int, n_nonzero: Sequence[int]) -> dict[str, 
         "GPCA": GPCA(n_components, family="poisson", n_jobs=1),
         "SGPCA": GPCA(n_components, family="poisson", penalty="scad", alpha=SGPCA_ALPHA, n_jobs=1),
     }
-
-
-def fit_quietly(model: Any, X: Any, **companions: Any) -> Any:
-    """The fitted model; one that stopped at its largest number of iterations still has an answer, which counts."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return model.fit(X, **companions)
 
 
 def silhouette(scores: Any, n_clusters: int) -> float:

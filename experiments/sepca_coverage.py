@@ -78,11 +78,7 @@ def variational_interval(model: Any, masked: Masked) -> tuple[np.ndarray, np.nda
 
 def sampled_interval(model: Any, masked: Masked) -> tuple[np.ndarray, np.ndarray]:
     """Ends of the intervals at the hidden entries, from quantiles of the draws."""
-    found = model.posterior_.posterior
-    scores = found["scores"].values[:, :, masked.rows]
-    loadings = found["loadings"].values[..., masked.columns]
-    eta = np.einsum("cdek,cdke->cde", scores, loadings) + found["intercept"].values[..., masked.columns]
-    low, high = np.quantile(eta, [0.5 - LEVEL / 2.0, 0.5 + LEVEL / 2.0], axis=(0, 1))
+    low, high = np.quantile(masked.draws(model), [0.5 - LEVEL / 2.0, 0.5 + LEVEL / 2.0], axis=0)
     return low, high
 
 

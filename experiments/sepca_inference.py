@@ -8,18 +8,16 @@ prototypes. map has the sample weight nu = 35 / n, in the middle of the range th
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from scipy.special import expit
-from sklearn.exceptions import ConvergenceWarning
 
 from anypca import SePCA
 from anypca.datasets import make_prototype_bits
 from experiments._cells import Cells, tally
-from experiments._common import Options, Outcome, Table, Target, run_module
+from experiments._common import Options, Outcome, Table, Target, fit_quietly, run_module
 from experiments._held_out import Masked, mask
 
 PROTOTYPES = (3, 4, 5)
@@ -80,10 +78,8 @@ def fit(method: str, n_prototypes: int, seed: int) -> list[float]:
         MAX_COMPONENTS, family="bernoulli", inference=method, fit_intercept=False, n_jobs=1, **special
     )
     start = time.perf_counter()
-    with warnings.catch_warnings():
-        # Chains this short may not agree to the last digit; the dimension is what is asked for.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(masked.X)
+    # Chains this short may not agree to the last digit; the dimension is what is asked for.
+    fit_quietly(model, masked.X)
     seconds = time.perf_counter() - start
     averaged = _averaged(model, masked)
     return [int(model.n_components_), masked.l_miss(model), averaged, int(model.n_iter_), seconds]
@@ -94,12 +90,7 @@ def _averaged(model: SePCA, masked: Masked) -> float:
     if model.inference == "map":
         return float("nan")
     if model.inference == "hmc":
-        found = model.posterior_.posterior
-        scores, loadings = (
-            found["scores"].values[:, :, masked.rows],
-            found["loadings"].values[..., masked.columns],
-        )
-        eta = np.einsum("cdek,cdke->cde", scores, loadings).reshape(-1, len(masked.rows))
+        eta = masked.draws(model)
         weights = np.full(len(eta), 1.0 / len(eta))
     else:
         mean, std = model.entry_posterior(masked.X, masked.rows, masked.columns)

@@ -15,8 +15,8 @@ import numpy as np
 from anypca import SPPCA
 from anypca.datasets import make_sppca_classes
 from experiments._cells import Cells, tally
-from experiments._common import Options, Outcome, Table, Target, run_module
-from experiments._sppca import SGPCA_ALPHA, SPARSITY, draw_scores, fit_quietly, published_methods, silhouette
+from experiments._common import Options, Outcome, Table, Target, fit_quietly, run_module
+from experiments._sppca import SGPCA_ALPHA, SPARSITY, draw_scores, published_methods, silhouette
 
 PAPER: Mapping[int, Mapping[str, float]] = {
     2: {"SPPCA": 0.94, "SSPPCA": 0.95, "PCA": 0.75, "SPCA": 0.75, "GPCA": 0.75, "SGPCA": 0.67},

@@ -14,8 +14,8 @@ import numpy as np
 from anypca import SPPCA
 from anypca.datasets import make_sppca_loadings
 from experiments._cells import tally
-from experiments._common import Options, Outcome, Table, Target, repeat, run_module
-from experiments._sppca import SGPCA_ALPHA, SPARSITY, fit_quietly, published_methods
+from experiments._common import Options, Outcome, Table, Target, fit_quietly, repeat, run_module
+from experiments._sppca import SGPCA_ALPHA, SPARSITY, published_methods
 
 #: As printed, variable by variable: SPPCA, SSPPCA, PCA, SPCA, GPCA, SGPCA.
 PAPER_X1D = """

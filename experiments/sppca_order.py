@@ -15,8 +15,8 @@ import numpy as np
 from anypca import SPPCA, SSPPCA
 from anypca.datasets import make_sppca_order
 from experiments._cells import Cells, tally
-from experiments._common import Options, Outcome, Table, Target, run_module
-from experiments._sppca import SPARSITY, fit_quietly
+from experiments._common import Options, Outcome, Table, Target, fit_quietly, run_module
+from experiments._sppca import SPARSITY
 
 TRUTHS = (1, 2, 3)
 SIZES = (25, 50, 100, 200)

@@ -27,8 +27,8 @@ from anypca import GPCA, SPPCA, SSPPCA, SePCA
 from anypca.datasets import load_newsgroups4, load_sms_lexicon
 from anypca.offsets import total_counts
 from experiments._cells import Cells
-from experiments._common import Options, Outcome, Table, Target, run_module
-from experiments._sppca import SGPCA_ALPHA, SPARSITY, draw_scores, fit_quietly, silhouette
+from experiments._common import Options, Outcome, Table, Target, fit_quietly, run_module
+from experiments._sppca import SGPCA_ALPHA, SPARSITY, draw_scores, silhouette
 from experiments.kpca_scaling import peak_megabytes
 
 ROOT = Path(__file__).parent.parent

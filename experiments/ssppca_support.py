@@ -16,8 +16,7 @@ from scipy.optimize import linear_sum_assignment
 from anypca import SPCA, SPPCA, SSPPCA
 from anypca.datasets import make_sparse_counts
 from experiments._cells import Cells
-from experiments._common import Options, Outcome, Table, Target, run_module
-from experiments._sppca import fit_quietly
+from experiments._common import Options, Outcome, Table, Target, fit_quietly, run_module
 
 MAX_COMPONENTS = 8
 _STANDARD_ERRORS = 3.0

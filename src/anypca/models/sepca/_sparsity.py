@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 from anypca.engine import check_data
 from anypca.engine.entries import hide_entries, take_entries
+from anypca.exceptions import ConvergenceWarning
 
 #: Prices tried. Below 1/2 nothing becomes zero; a price of 8 keeps loadings of more than 8 standard errors only.
 PRICES = (0.5, 1.0, 2.0, 4.0, 8.0)

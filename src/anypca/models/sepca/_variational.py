@@ -35,14 +35,7 @@ from anypca.linalg import (
     unpack_symmetric,
 )
 from anypca.models._bilinear.kernel import Rows, mask_missing, open_block
-from anypca.models.sepca._posterior import (
-    Affine,
-    Loadings,
-    Moments,
-    Scores,
-    VariationalStats,
-    between,
-)
+from anypca.models.sepca._posterior import Affine, Loadings, Moments, Scores, VariationalStats, between
 from anypca.solvers import Coordinates, Update
 
 _MAX_HALVINGS = 20
