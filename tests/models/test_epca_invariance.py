@@ -17,11 +17,16 @@ from sklearn.base import clone
 from anypca import EPCA
 from anypca.datasets import make_low_rank
 from anypca.engine import data as engine_data
+from anypca.solvers import Status
 
 N, P = 80, 8
 # Tight enough that different paths to the optimum end in the same numbers; without a dispersion to estimate.
 TIGHT = {"tol": 1e-9, "max_iter": 2000, "n_jobs": 1}
 FAMILIES = ["gaussian", "poisson", "bernoulli", "negative_binomial(3)", "gamma(2)"]
+# Loadings are known to this multiple of the scaled gradient at which a fit ends. Rows and columns are stepped in turn,
+# so a sweep leaves up to 0.95 of an error in these tables and the error is 20 times the step; a column holds
+# its part of it, sqrt(P) times the mean, over a curvature of a third or more.
+CONDITION = 100.0
 
 
 def draw(family: str, **changes: Any) -> np.ndarray:
@@ -34,8 +39,26 @@ def fit(X: Any, family: str = "poisson", **changes: Any) -> EPCA:
     return EPCA(2, family=family, **{**TIGHT, **changes}).fit(X, **companions)
 
 
-def assert_same(found: EPCA, expected: EPCA, tol: float = 1e-7) -> None:
-    """Everything that is reported agrees."""
+def reach(model: EPCA) -> float:
+    """The scaled gradient at which a converged fit has ended, at most.
+
+    A step gains half the squared gradient. The loop may end above ``tol`` where that drowns in the rounding of the
+    objective: 16 units in the last place of its sums, which in these tables are up to four times the objective.
+    """
+    if model.status_ == Status.CONVERGED.value:
+        return float(model.tol)
+    rounding = 16 * np.finfo(float).eps * 4 * abs(model.objective_trace_[-1])
+    return float(np.sqrt(2 * rounding / (N * P)))
+
+
+def accuracy(*models: EPCA) -> float:
+    """How closely the loadings of fits of the same table agree, whatever the way to them."""
+    return CONDITION * max(reach(model) for model in models)
+
+
+def assert_same(found: EPCA, expected: EPCA) -> None:
+    """Everything that is reported agrees as far as the fits went."""
+    tol = accuracy(found, expected)
     scale = np.sqrt(expected.explained_variance_[0])
     np.testing.assert_allclose(found.components_, expected.components_, rtol=0, atol=tol)
     np.testing.assert_allclose(found.intercept_, expected.intercept_, rtol=0, atol=tol * (1 + scale))
@@ -44,7 +67,13 @@ def assert_same(found: EPCA, expected: EPCA, tol: float = 1e-7) -> None:
     np.testing.assert_allclose(
         found.explained_deviance_ratio_, expected.explained_deviance_ratio_, rtol=0, atol=tol
     )
-    np.testing.assert_allclose(found.objective_trace_[-1], expected.objective_trace_[-1], rtol=1e-10 + tol**2)
+    # Its error is of second order in that of the parameters, plus rounding.
+    np.testing.assert_allclose(found.objective_trace_[-1], expected.objective_trace_[-1], rtol=1e-12 + tol**2)
+
+
+def assert_same_scores(found: Any, expected: Any, tol: float) -> None:
+    """A row's score is known from its own P entries only, hence to about sqrt(N) times less than a loading."""
+    np.testing.assert_allclose(np.asarray(found), expected, rtol=0, atol=10 * tol)
 
 
 # Containers
@@ -76,9 +105,9 @@ def test_containers_agree(container: Any, missing: float, tmp_path: Path) -> Non
     table = container(X, tmp_path)
     found = fit(table)
     assert_same(found, expected)
-    scores = found.transform(table)
-    np.testing.assert_allclose(np.asarray(scores), expected.transform(X), rtol=0, atol=1e-6)
-    np.testing.assert_allclose(found.score_samples(table), expected.score_samples(X), rtol=1e-8)
+    tol = accuracy(found, expected)
+    assert_same_scores(found.transform(table), expected.transform(X), tol)
+    np.testing.assert_allclose(found.score_samples(table), expected.score_samples(X), rtol=tol)
 
 
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array, sp.csc_matrix], ids=["dense", "csr", "csc"])
@@ -108,21 +137,21 @@ def test_blocks_do_not_matter(family: str, monkeypatch: pytest.MonkeyPatch) -> N
     expected = fit(X, family)
     monkeypatch.setattr(engine_data, "default_block_rows", lambda n_features, itemsize: 7)
     found = fit(X, family)
-    assert_same(found, expected, tol=1e-8)
-    np.testing.assert_allclose(found.transform(X), expected.transform(X), rtol=0, atol=1e-7)
+    assert_same(found, expected)
+    assert_same_scores(found.transform(X), expected.transform(X), accuracy(found, expected))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_threads_do_not_matter(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_data, "default_block_rows", lambda n_features, itemsize: 11)
     X = draw(family)
-    assert_same(fit(X, family, n_jobs=3), fit(X, family, n_jobs=1), tol=1e-8)
+    assert_same(fit(X, family, n_jobs=3), fit(X, family, n_jobs=1))
 
 
 def test_chunks_of_dask_do_not_matter() -> None:
     X = draw("poisson")
     whole, parts = (fit(da.from_array(X, chunks=(rows, -1))) for rows in (N, 13))
-    assert_same(parts, whole, tol=1e-8)
+    assert_same(parts, whole)
 
 
 # Weights
@@ -148,8 +177,9 @@ def test_equal_weights_scale_the_ridge() -> None:
     # norm of the predictor then weighs twice the ridge, where four times would be the same model.
     X = draw("poisson")
     weighted, plain = fit(X, ridge=2.0, sample_weight=np.full(N, 4.0)), fit(X, ridge=1.0)
-    np.testing.assert_allclose(weighted.components_, plain.components_, rtol=0, atol=1e-7)
-    np.testing.assert_allclose(weighted.intercept_, plain.intercept_, rtol=0, atol=1e-7)
+    tol = accuracy(weighted, plain)
+    np.testing.assert_allclose(weighted.components_, plain.components_, rtol=0, atol=tol)
+    np.testing.assert_allclose(weighted.intercept_, plain.intercept_, rtol=0, atol=tol)
 
 
 # Order
@@ -160,8 +190,8 @@ def test_rows_may_be_permuted(family: str) -> None:
     X = draw(family, missing=0.1)
     order = np.random.default_rng(1).permutation(N)
     first, second = fit(X, family), fit(X[order], family)
-    assert_same(second, first, tol=1e-6)
-    np.testing.assert_allclose(second.transform(X[order]), first.transform(X)[order], rtol=0, atol=1e-5)
+    assert_same(second, first)
+    assert_same_scores(second.transform(X[order]), first.transform(X)[order], accuracy(first, second))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -169,8 +199,9 @@ def test_columns_may_be_permuted(family: str) -> None:
     X = draw(family)
     order = np.random.default_rng(1).permutation(P)
     first, second = fit(X, family), fit(X[:, order], family)
-    np.testing.assert_allclose(second.components_, first.components_[:, order], rtol=0, atol=1e-6)
-    np.testing.assert_allclose(second.intercept_, first.intercept_[order], rtol=0, atol=1e-6)
+    tol = accuracy(first, second)
+    np.testing.assert_allclose(second.components_, first.components_[:, order], rtol=0, atol=tol)
+    np.testing.assert_allclose(second.intercept_, first.intercept_[order], rtol=0, atol=tol)
 
 
 @pytest.mark.parametrize("unit", [1e-4, 100.0, 1e6])
@@ -209,11 +240,11 @@ def test_a_row_does_not_depend_on_its_neighbours(family: str, penalty: str) -> N
 def test_new_scores_of_the_training_rows_are_their_old_ones(family: str) -> None:
     X = draw(family, missing=0.1)
     model = fit(X, family)
-    scores = model.transform(X)
-    np.testing.assert_allclose((scores**2).mean(axis=0), model.explained_variance_, rtol=1e-6)
-    np.testing.assert_allclose(scores.mean(axis=0), 0.0, atol=1e-6 * np.abs(scores).max())
+    scores, tol = model.transform(X), 10 * accuracy(model)
+    np.testing.assert_allclose((scores**2).mean(axis=0), model.explained_variance_, rtol=tol)
+    np.testing.assert_allclose(scores.mean(axis=0), 0.0, atol=tol * np.abs(scores).max())
     moments = scores.T @ scores / N
-    assert abs(moments[0, 1]) <= 1e-6 * moments[0, 0]
+    assert abs(moments[0, 1]) <= tol * moments[0, 0]
     np.testing.assert_array_equal(fit(X, family).fit_transform(X), scores)
 
 
@@ -230,7 +261,7 @@ def test_same_seed_same_bits() -> None:
 
 def test_seeds_lead_to_the_same_optimum() -> None:
     X = draw("poisson")
-    assert_same(fit(X, random_state=5), fit(X, random_state=np.random.RandomState(8)), tol=1e-6)
+    assert_same(fit(X, random_state=5), fit(X, random_state=np.random.RandomState(8)))
 
 
 def test_pickle_and_clone() -> None:
@@ -248,7 +279,7 @@ def test_refitting_forgets() -> None:
     X = draw("poisson")
     model = fit(draw("poisson", random_state=9)[:, :5])
     model.fit(X)
-    assert_same(model, fit(X), tol=1e-12)
+    np.testing.assert_array_equal(model.components_, fit(X).components_)
 
 
 def test_fit_leaves_its_input_alone() -> None:
