@@ -21,10 +21,11 @@ from scipy import sparse
 from anypca.engine import Block, check_data, check_values, executor_for, summarise
 from anypca.families import Poisson
 from anypca.linalg import packed_size
-from anypca.models._bilinear.kernel import Coefficients, open_block
+from anypca.models._bilinear.kernel import Coefficients
 from anypca.models._bilinear.passes import Pass
 from anypca.models._bilinear.problem import BilinearProblem, Shared
 from anypca.models._bilinear.start import null_coefficients, residual_loadings
+from anypca.models._opened import open_block
 from anypca.priors import Ridge
 from anypca.solvers import Loop
 

@@ -28,16 +28,6 @@ __all__ = ["rle", "tmm", "total_counts", "tss"]
 
 
 @dataclass(frozen=True, eq=False)
-class _Sum:
-    """An array that adds."""
-
-    array: Floats
-
-    def __add__(self, other: _Sum) -> _Sum:
-        return _Sum(self.array + other.array)
-
-
-@dataclass(frozen=True, eq=False)
 class _Counts:
     """A checked table of counts, open for passes."""
 
@@ -64,20 +54,20 @@ class _Counts:
     def columns(self, function: Callable[[Floats], Floats]) -> Floats:
         """Sum over the blocks of ``function`` of their entries."""
 
-        def visit(block: Block, _: Any) -> tuple[None, _Sum]:
-            return None, _Sum(function(_entries(block)))
+        def visit(block: Block, _: Any) -> tuple[None, Floats]:
+            return None, function(_entries(block))
 
-        return self.executor.sweep(visit, self.data)[1].array
+        return self.executor.sweep(visit, self.data)[1]
 
     def row(self, index: int) -> Floats:
         """The entries of one row, shape (n_features,)."""
 
-        def visit(block: Block, _: Any) -> tuple[None, _Sum]:
+        def visit(block: Block, _: Any) -> tuple[None, Floats]:
             if block.start <= index < block.stop:
-                return None, _Sum(_entries(block)[index - block.start])
-            return None, _Sum(np.zeros(self.data.n_features))
+                return None, _entries(block)[index - block.start]
+            return None, np.zeros(self.data.n_features)
 
-        return self.executor.sweep(visit, self.data)[1].array
+        return self.executor.sweep(visit, self.data)[1]
 
 
 def total_counts(X: Any) -> Floats:

@@ -13,8 +13,9 @@ from anypca.datasets import make_low_rank
 from anypca.engine import Block, check_data
 from anypca.families import Bernoulli, Family, Gaussian, NegativeBinomial, Poisson, combine, families
 from anypca.linalg import unpack_symmetric
-from anypca.models._bilinear import kernel as kernel_module
-from anypca.models._bilinear.kernel import Coefficients, Kernel, open_block
+from anypca.models import _opened as opened_module
+from anypca.models._bilinear.kernel import Coefficients, Kernel
+from anypca.models._opened import open_block
 
 N, P, K = 9, 6, 2
 
@@ -250,8 +251,8 @@ def test_sparse_tables_equal_dense_ones(family: Family, table: Any) -> None:
 def test_tiles_do_not_matter(family: Family, setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = make_case(family, SETTINGS[setting])
     whole = [*case.kernel().row_sums(case.scores), *case.kernel().column_sums(case.scores)]
-    monkeypatch.setattr(kernel_module, "_TILE_ELEMENTS", 2 * N)
-    monkeypatch.setattr(kernel_module, "_MIN_TILE", 2)
+    monkeypatch.setattr(opened_module, "_TILE_ELEMENTS", 2 * N)
+    monkeypatch.setattr(opened_module, "_MIN_TILE", 2)
     assert len(list(case.kernel().rows.tiles())) == 3
     parts = [*case.kernel().row_sums(case.scores), *case.kernel().column_sums(case.scores)]
     for found, expected in zip(parts, whole, strict=True):

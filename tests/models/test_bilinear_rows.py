@@ -11,8 +11,8 @@ from anypca.models._bilinear.rows import warn_unsolved
 
 def test_unsolved_rows_are_counted_and_named():
     with pytest.warns(ConvergenceWarning, match="2 rows, the first being row 11,"):
-        warn_unsolved(np.array([True, False, True, False]), start=10)
+        warn_unsolved(np.array([True, False, True, False]), np.arange(10, 14))
 
 
 def test_solved_rows_are_silent():
-    warn_unsolved(np.ones(3, dtype=bool), start=0)
+    warn_unsolved(np.ones(3, dtype=bool), np.arange(3))

@@ -115,9 +115,9 @@ def test_predictor_at_entries_against_draws(inference):
     if inference == "map":
         assert (std > 0).all()
         return
-    view = model._view
+    view = model._row_model()
     with model._open_new(COUNTS, offset=offset, covariates=None) as (data, _):
-        found = view._posterior(model._open_rows(data.blocks[0]), 0)
+        found = view.solve(view.open(data.blocks[0]))
     for row, column, m, s in zip(ROWS, COLUMNS, mean, std, strict=True):
         z = rng.multivariate_normal(
             found.mean[row], np.linalg.inv(unpack_symmetric(found.precision[[row]], 2)[0]), 200_000

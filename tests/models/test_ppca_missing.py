@@ -10,8 +10,8 @@ import pytest
 from anypca import PPCA
 from anypca.engine import check_data, check_values, executor_for, summarise
 from anypca.exceptions import ConvergenceWarning
-from anypca.models.ppca._problem import MissingProblem, gradient
-from anypca.models.ppca._rows import Parameters, Patterns, find_patterns, inverse_and_log_determinant
+from anypca.models._gaussian.posterior import Parameters, Patterns, find_patterns, inverse_and_log_determinant
+from anypca.models._gaussian.problem import MissingProblem, gradient
 from anypca.solvers import Loop
 
 K = 3

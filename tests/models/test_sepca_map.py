@@ -63,7 +63,7 @@ def test_the_mode_is_stationary(name):
     family, phi = model.family_, model.dispersion_
     gradient = family.evaluate(X, scores @ W + b, phi, order=1).gradient
     # In reported coordinates the scores' prior has the precision that the profile's scale left.
-    precision = model._view.problem.score_prior.precision
+    precision = model._row_model().problem.score_prior.precision
     assert_allclose(gradient @ W.T - precision * scores, 0.0, atol=1e-5)
     assert_allclose(0.5 * scores.T @ gradient, model.alpha_[:, None] * W, atol=2e-3 * np.abs(W).max())
     assert_allclose(gradient.sum(axis=0), 0.0, atol=1e-3 * len(X))
@@ -78,7 +78,7 @@ def test_fixed_point_of_scale_and_relevance(name, nu):
     assert model.n_components_ >= 1
     assert_allclose(model.alpha_ * (model.components_**2).sum(axis=1), P, rtol=1e-8)
     # Reported scores have unit second moment: the prior's precision holds their size in the model, (D / nu) / N.
-    assert_allclose(model._view.problem.score_prior.precision, P / nu / len(X), rtol=1e-8)
+    assert_allclose(model._row_model().problem.score_prior.precision, P / nu / len(X), rtol=1e-8)
     assert_allclose((model.transform(X) ** 2).mean(axis=0), 1.0, rtol=1e-2)
 
 
@@ -135,7 +135,7 @@ def test_joint_likelihood_is_that_of_the_definition():
     model = SePCA(3, family="poisson", inference="map", nu=0.4, tol=1e-8).fit(X)
     scores, W = model.transform(X), model.components_
     eta = scores @ W + model.intercept_
-    precision = model._view.problem.score_prior.precision
+    precision = model._row_model().problem.score_prior.precision
     prior = -0.5 * (model.alpha_ * (W**2).sum(axis=1)).sum()
     # In the coordinates of the fit alpha is larger by the square of the scale that the report takes out.
     prior += 0.5 * P * np.log(model.alpha_ * precision).sum()

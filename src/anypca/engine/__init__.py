@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anypca.engine._auxiliary import check_matrix
-from anypca.engine._interface import Block, Data, Executor, Table
+from anypca.engine._interface import Block, Data, Executor, Statistics, Table
 from anypca.engine.data import check_data
 from anypca.engine.entries import hide_entries, take_entries
 from anypca.engine.executors import executor_for
@@ -13,6 +13,7 @@ __all__ = [
     "Block",
     "Data",
     "Executor",
+    "Statistics",
     "Summary",
     "Table",
     "check_data",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
@@ -19,6 +19,16 @@ class Addable(Protocol):
     """Statistics of a block: they add, in any grouping."""
 
     def __add__(self: Total, other: Total) -> Total: ...
+
+
+class Statistics:
+    """Base of frozen dataclasses that add field by field, as sums over blocks do."""
+
+    def __add__(self, other: Self) -> Self:
+        names = (field.name for field in fields(self))  # type: ignore[arg-type]
+        # A trial step may overflow in some blocks; its value is then no gain, and the step is refused.
+        with np.errstate(invalid="ignore", over="ignore"):
+            return type(self)(*(getattr(self, name) + getattr(other, name) for name in names))
 
 
 class Source(Protocol):

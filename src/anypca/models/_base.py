@@ -9,7 +9,6 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -30,7 +29,6 @@ from anypca.engine import (
     Block,
     Data,
     Executor,
-    Summary,
     check_data,
     check_finite,
     check_matrix,
@@ -39,20 +37,10 @@ from anypca.engine import (
     summarise,
 )
 from anypca.exceptions import ConvergenceWarning
+from anypca.models._session import Session
 from anypca.solvers import Callback, Progress, Result
 
 logger = logging.getLogger("anypca")
-
-
-@dataclass(frozen=True)
-class Session:
-    """What a fit works with, open while the ``with`` block of `LatentModel._open_fit` runs."""
-
-    data: Data
-    executor: Executor
-    summary: Summary
-    callback: Callback
-    """Reports the progress of `anypca.solvers.Loop`."""
 
 
 class LatentModel(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -150,7 +138,7 @@ class LatentModel(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Transfo
         return int(self.n_components_)
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether a fit has ended: one that failed on the values of its table has left its width behind."""
+        """Whether a fit has ended well; one that fails leaves the estimator as it was."""
         return hasattr(self, "n_components_")
 
     def __sklearn_tags__(self) -> Any:
@@ -203,6 +191,8 @@ class LatentModel(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Transfo
     ) -> Iterator[Session]:
         """Check the parameters and the training table, and open what the fit needs.
 
+        An error or an interrupt inside of the ``with`` block leaves the estimator as it was before.
+
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
@@ -215,12 +205,24 @@ class LatentModel(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Transfo
         Session
         """
         self._check_parameters()
-        data = check_data(X, sample_weight=sample_weight, offset=offset, covariates=covariates)
-        self._remember(X, data, uses_offset=offset is not None)
-        with executor_for(data, self.n_jobs) as executor, fit_callbacks(self, self.max_iter) as notify:
-            summary = summarise(data, executor)
-            data = check_values(summary, data)
-            yield Session(data, executor, summary, self._progress(notify))
+        with self._all_or_nothing():
+            data = check_data(X, sample_weight=sample_weight, offset=offset, covariates=covariates)
+            self._remember(X, data, uses_offset=offset is not None)
+            with executor_for(data, self.n_jobs) as executor, fit_callbacks(self, self.max_iter) as notify:
+                summary = summarise(data, executor)
+                data = check_values(summary, data)
+                yield Session(data, executor, summary, self._progress(notify))
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """An error or an interrupt inside of the ``with`` block leaves the estimator as it was before."""
+        before = self.__dict__.copy()
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
 
     def _remember(self, X: Any, data: Data, *, uses_offset: bool) -> None:
         """Keep what later calls are compared with."""

@@ -1,4 +1,4 @@
-"""For models that need every entry: reading rows, and refusing missing ones by name."""
+"""For models that need every entry: missing ones are refused by name."""
 
 from __future__ import annotations
 
@@ -6,43 +6,47 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from anypca._typing import Floats
 from anypca.engine import Block, Data, Executor
 from anypca.engine._convert import describe_entry
+from anypca.models._opened import OpenedBlock, open_block
 
 
-def complete_rows(block: Block, model: str, names: Sequence[str] | None = None) -> Floats:
-    """The entries of a block, (rows, n_features) in its dtype; the caller may overwrite them.
+def check_complete(
+    rows: OpenedBlock, model: str, names: Sequence[str] | None = None, remedy: str = "PPCA().fit(X).impute(X)"
+) -> None:
+    """Raise a ValueError that names the first missing entry and says what to do, if there is one.
 
     Parameters
     ----------
-    block : Block
+    rows : OpenedBlock
     model : str
-        Name of the model, for the message.
+        What needs every entry, for the message.
     names : sequence of str or None
         Names of the columns, for the message.
-
-    Raises
-    ------
-    ValueError
-        If an entry is missing; the message names the first one and says what to do.
+    remedy : str
+        What fills missing entries, for the message.
     """
-    table = block.read()
-    if table.observed is not None:
-        row, column = np.unravel_index(int(np.argmin(table.observed)), table.observed.shape)
-        entry = describe_entry("X", block.start + int(row), int(column), names)
+    if rows.observed is not None:
+        row, column = np.unravel_index(int(np.argmin(rows.observed)), rows.observed.shape)
+        entry = describe_entry("X", int(rows.numbers[row]), int(column), names)
         raise ValueError(
             f"{entry} is NaN; {model} needs every entry. Drop the rows or columns with missing entries, or fill "
-            "them first: PPCA().fit(X).impute(X) does."
+            f"them first: {remedy} does."
         )
-    return table.x
+
+
+def open_complete(block: Block, model: str, names: Sequence[str] | None = None) -> OpenedBlock:
+    """The rows of a block, all of whose entries must be there."""
+    rows = open_block(block)
+    check_complete(rows, model, names)
+    return rows
 
 
 def refuse_missing(data: Data, executor: Executor, model: str) -> None:
     """Raise a ValueError that names the first missing entry, if there is one."""
 
     def look(block: Block, _: None) -> tuple[None, float]:
-        complete_rows(block, model, data.feature_names)
+        open_complete(block, model, data.feature_names)
         return None, 0.0
 
     if data.may_miss:

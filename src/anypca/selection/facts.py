@@ -115,7 +115,10 @@ def _describe_epca(model: EPCA, X: Any, companions: Companions) -> FitFacts:
     by_column = p * (k + n_fixed) + n_dispersions
     # Scores are told up to a linear map of k x k numbers and up to multiples of the fixed features.
     by_row = max(round(k * (rows - n_fixed - k)), 0)
-    marginal, entropy = model._integrate(X, companions.offset, companions.covariates)
+    parts = model._visit_rows(
+        lambda rows_of, _, rows: rows_of.integrate(rows), X, companions.offset, companions.covariates
+    )
+    marginal, entropy = (np.concatenate(part) for part in zip(*parts, strict=True))
     return FitFacts(
         likelihood=Likelihood(
             companions.weighted(model.plug_in_log_likelihood(X, **companions.for_rows())),

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from anypca.engine import check_data, executor_for, summarise
 from anypca.models._bilinear.estimator import BilinearModel
-from anypca.models._bilinear.support import choose_family
+from anypca.models._support import choose_family
 from anypca.selection.facts import Companions
 
 #: Parameters that set a rank, in order of preference.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -20,6 +21,8 @@ Stats = TypeVar("Stats")
 
 # A repaired proposal approaches the current point by halving; after 30 halvings it is the current point.
 _MAX_REPAIRS = 30
+# Units in the last place by which a sum of many terms may be off.
+_SLACK_ULPS = 16.0
 # Sweeps without a smaller gradient that are tolerated where rounding hides what they gain.
 _PATIENCE = 5
 
@@ -42,32 +45,40 @@ class Coordinates(NamedTuple):
     """Square roots of the diagonal curvature: makes distances comparable between coordinates."""
 
 
-class BlockProblem(Protocol[Shared, Local, Stats]):
-    """What the loop needs to know of a model."""
+class BlockProblem(ABC, Generic[Shared, Local, Stats]):
+    """What the loop needs to know of a model; the first three methods must be written, the others have defaults."""
 
+    @abstractmethod
     def step(self, block: Block, shared: Shared, local: Local | None) -> tuple[Local, Stats]:
         """Improve the rows of a block under ``shared``; return them and their statistics. Pure."""
 
+    @abstractmethod
     def update(self, shared: Shared, stats: Stats) -> Update[Shared]:
         """Propose better shared parameters from the summed statistics."""
 
+    @abstractmethod
     def objective(self, shared: Shared, stats: Stats) -> float:
         """The objective to maximise, at ``shared`` and the rows that ``stats`` was made from."""
 
     def resolution(self, shared: Shared, stats: Stats) -> float:
         """Rounding level of the objective: a loss below it is none."""
+        # Sums of many terms lose a few units in the last place.
+        return _SLACK_ULPS * float(np.finfo(float).eps) * abs(self.objective(shared, stats))
 
     def repair(self, shared: Shared, proposal: Shared, before: Stats, after: Stats) -> Shared | None:
         """A more cautious proposal where some part of the shared parameters got worse, else ``None``.
 
         ``before`` was summed at ``shared``; ``after`` by the sweep that started with ``proposal``.
         """
+        return None
 
     def coordinates(self, shared: Shared, stats: Stats) -> Coordinates | None:
         """Shared parameters as a vector; ``None`` switches extrapolation off."""
+        return None
 
     def with_coordinates(self, vector: Floats, like: Shared) -> Shared:
         """``like`` with its parameters replaced by a vector of `coordinates`."""
+        raise NotImplementedError(f"{type(self).__name__} has coordinates but cannot be built from them")
 
 
 class Progress(NamedTuple):

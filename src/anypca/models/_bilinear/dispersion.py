@@ -10,8 +10,9 @@ import numpy as np
 from anypca._typing import Floats, Ints
 from anypca.families import Family
 from anypca.linalg import PackedCholesky, pack_symmetric, packed_products
-from anypca.models._bilinear.kernel import Coefficients, Kernel, Rows
-from anypca.models._bilinear.passes import Pass, observed_only
+from anypca.models._bilinear.kernel import Coefficients, Kernel
+from anypca.models._bilinear.passes import Pass
+from anypca.models._opened import OpenedBlock, observed_only
 
 # Grid for dispersions that enter the variance non-linearly (negative binomial 1/size).
 _GRID = np.logspace(-4, 2, 25)
@@ -191,7 +192,7 @@ def _leverages(family: Family, coefficients: Coefficients, visit: Pass, local: S
     # Off-diagonal entries of a packed matrix stand for two of the full one.
     double = np.where(upper[0] == upper[1], 1.0, 2.0)
 
-    def function(rows: Rows, scores: Floats) -> Floats:
+    def function(rows: OpenedBlock, scores: Floats) -> Floats:
         kernel = Kernel(family, coefficients, rows)
         design = kernel.design(scores)
         total = np.tile(pack_symmetric(np.eye(k)), (rows.n_rows, 1))
@@ -226,7 +227,7 @@ def _statistics(
 ) -> Floats:
     """Pearson statistic of some columns for each dispersion of the grid."""
 
-    def function(rows: Rows, scores: Floats) -> Floats:
+    def function(rows: OpenedBlock, scores: Floats) -> Floats:
         kernel = Kernel(family, coefficients, rows)
         found = np.zeros(len(_GRID))
         for tile in rows.tiles():

@@ -11,7 +11,7 @@ from anypca._typing import Floats, Ints
 from anypca.engine import Data, Executor, Summary
 from anypca.families import Family
 from anypca.models._bilinear.kernel import Coefficients
-from anypca.models._bilinear.passes import Pass, Total
+from anypca.models._bilinear.passes import Pass
 from anypca.models._bilinear.start import mean_coefficients, null_coefficients
 from anypca.solvers import Callback
 
@@ -79,8 +79,8 @@ class BilinearFitter(Generic[Options]):
     def _each(self, local: Sequence[Any], change: Callable[[Any], Any]) -> Sequence[Any]:
         """Something made of the scores of each block, where the blocks are."""
 
-        def visit(_: Any, scores: Any) -> tuple[Any, Total]:
+        def visit(_: Any, scores: Any) -> tuple[Any, float]:
             assert scores is not None
-            return change(scores), Total(np.zeros(1))
+            return change(scores), 0.0
 
         return self.executor.sweep(visit, self.data, local)[0]

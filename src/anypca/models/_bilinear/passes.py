@@ -8,20 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from anypca._typing import Floats, Ints
+from anypca._typing import Floats
 from anypca.engine import Block, Data, Executor
 from anypca.families import Family
-from anypca.models._bilinear.kernel import Coefficients, Kernel, Rows, open_block
-
-
-@dataclass(frozen=True, eq=False)
-class Total:
-    """An array that adds."""
-
-    array: Floats
-
-    def __add__(self, other: Total) -> Total:
-        return Total(self.array + other.array)
+from anypca.models._bilinear.kernel import Coefficients, Kernel
+from anypca.models._opened import OpenedBlock, observed_only, open_block
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,21 +51,23 @@ class Pass:
     executor: Executor
     fit_intercept: bool
 
-    def sum(self, function: Callable[[Rows, Floats], Floats], local: Sequence[Any] | None = None) -> Floats:
+    def sum(
+        self, function: Callable[[OpenedBlock, Floats], Floats], local: Sequence[Any] | None = None
+    ) -> Floats:
         """Sum of ``function(rows, scores)`` over the blocks; without locals the scores have no columns."""
         fit_intercept = self.fit_intercept
 
-        def visit(block: Block, scores: Floats | None) -> tuple[Floats, Total]:
+        def visit(block: Block, scores: Floats | None) -> tuple[Floats, Floats]:
             rows = open_block(block, fit_intercept=fit_intercept)
             used = np.zeros((rows.n_rows, 0)) if scores is None else scores
-            return used, Total(function(rows, used))
+            return used, function(rows, used)
 
-        return self.executor.sweep(visit, self.data, local)[1].array
+        return self.executor.sweep(visit, self.data, local)[1]
 
     def log_base(self, family: Family, dispersion: Floats) -> float:
         """Weighted sum of the likelihood's terms without eta."""
 
-        def function(rows: Rows, scores: Floats) -> Floats:
+        def function(rows: OpenedBlock, scores: Floats) -> Floats:
             terms = observed_only(rows, slice(None), family.log_base(rows.x, dispersion))
             return np.array([rows.weights @ terms.sum(axis=1, dtype=float)])
 
@@ -83,7 +76,7 @@ class Pass:
     def deviances(self, family: Family, coefficients: Coefficients, local: Sequence[Any] | None) -> Floats:
         """Deviance of the model, then of the model without each component: shape (k + 1,)."""
 
-        def function(rows: Rows, scores: Floats) -> Floats:
+        def function(rows: OpenedBlock, scores: Floats) -> Floats:
             k = coefficients.loadings.shape[1]
             kernel = Kernel(family, coefficients, rows)
             saturated = observed_only(rows, slice(None), family.saturated(rows.x, coefficients.dispersion))
@@ -100,7 +93,7 @@ class Pass:
     def pearson(self, family: Family, coefficients: Coefficients, local: Sequence[Any] | None) -> Floats:
         """Weighted sum of squared Pearson residuals and weighted number of entries per column: (2, n_features)."""
 
-        def function(rows: Rows, scores: Floats) -> Floats:
+        def function(rows: OpenedBlock, scores: Floats) -> Floats:
             kernel = Kernel(family, coefficients, rows)
             found = np.empty((2, rows.n_features))
             for tile in rows.tiles():
@@ -113,8 +106,3 @@ class Pass:
             return found
 
         return self.sum(function, local)
-
-
-def observed_only(rows: Rows, columns: slice | Ints, terms: Floats) -> Floats:
-    """Terms of some columns, zero where the entry is missing."""
-    return terms if rows.observed is None else np.where(rows.observed[:, columns], terms, 0.0)

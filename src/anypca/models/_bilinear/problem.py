@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from anypca._typing import Bools, Floats
-from anypca.engine import Block
+from anypca.engine import Block, Statistics
 from anypca.families import Family
 from anypca.linalg import balance, packed_diagonal
-from anypca.models._bilinear.kernel import Coefficients, ColumnSums, Kernel, Rows, open_block
+from anypca.models._bilinear.kernel import Coefficients, ColumnSums, Kernel
+from anypca.models._opened import OpenedBlock, open_block
 from anypca.priors import NewtonStep, Prior
-from anypca.solvers import Coordinates, Update
+from anypca.solvers import BlockProblem, Coordinates, Update
 
 _MAX_HALVINGS = 30
 # Objectives of rows and columns are compared up to this many units in the last place of their terms.
@@ -42,7 +43,7 @@ class Shared:
 
 
 @dataclass(frozen=True, eq=False)
-class Stats:
+class Stats(Statistics):
     """What the blocks of a sweep add up to. "Entry" is before the rows' step, "exit" after it."""
 
     entry_columns: Floats
@@ -66,12 +67,9 @@ class Stats:
     score_gram: Floats
     """Weighted sum of outer products of scores, shape (k, k)."""
 
-    def __add__(self, other: Stats) -> Stats:
-        return Stats(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
-
 
 @dataclass(frozen=True, eq=False)
-class BilinearProblem:
+class BilinearProblem(BlockProblem[Shared, Floats, Stats]):
     r"""Maximise the penalised log-likelihood over scores Z and coefficients [W | B].
 
     .. math:: J = \sum_i s_i \Big( \sum_j \log p(x_{ij} | \eta_{ij}) - \pi(z_i) \Big) - \sum_j \rho(w_j, b_j)
@@ -192,7 +190,7 @@ class BilinearProblem:
         joint = vector.reshape(like.coefficients.joint.shape)
         return replace(like, coefficients=like.coefficients.with_joint(joint))
 
-    def _start(self, rows: Rows, shared: Shared, local: Floats | None) -> Floats:
+    def _start(self, rows: OpenedBlock, shared: Shared, local: Floats | None) -> Floats:
         if local is None:
             return np.zeros((rows.n_rows, shared.coefficients.loadings.shape[1]))
         return local if shared.gauge is None else shared.gauge.apply(local)

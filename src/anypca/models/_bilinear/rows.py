@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anypca._typing import Bools, Floats
+from anypca._typing import Bools, Floats, Ints
 from anypca.exceptions import ConvergenceWarning, NonFiniteError
 from anypca.families import Family
 from anypca.linalg import PackedCholesky, packed_size
-from anypca.models._bilinear.kernel import Coefficients, Kernel, Rows
+from anypca.models._bilinear.kernel import Coefficients, Kernel
 from anypca.models._bilinear.problem import BilinearProblem
+from anypca.models._opened import OpenedBlock
 from anypca.priors import Prior, Ridge
 
 _MAX_NEWTON = 200
@@ -42,7 +43,7 @@ class _Progress:
     converged: Bools
 
 
-def solve_rows(problem: BilinearProblem, coefficients: Coefficients, rows: Rows) -> RowFit:
+def solve_rows(problem: BilinearProblem, coefficients: Coefficients, rows: OpenedBlock) -> RowFit:
     """Mode of the penalised log-likelihood of each row, by damped Newton from zero.
 
     A row's answer does not depend on its neighbours: each has its own step length and its own stop.
@@ -71,22 +72,22 @@ def solve_rows(problem: BilinearProblem, coefficients: Coefficients, rows: Rows)
     return RowFit(state.scores, state.value, state.curvature, state.converged)
 
 
-def check_solved(found: RowFit, start: int) -> None:
+def check_solved(found: RowFit, numbers: Ints) -> None:
     """Raise where the fitted model gives a row no likelihood: the intercepts of such a fit have diverged."""
     bad = ~np.isfinite(found.value)
     if bad.any():
         raise NonFiniteError(
-            f"the log-likelihood of row {start + int(np.argmax(bad))} overflows under the fitted model, whose "
+            f"the log-likelihood of row {numbers[np.argmax(bad)]} overflows under the fitted model, whose "
             "maximum likelihood estimate is infinite. Fit again with a larger ridge."
         )
-    warn_unsolved(found.converged, start)
+    warn_unsolved(found.converged, numbers)
 
 
-def warn_unsolved(converged: Bools, start: int) -> None:
-    """Warn when rows of a block, which starts at row ``start``, ran out of steps before their optimum."""
+def warn_unsolved(converged: Bools, numbers: Ints) -> None:
+    """Warn when some rows, of the given numbers in their table, ran out of steps before their optimum."""
     if not converged.all():
         warnings.warn(
-            f"{int(np.sum(~converged))} rows, the first being row {start + int(np.argmin(converged))}, have no "
+            f"{int(np.sum(~converged))} rows, the first being row {numbers[np.argmin(converged)]}, have no "
             "converged scores: their likelihood may have no finite maximum. "
             "Fit again with a larger ridge, or leave them out.",
             ConvergenceWarning,
@@ -107,7 +108,7 @@ def standard_deviations(prior: Prior, found: RowFit) -> Floats:
 
 
 def integrate_rows(
-    rows: Rows, found: RowFit, prior: Ridge, family: Family, dispersion: Floats
+    rows: OpenedBlock, found: RowFit, prior: Ridge, family: Family, dispersion: Floats
 ) -> tuple[Floats, Floats]:
     """Marginal log-likelihoods of rows and entropies of their scores in prior units, by Laplace; (rows,) each.
 

@@ -10,9 +10,10 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.engine import Summary
 from anypca.families import Family
-from anypca.models._bilinear.kernel import Coefficients, Kernel, Rows
-from anypca.models._bilinear.passes import Pass, observed_only
+from anypca.models._bilinear.kernel import Coefficients, Kernel
+from anypca.models._bilinear.passes import Pass
 from anypca.models._bilinear.problem import BilinearProblem, Shared
+from anypca.models._opened import OpenedBlock, observed_only
 from anypca.priors import Ridge
 from anypca.solvers import Loop
 
@@ -112,7 +113,7 @@ def residual_directions(
 
 
 def _residual_product(
-    family: Family, null: Coefficients, rows: Rows, scores: Floats, basis: Floats
+    family: Family, null: Coefficients, rows: OpenedBlock, scores: Floats, basis: Floats
 ) -> Floats:
     """``R' (R basis)``, the columns' squares and summed curvature, the rows' weight: (n_features, width + 3)."""
     kernel = Kernel(family, null, rows)
@@ -154,7 +155,7 @@ def link_loadings(
     return loadings
 
 
-def _link_product(family: Family, rows: Rows, basis: Floats) -> Floats:
+def _link_product(family: Family, rows: OpenedBlock, basis: Floats) -> Floats:
     """``E' (E basis)`` with E the entries on the scale of eta, and the rows' weight, shape (n_features, width + 1)."""
     eta = family.link(family.interior_mean(rows.x, np.ones_like(rows.x)))
     if rows.offset is not None:

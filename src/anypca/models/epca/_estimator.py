@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
-import numpy as np
-from sklearn.utils.validation import check_is_fitted
-
 from anypca._compat import Interval, StrOptions
-from anypca._typing import Floats
-from anypca.engine import Block
 from anypca.models._base import make_generator
 from anypca.models._bilinear.estimator import BilinearModel
-from anypca.models._bilinear.kernel import Rows
-from anypca.models._bilinear.rows import RowFit, check_solved, integrate_rows, solve_rows, standard_deviations
-from anypca.models._bilinear.support import choose_family
+from anypca.models._bilinear.row_model import ModeRowModel, Reported
+from anypca.models._support import choose_family
 from anypca.models.epca._fit import EPCAFit, EPCAFitter, Options
-from anypca.priors import Prior, Ridge
 
 
 class EPCA(BilinearModel):
@@ -92,6 +84,11 @@ class EPCA(BilinearModel):
 
     Notes
     -----
+    ``transform`` gives the modes of the scores under the penalty, standard deviations come from the curvature there
+    (Laplace). ``score_samples`` integrates the scores out by Laplace's approximation under a centred normal
+    distribution with the variances of the training scores (``explained_variance_``), the one that ``sample`` draws
+    from; this is exact for gaussian columns. ``entry_posterior`` takes the loadings as known.
+
     Sweeps alternate one Newton step for all rows with one for all columns, halved where the objective would get
     worse, and extrapolate the columns' path (see `anypca.solvers`). Dispersions are estimated between converged
     fits. Time is proportional to ``n_samples * n_features * n_components**2``; memory beyond the table is a few
@@ -184,42 +181,10 @@ class EPCA(BilinearModel):
                 session.data, session.executor, session.summary, family, self._options(), session.callback
             )
             fit = fitter.fit(make_generator(self.random_state))
-        self.family_, self.family_report_ = family, report
-        self._store(fit)
+            self.family_, self.family_report_ = family, report
+            self._store(fit)
         self._warn_unless_converged(fit.result)
         return self
-
-    def score_samples(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
-        """Marginal log-likelihood of each row, by Laplace's approximation.
-
-        The scores are integrated out under a centred normal distribution with the variances of the training
-        scores (``explained_variance_``), the one that ``sample`` draws from. Exact for gaussian columns.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-        offset, covariates : as in ``fit``
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return self._integrate(X, offset, covariates)[0]
-
-    def _integrate(self, X: Any, offset: Any, covariates: Any) -> tuple[Floats, Floats]:
-        """``score_samples``, and the entropies of the posteriors that it uses, of scores in prior units; (n,) each."""
-        check_is_fitted(self)
-        largest = self.explained_variance_.max(initial=0.0)
-        variance = np.maximum(self.explained_variance_, 1e-12 * (1.0 + largest))
-        prior = Ridge(1.0 / variance)
-
-        def integrate(block: Block) -> tuple[Floats, Floats]:
-            rows = self._open_rows(block)
-            return integrate_rows(rows, self._solve(rows, block.start, prior), prior, *self._noise())
-
-        parts = self._map_rows(integrate, X, offset=offset, covariates=covariates)
-        marginal, entropy = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return marginal, entropy
 
     def _options(self) -> Options:
         if self.score_penalty == "l1" and self.ridge == 0:
@@ -247,23 +212,13 @@ class EPCA(BilinearModel):
     def _store(self, fit: EPCAFit) -> None:
         """Set the fitted attributes."""
         self._fit = fit
-        self._store_coefficients(
-            fit.coefficients.loadings, fit.coefficients.fixed, fit.coefficients.dispersion
-        )
+        self._store_coefficients(fit.coefficients)
         self.explained_deviance_ratio_ = fit.deviances.shares
         self.explained_variance_ = fit.score_variance
         self.deviance_, self.null_deviance_ = fit.deviances.full, fit.deviances.null
         self._store_result(fit.result)
 
-    def _project(self, rows: Rows, start: int, *, with_std: bool) -> tuple[Floats, Floats]:
-        """Modes under the training prior, standard deviations from the curvature there (Laplace)."""
-        prior = self._fit.problem.score_prior
-        found = self._solve(rows, start, prior)
-        return found.scores, standard_deviations(prior, found) if with_std else found.scores
-
-    def _solve(self, rows: Rows, start: int, prior: Prior) -> RowFit:
-        """Modes of rows under a score prior."""
-        problem = replace(self._fit.problem, score_prior=prior, eps=float(np.finfo(rows.dtype).eps))
-        found = solve_rows(problem, self._fit.coefficients, rows)
-        check_solved(found, start)
-        return found
+    def _row_model(self) -> ModeRowModel:
+        fit = self._fit
+        reported = Reported(self.family_, fit.coefficients, fit.score_variance, bool(self.fit_intercept))
+        return ModeRowModel(reported, fit.problem)

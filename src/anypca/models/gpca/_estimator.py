@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from anypca._compat import Interval, StrOptions
-from anypca._typing import Floats
-from anypca.engine import Block
-from anypca.models._base import LatentModel, check_n_samples, make_generator
-from anypca.models._bilinear.support import is_nonnegative
+from anypca.models._base import make_generator
+from anypca.models._row_methods import GenerativeModel
+from anypca.models._support import is_nonnegative
 from anypca.models.gpca._bound import compare_bounds
 from anypca.models.gpca._fit import Fitter, GPCAFit, Options
 from anypca.models.gpca._penalty import penalties
-from anypca.models.gpca._rows import Rows, project
+from anypca.models.gpca._row_model import ProjectionRowModel
 from anypca.models.gpca._saturated import find_family
 
 
-class GPCA(LatentModel):
+class GPCA(GenerativeModel):
     r"""Generalised PCA: principal components of natural parameters, linear in the data.
 
     A saturated model has one natural parameter per entry, :math:`\tilde\theta_{ij}`, at which the mean is the entry
@@ -197,100 +194,11 @@ class GPCA(LatentModel):
             rng = make_generator(self.random_state)
             bound, deviances = self._find_bound(fitter, rng)
             fit = fitter.fit(bound, rng, session.callback)
-        self.family_ = family
-        self.bound_, self.bound_deviances_ = bound, deviances
-        self._store(fit)
+            self.family_ = family
+            self.bound_, self.bound_deviances_ = bound, deviances
+            self._store(fit)
         self._warn_unless_converged(fit.result)
         return self
-
-    def transform(self, X: Any) -> Floats:
-        """Scores of rows: ``(theta - intercept_) @ components_.T`` of their saturated parameters theta.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-            Missing entries have their fitted values as saturated parameters; a row without any entry has scores 0.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components)
-        """
-        return self._of_rows(X, lambda rows: project(rows, self._fit.subspace).scores)
-
-    def inverse_transform(self, X: Any) -> Floats:
-        """Means of the entries given scores.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_components)
-            Scores.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-        """
-        scores = self._check_scores(X)
-        eta = scores @ self.components_ + self.intercept_
-        return self.family_.mean(eta).astype(scores.dtype, copy=False)
-
-    def impute(self, X: Any) -> Floats:
-        """The table with missing entries replaced by their fitted means.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-        """
-
-        def fill(rows: Rows) -> Floats:
-            if rows.observed is None:
-                return rows.x
-            return np.where(rows.observed, rows.x, self.family_.mean(self._predict(rows)))
-
-        return self._of_rows(X, fill)
-
-    def score_samples(self, X: Any) -> Floats:
-        """Log-likelihood of the observed entries of each row at its own projection.
-
-        The model has no distribution of scores to integrate over: this is larger than a marginal likelihood, the more
-        so the more components there are.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-
-        def values(rows: Rows) -> Floats:
-            eta = rows.only_observed(self._predict(rows))
-            terms = self.family_.log_likelihood(rows.x, eta, self.dispersion_)
-            return np.asarray(rows.only_observed(terms).sum(axis=1))
-
-        return self._of_rows(X, values, keeps_dtype=False)
-
-    def sample(self, n_samples: int = 1, *, random_state: Any = None) -> Floats:
-        """Draw rows: scores from a centred normal with the training scores' variances, entries from the family.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-        random_state : int, RandomState, Generator or None, default=None
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-        """
-        check_is_fitted(self)
-        rng = make_generator(random_state)
-        shape = (check_n_samples(n_samples), self.n_components_)
-        scores = rng.standard_normal(shape) * np.sqrt(self.explained_variance_)
-        return self.family_.sample(scores @ self.components_ + self.intercept_, self.dispersion_, rng)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -349,17 +257,6 @@ class GPCA(LatentModel):
         smallest = np.finfo(float).eps * max(fit.deviances.null / fit.entries, np.finfo(float).tiny)
         return max(fit.deviances.full / freedom if freedom > 0 else 0.0, smallest, np.finfo(float).tiny)
 
-    def _predict(self, rows: Rows) -> Floats:
-        """eta (n, p) of rows."""
-        return np.asarray(project(rows, self._fit.subspace).scores @ self.components_ + self.intercept_)
-
-    def _of_rows(self, X: Any, function: Callable[[Rows], Floats], *, keeps_dtype: bool = True) -> Floats:
-        """``function`` of new rows, in their order, and in their precision rather than double if asked for."""
-        check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", None)
-
-        def visit(block: Block) -> Floats:
-            found = np.concatenate([function(rows) for rows in self._fit.reader.checked(block, names)])
-            return found.astype(block.dtype, copy=False) if keeps_dtype else found
-
-        return np.concatenate(self._map_rows(visit, X))
+    def _row_model(self) -> ProjectionRowModel:
+        dispersion = np.full(self.n_features_in_, self.dispersion_)
+        return ProjectionRowModel(self._fit.subspace, self._fit.reader, dispersion, self.explained_variance_)

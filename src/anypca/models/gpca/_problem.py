@@ -13,7 +13,7 @@ from anypca.engine import Block
 from anypca.linalg import PackedCholesky, packed_products
 from anypca.models.gpca._memory import Pairs, find_direction, metric_square, remember
 from anypca.models.gpca._rows import Reader, Subspace, Sums, evaluate
-from anypca.solvers import Coordinates, Update
+from anypca.solvers import BlockProblem, Update
 
 # Share of the gain that the slope promises which a step must have (Armijo's rule), and the length from which on the
 # memory of earlier steps is given up instead of going less far.
@@ -73,7 +73,7 @@ class Iterate(Subspace):
 
 
 @dataclass(frozen=True, eq=False)
-class ProjectionProblem:
+class ProjectionProblem(BlockProblem[Iterate, None, Sums]):
     r"""Maximise the likelihood over subspaces and main effects.
 
     Notes
@@ -132,14 +132,6 @@ class ProjectionProblem:
         # The parabola through both values and the slope, kept from jumping.
         peak = 0.5 * promised / (promised - gain) if np.isfinite(gain) else 0.1
         return _gone(shared, replace(proposal, length=proposal.length * min(max(peak, 0.1), 0.5)))
-
-    def coordinates(self, shared: Iterate, stats: Sums) -> Coordinates | None:
-        """None: steps are extrapolated here, in the metric of whole columns."""
-        return None
-
-    def with_coordinates(self, vector: Floats, like: Iterate) -> Iterate:
-        """Never called."""
-        raise NotImplementedError
 
 
 def _gone(shared: Iterate, way: Iterate) -> Iterate:

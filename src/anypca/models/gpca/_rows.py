@@ -8,18 +8,17 @@ again and again, ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from anypca._typing import Bools, Floats
-from anypca.engine import Block
+from anypca.engine import Block, Statistics
 from anypca.families import Family
 from anypca.linalg import PackedCholesky, packed_position, packed_products, packed_size
-from anypca.models._bilinear.kernel import open_block
-from anypca.models._bilinear.support import check_rows
+from anypca.models._opened import OpenedBlock, open_block
 from anypca.models.gpca._saturated import saturated_parameters
 
 # Entries worked on at a time: some eight arrays of this size are alive.
@@ -110,14 +109,12 @@ class Reader:
     bound: float
     held_out: HoldOut | None = None
 
-    def checked(self, block: Block, names: Sequence[str] | None = None) -> Iterator[Rows]:
-        """The same as `chunks`; raises where a value is outside the family's support."""
-        check_rows(self.family, open_block(block, fit_intercept=False), block.start, names)
-        return self.chunks(block)
-
     def chunks(self, block: Block) -> Iterator[Rows]:
         """A block's rows, a few at a time."""
-        opened = open_block(block, fit_intercept=False)
+        return self.split(open_block(block))
+
+    def split(self, opened: OpenedBlock) -> Iterator[Rows]:
+        """Opened rows, a few at a time."""
         size = max(_CHUNK_ENTRIES // opened.n_features, _MIN_CHUNK)
         for first in range(0, opened.n_rows, size):
             part = slice(first, min(first + size, opened.n_rows))
@@ -125,7 +122,7 @@ class Reader:
             observed = None if opened.observed is None else opened.observed[part]
             held = None
             if self.held_out is not None:
-                held = self.held_out.mask(block.start + first, x.shape)
+                held = self.held_out.mask(int(opened.numbers[first]), x.shape)
                 held &= True if observed is None else observed
                 observed = ~held if observed is None else observed & ~held
             weight = opened.weights[part].astype(np.float64)
@@ -168,7 +165,7 @@ def project(rows: Rows, at: Subspace) -> Projection:
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class Sums(Statistics):
     """Sums over rows at given parameters; they add."""
 
     value: float
@@ -186,9 +183,6 @@ class Sums:
     """(k,)."""
     score_gram: Floats
     """(k, k)."""
-
-    def __add__(self, other: Sums) -> Sums:
-        return Sums(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
     @classmethod
     def overflown(cls, at: Subspace) -> Sums:

@@ -11,7 +11,7 @@ from anypca._typing import Floats
 from anypca.engine import Data, Executor, Summary
 from anypca.families import Bernoulli, Family, Gaussian, Poisson
 from anypca.families._logistic import Logistic
-from anypca.models._bilinear.support import choose_family
+from anypca.models._support import choose_family
 
 
 @singledispatch

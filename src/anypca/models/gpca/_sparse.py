@@ -23,7 +23,7 @@ from anypca.models.gpca._moves import rotate_pairs, threshold_columns
 from anypca.models.gpca._penalty import Penalty
 from anypca.models.gpca._problem import Setting, orthonormal
 from anypca.models.gpca._rows import Subspace, Sums
-from anypca.solvers import Coordinates, Update
+from anypca.solvers import BlockProblem, Update
 
 _MAX_TURNS = 50
 # A spectral step length may differ from the last one by this factor.
@@ -43,7 +43,7 @@ class SparseSubspace(Subspace):
 
 
 @dataclass(frozen=True, eq=False)
-class SparseProblem:
+class SparseProblem(BlockProblem[SparseSubspace, None, Sums]):
     """Maximise the penalised likelihood over orthonormal loadings and main effects.
 
     Parameters
@@ -83,14 +83,6 @@ class SparseProblem:
         if self.objective(proposal, after) >= self.objective(shared, before) - slack:
             return None
         return self._propose(shared, before, 2.0 * proposal.curvature, 2.0 * proposal.caution).shared
-
-    def coordinates(self, shared: SparseSubspace, stats: Sums) -> Coordinates | None:
-        """None: extrapolation would fill the zeros."""
-        return None
-
-    def with_coordinates(self, vector: Floats, like: SparseSubspace) -> SparseSubspace:
-        """Never called."""
-        raise NotImplementedError
 
     def _penalty(self, loadings: Floats) -> float:
         return self.strength * float(self.penalty.value(np.abs(loadings)).sum())

@@ -12,7 +12,6 @@ import numpy as np
 from anypca._typing import Bools, Floats
 from anypca.engine import Block, Data, Executor
 from anypca.linalg import fix_signs
-from anypca.models._bilinear.passes import Total
 from anypca.models.gpca._rows import Reader, Rows, Subspace
 from anypca.models.gpca._saturated import saturated_parameters
 from anypca.solvers.closed_form import Centring, covariance_spectrum
@@ -65,10 +64,10 @@ class Facts:
 def sum_rows(data: Data, executor: Executor, reader: Reader, function: Callable[[Rows], Floats]) -> Floats:
     """Sum of an array that ``function`` makes of some rows, over all rows."""
 
-    def visit(block: Block, _: None) -> tuple[None, Total]:
-        return None, Total(reduce(add, (function(rows) for rows in reader.chunks(block))))
+    def visit(block: Block, _: None) -> tuple[None, Floats]:
+        return None, reduce(add, (function(rows) for rows in reader.chunks(block)))
 
-    return executor.sweep(visit, data)[1].array
+    return executor.sweep(visit, data)[1]
 
 
 def find_facts(data: Data, executor: Executor, reader: Reader) -> Facts:
@@ -174,11 +173,11 @@ def _roughly_principal(
     basis = np.linalg.qr(rng.standard_normal((data.n_features, width)))[0]
     for _ in range(_POWER_ITERATIONS):
 
-        def visit(block: Block, _: None, basis: Floats = basis) -> tuple[None, Total]:
+        def visit(block: Block, _: None, basis: Floats = basis) -> tuple[None, Floats]:
             rows = centring.rows(block)
-            return None, Total(rows.T @ (rows @ basis))
+            return None, rows.T @ (rows @ basis)
 
-        image = executor.sweep(visit, data)[1].array
+        image = executor.sweep(visit, data)[1]
         rotation = np.linalg.eigh(basis.T @ image)[1][:, ::-1]
         basis = np.linalg.qr(image @ rotation)[0]
     return basis[:, :n_components].copy()

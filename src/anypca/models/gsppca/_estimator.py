@@ -9,17 +9,17 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from anypca._compat import Interval, StrOptions
-from anypca._typing import Bools, Floats, Ints
-from anypca.engine import Block
-from anypca.models._base import LatentModel, check_n_samples, make_generator
+from anypca._typing import Bools, Ints
+from anypca.families import Gaussian
+from anypca.models._base import make_generator
 from anypca.models._complete import refuse_missing
-from anypca.models.gsppca import _new_rows
+from anypca.models._row_methods import PosteriorModel
 from anypca.models.gsppca._fit import Fitted, Task, fit_globally_sparse
-from anypca.models.gsppca._new_rows import Model
 from anypca.models.gsppca._noise import NOISE
+from anypca.models.gsppca._row_model import SparseRowModel
 
 
-class GSPPCA(LatentModel):
+class GSPPCA(PosteriorModel):
     r"""Globally sparse probabilistic PCA: choose the variables that carry the principal subspace.
 
     The rows are modelled as ``x = mean + v * (W y) + noise`` with a set v of active variables that is the same for
@@ -219,7 +219,7 @@ class GSPPCA(LatentModel):
             fitted = fit_globally_sparse(
                 self._task(), session.data, session.executor, session.summary, session.callback
             )
-        self._store(fitted)
+            self._store(fitted)
         self._warn_unless_converged(fitted.relaxed.result)
         return self
 
@@ -239,6 +239,7 @@ class GSPPCA(LatentModel):
     def _store(self, fitted: Fitted) -> None:
         """Set the fitted attributes."""
         principal, result = fitted.principal, fitted.relaxed.result
+        self.family_ = Gaussian()
         self.support_ = np.zeros(len(fitted.relevance), dtype=bool)
         self.support_[fitted.support] = True
         self.n_features_selected_ = fitted.n_selected
@@ -258,10 +259,8 @@ class GSPPCA(LatentModel):
         self.n_components_grid_, self.evidence_grid_ = fitted.grid, fitted.grid_evidence
         self._store_result(result)
 
-    @property
-    def _model(self) -> Model:
-        """The fitted model, for rows."""
-        return Model(
+    def _row_model(self) -> SparseRowModel:
+        return SparseRowModel(
             self.mean_, self.scale_, self.components_, self.explained_variance_, self.noise_variance_
         )
 
@@ -298,83 +297,28 @@ class GSPPCA(LatentModel):
         check_is_fitted(self)
         if not selected:
             return super().get_feature_names_out(input_features)
-        names = _new_rows.column_names(self, input_features)
+        names = column_names(self, input_features)
         return names[self.support_]
-
-    def transform(self, X: Any) -> Any:
-        """Scores on the principal components of the selected variables.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components)
-            ``((X - mean_) / scale_) @ components_.T``.
-        """
-        check_is_fitted(self)
-        model = self._model
-
-        def visit(block: Block) -> Floats:
-            return _new_rows.scores(block, model)
-
-        return np.concatenate(self._map_rows(visit, X))
-
-    def inverse_transform(self, X: Any) -> Floats:
-        """Rows with given scores; variables that were not selected are at their mean.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_components)
-            Scores.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-        """
-        scores = self._check_scores(X)
-        rows = scores @ self.components_ * self.scale_ + self.mean_
-        return np.asarray(rows).astype(scores.dtype, copy=False)
-
-    def score_samples(self, X: Any) -> Floats:
-        """Log density of the rows under the Gaussian model with the fitted components and noise.
-
-        The covariance is ``noise_variance_`` in all directions but those of the components, which have
-        ``explained_variance_`` where that is larger.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        check_is_fitted(self)
-        model = self._model
-
-        def visit(block: Block) -> Floats:
-            return _new_rows.log_density(block, model)
-
-        return np.concatenate(self._map_rows(visit, X))
-
-    def sample(self, n_samples: int = 1, *, random_state: Any = None) -> Floats:
-        """Draw rows from the model of `score_samples`.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-        random_state : int, RandomState instance, Generator or None, default=None
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-        """
-        check_is_fitted(self)
-        return _new_rows.draw(self._model, check_n_samples(n_samples), make_generator(random_state))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = False
         return tags
+
+
+def column_names(model: Any, given: Any) -> Any:
+    """Names of the columns (n_features,): the given ones, those seen in fit, or x0, x1, ..."""
+    known = getattr(model, "feature_names_in_", None)
+    if given is None:
+        if known is not None:
+            return known
+        return np.array([f"x{j}" for j in range(model.n_features_in_)], dtype=object)
+    names = np.asarray(given, dtype=object)
+    if names.shape != (model.n_features_in_,):
+        raise ValueError(
+            f"input_features should have length {model.n_features_in_}, one name per column seen in fit; "
+            f"got {names.shape}."
+        )
+    if known is not None and not np.array_equal(names, known):
+        raise ValueError("input_features is not equal to feature_names_in_. Leave it out to use those.")
+    return names

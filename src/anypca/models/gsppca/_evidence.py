@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy.special import betaincinv, gammaln
 
 from anypca._typing import Bools, Floats, Ints
-from anypca.engine import Block, Data, Executor
+from anypca.engine import Block, Data, Executor, Statistics
 from anypca.models.gsppca._table import Standardiser
 from anypca.special import log_bessel_k
 
@@ -44,7 +44,7 @@ class EvidencePath:
 
 
 @dataclass(frozen=True)
-class RowSums:
+class RowSums(Statistics):
     """Sums over rows for some cardinalities, arrays (m,); they add over blocks."""
 
     weight: float
@@ -55,15 +55,6 @@ class RowSums:
     """``sum_i z_i r_i``"""
     curvature: Floats
     """``sum_i z_i^2 (r_i^2 + 2 nu r_i / z_i - 1)``, positive."""
-
-    def __add__(self, other: RowSums) -> RowSums:
-        return RowSums(
-            self.weight + other.weight,
-            self.log_norm + other.log_norm,
-            self.log_bessel + other.log_bessel,
-            self.slope + other.slope,
-            self.curvature + other.curvature,
-        )
 
 
 def log_active_density(

@@ -9,11 +9,11 @@ import numpy as np
 from anypca._typing import Floats, Ints
 from anypca.engine import Data, Executor, Summary, executor_for
 from anypca.linalg import fix_signs
+from anypca.models._gaussian.principal import count_rows
 from anypca.models.gsppca._evidence import CompositeEvidence, EvidencePath, inclusion_probability
 from anypca.models.gsppca._noise import Moments, estimate_noise
 from anypca.models.gsppca._problem import Posterior, RelaxedProblem, Rows, make_posterior
 from anypca.models.gsppca._table import Standardiser, Working, make_standardiser, make_working
-from anypca.models.ppca._fit import count_rows
 from anypca.solvers import Callback, Loop, Result
 from anypca.solvers.closed_form import Centring, covariance_spectrum
 

@@ -10,8 +10,8 @@ import scipy.linalg
 from scipy.optimize import brentq
 
 from anypca._typing import Floats
-from anypca.engine import Block
-from anypca.solvers import Coordinates, Update
+from anypca.engine import Block, Statistics
+from anypca.solvers import BlockProblem, Update
 
 # A relevance of 0 is absorbing and would divide 0 by 0; at this floor its square is still a normal number.
 _SMALLEST_RELEVANCE = 1e-100
@@ -73,14 +73,11 @@ def make_posterior(
 
 
 @dataclass(frozen=True)
-class Rows:
+class Rows(Statistics):
     """What the rows contribute; adds over blocks."""
 
     product: Floats
     """``X' X projection``, shape (p, d): the sum over rows of x_i times the mean of their latent vector."""
-
-    def __add__(self, other: Rows) -> Rows:
-        return Rows(self.product + other.product)
 
 
 @dataclass(frozen=True)
@@ -117,7 +114,7 @@ def _posterior_of_columns(shared: Posterior, moments: Floats, product: Floats) -
     return _Columns(loadings, variances, second)
 
 
-class RelaxedProblem:
+class RelaxedProblem(BlockProblem[Posterior, None, Rows]):
     """Block problem of the variational EM; its objective is minus the free energy.
 
     Parameters
@@ -217,17 +214,6 @@ class RelaxedProblem:
         size = self.n_rows * p * (1.0 + abs(np.log(shared.noise)))
         size += d * p * (1.0 + abs(np.log(shared.prior_variance)))
         return float(_RESOLUTION * (size + self.total / shared.noise))
-
-    def repair(self, shared: Posterior, proposal: Posterior, before: Rows, after: Rows) -> None:
-        """Every update minimises the free energy exactly over its block: there is nothing to repair."""
-
-    def coordinates(self, shared: Posterior, stats: Rows) -> Coordinates | None:
-        """No extrapolation: the latent basis turns from one iteration to the next."""
-        return None
-
-    def with_coordinates(self, vector: Floats, like: Posterior) -> Posterior:
-        """Not used, see `coordinates`."""
-        raise NotImplementedError("RelaxedProblem is not extrapolated")
 
 
 def latent_scale(n_rows: float, n_columns: int, moments: Floats, second: Floats) -> Floats:

@@ -9,7 +9,7 @@ import numpy as np
 
 from anypca._typing import Floats, Ints
 from anypca.engine import Block, Data, Executor, Summary, check_data
-from anypca.models._complete import complete_rows
+from anypca.models._complete import open_complete
 from anypca.solvers.closed_form import Centring, covariance_spectrum
 
 # Variance below this share of the squared mean is the rounding of a constant.
@@ -45,7 +45,7 @@ class Standardiser:
 
     def rows(self, block: Block, *, weighted: bool = True) -> Floats:
         """Rows of a block (rows, p) in float64; with ``weighted`` times the square roots of their weights."""
-        x = complete_rows(block, "GSPPCA").astype(np.float64, copy=False)
+        x = open_complete(block, "GSPPCA").x.astype(np.float64, copy=False)
         if len(self.varying) < x.shape[1]:
             x = x[:, self.varying]
         x -= self.mean[self.varying]

@@ -8,17 +8,18 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from anypca._compat import Interval, StrOptions
 from anypca._typing import Floats
-from anypca.engine import Block, Summary
-from anypca.models._base import LatentModel, make_generator
-from anypca.models._complete import complete_rows, refuse_missing
+from anypca.engine import Summary
+from anypca.models._base import make_generator
+from anypca.models._complete import refuse_missing
+from anypca.models._row_methods import RowMethods
 from anypca.models.kernel._embedding import Embedding
 from anypca.models.kernel._kernels import KERNELS, Kernel, KernelChoice
 from anypca.models.kernel._methods import METHODS, PRECOMPUTED, Rows, Task
 from anypca.models.kernel._preimage import learn_preimage
+from anypca.models.kernel._row_model import KernelRowModel
 
 
 def _has_rows(model: KernelPCA) -> bool:
@@ -31,7 +32,7 @@ def _has_rows(model: KernelPCA) -> bool:
     return True
 
 
-class KernelPCA(LatentModel):
+class KernelPCA(RowMethods):
     r"""Kernel principal component analysis: exact, by random Fourier features, or by landmarks.
 
     Principal components of ``phi(x)``, where the inner products of phi are the values of a kernel. The exact
@@ -209,19 +210,21 @@ class KernelPCA(LatentModel):
         -------
         self : KernelPCA
         """
-        with self._open_fit(X) as session:
-            method = METHODS.create(self.method)
-            refuse_missing(session.data, session.executor, type(self).__name__)
-            self._check_combination(session.data.n_samples)
-            task = self._task()
-            rows = Rows(session.data, session.executor, _variance(session.summary))
-            collected = method.sweep(task, rows)
-        kernel, embedding = method.solve(task, collected)
-        mean = session.summary.mean
-        self._preimage = None
-        if self.fit_inverse_transform and kernel is not None:
-            self._preimage = learn_preimage(method, task, rows, (kernel, embedding), mean, self.alpha)
-        self._store(kernel, embedding, mean, session.data.n_samples)
+        with self._all_or_nothing():
+            with self._open_fit(X) as session:
+                method = METHODS.create(self.method)
+                refuse_missing(session.data, session.executor, type(self).__name__)
+                self._check_combination(session.data.n_samples)
+                task = self._task()
+                rows = Rows(session.data, session.executor, _variance(session.summary))
+                collected = method.sweep(task, rows)
+            # Outside of the session, whose threads leave BLAS one each.
+            kernel, embedding = method.solve(task, collected)
+            mean, preimage = session.summary.mean, None
+            if self.fit_inverse_transform and kernel is not None:
+                preimage = learn_preimage(method, task, rows, (kernel, embedding), mean, self.alpha)
+            self._store(kernel, embedding, mean, session.data.n_samples)
+            self._preimage = preimage
         return self
 
     def _task(self) -> Task:
@@ -266,48 +269,11 @@ class KernelPCA(LatentModel):
         self.converged_ = True
         self._embedding = embedding
 
-    def transform(self, X: Any) -> Floats:
-        """Scores of rows.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
-            For a precomputed kernel, its values with all training rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components)
-        """
-        check_is_fitted(self)
-        embedding, name = self._embedding, type(self).__name__
-
-        def visit(block: Block) -> Floats:
-            return embedding.scores(complete_rows(block, name)).astype(block.dtype)
-
-        return np.concatenate(self._map_rows(visit, X))
-
-    def inverse_transform(self, X: Any) -> Floats:
-        """Rows whose scores are near the given ones, by the learned regression.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_components)
-            Scores.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-        """
-        scores = self._check_scores(X)
-        if self._preimage is None:
-            raise ValueError(
-                "inverse_transform was not learned. Construct KernelPCA with fit_inverse_transform=True and fit "
-                "again."
-            )
-        return self._preimage.rows(scores.astype(np.float64)).astype(scores.dtype, copy=False)
+    def _row_model(self) -> KernelRowModel:
+        return KernelRowModel(self._embedding, self._preimage)
 
     @available_if(_has_rows)
-    def score_samples(self, X: Any) -> Floats:
+    def score_samples(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
         """Negative squared distance of each row from the span of the components, in feature space.
 
         Rows unlike the training rows are far from it.
@@ -316,20 +282,14 @@ class KernelPCA(LatentModel):
         ----------
         X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
             Not for a precomputed kernel.
+        offset, covariates : None
+            Not used: the model has none.
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
-        check_is_fitted(self)
-        embedding, name = self._embedding, type(self).__name__
-
-        def visit(block: Block) -> Floats:
-            rows = complete_rows(block, name).astype(np.float64)
-            scores = embedding.scores(rows)
-            return np.asarray(np.einsum("ij,ij->i", scores, scores) - embedding.squares(rows))
-
-        return np.concatenate(self._map_rows(visit, X))
+        return super().score_samples(X, offset=offset, covariates=covariates)
 
     @available_if(_has_rows)
     def score(self, X: Any, y: Any = None, **score_params: Any) -> float:

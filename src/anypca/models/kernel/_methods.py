@@ -10,7 +10,7 @@ import scipy.linalg
 
 from anypca._registry import Registry
 from anypca._typing import Floats
-from anypca.engine import Block, Data, Executor
+from anypca.engine import Block, Data, Executor, Statistics
 from anypca.models.kernel._embedding import Embedding, ExactEmbedding, embed_exactly, embed_features
 from anypca.models.kernel._kernels import KERNELS, Kernel, KernelChoice
 from anypca.models.kernel._maps import FeatureMap, fourier_map, landmark_map
@@ -165,7 +165,7 @@ class Nystroem(Approximate):
 
 
 @dataclass(frozen=True)
-class FeatureSums:
+class FeatureSums(Statistics):
     """Sums over rows of shifted features."""
 
     n_rows: int
@@ -175,14 +175,6 @@ class FeatureSums:
     """Upper triangle (n_basis, n_basis)."""
     missed: float
     """Squares that the features lack."""
-
-    def __add__(self, other: FeatureSums) -> FeatureSums:
-        return FeatureSums(
-            self.n_rows + other.n_rows,
-            self.total + other.total,
-            self.gram + other.gram,
-            self.missed + other.missed,
-        )
 
     @property
     def mean(self) -> Floats:

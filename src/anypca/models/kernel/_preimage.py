@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 
 from anypca._typing import Floats
-from anypca.engine import Block
+from anypca.engine import Block, Statistics
 from anypca.models.kernel._embedding import Embedding
 from anypca.models.kernel._kernels import Kernel
 from anypca.models.kernel._maps import FeatureMap
@@ -62,12 +62,9 @@ class FeaturePreimage:
 
 
 @dataclass(frozen=True)
-class _Sums:
+class _Sums(Statistics):
     gram: Floats
     cross: Floats
-
-    def __add__(self, other: _Sums) -> _Sums:
-        return _Sums(self.gram + other.gram, self.cross + other.cross)
 
 
 def learn_preimage(

@@ -210,7 +210,7 @@ class PiecewisePCA(EntryLikelihood, LatentModel):
             fitted = family.fit(task, session.data, session.executor, session.summary, session.callback)
             pieces = self._canonical(fitted.pieces, task)
             report = family.report(fitted, pieces, task, session.data, session.executor, session.summary)
-        self._store(pieces, report)
+            self._store(pieces, report)
         self._warn_unless_converged(report.result)
         self._warn_of_empty(fitted.empty)
         return self

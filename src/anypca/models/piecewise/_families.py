@@ -12,7 +12,7 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.engine import Block, Data, Executor, Summary
 from anypca.families import Poisson
-from anypca.models._bilinear.support import check_support, warn_non_integers
+from anypca.models._support import check_support, warn_non_integers
 from anypca.models.piecewise._fit import Fitted, Task, fit_gaussian
 from anypca.models.piecewise._fit_poisson import FittedCounts, fit_poisson
 from anypca.models.piecewise._gaussian_rows import GaussianRows

@@ -9,9 +9,9 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from anypca._typing import Floats
 from anypca.engine import Block
+from anypca.models._gaussian.posterior import find_patterns
 from anypca.models.piecewise._pieces import Pieces
 from anypca.models.piecewise._posterior import Mixture, Part, find_mixture
-from anypca.models.ppca._rows import find_patterns
 from anypca.special import log_ndtr_difference
 
 

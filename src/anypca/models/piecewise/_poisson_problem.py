@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.engine import Block
+from anypca.engine import Block, Statistics
 from anypca.linalg import PackedCholesky, pack_symmetric, packed_diagonal
 from anypca.models.piecewise._bound import Counts, Rates, find_rates, read_counts, slab_moments
 from anypca.models.piecewise._pieces import Coefficients, Pieces, Transfer, expand
 from anypca.models.piecewise._poisson_rows import Scores, climb_rows, newton_step, start_scores
-from anypca.solvers import Coordinates, Update
+from anypca.solvers import BlockProblem, Coordinates, Update
 
 # Steps of the rows in each sweep, which start where the last sweep left them.
 _STEPS_PER_SWEEP = 4
@@ -21,7 +21,7 @@ _RIDGE = 1e-6
 
 
 @dataclass(frozen=True)
-class CountStats:
+class CountStats(Statistics):
     """Sums of a block at some pieces and at its rows' posteriors; u is the latent point followed by a 1."""
 
     bound: float
@@ -36,12 +36,9 @@ class CountStats:
     curvature: Floats
     """``sum_i E[exp(theta_ij) u_i u_i' 1_k]`` (K, n_features, q + 1, q + 1)."""
 
-    def __add__(self, other: CountStats) -> CountStats:
-        return CountStats(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
-
 
 @dataclass(frozen=True)
-class PoissonProblem:
+class PoissonProblem(BlockProblem[Coefficients, Scores, CountStats]):
     """Rows by damped Newton steps, columns by the exact Newton step of a concave function.
 
     Parameters

@@ -8,8 +8,8 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.engine import Table
+from anypca.models._gaussian.posterior import Parameters, Patterns, Posterior, find_posterior
 from anypca.models.piecewise._pieces import Pieces
-from anypca.models.ppca._rows import Parameters, Patterns, Posterior, find_posterior
 from anypca.special import truncated_normal
 
 

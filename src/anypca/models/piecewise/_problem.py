@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.engine import Block
+from anypca.engine import Block, Statistics
 from anypca.linalg import PackedCholesky, pack_symmetric, packed_products, unpack_symmetric
+from anypca.models._gaussian.posterior import Patterns, find_patterns
 from anypca.models.piecewise._pieces import Coefficients, Pieces, Transfer, expand, hinge_slopes
 from anypca.models.piecewise._posterior import Mixture, Part, find_mixture
-from anypca.models.ppca._rows import Patterns, find_patterns
-from anypca.solvers import Coordinates, Update
+from anypca.solvers import BlockProblem, Coordinates, Update
 
 
 @dataclass(frozen=True)
-class Stats:
+class Stats(Statistics):
     """Expected sums of a block at some pieces; u is the latent point followed by a 1."""
 
     log_likelihood: float
@@ -35,9 +35,6 @@ class Stats:
     edge: Floats
     """Derivative of the log-likelihood with respect to the breakpoints at fixed maps (K - 1,)."""
 
-    def __add__(self, other: Stats) -> Stats:
-        return Stats(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
-
 
 @dataclass(frozen=True)
 class Gradient:
@@ -51,7 +48,7 @@ class Gradient:
 
 
 @dataclass(frozen=True)
-class GaussianProblem:
+class GaussianProblem(BlockProblem[Coefficients, Patterns, Stats]):
     r"""EM on the exact likelihood of piecewise PCA, entries missing at random.
 
     Parameters
@@ -144,9 +141,6 @@ class GaussianProblem:
         pieces = expand(shared, self.transfer, self.n_components)
         T = self.transfer(self.n_components, shared.breakpoints)
         return np.asarray(np.einsum("kpa,kma->pm", _piece_slopes(pieces, stats), T))
-
-    def repair(self, shared: Coefficients, proposal: Coefficients, before: Stats, after: Stats) -> None:
-        """Nothing to repair: an EM step never makes the objective worse."""
 
     def coordinates(self, shared: Coefficients, stats: Stats) -> Coordinates:
         """D and the log noise as one vector, with the complete-data curvature as metric."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from scipy.special import gammaln, xlogy
 
 from anypca._typing import Floats
-from anypca.engine import Block, Data, Executor, Summary
+from anypca.engine import Block, Data, Executor, Statistics, Summary
 from anypca.models.piecewise import _gaussian_rows
 
 
@@ -20,15 +20,12 @@ class RowModel(Protocol):
 
 
 @dataclass(frozen=True)
-class _Scatter:
+class _Scatter(Statistics):
     """Weighted sums of scores and their products."""
 
     weight: float
     total: Floats
     products: Floats
-
-    def __add__(self, other: _Scatter) -> _Scatter:
-        return _Scatter(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
 
 def score_shares(model: RowModel, data: Data, executor: Executor) -> Floats:
@@ -61,14 +58,11 @@ def gaussian_pseudo_r2(log_likelihood: float, n_entries: float, noise: float, su
 
 
 @dataclass(frozen=True)
-class _CountSums:
+class _CountSums(Statistics):
     total: Floats
     exposure: Floats
     base: float
     saturated: float
-
-    def __add__(self, other: _CountSums) -> _CountSums:
-        return _CountSums(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
 
 def poisson_pseudo_r2(bound: float, data: Data, executor: Executor) -> float:

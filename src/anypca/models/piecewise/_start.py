@@ -11,9 +11,9 @@ from scipy.special import ndtr, ndtri
 
 from anypca._typing import Bools, Floats
 from anypca.engine import Block, Data, Executor, Summary, check_data, summarise
+from anypca.models._gaussian.principal import Principal, Task, fit_principal
+from anypca.models._gaussian.row_model import PrincipalRowModel
 from anypca.models.piecewise._pieces import Coefficients, Transfer
-from anypca.models.ppca import _new_rows
-from anypca.models.ppca._fit import Principal, Task, fit_principal
 from anypca.solvers import Progress
 
 # Rows and entries that starts are compared on; the chosen one is then fitted to the whole table.
@@ -108,9 +108,14 @@ def _read(data: Data, executor: Executor, chosen: Bools) -> tuple[Floats, Floats
 def _project(data: Data, executor: Executor, principal: Principal) -> tuple[Floats, Floats]:
     """Principal scores of all rows, and the rows with missing entries filled."""
 
+    model = PrincipalRowModel(principal)
+
     def visit(block: Block, _: Any) -> tuple[tuple[Floats, Floats], float]:
-        scores = _new_rows.scores(block, principal)[0]
-        return (scores, _new_rows.fill(block, principal, with_std=False)[0]), 0.0
+        rows = model.open(block)
+        scores = model.scores(model.solve(rows))
+        if rows.observed is None:
+            return (scores, rows.x), 0.0
+        return (scores, np.where(rows.observed, rows.x, model.mean(block, scores))), 0.0
 
     parts = executor.gather(executor.sweep(visit, data)[0])
     return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])

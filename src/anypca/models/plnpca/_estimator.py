@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -12,15 +11,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from anypca._compat import Interval
 from anypca._typing import Floats
-from anypca.engine import Block
 from anypca.families import Poisson
-from anypca.models._base import Session, check_n_samples, make_generator
+from anypca.models._base import make_generator
 from anypca.models._bilinear.estimator import BilinearModel
-from anypca.models._bilinear.support import check_rows, check_support, warn_non_integers
+from anypca.models._bilinear.kernel import Coefficients
+from anypca.models._bilinear.row_model import Reported
+from anypca.models._session import Session
+from anypca.models._support import check_support, warn_non_integers
 from anypca.models.plnpca._criteria import RankPath, check_ranks
 from anypca.models.plnpca._fit import Options, PLNFit, PLNFitter
-from anypca.models.plnpca._kernel import CountRows, Kernel, open_counts
-from anypca.models.plnpca._rows import RowFit, solve_rows
+from anypca.models.plnpca._row_model import CountRowModel
 
 
 class _Counts(Poisson):
@@ -172,7 +172,7 @@ class PLNPCA(BilinearModel):
         with self._open_fit(X, sample_weight=sample_weight, offset=offset, covariates=covariates) as session:
             self._check_rank(session.data.n_samples, session.data.n_features)
             fits = self._fitter(session).fit([self.n_components], make_generator(self.random_state))
-        self._store(fits[0])
+            self._store(fits[0])
         self._warn_unless_converged(fits[0].result)
         return self
 
@@ -214,101 +214,6 @@ class PLNPCA(BilinearModel):
             models.append(model)
         return RankPath.of(checked, [fit.criteria for fit in fits], models)
 
-    def transform(
-        self, X: Any, *, offset: Any = None, covariates: Any = None, return_std: bool = False
-    ) -> Any:
-        """Posterior means of the scores of rows, each row solved to its own convergence.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-        offset, covariates : as in ``fit``, for these rows
-        return_std : bool
-            Also return standard deviations of the variational posteriors.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples, n_components)
-        std : ndarray of shape (n_samples, n_components)
-            Only with ``return_std=True``.
-        """
-        matrix = self._checked_fit().canonical.matrix
-
-        def project(block: Block) -> tuple[Floats, Floats]:
-            rows, found = self._solve(block)
-            std = np.sqrt(found.state.variance @ matrix**2)
-            return (found.state.mean @ matrix).astype(rows.dtype), std.astype(rows.dtype)
-
-        parts = self._map_rows(project, X, offset=offset, covariates=covariates)
-        scores, std = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return (scores, std) if return_std else scores
-
-    def impute(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
-        """The table with missing entries replaced by their expectations given the observed ones.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-        offset, covariates : as in ``fit``, for these rows
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-        """
-        coefficients = self._checked_fit().coefficients
-
-        def complete(block: Block) -> Floats:
-            rows, found = self._solve(block)
-            if rows.observed is None:
-                return rows.x
-            everywhere = replace(rows, table=None)
-            rates = Kernel(coefficients, everywhere).rates(found.state, slice(None))
-            return np.where(rows.observed, rows.x, rates)
-
-        return np.concatenate(self._map_rows(complete, X, offset=offset, covariates=covariates))
-
-    def score_samples(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
-        """Variational lower bound on the log-likelihood of each row.
-
-        The sum over the training rows is the last entry of ``objective_trace_`` (without weights, at convergence).
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-        offset, covariates : as in ``fit``, for these rows
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-
-        def bound(block: Block) -> Floats:
-            rows, found = self._solve(block)
-            return found.value + rows.log_base()
-
-        self._checked_fit()
-        return np.concatenate(self._map_rows(bound, X, offset=offset, covariates=covariates))
-
-    def sample(
-        self, n_samples: int = 1, *, offset: Any = None, covariates: Any = None, random_state: Any = None
-    ) -> Floats:
-        """Draw rows of counts from the model.
-
-        Parameters
-        ----------
-        n_samples : int
-        offset, covariates : as in ``fit``, for the new rows
-        random_state : int, RandomState or None
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-        """
-        matrix = self._checked_fit().canonical.matrix
-        rng = make_generator(random_state)
-        latent = rng.standard_normal((check_n_samples(n_samples), self.n_components_))
-        return Poisson().sample(self._predict(latent @ matrix, offset, covariates), 1.0, rng)
-
     @property
     def latent_covariance_(self) -> Floats:
         """Covariance of the log rates, ``C (M' M + diag(sum S)) C' / n``, shape (n_features, n_features)."""
@@ -335,7 +240,8 @@ class PLNPCA(BilinearModel):
         """Set the fitted attributes."""
         self._fit, criteria, fixed = fit, fit.criteria, fit.coefficients.fixed
         self.family_ = Poisson()
-        self._store_coefficients(fit.canonical.components.T, fixed, np.ones(len(fixed)))
+        self._coefficients = Coefficients(fit.canonical.components.T, fixed, np.ones(len(fixed)))
+        self._store_coefficients(self._coefficients)
         self.explained_variance_ = variance = fit.canonical.variance
         self.pseudo_r2_ = criteria.r2
         share = variance / variance.sum() if variance.sum() > 0 else np.zeros_like(variance)
@@ -349,9 +255,8 @@ class PLNPCA(BilinearModel):
         check_is_fitted(self)
         return self._fit
 
-    def _solve(self, block: Block) -> tuple[CountRows, RowFit]:
-        """Rows of a block and their posteriors."""
-        rows = open_counts(block, fit_intercept=bool(self.fit_intercept), dense=True)
-        check_rows(_Counts(), rows, block.start, getattr(self, "feature_names_in_", None))
-        problem = replace(self._fit.problem, eps=float(np.finfo(rows.dtype).eps))
-        return rows, solve_rows(problem, self._fit.coefficients, rows)
+    def _row_model(self) -> CountRowModel:
+        fit = self._checked_fit()
+        return CountRowModel(
+            Reported(_Counts(), self._coefficients, self.explained_variance_, bool(self.fit_intercept)), fit
+        )

@@ -17,7 +17,8 @@ from scipy.special import gammaln
 from anypca._typing import Bools, Floats, Ints
 from anypca.engine import Block, Table
 from anypca.linalg import packed_products, packed_size
-from anypca.models._bilinear.kernel import Coefficients, Operand, Rows
+from anypca.models._bilinear.kernel import Coefficients, Operand
+from anypca.models._opened import OpenedBlock, fixed_features
 
 
 class State(NamedTuple):
@@ -45,7 +46,7 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class CountRows(Rows):
+class CountRows(OpenedBlock):
     """A block opened for computation: ``product`` holds the counts, 0 where they are missing."""
 
     @cached_property
@@ -74,7 +75,7 @@ class CountRows(Rows):
 
 def open_counts(block: Block, *, fit_intercept: bool, dense: bool = False) -> CountRows:
     """Read a block and lay out its fixed features; a complete sparse one stays sparse unless ``dense``."""
-    features = np.hstack([np.ones((block.n_rows, int(fit_intercept))), block.covariates])
+    features = fixed_features(block, fit_intercept=fit_intercept)
     table = None
     if block.may_miss or dense:
         table = block.read()
@@ -85,8 +86,8 @@ def open_counts(block: Block, *, fit_intercept: bool, dense: bool = False) -> Co
         product = block.matrix()
         if isinstance(product, np.ndarray):
             table = Table(product, None)
-    n_features = product.shape[1]
-    return CountRows(table, product, block.offset(), block.weight, features, n_features, block.dtype)
+    n_features, numbers = product.shape[1], np.arange(block.start, block.stop)
+    return CountRows(table, product, block.offset(), block.weight, features, n_features, block.dtype, numbers)
 
 
 class RowSums(NamedTuple):

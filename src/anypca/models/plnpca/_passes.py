@@ -13,7 +13,6 @@ from anypca._typing import Floats
 from anypca.engine import Block, Data, Executor
 from anypca.linalg import packed_products, packed_size, unpack_symmetric
 from anypca.models._bilinear.kernel import Coefficients
-from anypca.models._bilinear.passes import Total
 from anypca.models.plnpca._kernel import CountRows, Kernel, State, open_counts
 from anypca.models.plnpca._rotation import diagonalise
 
@@ -52,12 +51,12 @@ class CountPass:
         """Sum of ``function(rows, state)`` over the blocks; without locals the state has no columns."""
         fit_intercept = self.fit_intercept
 
-        def visit(block: Block, state: State | None) -> tuple[State, Total]:
+        def visit(block: Block, state: State | None) -> tuple[State, Floats]:
             rows = open_counts(block, fit_intercept=fit_intercept, dense=True)
             used = State.prior(rows.n_rows, 0) if state is None else state
-            return used, Total(function(rows, used))
+            return used, function(rows, used)
 
-        return self.executor.sweep(visit, self.data, local)[1].array
+        return self.executor.sweep(visit, self.data, local)[1]
 
     def map(
         self, function: Callable[[CountRows, State], State], local: Sequence[Any] | None = None

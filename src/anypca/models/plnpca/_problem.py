@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
-from anypca.engine import Block
+from anypca.engine import Block, Statistics
 from anypca.linalg import PackedCholesky, packed_diagonal, packed_products
 from anypca.models._bilinear.kernel import Coefficients
 from anypca.models.plnpca._kernel import CountRows, Kernel, RowSums, State, open_counts
-from anypca.solvers import Coordinates, Update
+from anypca.solvers import BlockProblem, Coordinates, Update
 
 _MAX_HALVINGS = 30
 # Bounds of rows and columns are compared up to this many units in the last place of their terms.
@@ -54,7 +54,7 @@ class Shared:
 
 
 @dataclass(frozen=True, eq=False)
-class Stats:
+class Stats(Statistics):
     """What the blocks of a sweep add up to. "Entry" is before the rows' step, "exit" after it."""
 
     entry_columns: Floats
@@ -87,9 +87,6 @@ class Stats:
     log_variance: float
     """Weighted sum of all log variances."""
 
-    def __add__(self, other: Stats) -> Stats:
-        return Stats(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
-
 
 class RowStep(NamedTuple):
     """A Newton step of rows in means and log variances."""
@@ -111,7 +108,7 @@ class RowStep(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class PLNProblem:
+class PLNProblem(BlockProblem[Shared, State, Stats]):
     r"""Maximise the bound on the log-likelihood over posteriors (M, S) and coefficients [C | B].
 
     .. math:: J = \sum_i s_i \Big( \sum_j (y_{ij} z_{ij} - A_{ij} - \log y_{ij}!)

@@ -11,15 +11,16 @@ from sklearn.utils.validation import check_is_fitted
 from anypca._compat import Interval, RealNotInt, StrOptions
 from anypca._typing import Floats
 from anypca.engine import Block
-from anypca.families import Family, Gaussian
-from anypca.models._base import LatentModel, check_n_samples, make_generator
-from anypca.models._entries import EntryLikelihood
-from anypca.models.ppca import _new_rows
-from anypca.models.ppca._fit import Principal, Task, fit_principal
+from anypca.families import Gaussian
+from anypca.models._base import make_generator
+from anypca.models._gaussian.principal import Principal, Task, fit_principal
+from anypca.models._gaussian.row_model import PrincipalRowModel
+from anypca.models._opened import OpenedBlock
+from anypca.models._row_methods import PosteriorModel
 from anypca.solvers import Result
 
 
-class PPCA(EntryLikelihood, LatentModel):
+class PPCA(PosteriorModel):
     r"""Probabilistic principal component analysis, with missing entries.
 
     Rows are modelled as ``x = mean + U' t + e`` with orthonormal components U, independent Gaussian scores t
@@ -156,12 +157,13 @@ class PPCA(EntryLikelihood, LatentModel):
             principal, result = fit_principal(
                 task, session.data, session.executor, session.summary, session.callback
             )
-        self._store(principal, result)
+            self._store(principal, result)
         self._warn_unless_converged(result)
         return self
 
     def _store(self, principal: Principal, result: Result[Principal]) -> None:
         """Set the fitted attributes."""
+        self.family_ = Gaussian()
         self.components_ = principal.components
         self.mean_ = self.intercept_ = principal.mean
         self.noise_variance_ = principal.noise
@@ -172,40 +174,8 @@ class PPCA(EntryLikelihood, LatentModel):
         self._store_result(result)
         self._principal = principal
 
-    def _predict_block(self, block: Block, scores: Floats) -> Floats:
-        return _new_rows.reconstruct(scores, self._principal)
-
-    def _noise(self) -> tuple[Family, Floats]:
-        return Gaussian(), np.full(self.n_features_in_, self.noise_variance_)
-
-    def transform(self, X: Any, *, return_std: bool = False) -> Any:
-        """Posterior means of the scores.
-
-        They are in the coordinates of PCA scores, pulled towards 0 by the share of the noise: for a complete
-        row ``t = (1 - noise_variance_ / explained_variance_) * components_ @ (x - mean_)``. For a row with
-        missing entries they are the exact conditional means given the others; 0 for a row without any entry.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
-        return_std : bool, default=False
-            Also return posterior standard deviations.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples, n_components)
-        std : ndarray of shape (n_samples, n_components)
-            Only if ``return_std``.
-        """
-        check_is_fitted(self)
-        principal = self._principal
-
-        def visit(block: Block) -> tuple[Floats, Floats]:
-            return _new_rows.scores(block, principal)
-
-        parts = self._map_rows(visit, X)
-        scores = np.concatenate([part[0] for part in parts])
-        return (scores, np.concatenate([part[1] for part in parts])) if return_std else scores
+    def _row_model(self) -> PrincipalRowModel:
+        return PrincipalRowModel(self._principal)
 
     def posterior_covariance(self, X: Any = None) -> Floats:
         """Posterior covariance of the scores.
@@ -222,94 +192,18 @@ class PPCA(EntryLikelihood, LatentModel):
         """
         check_is_fitted(self)
         principal = self._principal
+        complete = np.diag(principal.noise * principal.signal / (principal.signal + principal.noise))
         if X is None:
-            return np.diag(principal.noise * principal.signal / (principal.signal + principal.noise))
+            return complete
 
-        def visit(block: Block) -> tuple[Floats | None, int]:
-            return _new_rows.score_covariances(block, principal)
+        def visit(model: PrincipalRowModel, block: Block, rows: OpenedBlock) -> tuple[Floats, bool]:
+            solved = model.solve(rows)
+            return solved.patterns.spread(model.covariances(solved)), rows.observed is None
 
-        parts = self._map_rows(visit, X)
-        if all(part is None for part, _ in parts):
-            return self.posterior_covariance()
-        complete = self.posterior_covariance()
-        return np.concatenate(
-            [np.broadcast_to(complete, (n, *complete.shape)) if part is None else part for part, n in parts]
-        )
-
-    def inverse_transform(self, X: Any) -> Floats:
-        """Rows with given scores: ``X @ components_ + mean_``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_components)
-            Scores.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-        """
-        return _new_rows.reconstruct(self._check_scores(X), self._principal)
-
-    def score_samples(self, X: Any) -> Floats:
-        """Marginal log density of the observed entries of each row.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            0 for a row without any entry.
-        """
-        check_is_fitted(self)
-        principal = self._principal
-
-        def visit(block: Block) -> Floats:
-            return _new_rows.log_density(block, principal)
-
-        return np.concatenate(self._map_rows(visit, X))
-
-    def impute(self, X: Any, *, return_std: bool = False) -> Any:
-        """Fill missing entries with their conditional means given the observed entries of the row.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
-        return_std : bool, default=False
-            Also return conditional standard deviations.
-
-        Returns
-        -------
-        filled : ndarray of shape (n_samples, n_features)
-            Observed entries as they are in X.
-        std : ndarray of shape (n_samples, n_features)
-            Only if ``return_std``; 0 for observed entries.
-        """
-        check_is_fitted(self)
-        principal = self._principal
-
-        def visit(block: Block) -> tuple[Floats, Floats | None]:
-            return _new_rows.fill(block, principal, with_std=return_std)
-
-        parts = self._map_rows(visit, X)
-        filled = np.concatenate([part[0] for part in parts])
-        return (filled, np.concatenate([part[1] for part in parts])) if return_std else filled
-
-    def sample(self, n_samples: int = 1, *, random_state: Any = None) -> Floats:
-        """Draw rows from the model.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-        random_state : int, RandomState instance, Generator or None, default=None
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-        """
-        check_is_fitted(self)
-        return _new_rows.draw(self._principal, check_n_samples(n_samples), make_generator(random_state))
+        parts = self._visit_rows(visit, X)  # type: ignore[arg-type]
+        if all(is_complete for _, is_complete in parts):
+            return complete
+        return np.concatenate([covariances for covariances, _ in parts])
 
     def get_covariance(self) -> Floats:
         """Covariance of the model, ``U' diag(explained_variance_ - noise_variance_) U + noise_variance_ I``.
@@ -319,7 +213,8 @@ class PPCA(EntryLikelihood, LatentModel):
         ndarray of shape (n_features, n_features)
         """
         check_is_fitted(self)
-        return _new_rows.covariance(self._principal)
+        U, noise = self.components_, self._principal.noise
+        return np.asarray((U.T * self._principal.signal) @ U + noise * np.eye(U.shape[1]))
 
     def get_precision(self) -> Floats:
         """Inverse of the covariance of the model.
@@ -329,4 +224,5 @@ class PPCA(EntryLikelihood, LatentModel):
         ndarray of shape (n_features, n_features)
         """
         check_is_fitted(self)
-        return _new_rows.precision(self._principal)
+        U, noise, signal = self.components_, self._principal.noise, self._principal.signal
+        return np.asarray((np.eye(U.shape[1]) - (U.T * (signal / (signal + noise))) @ U) / noise)

@@ -20,8 +20,8 @@ from anypca._typing import Bools, Floats
 from anypca.engine import Block, Data, Executor, Table
 from anypca.families import Family
 from anypca.linalg import unpack_symmetric
-from anypca.models._bilinear.kernel import Coefficients, Kernel, Rows, mask_missing, open_block
-from anypca.models._bilinear.passes import Total
+from anypca.models._bilinear.kernel import Coefficients, Kernel, mask_missing
+from anypca.models._opened import OpenedBlock, open_block
 
 _FLOOR = 1e-4
 _STEP = 1e-4
@@ -47,14 +47,14 @@ class Point(NamedTuple):
         return self.joint[..., self.scores.shape[-1] :]
 
 
-def collect_rows(data: Data, executor: Executor, *, fit_intercept: bool) -> Rows:
+def collect_rows(data: Data, executor: Executor, *, fit_intercept: bool) -> OpenedBlock:
     """The whole table as one dense block in float64."""
 
-    def visit(block: Block, _: Rows | None) -> tuple[Rows, Total]:
-        return open_block(block, fit_intercept=fit_intercept), Total(np.zeros(1))
+    def visit(block: Block, _: OpenedBlock | None) -> tuple[OpenedBlock, float]:
+        return open_block(block, fit_intercept=fit_intercept), 0.0
 
-    parts: list[Rows] = executor.gather(executor.sweep(visit, data)[0])
-    return Rows(
+    parts: list[OpenedBlock] = executor.gather(executor.sweep(visit, data)[0])
+    return OpenedBlock(
         Table(_stack([part.x for part in parts]), _stack_observed(parts)),
         None,
         None
@@ -64,6 +64,7 @@ def collect_rows(data: Data, executor: Executor, *, fit_intercept: bool) -> Rows
         _stack([part.features for part in parts]),
         data.n_features,
         np.dtype(float),
+        np.arange(data.n_samples),
     )
 
 
@@ -71,7 +72,7 @@ def _stack(parts: Sequence[Floats]) -> Floats:
     return np.concatenate([np.asarray(part, dtype=float) for part in parts])
 
 
-def _stack_observed(parts: Sequence[Rows]) -> Bools | None:
+def _stack_observed(parts: Sequence[OpenedBlock]) -> Bools | None:
     if all(part.observed is None for part in parts):
         return None
     return np.concatenate(
@@ -86,7 +87,7 @@ class JointDensity:
     Parameters
     ----------
     family : Family
-    rows : Rows
+    rows : OpenedBlock
         The whole table, dense.
     dispersion : ndarray of shape (n_features,)
     alpha : ndarray of shape (k,)
@@ -96,7 +97,7 @@ class JointDensity:
     """
 
     family: Family
-    rows: Rows
+    rows: OpenedBlock
     dispersion: Floats
     alpha: Floats
     fixed_precision: Floats

@@ -17,8 +17,9 @@ from anypca._typing import Bools, Floats
 from anypca.engine import Block, Data, Executor, Summary, Table
 from anypca.families import Exponential, Family, Gamma, NegativeBinomial, Poisson, ScaledPoisson, combine
 from anypca.models._bilinear.dispersion import column_scales
-from anypca.models._bilinear.kernel import Coefficients, Kernel, open_block
-from anypca.models._bilinear.passes import Pass, Total, observed_only
+from anypca.models._bilinear.kernel import Coefficients, Kernel
+from anypca.models._bilinear.passes import Pass
+from anypca.models._opened import observed_only, open_block
 from anypca.models.sepca._posterior import Loadings
 from anypca.models.sepca._variational import VariationalProblem
 
@@ -172,7 +173,7 @@ def _pearson_pair(
     """
     family = problem.family
 
-    def visit(block: Block, scores: Floats | None) -> tuple[Floats, Total]:
+    def visit(block: Block, scores: Floats | None) -> tuple[Floats, Floats]:
         assert scores is not None
         first = np.arange(min(block.n_rows, _SIMULATED_ROWS))
         rows = open_block(block, fit_intercept=problem.fit_intercept).take(first)
@@ -191,6 +192,6 @@ def _pearson_pair(
             ),
             np.ones_like(eta),
         ]
-        return scores, Total(np.stack([rows.weights @ observed_only(rows, slice(None), t) for t in terms]))
+        return scores, np.stack([rows.weights @ observed_only(rows, slice(None), t) for t in terms])
 
-    return executor.sweep(visit, data, local)[1].array
+    return executor.sweep(visit, data, local)[1]

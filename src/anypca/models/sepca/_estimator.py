@@ -8,32 +8,32 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from anypca._compat import Interval, StrOptions
-from anypca._typing import Floats
-from anypca.engine import Block
 from anypca.families import Family
 from anypca.linalg import fix_signs
-from anypca.models._base import Session, make_generator
-from anypca.models._bilinear.kernel import Coefficients, Rows
+from anypca.models._base import make_generator
+from anypca.models._bilinear.estimator import BilinearModel
+from anypca.models._bilinear.kernel import Coefficients
 from anypca.models._bilinear.passes import Deviances
-from anypca.models._bilinear.support import choose_family
-from anypca.models.sepca._entry_posterior import EntryPosterior
+from anypca.models._bilinear.row_model import ModeRowModel, Reported
+from anypca.models._session import Session
+from anypca.models._support import choose_family
 from anypca.models.sepca._fit import VariationalFit, VariationalFitter
 from anypca.models.sepca._hmc import HMCFitter, HMCOptions
 from anypca.models.sepca._hmc_fit import HMCFit
 from anypca.models.sepca._map import MapFit, MapFitter, MapOptions, scaled_nu
 from anypca.models.sepca._posterior import snapped
+from anypca.models.sepca._row_model import PosteriorRowModel
 from anypca.models.sepca._sparsity import choose_sparsity
 from anypca.models.sepca._sweeps import VariationalOptions
-from anypca.models.sepca._views import ModeView, PosteriorView
+from anypca.solvers import Result
 
 # More starting components than this rarely matter and cost with their square.
 _DEFAULT_COMPONENTS = 20
 
 
-class SePCA(EntryPosterior):
+class SePCA(BilinearModel):
     r"""Exponential-family PCA that chooses its number of components.
 
     The predictor is that of `EPCA`, with scores :math:`z_i \sim N(0, I)` and a separate prior precision
@@ -224,31 +224,11 @@ class SePCA(EntryPosterior):
                 else float(self.sparsity)
             )
             if self.inference == "map":
-                self._store_mode(*self._fit_mode(session, family))
+                result = self._store_mode(*self._fit_mode(session, family))
             else:
-                self._store_posterior(*self._fit_posterior(session, family))
+                result = self._store_posterior(*self._fit_posterior(session, family))
+        self._warn_unless_converged(result)
         return self
-
-    def score_samples(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
-        """Log-likelihood of each row with the scores integrated out.
-
-        A lower bound under the posterior of the loadings; in ``"map"`` Laplace's approximation at their mode.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-        offset, covariates : as in ``fit``
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        check_is_fitted(self)
-
-        def value(block: Block) -> Floats:
-            return self._view.log_likelihood(self._open_rows(block), block.start, *self._noise())
-
-        return np.concatenate(self._map_rows(value, X, offset=offset, covariates=covariates))
 
     def _check_options(self) -> None:
         is_sparse = isinstance(self.sparsity, str) or self.sparsity > 0
@@ -317,34 +297,49 @@ class SePCA(EntryPosterior):
         self.nu_ = max(tried, key=lambda nu: tried[nu].joint)
         return tried[self.nu_], tried
 
-    def _store_mode(self, fit: MapFit, tried: dict[float, MapFit]) -> None:
+    def _row_model(self) -> ModeRowModel | PosteriorRowModel:
+        return self._rows
+
+    def _store_mode(self, fit: MapFit, tried: dict[float, MapFit]) -> Result[Any]:
         order = np.argsort(-fit.deviances.without, kind="stable")
         signs = fix_signs(fit.coefficients.loadings.T)[order]
         loadings = fit.coefficients.loadings[:, order] * signs
         coefficients = Coefficients(loadings, fit.coefficients.fixed, fit.coefficients.dispersion)
         prior = replace(fit.problem.score_prior, precision=fit.problem.score_prior.precision[order])  # type: ignore[attr-defined, type-var]
-        self._view: ModeView | PosteriorView = ModeView(replace(fit.problem, score_prior=prior), coefficients)
+        self._store_coefficients(coefficients)
         self.family_ = fit.problem.family
-        self._store_coefficients(loadings, coefficients.fixed, coefficients.dispersion)
+        self._rows: ModeRowModel | PosteriorRowModel = ModeRowModel(
+            self._reported(coefficients), replace(fit.problem, score_prior=prior)
+        )
         self.components_std_ = fit.loading_std.T[order]
         self.alpha_ = fit.alpha[order]
         self.joint_log_likelihood_ = fit.joint
         self.nu_path_ = {nu: (found.joint, len(found.alpha)) for nu, found in tried.items()}
         self.evidence_by_rank_ = {len(found.alpha): found.evidence for found in tried.values()}
-        self._store_summary(fit, fit.evidence, fit.deviances, order)
+        return self._store_summary(fit, fit.evidence, fit.deviances, order)
 
-    def _store_posterior(self, fit: VariationalFit | HMCFit, fitter: VariationalFitter | HMCFitter) -> None:
+    def _reported(self, coefficients: Coefficients) -> Reported:
+        unit = np.ones(coefficients.loadings.shape[1])
+        return Reported(self.family_, coefficients, unit, bool(self.fit_intercept))
+
+    def _store_posterior(
+        self, fit: VariationalFit | HMCFit, fitter: VariationalFitter | HMCFitter
+    ) -> Result[Any]:
         """Set the fitted attributes, components in order of the deviance they explain."""
         loadings = fit.loadings
         k = loadings.n_components
         deviances = fitter.deviances(fit)  # type: ignore[arg-type]
         order = np.argsort(-deviances.without, kind="stable")
         signs = fix_signs(loadings.mean[:, :k].T)[order]
-        # Anew: what sweeps have carried along may differ in the last bit from what a loaded model computes.
-        self._view = PosteriorView(fit.problem, replace(loadings), order, signs)
-        self.family_ = fit.problem.family
-        self._store_coefficients(
+        coefficients = Coefficients(
             snapped(loadings)[:, order] * signs, loadings.mean[:, k:], loadings.dispersion
+        )
+        self._store_coefficients(coefficients)
+        self.family_ = fit.problem.family
+        # The loadings are copied without what sweeps have cached beside them: a loaded model computes these anew, and
+        # they may differ in the last bit.
+        self._rows = PosteriorRowModel(
+            self._reported(coefficients), fit.problem, replace(loadings), order, signs
         )
         std = np.sqrt(np.einsum("jaa->aj", loadings.covariance[:, :k, :k]))[order]
         self.components_std_ = np.where((self.components_ == 0) & (loadings.sparsity > 0), 0.0, std)
@@ -355,19 +350,16 @@ class SePCA(EntryPosterior):
             self.posterior_, self.r_hat_, self.ess_ = fit.posterior, fit.r_hat, fit.ess
         else:
             evidence = fit.evidence
-        self._store_summary(fit, evidence, deviances, order)
+        return self._store_summary(fit, evidence, deviances, order)
 
     def _store_summary(
         self, fit: MapFit | VariationalFit | HMCFit, evidence: float, deviances: Deviances, order: Any
-    ) -> None:
+    ) -> Result[Any]:
         self.evidence_ = evidence
         self.pruning_path_ = fit.removals
         self.explained_variance_ = np.ones(self.n_components_)
         self.explained_deviance_ratio_ = deviances.shares[order]
         self.deviance_, self.null_deviance_ = deviances.full, deviances.null
-        self._store_result(fit.result)  # type: ignore[arg-type]
-        self._warn_unless_converged(fit.result)  # type: ignore[arg-type]
-
-    def _project(self, rows: Rows, start: int, *, with_std: bool) -> tuple[Floats, Floats]:
-        """Posterior means (or modes) and standard deviations."""
-        return self._view.project(rows, start, with_std=with_std)
+        result: Result[Any] = fit.result  # type: ignore[assignment]
+        self._store_result(result)
+        return result

@@ -19,8 +19,8 @@ from anypca._typing import Floats
 from anypca.engine import Block, Data, Executor, Summary
 from anypca.exceptions import NonFiniteError
 from anypca.families import Family
-from anypca.models._bilinear.kernel import open_block
-from anypca.models._bilinear.passes import Deviances, Total
+from anypca.models._bilinear.passes import Deviances
+from anypca.models._opened import open_block
 from anypca.models.sepca._align import align, take_components, update_relevance
 from anypca.models.sepca._density import JointDensity, Point, Whitened, collect_rows
 from anypca.models.sepca._fit import VariationalFit, VariationalFitter
@@ -337,9 +337,9 @@ class HMCFitter:
         """q(z) of the training rows, as ``transform`` finds it."""
         fit_intercept = self.options.fit_intercept
 
-        def visit(block: Block, _: Any) -> tuple[Scores, Total]:
+        def visit(block: Block, _: Any) -> tuple[Scores, float]:
             rows = open_block(block, fit_intercept=fit_intercept)
-            return problem.solve_rows(rows, loadings)[0], Total(np.zeros(1))
+            return problem.solve_rows(rows, loadings)[0], 0.0
 
         return self.executor.sweep(visit, self.data)[0]
 

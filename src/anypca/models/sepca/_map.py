@@ -22,13 +22,14 @@ from anypca.families import Bernoulli, Binomial
 from anypca.linalg import PackedCholesky, packed_diagonal
 from anypca.models._bilinear.dispersion import estimate_dispersion, has_settled, start_dispersion
 from anypca.models._bilinear.fitter import BilinearFitter
-from anypca.models._bilinear.kernel import Coefficients, Kernel, Rows
+from anypca.models._bilinear.kernel import Coefficients, Kernel
 from anypca.models._bilinear.passes import Deviances
 from anypca.models._bilinear.problem import BilinearProblem, Gauge, Shared, Stats
 from anypca.models._bilinear.start import (
     link_loadings,
     residual_loadings,
 )
+from anypca.models._opened import OpenedBlock
 from anypca.models.sepca._removal import Removal
 from anypca.priors import AdaptiveL0, Ridge
 from anypca.solvers import Loop, Result, Status
@@ -317,7 +318,7 @@ class MapFitter(BilinearFitter[MapOptions]):
         prior = Ridge(scale**2).packed
         units = 2.0 * float(np.log(scale).sum())
 
-        def function(rows: Rows, scores: Floats) -> Floats:
+        def function(rows: OpenedBlock, scores: Floats) -> Floats:
             sums = Kernel(self.family, coefficients, rows).row_sums(scores)
             logs = PackedCholesky(sums.curvature + prior, len(scale)).log_determinant() - units
             return np.array([rows.weights @ logs])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from anypca._typing import Floats, Ints
+from anypca.engine import Statistics
 from anypca.linalg import PackedCholesky, packed_diagonal, packed_position, packed_products, unpack_symmetric
 
 #: Squares of loadings far below this are zeros.
@@ -192,7 +193,7 @@ class Loadings:
 
 
 @dataclass(frozen=True, eq=False)
-class VariationalStats:
+class VariationalStats(Statistics):
     """What the blocks of a sweep add up to."""
 
     entry_columns: Floats
@@ -208,11 +209,6 @@ class VariationalStats:
     score_sum: Floats
     score_moment: Floats
     """Weighted sum of second moments of the scores, shape (k, k)."""
-
-    def __add__(self, other: VariationalStats) -> VariationalStats:
-        # A trial step may overflow in some blocks; its value is then no gain, and the step is refused.
-        with np.errstate(invalid="ignore", over="ignore"):
-            return VariationalStats(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
 
 @dataclass(frozen=True, eq=False)

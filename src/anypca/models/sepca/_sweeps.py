@@ -15,7 +15,6 @@ from anypca.linalg import pack_symmetric
 from anypca.models._bilinear.dispersion import estimate_dispersion, has_settled, noise_units
 from anypca.models._bilinear.fitter import BilinearFitter
 from anypca.models._bilinear.kernel import Coefficients
-from anypca.models._bilinear.passes import Total
 from anypca.models._bilinear.start import residual_loadings
 from anypca.models.sepca._coupling import coupling_gain
 from anypca.models.sepca._dispersion import (
@@ -329,12 +328,12 @@ class Sweeps(BilinearFitter[VariationalOptions]):
             return state
         problem, loadings = state.problem, replace(state.loadings, change=None)
 
-        def visit(block: Block, scores: Scores | None) -> tuple[Scores, Total]:
+        def visit(block: Block, scores: Scores | None) -> tuple[Scores, Floats]:
             assert scores is not None
             parts = problem.coupling(block, loadings, scores)
-            return scores, Total(np.concatenate([part.ravel() for part in parts]))
+            return scores, np.concatenate([part.ravel() for part in parts])
 
-        total = self.executor.sweep(visit, self.data, state.local)[1].array
+        total = self.executor.sweep(visit, self.data, state.local)[1]
         size = loadings.precision.size
         likelihood, unknown = (
             part.reshape(loadings.precision.shape) for part in (total[:size], total[size : 2 * size])

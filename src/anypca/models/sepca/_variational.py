@@ -34,9 +34,10 @@ from anypca.linalg import (
     symmetric_power,
     unpack_symmetric,
 )
-from anypca.models._bilinear.kernel import Rows, mask_missing, open_block
+from anypca.models._bilinear.kernel import mask_missing
+from anypca.models._opened import OpenedBlock, open_block
 from anypca.models.sepca._posterior import Affine, Loadings, Moments, Scores, VariationalStats, between
-from anypca.solvers import Coordinates, Update
+from anypca.solvers import BlockProblem, Update
 
 _MAX_HALVINGS = 20
 _FULL_STEPS = 30
@@ -53,7 +54,7 @@ class _Sums(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class VariationalProblem:
+class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
     """Coordinate ascent on the bound, with the best change of latent coordinates after each sweep.
 
     Parameters
@@ -115,7 +116,7 @@ class VariationalProblem:
         )
         return after.scores, stats
 
-    def solve_rows(self, rows: Rows, shared: Loadings, max_iter: int = 200) -> tuple[Scores, Bools]:
+    def solve_rows(self, rows: OpenedBlock, shared: Loadings, max_iter: int = 200) -> tuple[Scores, Bools]:
         """q(z) of rows under fixed loadings, iterated until the means stand still; which rows got there, (rows,)."""
         scores = self._start(rows, shared, None)
         mean, precision = scores.mean.copy(), scores.precision.copy()
@@ -142,7 +143,7 @@ class VariationalProblem:
         solved[active] = False
         return Scores(mean, precision), solved
 
-    def row_bounds(self, rows: Rows, shared: Loadings, scores: Scores) -> Floats:
+    def row_bounds(self, rows: OpenedBlock, shared: Loadings, scores: Scores) -> Floats:
         """The part of the bound that belongs to each row, without constants, shape (rows,)."""
         moments = Moments.of(scores, rows.features)
         return self._sums(rows, shared, moments, over_rows=False).rows - moments.divergence
@@ -213,20 +214,14 @@ class VariationalProblem:
         precision = np.where(pick, 0.5 * (shared.precision + new.precision), new.precision)
         return self._relevance(self._change(shared.with_posterior(mean, precision), before))
 
-    def coordinates(self, shared: Loadings, stats: VariationalStats) -> Coordinates | None:
-        return None
-
-    def with_coordinates(self, vector: Floats, like: Loadings) -> Loadings:
-        raise NotImplementedError("the variational problem is not extrapolated")
-
-    def _start(self, rows: Rows, shared: Loadings, local: Scores | None) -> Scores:
+    def _start(self, rows: OpenedBlock, shared: Loadings, local: Scores | None) -> Scores:
         k = shared.n_components
         if local is None:
             return Scores(np.zeros((rows.n_rows, k)), np.tile(pack_symmetric(np.eye(k)), (rows.n_rows, 1)))
         return local if shared.change is None else shared.change.apply(local)
 
     def _moments(
-        self, rows: Rows, shared: Loadings, moments: Moments
+        self, rows: OpenedBlock, shared: Loadings, moments: Moments
     ) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
         """Predictor without offset, with it, and its variance, tile after tile."""
         dtype = rows.dtype
@@ -254,7 +249,7 @@ class VariationalProblem:
         doubled: Floats = packed * weights
         return doubled
 
-    def _sums(self, rows: Rows, shared: Loadings, moments: Moments, *, over_rows: bool) -> _Sums:
+    def _sums(self, rows: OpenedBlock, shared: Loadings, moments: Moments, *, over_rows: bool) -> _Sums:
         """Values by row and column, and the sums that one side's update needs."""
         m, weights = shared.mean.shape[1], rows.weights
         by_row = np.zeros(rows.n_rows)
@@ -278,7 +273,7 @@ class VariationalProblem:
         return sums if rows.table is not None else self._with_products(rows, shared, moments, sums, over_rows)
 
     def _terms(
-        self, rows: Rows, shared: Loadings, moments: Moments
+        self, rows: OpenedBlock, shared: Loadings, moments: Moments
     ) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
         """Value, working response times curvature, and curvature, tile after tile, zero at missing entries."""
         dispersion = shared.dispersion.astype(rows.dtype, copy=False)
@@ -292,7 +287,7 @@ class VariationalProblem:
             yield tile, value, gradient + curvature * inner, curvature
 
     def _linear_terms(
-        self, rows: Rows, shared: Loadings, moments: Moments
+        self, rows: OpenedBlock, shared: Loadings, moments: Moments
     ) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
         """The same less what is linear in the entries, with the sign of the cumulant in the value."""
         for tile, inner, eta, variance in self._moments(rows, shared, moments):
@@ -304,7 +299,7 @@ class VariationalProblem:
             yield tile, cumulant, working, curvature
 
     def _with_products(
-        self, rows: Rows, shared: Loadings, moments: Moments, sums: _Sums, over_rows: bool
+        self, rows: OpenedBlock, shared: Loadings, moments: Moments, sums: _Sums, over_rows: bool
     ) -> _Sums:
         """Sums over tiles completed by what is linear in the entries, from products with the block."""
         image = rows.product @ shared.mean.astype(rows.dtype, copy=False)
@@ -329,7 +324,7 @@ class VariationalProblem:
 
     def _guarded(
         self,
-        rows: Rows,
+        rows: OpenedBlock,
         shared: Loadings,
         before: Moments,
         proposed: Scores,

@@ -8,13 +8,14 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from anypca._compat import Interval, StrOptions
 from anypca._typing import Floats
 from anypca.engine import Block
-from anypca.models._base import LatentModel, Session, make_generator
-from anypca.models._complete import complete_rows, refuse_missing
+from anypca.models._base import make_generator
+from anypca.models._complete import refuse_missing
+from anypca.models._row_methods import RowMethods
+from anypca.models._session import Session
 from anypca.models.spca._alternation import Pair
 from anypca.models.spca._fit import (
     Sparse,
@@ -25,10 +26,11 @@ from anypca.models.spca._fit import (
     start_from_data,
     start_from_gram,
 )
+from anypca.models.spca._row_model import RegressionRowModel
 from anypca.solvers import Result
 
 
-class SPCA(LatentModel):
+class SPCA(RowMethods):
     r"""Sparse principal component analysis by elastic-net regression.
 
     Each component combines few columns only: the regression of a principal component on the columns is given
@@ -209,7 +211,8 @@ class SPCA(LatentModel):
             )
             start, mean, divisor = self._start(task, session)
             sparse, result = fit_sparse(task, start, session.callback)
-        self._store(sparse, result, mean, divisor)
+            self._store(sparse, result, mean, divisor)
+        self._warn_of_counts()
         self._warn_unless_converged(result)
         return self
 
@@ -241,7 +244,6 @@ class SPCA(LatentModel):
         self._store_result(result)
         self.n_components_ = len(sparse.components)
         self._back = sparse.back
-        self._warn_of_counts()
 
     def _warn_of_counts(self) -> None:
         """Tell of components that have no loadings, or fewer than asked for."""
@@ -251,7 +253,7 @@ class SPCA(LatentModel):
                 f"all loadings of component(s) {_list(empty)} are 0: the penalty is too large, or the table has a "
                 "smaller rank. Lower the penalty or n_components.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
         asked = 0 if self.n_nonzero is None else np.asarray(self.n_nonzero)
         short = np.flatnonzero((self.n_nonzero_ < asked) & (self.n_nonzero_ > 0))
@@ -261,7 +263,7 @@ class SPCA(LatentModel):
                 "asked for: columns are collinear, or more than the rows, and the ridge is too small to share "
                 "loadings among them. Increase ridge, or use ridge=numpy.inf.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
@@ -285,62 +287,8 @@ class SPCA(LatentModel):
             )
         return super().fit_transform(X, y, **fit_params)
 
-    def transform(self, X: Any) -> Floats:
-        """Scores of rows: ``(X - mean_) @ components_.T``.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components)
-        """
-        check_is_fitted(self)
-        components, mean, name = self.components_, self.mean_, type(self).__name__
-
-        def visit(block: Block) -> Floats:
-            return np.asarray((complete_rows(block, name) - mean) @ components.T).astype(block.dtype)
-
-        return np.concatenate(self._map_rows(visit, X))
-
-    def inverse_transform(self, X: Any) -> Floats:
-        """Rows from scores, by the least squares regression of the columns on the scores of the training rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_components)
-            Scores.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            Of all linear functions of the scores, the one nearest to the training rows. Scores of these rows
-            are the given scores, unless a component has no loadings.
-        """
-        scores = self._check_scores(X)
-        return np.asarray(scores @ self._back + self.mean_).astype(scores.dtype, copy=False)
-
-    def score_samples(self, X: Any) -> Floats:
-        """Negative squared distance of each row from its reconstruction.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        check_is_fitted(self)
-        components, back, mean, name = self.components_, self._back, self.mean_, type(self).__name__
-
-        def visit(block: Block) -> Floats:
-            rows = complete_rows(block, name) - mean
-            rows -= rows @ components.T @ back
-            return np.asarray(-np.einsum("ij,ij->i", rows, rows))
-
-        return np.concatenate(self._map_rows(visit, X))
+    def _row_model(self) -> RegressionRowModel:
+        return RegressionRowModel(self.components_, self._back, self.mean_)
 
     def score(self, X: Any, y: Any = None, **score_params: Any) -> float:
         """Negative mean squared distance of the rows from their reconstructions.

@@ -6,7 +6,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 from anypca._compat import Interval, StrOptions
-from anypca.models._base import Session
+from anypca.models._session import Session
 from anypca.models.sepca import SePCA
 
 #: Published threshold on alpha; it is five times that in the first ten rounds.

@@ -12,7 +12,7 @@ from anypca.engine import Data, Executor, Summary, first_outside
 from anypca.exceptions import DataConversionWarning
 from anypca.families import Family, families, resolve_family
 from anypca.families.auto import ColumnFacts, FamilyReport, infer_families
-from anypca.models._bilinear.kernel import Rows
+from anypca.models._opened import OpenedBlock
 
 
 def choose_family(
@@ -78,12 +78,12 @@ def check_support(family: Family, data: Data, executor: Executor) -> None:
         _raise_outside(family, *found, data.feature_names)
 
 
-def check_rows(family: Family, rows: Rows, start: int, names: Sequence[str] | None = None) -> None:
-    """The same for the rows of one block of new data, which starts at row ``start``; infinities too."""
+def check_rows(family: Family, rows: OpenedBlock, names: Sequence[str] | None = None) -> None:
+    """Raise on the first entry of an opened block that its column's family cannot have produced, or is infinite."""
     bad = ~(np.isfinite(rows.x) & family.in_support(rows.x))
     if bad.any():
         row, column = np.argwhere(bad)[0]
-        _raise_outside(family, int(row) + start, int(column), float(rows.x[row, column]), names)
+        _raise_outside(family, int(rows.numbers[row]), int(column), float(rows.x[row, column]), names)
 
 
 def _raise_outside(family: Family, row: int, column: int, value: float, names: Sequence[str] | None) -> None:

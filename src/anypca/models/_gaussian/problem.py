@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.engine import Block
+from anypca.engine import Block, Statistics
 from anypca.linalg import PackedCholesky, packed_products, symmetric_power, unpack_symmetric
-from anypca.models.ppca._rows import Parameters, Patterns, find_patterns, find_posterior
-from anypca.solvers import Coordinates, Update
+from anypca.models._gaussian.posterior import Parameters, Patterns, find_patterns, find_posterior
+from anypca.solvers import BlockProblem, Coordinates, Update
 
 
 @dataclass(frozen=True)
-class Stats:
+class Stats(Statistics):
     """Sums over rows at given parameters; u_i = (z_i, 1) are the scores with a constant."""
 
     log_likelihood: float
@@ -32,12 +32,9 @@ class Stats:
     moments: Floats
     """``sum_i E[u_i u_i']`` over all rows (packed size of k + 1,)."""
 
-    def __add__(self, other: Stats) -> Stats:
-        return Stats(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
-
 
 @dataclass(frozen=True)
-class MissingProblem:
+class MissingProblem(BlockProblem[Parameters, Patterns, Stats]):
     r"""EM for the mean, the loadings and the noise of probabilistic PCA, entries missing at random.
 
     Parameters
@@ -116,9 +113,6 @@ class MissingProblem:
         if shared.noise <= self.noise_floor:
             excess = max(excess, 0.0)  # at the bound only an increase is feasible
         return float(np.sqrt(max(gain, 0.0) / (shared.noise * stats.n_entries) + 0.5 * excess**2))
-
-    def repair(self, shared: Parameters, proposal: Parameters, before: Stats, after: Stats) -> None:
-        """Nothing to repair: an EM step never makes the objective worse."""
 
     def coordinates(self, shared: Parameters, stats: Stats) -> Coordinates:
         """Loadings, mean and log noise as one vector, with the complete-data curvature as metric."""

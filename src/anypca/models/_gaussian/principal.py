@@ -10,8 +10,8 @@ from anypca._compat import infer_dimension
 from anypca._typing import Floats
 from anypca.engine import Block, Data, Executor, Summary
 from anypca.linalg import fix_signs
-from anypca.models.ppca._problem import MissingProblem
-from anypca.models.ppca._rows import Parameters
+from anypca.models._gaussian.posterior import Parameters
+from anypca.models._gaussian.problem import MissingProblem
 from anypca.solvers import Callback, Loop, Result, Status
 from anypca.solvers.closed_form import Centring, Spectrum, covariance_spectrum
 

@@ -1,0 +1,77 @@
+"""A fitted probabilistic PCA as rows see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from anypca._typing import Floats, Ints
+from anypca.engine import Block
+from anypca.families import Family, Gaussian
+from anypca.models._gaussian.posterior import Patterns, Posterior, find_patterns, find_posterior
+from anypca.models._gaussian.principal import Principal
+from anypca.models._opened import OpenedBlock
+from anypca.models._row_model import RowModel
+
+
+class SolvedRows(NamedTuple):
+    """Posteriors of rows, shared by those that miss the same entries."""
+
+    posterior: Posterior
+    patterns: Patterns
+
+
+@dataclass(frozen=True, eq=False)
+class PrincipalRowModel(RowModel[SolvedRows]):
+    """Rows of ``x = mean + U t + e``; t has the variances of the signal, e the same variance everywhere."""
+
+    principal: Principal
+
+    @property
+    def family(self) -> Family:  # type: ignore[override]
+        return Gaussian()
+
+    @property
+    def dispersion(self) -> Floats:  # type: ignore[override]
+        return np.full(len(self.principal.mean), self.principal.noise)
+
+    @property
+    def _scale(self) -> Floats:
+        """From standard scores to those in the units of the table, shape (k,)."""
+        return np.asarray(np.sqrt(self.principal.signal))
+
+    def solve(self, rows: OpenedBlock) -> SolvedRows:
+        patterns = find_patterns(rows.observed, rows.n_rows)
+        assert rows.table is not None
+        return SolvedRows(find_posterior(rows.table, self.principal.parameters, patterns), patterns)
+
+    def scores(self, solved: SolvedRows) -> Floats:
+        return np.asarray(solved.posterior.mean * self._scale)
+
+    def covariances(self, solved: SolvedRows) -> Floats:
+        """Posterior covariances of the scores, one for each pattern of missing entries, shape (patterns, k, k)."""
+        scale = self._scale
+        return np.asarray(self.principal.noise * solved.posterior.inverse * scale[:, None] * scale)
+
+    def deviations(self, solved: SolvedRows) -> Floats:
+        return solved.patterns.spread(np.sqrt(np.einsum("iaa->ia", self.covariances(solved))))
+
+    def log_likelihood(self, rows: OpenedBlock) -> Floats:
+        return self.solve(rows).posterior.log_likelihood
+
+    def predictor(self, block: Block, scores: Floats) -> Floats:
+        return np.asarray(scores @ self.principal.components + self.principal.mean)
+
+    def entry_moments(
+        self, rows: OpenedBlock, solved: SolvedRows, index: Ints, columns: Ints
+    ) -> tuple[Floats, Floats]:
+        u = self.principal.components.T[columns]
+        mean = self.principal.mean[columns] + np.einsum("ea,ea->e", self.scores(solved)[index], u)
+        covariance = self.covariances(solved)
+        pattern = index if solved.patterns.index is None else solved.patterns.index[index]
+        return mean, np.einsum("ea,eab,eb->e", u, covariance[pattern], u)
+
+    def draw_scores(self, n_samples: int, rng: np.random.Generator) -> Floats:
+        return rng.standard_normal((n_samples, len(self._scale))) * self._scale

@@ -1,0 +1,126 @@
+"""A block of rows opened for computation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from anypca._typing import Bools, Floats, Ints
+from anypca.engine import Block, Table
+from anypca.families import Family
+
+# Elements of a tile: three or four arrays of this size in float64 share a second-level cache of 2 MB or nearly.
+_TILE_ELEMENTS = 2**16
+# Narrower tiles would make the matrix products of a tile thin.
+_MIN_TILE = 64
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedBlock:
+    """A block opened for computation."""
+
+    table: Table | None
+    """Dense entries; ``None`` when products suffice."""
+    product: Any
+    """The complete entries as a matrix that multiplies (dense or sparse); ``None`` when ``table`` is used."""
+    offset: Floats | None
+    weight: Floats | None
+    features: Floats
+    """F, shape (rows, n_fixed)."""
+    n_features: int
+    dtype: np.dtype[Any]
+    numbers: Ints
+    """Of the rows in the whole table, shape (rows,)."""
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.features)
+
+    @cached_property
+    def weights(self) -> Floats:
+        """Sample weights with ones filled in, shape (rows,)."""
+        return np.ones(self.n_rows) if self.weight is None else self.weight
+
+    @property
+    def x(self) -> Floats:
+        """Dense entries, 1.0 where missing, shape (rows, n_features)."""
+        assert self.table is not None
+        return self.table.x
+
+    @property
+    def observed(self) -> Bools | None:
+        """False where missing, shape (rows, n_features); ``None`` when complete."""
+        return None if self.table is None else self.table.observed
+
+    @cached_property
+    def offset_values(self) -> Floats:
+        """What ``x offset`` adds to the rows' values where products are used, shape (rows,)."""
+        if self.product is None or self.offset is None:
+            return np.zeros(self.n_rows)
+        totals: Floats = self.product @ np.ones(self.n_features, self.dtype)
+        return self.offset[:, 0] * totals
+
+    def take(self, index: Ints | Bools) -> OpenedBlock:
+        """Some of the rows."""
+        table = self.table
+        if table is not None:
+            table = Table(table.x[index], None if table.observed is None else table.observed[index])
+        return replace(
+            self,
+            table=table,
+            product=None if self.product is None else self.product[index],
+            offset=None if self.offset is None else self.offset[index],
+            weight=None if self.weight is None else self.weight[index],
+            features=self.features[index],
+            numbers=self.numbers[index],
+        )
+
+    def tiles(self) -> Iterator[slice]:
+        """Runs of columns."""
+        width = max(_TILE_ELEMENTS // max(self.n_rows, 1), _MIN_TILE)
+        for start in range(0, self.n_features, width):
+            yield slice(start, min(start + width, self.n_features))
+
+    def count(self) -> float:
+        """Weighted number of observed entries."""
+        if self.observed is None:
+            return float(self.weights.sum()) * self.n_features
+        return float(self.weights @ self.observed.sum(axis=1))
+
+
+def open_block(block: Block, *, fit_intercept: bool = False, family: Family | None = None) -> OpenedBlock:
+    """Read a block and lay out its fixed features.
+
+    Parameters
+    ----------
+    block : Block
+    fit_intercept : bool, default=False
+    family : Family or None
+        Given where sums over the entries are all that is needed: if the log-likelihood is linear in the entries,
+        a complete block is then used through products only, and a sparse one is never made dense.
+    """
+    features = fixed_features(block, fit_intercept=fit_intercept)
+    offset = block.offset()
+    has_wide_offset = offset is not None and offset.shape[1] > 1
+    if family is None or not family.is_linear or block.may_miss or has_wide_offset:
+        table, product = block.read(), None
+        n_features = table.x.shape[1]
+    else:
+        table, product = None, block.matrix()
+        n_features = product.shape[1]
+    numbers = np.arange(block.start, block.stop)
+    return OpenedBlock(table, product, offset, block.weight, features, n_features, block.dtype, numbers)
+
+
+def fixed_features(block: Block, *, fit_intercept: bool) -> Floats:
+    """F: a column of ones when there is an intercept, then the covariates; shape (rows, n_fixed)."""
+    return np.hstack([np.ones((block.n_rows, int(fit_intercept))), block.covariates])
+
+
+def observed_only(rows: OpenedBlock, columns: slice | Ints, terms: Floats) -> Floats:
+    """Terms of some columns, zero where the entry is missing."""
+    return terms if rows.observed is None else np.where(rows.observed[:, columns], terms, 0.0)

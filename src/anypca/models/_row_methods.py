@@ -1,0 +1,363 @@
+"""The public methods that say something of rows, written once over `RowModel`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from anypca._typing import Floats, Ints
+from anypca.engine import Block, Data, check_data
+from anypca.models._base import LatentModel, check_n_samples, make_generator
+from anypca.models._entries import check_entries, entries_of, in_order
+from anypca.models._opened import OpenedBlock, observed_only
+from anypca.models._row_model import RowModel, with_offset
+
+Found = TypeVar("Found")
+
+# Entries whose matrices are gathered together: k x k numbers each, a few megabytes at k = 10.
+_ENTRIES_AT_ONCE = 8192
+
+
+class RowMethods(LatentModel):
+    """Estimators whose fitted state is a `RowModel`: a subclass writes ``fit`` and ``_row_model``."""
+
+    def _row_model(self) -> RowModel[Any]:
+        """The fitted model, for rows."""
+        raise NotImplementedError
+
+    def transform(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Any:
+        """Scores of rows under the fitted model, each row solved to its own convergence.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+        offset, covariates : as in ``fit``, for these rows
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+
+        def project(model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
+            return model.scores(model.solve(rows)).astype(rows.dtype)
+
+        return np.concatenate(self._visit_rows(project, X, offset, covariates))
+
+    def inverse_transform(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
+        """Means of the entries given scores.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Scores.
+        offset, covariates : as in ``fit``, for these rows
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        scores = self._check_scores(X)
+        model, data = self._row_model(), self._companions(len(scores), offset, covariates)
+        means = [model.mean(block, scores[block.start : block.stop]) for block in data.blocks]
+        return np.concatenate(means).astype(scores.dtype, copy=False)
+
+    def score_samples(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
+        """Log-likelihood of the observed entries of each row; the class says how scores are treated.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+        offset, covariates : as in ``fit``, for these rows
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+
+        def value(model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
+            return model.log_likelihood(rows)
+
+        return np.concatenate(self._visit_rows(value, X, offset, covariates))
+
+    def _visit_rows(
+        self,
+        function: Callable[[RowModel[Any], Block, OpenedBlock], Found],
+        X: Any,
+        offset: Any = None,
+        covariates: Any = None,
+    ) -> list[Found]:
+        """``function(model, block, opened rows)`` of every block of new rows, in row order."""
+        check_is_fitted(self)
+        model, names = self._row_model(), getattr(self, "feature_names_in_", None)
+
+        def visit(block: Block) -> Found:
+            return function(model, block, model.open(block, names))
+
+        return self._map_rows(visit, X, offset=offset, covariates=covariates)
+
+    def _companions(self, n_samples: int, offset: Any, covariates: Any) -> Data:
+        """A table without values: only its offsets and covariates are of interest."""
+        shape = (n_samples, self.n_features_in_)
+        data = check_data(np.broadcast_to(np.zeros(1), shape), offset=offset, covariates=covariates)
+        self._check_companions(offset, data)
+        return data
+
+
+class GenerativeModel(RowMethods):
+    """Models in which entries are independent given a predictor that the scores decide."""
+
+    def impute(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Any:
+        """The table with missing entries replaced by their expectations given the observed ones.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+        offset, covariates : as in ``fit``, for these rows
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        parts = self._visit_rows(_fill, X, offset, covariates)
+        return np.concatenate([filled for filled, _ in parts])
+
+    def sample(
+        self, n_samples: int = 1, *, offset: Any = None, covariates: Any = None, random_state: Any = None
+    ) -> Floats:
+        """Draw rows from the model: scores from their distribution, then entries from the family.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        offset, covariates : as in ``fit``, for the new rows
+        random_state : int, RandomState instance, Generator or None, default=None
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        rng, n = make_generator(random_state), check_n_samples(n_samples)
+        model, data = self._row_model(), self._companions(n, offset, covariates)
+        scores = model.draw_scores(n, rng)
+        eta = [model.predictor(block, scores[block.start : block.stop]) for block in data.blocks]
+        return model.family.sample(np.concatenate(eta), model.dispersion, rng)
+
+    def entry_log_likelihood(
+        self,
+        X: Any,
+        rows: Ints,
+        columns: Ints,
+        values: Floats,
+        *,
+        offset: Any = None,
+        covariates: Any = None,
+    ) -> Floats:
+        """Log-likelihood of values at some entries, given the scores that the observed entries of X decide.
+
+        The scores are plugged in: ``log p(value | eta)`` with all constants, at the predictor and the dispersion
+        of the fit. Values that X does not show are thereby predicted; their uncertainty is that of the family alone.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Entries that are to be predicted are missing here.
+        rows, columns : ndarray of int of shape (n_entries,)
+            Where the values belong.
+        values : ndarray of shape (n_entries,)
+        offset, covariates : as in ``fit``
+
+        Returns
+        -------
+        ndarray of shape (n_entries,)
+        """
+        check_is_fitted(self)
+        rows, columns = check_entries(rows, columns, self.n_features_in_)
+        values = np.broadcast_to(np.asarray(values, dtype=float), rows.shape)
+
+        def visit(model: RowModel[Any], block: Block, opened: OpenedBlock) -> tuple[Ints, Floats]:
+            part = entries_of(block, rows)
+            eta = _plugged_in(model, block, opened)
+            terms = np.empty(len(part))
+            for member, index in model.family.member_columns(opened.n_features):
+                of = np.isin(columns[part], index)
+                row, column = rows[part][of] - block.start, columns[part][of]
+                terms[of] = member.log_likelihood(
+                    values[part][of], eta[row, column], model.dispersion[column]
+                )
+            return part, terms
+
+        return in_order(self._visit_rows(visit, X, offset, covariates), len(rows))
+
+    def plug_in_log_likelihood(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
+        """Log-likelihood of the observed entries of each row at its own scores, with all constants.
+
+        The scores are plugged in, not integrated out as in ``score_samples``: this is the fit of the predictor to
+        the entries it was fitted to, and grows with every component.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+        offset, covariates : as in ``fit``
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return np.concatenate(self._visit_rows(plug_in, X, offset, covariates))
+
+
+class PosteriorModel(GenerativeModel):
+    """Models that know the posterior of scores, and with it how well they predict."""
+
+    def transform(
+        self, X: Any, *, offset: Any = None, covariates: Any = None, return_std: bool = False
+    ) -> Any:
+        """Scores of rows under the fitted model, each row solved to its own convergence.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+        offset, covariates : as in ``fit``, for these rows
+        return_std : bool, default=False
+            Also return posterior standard deviations (see the class for how they are found).
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples, n_components)
+        std : ndarray of shape (n_samples, n_components)
+            Only with ``return_std=True``.
+        """
+        if not return_std:
+            return super().transform(X, offset=offset, covariates=covariates)
+
+        def project(model: RowModel[Any], block: Block, rows: OpenedBlock) -> tuple[Floats, Floats]:
+            solved = model.solve(rows)
+            return model.scores(solved).astype(rows.dtype), model.deviations(solved).astype(rows.dtype)
+
+        parts = self._visit_rows(project, X, offset, covariates)
+        scores, std = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return scores, std
+
+    def impute(self, X: Any, *, offset: Any = None, covariates: Any = None, return_std: bool = False) -> Any:
+        """The table with missing entries replaced by their expectations given the observed ones.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+        offset, covariates : as in ``fit``, for these rows
+        return_std : bool, default=False
+            Also return the standard deviations with which the missing entries are predicted.
+
+        Returns
+        -------
+        filled : ndarray of shape (n_samples, n_features)
+            Observed entries as they are in X.
+        std : ndarray of shape (n_samples, n_features)
+            Only with ``return_std=True``; 0 for observed entries.
+        """
+        if not return_std:
+            return super().impute(X, offset=offset, covariates=covariates)
+        parts = self._visit_rows(_fill_with_deviations, X, offset, covariates)
+        filled, std = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return filled, std
+
+    def entry_posterior(
+        self, X: Any, rows: Ints, columns: Ints, *, offset: Any = None, covariates: Any = None
+    ) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of the linear predictor at some entries, hidden or observed.
+
+        For an interval in the units of the entries send its ends through the inverse link: ``family_.mean`` where
+        all columns have one family, that of ``family_.columns(slice(j, j + 1))`` for column j of a mixed table.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Decides the scores; entries that are to be predicted are missing here.
+        rows, columns : ndarray of int of shape (n_entries,)
+            Where.
+        offset, covariates : as in ``fit``
+
+        Returns
+        -------
+        mean, std : ndarray of shape (n_entries,)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from anypca import SePCA
+        >>> from anypca.datasets import make_low_rank_counts
+        >>> X = make_low_rank_counts(60, 12, 1, typical_mean=12.0, missing=0.1, random_state=0).X
+        >>> model = SePCA(3, family="poisson").fit(X)
+        >>> rows, columns = np.nonzero(np.isnan(X))
+        >>> mean, std = model.entry_posterior(X, rows, columns)
+        >>> low, high = (model.family_.mean(mean + side * 1.645 * std) for side in (-1, 1))
+        >>> bool((low < high).all())
+        True
+        """
+        check_is_fitted(self)
+        rows, columns = check_entries(rows, columns, self.n_features_in_)
+
+        def visit(model: RowModel[Any], block: Block, opened: OpenedBlock) -> tuple[Ints, Floats]:
+            part = entries_of(block, rows)
+            used, index = np.unique(rows[part] - block.start, return_inverse=True)
+            some = opened.take(used)
+            solved = model.solve(some)
+
+            def moments(index: Ints, columns: Ints) -> Floats:
+                found = model.entry_moments(some, solved, index, columns)
+                return np.column_stack(with_offset(some, index, columns, *found))
+
+            return part, _in_pieces(moments, index, columns[part], np.empty((0, 2)))
+
+        mean, variance = in_order(self._visit_rows(visit, X, offset, covariates), len(rows)).T
+        return mean, np.sqrt(variance)
+
+
+def _plugged_in(model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
+    """eta (rows, n_features) at the rows' own scores, in the precision of the block."""
+    scores = model.scores(model.solve(rows)).astype(rows.dtype)
+    return model.predictor(block, scores.astype(np.float64, copy=False))
+
+
+def plug_in(model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
+    """Log-likelihood of the observed entries of each row at its own scores, shape (rows,)."""
+    x = rows.x.astype(np.float64, copy=False)
+    # At missing entries eta may be anything, also too large for its exponential.
+    eta = observed_only(rows, slice(None), _plugged_in(model, block, rows))
+    terms = model.family.log_likelihood(x, eta, model.dispersion)
+    totals: Floats = np.sum(terms, axis=1, where=True if rows.observed is None else rows.observed)
+    return totals
+
+
+def _fill(model: RowModel[Any], block: Block, rows: OpenedBlock) -> tuple[Floats, Any]:
+    """The rows with expectations in place of missing entries, and what they were solved to (None if complete)."""
+    if rows.observed is None:
+        return rows.x, None
+    solved = model.solve(rows)
+    expected = model.expected(block, rows, solved)
+    return np.where(rows.observed, rows.x, expected).astype(rows.dtype, copy=False), solved
+
+
+def _fill_with_deviations(model: RowModel[Any], block: Block, rows: OpenedBlock) -> tuple[Floats, Floats]:
+    """The same, and the standard deviations of what was filled in, 0 elsewhere."""
+    filled, solved = _fill(model, block, rows)
+    std = np.zeros_like(filled)
+    if rows.observed is not None:
+        index, columns = np.nonzero(~rows.observed)
+
+        def deviations(index: Ints, columns: Ints) -> Floats:
+            return model.entry_deviations(rows, solved, index, columns)
+
+        std[index, columns] = _in_pieces(deviations, index, columns, np.empty(0))
+    return filled, std
+
+
+def _in_pieces(function: Callable[[Ints, Ints], Floats], index: Ints, columns: Ints, none: Floats) -> Floats:
+    """``function`` of entries, some at a time; ``none`` where there are no entries."""
+    starts = range(0, len(index), _ENTRIES_AT_ONCE)
+    parts = [slice(start, start + _ENTRIES_AT_ONCE) for start in starts]
+    return np.concatenate([none, *(function(index[part], columns[part]) for part in parts)])

@@ -1,0 +1,111 @@
+"""A fitted model as rows see it; what the public methods of all estimators are written over."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from anypca._typing import Floats, Ints
+from anypca.engine import Block
+from anypca.families import Family
+from anypca.models._opened import OpenedBlock, open_block
+from anypca.models._support import check_rows
+
+Solved = TypeVar("Solved")
+
+# Nodes of the quadrature over a normal predictor: moments of its exponential are right to 1e-6 up to a standard
+# deviation of 1.5, beyond which a prediction says little.
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
+
+
+class RowModel(ABC, Generic[Solved]):
+    """Opens a block, solves its rows, and tells their scores, likelihoods and entries.
+
+    It is frozen, knows nothing of scikit-learn, and travels to where the blocks are. A row's answers do not depend
+    on its neighbours. Scores are those that the estimator reports.
+    """
+
+    family: Family
+    """Of the entries given the predictor."""
+    dispersion: Floats
+    """Of each column, shape (n_features,)."""
+
+    def open(self, block: Block, names: Sequence[str] | None = None) -> OpenedBlock:
+        """Read the rows of a block; raise on a value that the family cannot have produced."""
+        rows = open_block(block)
+        check_rows(self.family, rows, names)
+        return rows
+
+    @abstractmethod
+    def solve(self, rows: OpenedBlock) -> Solved:
+        """The rows' latent points, or their posteriors, each row to its own convergence."""
+
+    @abstractmethod
+    def scores(self, solved: Solved) -> Floats:
+        """Scores of solved rows, shape (rows, k)."""
+
+    def deviations(self, solved: Solved) -> Floats:
+        """Posterior standard deviations of the scores, shape (rows, k)."""
+        raise NotImplementedError(f"{type(self).__name__} has no posterior")
+
+    @abstractmethod
+    def log_likelihood(self, rows: OpenedBlock) -> Floats:
+        """Of each row with its scores integrated out, or what stands for that, shape (rows,)."""
+
+    def integrate(self, rows: OpenedBlock) -> tuple[Floats, Floats]:
+        """The same, and the entropies of the posteriors of the scores in units of their prior; (rows,) each."""
+        raise NotImplementedError(f"{type(self).__name__} does not tell entropies")
+
+    def predictor(self, block: Block, scores: Floats) -> Floats:
+        """eta (rows, n_features) at given scores, with the offsets and covariates of a block."""
+        raise NotImplementedError(f"{type(self).__name__} has no predictor")
+
+    def mean(self, block: Block, scores: Floats) -> Floats:
+        """Expected entries (rows, n_features) at given scores."""
+        return self.family.mean(self.predictor(block, scores))
+
+    def expected(self, block: Block, rows: OpenedBlock, solved: Solved) -> Floats:
+        """Expected entries (rows, n_features) given the rows, by default those at their scores."""
+        return self.mean(block, self.scores(solved))
+
+    def entry_moments(
+        self, rows: OpenedBlock, solved: Solved, index: Ints, columns: Ints
+    ) -> tuple[Floats, Floats]:
+        """Posterior mean and variance of eta, without the offset, at entries (index, columns); (n_entries,) each."""
+        raise NotImplementedError(f"{type(self).__name__} has no posterior")
+
+    def entry_deviations(self, rows: OpenedBlock, solved: Solved, index: Ints, columns: Ints) -> Floats:
+        """Standard deviations of unseen entries given the rows: of the predictor and of the noise, (n_entries,)."""
+        mean, variance = with_offset(rows, index, columns, *self.entry_moments(rows, solved, index, columns))
+        found = np.empty(len(index))
+        for member, some in self.family.member_columns(rows.n_features):
+            of = np.isin(columns, some)
+            dispersion = self.dispersion[columns[of]]
+            found[of] = predictive_deviations(member, mean[of], variance[of], dispersion)
+        return found
+
+    def draw_scores(self, n_samples: int, rng: np.random.Generator) -> Floats:
+        """Scores of new rows, shape (n_samples, k)."""
+        raise NotImplementedError(f"{type(self).__name__} has no distribution of scores")
+
+
+def with_offset(
+    rows: OpenedBlock, index: Ints, columns: Ints, mean: Floats, variance: Floats
+) -> tuple[Floats, Floats]:
+    """Moments of the predictor with the rows' offsets, (n_entries,) each."""
+    if rows.offset is None:
+        return mean, variance
+    return mean + rows.offset[index, columns if rows.offset.shape[1] > 1 else 0], variance
+
+
+def predictive_deviations(family: Family, mean: Floats, variance: Floats, dispersion: Floats) -> Floats:
+    """Standard deviations of x whose predictor is normal: noise on the average, and how the mean varies, (n,)."""
+    nodes = mean + np.multiply.outer(_NODES, np.sqrt(variance))
+    weights: Any = _WEIGHTS / _WEIGHTS.sum()
+    means = family.mean(nodes)
+    noise = weights @ family.variance(means, dispersion)
+    spread = weights @ (means - weights @ means) ** 2
+    return np.asarray(np.sqrt(noise + spread))

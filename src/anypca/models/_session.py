@@ -1,0 +1,67 @@
+"""The working set of a fit: its table, who visits it, what is known of it, and who is told of progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from anypca.engine import Block, Data, Executor, Summary
+from anypca.solvers import BlockProblem, Callback, Loop
+
+Shared = TypeVar("Shared")
+Local = TypeVar("Local")
+Stats = TypeVar("Stats")
+
+
+@dataclass(frozen=True)
+class Session:
+    """What a fit works with, open while the ``with`` block of `LatentModel._open_fit` runs."""
+
+    data: Data
+    executor: Executor
+    summary: Summary
+    """Of ``data``."""
+    callback: Callback
+    """Reports the progress of `anypca.solvers.Loop`."""
+
+    def sum(self, function: Callable[[Block, Any], Any], local: Sequence[Any] | None = None) -> Any:
+        """Sum of ``function(block, local)`` over the blocks, of anything that adds."""
+
+        def visit(block: Block, rows: Any) -> tuple[Any, Any]:
+            return rows, function(block, rows)
+
+        return self.executor.sweep(visit, self.data, local)[1]
+
+    def map(self, function: Callable[[Block, Any], Any], local: Sequence[Any] | None = None) -> Sequence[Any]:
+        """``function(block, local)`` of each block, where the blocks are."""
+
+        def visit(block: Block, rows: Any) -> tuple[Any, float]:
+            return function(block, rows), 0.0
+
+        return self.executor.sweep(visit, self.data, local)[0]
+
+    def gather(self, function: Callable[[Block], Any]) -> list[Any]:
+        """``function(block)`` of each block, in row order, in this process."""
+        return self.executor.gather(self.map(lambda block, _: function(block)))
+
+    def loop(
+        self,
+        problem: BlockProblem[Shared, Local, Stats],
+        *,
+        max_iter: int,
+        tol: float,
+        accelerate: bool = True,
+        is_reported: bool = True,
+    ) -> Loop[Shared, Local, Stats]:
+        """The loop that solves a problem on this table; silent unless ``is_reported``."""
+        callback = self.callback if is_reported else None
+        return Loop(
+            problem,
+            self.data,
+            self.executor,
+            max_iter=max_iter,
+            tol=tol,
+            accelerate=accelerate,
+            callback=callback,
+        )

@@ -1,0 +1,51 @@
+"""A fitted generalised PCA as rows see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from anypca._typing import Floats
+from anypca.engine import Block
+from anypca.families import Family
+from anypca.models._opened import OpenedBlock, observed_only
+from anypca.models._row_model import RowModel
+from anypca.models.gpca._rows import Reader, Subspace, project
+
+
+@dataclass(frozen=True, eq=False)
+class ProjectionRowModel(RowModel[Floats]):
+    """Rows whose scores are projections of their saturated parameters."""
+
+    subspace: Subspace
+    reader: Reader
+    dispersion: Floats
+    score_variance: Floats
+    """Of the training scores, shape (k,); new ones are drawn with it."""
+
+    @property
+    def family(self) -> Family:  # type: ignore[override]
+        return self.reader.family
+
+    def solve(self, rows: OpenedBlock) -> Floats:
+        return np.concatenate([project(some, self.subspace).scores for some in self.reader.split(rows)])
+
+    def scores(self, solved: Floats) -> Floats:
+        return solved
+
+    def log_likelihood(self, rows: OpenedBlock) -> Floats:
+        """At the projection of each row: there is no distribution of scores to integrate over; shape (rows,)."""
+        # At missing entries eta may be anything, also too large for its exponential.
+        eta = observed_only(rows, slice(None), self._predict(self.solve(rows)))
+        terms = self.family.log_likelihood(rows.x.astype(np.float64), eta, self.dispersion)
+        return np.asarray(observed_only(rows, slice(None), terms).sum(axis=1))
+
+    def predictor(self, block: Block, scores: Floats) -> Floats:
+        return self._predict(scores)
+
+    def draw_scores(self, n_samples: int, rng: np.random.Generator) -> Floats:
+        return rng.standard_normal((n_samples, len(self.score_variance))) * np.sqrt(self.score_variance)
+
+    def _predict(self, scores: Floats) -> Floats:
+        return np.asarray(scores @ self.subspace.loadings.T + self.subspace.intercept)

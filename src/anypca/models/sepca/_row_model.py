@@ -1,0 +1,64 @@
+"""Rows under a posterior of the loadings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from anypca._typing import Floats, Ints
+from anypca.linalg import PackedCholesky
+from anypca.models._bilinear.row_model import BilinearRowModel, Reported
+from anypca.models._bilinear.rows import warn_unsolved
+from anypca.models._opened import OpenedBlock, observed_only
+from anypca.models.sepca._posterior import Loadings, Scores
+from anypca.models.sepca._variational import VariationalProblem
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorRowModel(BilinearRowModel[Scores]):
+    """Rows under a variational posterior of the loadings."""
+
+    reported: Reported
+    problem: VariationalProblem
+    loadings: Loadings
+    order: Ints
+    """Of the reported components, shape (k,)."""
+    signs: Floats
+    """Of the reported components, shape (k,)."""
+
+    def solve(self, rows: OpenedBlock) -> Scores:
+        problem = replace(self.problem, eps=float(np.finfo(rows.dtype).eps))
+        scores, converged = problem.solve_rows(rows, self.loadings)
+        warn_unsolved(converged, rows.numbers)
+        return scores
+
+    def scores(self, solved: Scores) -> Floats:
+        return np.asarray(solved.mean[:, self.order] * self.signs)
+
+    def deviations(self, solved: Scores) -> Floats:
+        inverse = PackedCholesky(solved.precision, solved.mean.shape[1]).inverse()
+        return np.asarray(np.sqrt(np.einsum("iaa->ia", inverse))[:, self.order])
+
+    def log_likelihood(self, rows: OpenedBlock) -> Floats:
+        """A lower bound of each row's, shape (rows,)."""
+        base = observed_only(rows, slice(None), self.family.log_base(rows.x, self.dispersion))
+        bound: Floats = self.problem.row_bounds(rows, self.loadings, self.solve(rows)) + base.sum(axis=1)
+        return bound
+
+    def entry_moments(
+        self, rows: OpenedBlock, solved: Scores, index: Ints, columns: Ints
+    ) -> tuple[Floats, Floats]:
+        """Scores and loadings are both unknown, and independent."""
+        k = self.loadings.n_components
+        used, row = np.unique(index, return_inverse=True)
+        S = PackedCholesky(solved.precision[used], k).inverse()[row]
+        asked, place = np.unique(columns, return_inverse=True)
+        z, w = np.hstack([solved.mean[index], rows.features[index]]), self.loadings.mean[columns]
+        C = PackedCholesky(self.loadings.precision[asked], z.shape[1]).inverse()[place]
+        variance = (
+            np.einsum("ea,eab,eb->e", z, C, z)
+            + np.einsum("ea,eab,eb->e", w[:, :k], S, w[:, :k])
+            + np.einsum("eab,eab->e", S, C[:, :k, :k])
+        )
+        return np.einsum("ea,ea->e", z, w), variance
