@@ -46,14 +46,18 @@ logger = logging.getLogger("anypca")
 class LatentModel(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base class of the estimators: validation, names, tags, progress, methods that follow from others.
 
-    A subclass states its ``_parameter_constraints``, has the parameters ``n_jobs``, ``max_iter`` and
-    ``verbose``, writes ``fit``, ``transform`` and ``score_samples``, and sets ``components_`` and
-    ``n_components_``.
+    A subclass states its ``_parameter_constraints``, has the parameters ``n_jobs`` and ``verbose`` (``max_iter``,
+    ``tol`` and ``random_state`` where they mean something), writes ``fit``, and sets ``components_`` and
+    ``n_components_``. What it says of rows comes from `anypca.models._row_methods`.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {}
     #: Other names of options, for the suggestion in the error message; they are not accepted.
     _synonyms: ClassVar[dict[str, str]] = {}
+    # Of models that have no such parameter: those that do not iterate, or do not draw.
+    max_iter: int = 1
+    tol: float = 0.0
+    random_state: Any = None
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit the model and return the scores: ``fit(X, ...).transform(X, ...)``.
@@ -211,7 +215,15 @@ class LatentModel(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Transfo
             with executor_for(data, self.n_jobs) as executor, fit_callbacks(self, self.max_iter) as notify:
                 summary = summarise(data, executor)
                 data = check_values(summary, data)
-                yield Session(data, executor, summary, self._progress(notify))
+                yield Session(
+                    data,
+                    executor,
+                    summary,
+                    self._progress(notify),
+                    make_generator(self.random_state),
+                    self.max_iter,
+                    float(self.tol),
+                )
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:

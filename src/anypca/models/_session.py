@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy as np
+
 from anypca.engine import Block, Data, Executor, Summary
 from anypca.solvers import BlockProblem, Callback, Loop
 
@@ -24,6 +26,9 @@ class Session:
     """Of ``data``."""
     callback: Callback
     """Reports the progress of `anypca.solvers.Loop`."""
+    rng: np.random.Generator
+    max_iter: int
+    tol: float
 
     def sum(self, function: Callable[[Block, Any], Any], local: Sequence[Any] | None = None) -> Any:
         """Sum of ``function(block, local)`` over the blocks, of anything that adds."""
@@ -49,19 +54,19 @@ class Session:
         self,
         problem: BlockProblem[Shared, Local, Stats],
         *,
-        max_iter: int,
-        tol: float,
+        max_iter: int | None = None,
+        tol: float | None = None,
         accelerate: bool = True,
         is_reported: bool = True,
     ) -> Loop[Shared, Local, Stats]:
-        """The loop that solves a problem on this table; silent unless ``is_reported``."""
+        """The loop that solves a problem on this table, with the limits of the fit unless others are given."""
         callback = self.callback if is_reported else None
         return Loop(
             problem,
             self.data,
             self.executor,
-            max_iter=max_iter,
-            tol=tol,
+            max_iter=self.max_iter if max_iter is None else max_iter,
+            tol=self.tol if tol is None else tol,
             accelerate=accelerate,
             callback=callback,
         )

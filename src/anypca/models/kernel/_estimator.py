@@ -153,8 +153,6 @@ class KernelPCA(RowMethods):
         "random_state": ["random_state"],
     }
     _synonyms: ClassVar[dict[str, str]] = {"poly": "polynomial", "gaussian": "rbf", "fourier": "rff"}
-    #: Steps that progress is counted in; there is one.
-    max_iter: ClassVar[int] = 1
 
     def __init__(
         self,
