@@ -273,7 +273,7 @@ def test_names():
     assert list(unnamed.get_feature_names_out(selected=True)) == [f"x{j}" for j in range(8)]
     given = [f"v{j}" for j in range(20)]
     assert list(unnamed.get_feature_names_out(given, selected=True)) == given[:8]
-    with pytest.raises(ValueError, match="length 20"):
+    with pytest.raises(ValueError, match=r"number of features \(20\)"):
         unnamed.get_feature_names_out(["a"], selected=True)
     with pytest.raises(ValueError, match="feature_names_in_"):
         model.get_feature_names_out(given, selected=True)

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from anypca.engine import check_data, executor_for
-from anypca.models.gsppca._fit import start_posterior
 from anypca.models.gsppca._noise import Moments
 from anypca.models.gsppca._problem import RelaxedProblem, latent_scale
-from anypca.models.gsppca._table import Working
+from anypca.models.gsppca._start import EquivalentTable, start_posterior
 from anypca.solvers import Loop
 
 
@@ -24,32 +23,32 @@ def read(block):
     return block.read().x
 
 
-def make_working(X):
+def make_equivalent(X):
     """A table as it is, in blocks of 8 rows, with its spectrum."""
     _, singular, right = np.linalg.svd(X, full_matrices=False)
     values = singular**2 / len(X)
-    return Working(check_data(X, block_rows=8), read, None, values, right.T)
+    return EquivalentTable(check_data(X, block_rows=8), read, None, values, right.T)
 
 
 def start(X, d):
-    working = make_working(X)
-    moments = Moments(working.values, np.mean(X**2, axis=0), float(len(X)))
-    return working, start_posterior(working, moments, d)
+    table = make_equivalent(X)
+    moments = Moments(table.values, np.mean(X**2, axis=0), float(len(X)))
+    return table, start_posterior(table, moments, d)
 
 
 def iterate(X, d, n_iter, *, rescale):
     """Posteriors and objectives of some iterations."""
-    working, shared = start(X, d)
+    table, shared = start(X, d)
     problem = RelaxedProblem(read, total=float(np.sum(X**2)), n_rows=float(len(X)), rescale=rescale)
     posteriors, objectives = [], []
-    with executor_for(working.data, 1) as executor:
+    with executor_for(table.data, 1) as executor:
         for _ in range(n_iter):
             now = shared
 
             def step(block, _, now=now):
                 return problem.step(block, now, None)
 
-            stats = executor.sweep(step, working.data)[1]
+            stats = executor.sweep(step, table.data)[1]
             posteriors.append(shared)
             objectives.append(problem.objective(shared, stats))
             shared = problem.update(shared, stats).shared
@@ -207,10 +206,10 @@ def test_latent_scales_minimise_their_part_of_the_free_energy(n, p):
 
 def test_relevances_vanish_without_signal():
     X = make_table(60, 12, 2, noise=1000.0)
-    working, shared = start(X, 2)
+    table, shared = start(X, 2)
     problem = RelaxedProblem(read, total=float(np.sum(X**2)), n_rows=60.0)
-    with executor_for(working.data, 1) as executor:
-        loop = Loop(problem, working.data, executor, max_iter=2000, tol=1e-6, accelerate=False)
+    with executor_for(table.data, 1) as executor:
+        loop = Loop(problem, table.data, executor, max_iter=2000, tol=1e-6, accelerate=False)
         result = loop.run(shared)[0]
     assert result.converged
     assert result.shared.prior_variance > 0

@@ -10,8 +10,10 @@ from scipy.special import gammaln
 from scipy.stats import binom, norm
 
 from anypca.engine import check_data, check_values, executor_for, summarise
-from anypca.models.gsppca._evidence import CompositeEvidence, inclusion_probability, log_active_density
-from anypca.models.gsppca._table import make_standardiser
+from anypca.models._session import Session
+from anypca.models.gsppca._evidence import CompositeEvidence, inclusion_probability
+from anypca.models.gsppca._standardiser import make_standardiser
+from anypca.special import log_bessel_k
 
 CASES = [(1, 3), (2, 5), (5, 2), (10, 3), (4, 4), (40, 5)]
 
@@ -28,7 +30,16 @@ def make_evidence(X, d, noise=0.3, order=None, block_rows=None, sample_weight=No
     n_rows = float(len(X) if sample_weight is None else np.sum(sample_weight))
     table = make_standardiser(summary, n_rows, scale=False)
     order = np.arange(len(table.varying)) if order is None else order
-    return CompositeEvidence(check_values(summary, data), executor, table, order, d, noise)
+    session = Session(check_values(summary, data), executor, summary, print, np.random.default_rng(0), 1, 0.0)
+    return CompositeEvidence(session, table, order, d, noise)
+
+
+def log_active_density(norm, q, d, alpha):
+    """Log density of the active part of a row of that norm, as the formula stands."""
+    constant = (
+        -q / 2 * np.log(2 * np.pi) + (1 - d / 2) * np.log(2) - gammaln(d / 2) - (q + d) / 4 * np.log(alpha)
+    )
+    return constant + (d - q) / 2 * np.log(norm) + log_bessel_k((q - d) / 2, norm / np.sqrt(alpha))
 
 
 def mixture(radius, q, d, alpha):

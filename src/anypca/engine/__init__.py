@@ -7,7 +7,7 @@ from anypca.engine._interface import Block, Data, Executor, Statistics, Table
 from anypca.engine.data import check_data
 from anypca.engine.entries import hide_entries, take_entries
 from anypca.engine.executors import executor_for
-from anypca.engine.summary import Summary, check_finite, check_values, first_outside, summarise
+from anypca.engine.summary import Summary, check_finite, check_values, first_outside, mark_missing, summarise
 
 __all__ = [
     "Block",
@@ -23,6 +23,7 @@ __all__ = [
     "executor_for",
     "first_outside",
     "hide_entries",
+    "mark_missing",
     "summarise",
     "take_entries",
 ]

@@ -194,7 +194,19 @@ def check_values(summary: Summary, data: Data) -> Data:
     if len(large):
         names = _name_columns(tuple(int(j) for j in large), data.feature_names)
         raise ValueError(f"X has values too large for their squares to be computed in {names}. Rescale them.")
-    return _with_may_miss(data, summary.has_missing)
+    return mark_missing(data, summary.has_missing)
+
+
+def mark_missing(data: Data, may_miss: bool) -> Data:
+    """The same table, knowing whether entries are missing."""
+    if data.may_miss == may_miss:
+        return data
+    if data.is_distributed:
+        from anypca.engine.dask import replace_blocks  # dask is optional
+
+        return replace(data, may_miss=may_miss, blocks=replace_blocks(data.blocks, may_miss=may_miss))
+    blocks = tuple(replace(block, may_miss=may_miss) for block in data.blocks)
+    return replace(data, may_miss=may_miss, blocks=blocks)
 
 
 def check_finite(data: Data, executor: Executor) -> None:
@@ -300,17 +312,6 @@ def _count(flags: Bools) -> Ints:
     """Number of true flags by column; a sum in 32 bits takes a third of the time of ``count_nonzero``."""
     counts: Ints = np.add.reduce(flags, axis=0, dtype=np.int32).astype(np.int64)
     return counts
-
-
-def _with_may_miss(data: Data, may_miss: bool) -> Data:
-    if data.may_miss == may_miss:
-        return data
-    if data.is_distributed:
-        from anypca.engine.dask import replace_blocks  # dask is optional
-
-        return replace(data, may_miss=may_miss, blocks=replace_blocks(data.blocks, may_miss=may_miss))
-    blocks = tuple(replace(block, may_miss=may_miss) for block in data.blocks)
-    return replace(data, may_miss=may_miss, blocks=blocks)
 
 
 def _raise_if_infinite(entry: Entry | None, data: Data) -> None:

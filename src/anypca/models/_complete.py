@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from anypca.engine import Block, Data, Executor
+from anypca.engine import Block
 from anypca.engine._convert import describe_entry
 from anypca.models._opened import OpenedBlock, open_block
+from anypca.models._session import Session
 
 
 def check_complete(
@@ -42,12 +43,12 @@ def open_complete(block: Block, model: str, names: Sequence[str] | None = None) 
     return rows
 
 
-def refuse_missing(data: Data, executor: Executor, model: str) -> None:
-    """Raise a ValueError that names the first missing entry, if there is one."""
+def refuse_missing(session: Session, model: str) -> None:
+    """Raise a ValueError that names the first missing entry of the table of a fit, if there is one."""
+    names = session.data.feature_names
 
-    def look(block: Block, _: None) -> tuple[None, float]:
-        open_complete(block, model, data.feature_names)
-        return None, 0.0
+    def look(block: Block) -> None:
+        open_complete(block, model, names)
 
-    if data.may_miss:
-        executor.sweep(look, data)
+    if session.data.may_miss:
+        session.gather(look)

@@ -10,6 +10,7 @@ import numpy as np
 
 from anypca.engine import Block, Data, Executor, Summary
 from anypca.solvers import BlockProblem, Callback, Loop
+from anypca.solvers.closed_form import Centring, Spectrum, covariance_spectrum
 
 Shared = TypeVar("Shared")
 Local = TypeVar("Local")
@@ -49,6 +50,12 @@ class Session:
     def gather(self, function: Callable[[Block], Any]) -> list[Any]:
         """``function(block)`` of each block, in row order, in this process."""
         return self.executor.gather(self.map(lambda block, _: function(block)))
+
+    def spectrum(self, centring: Centring, *, divisor: float, n_components: int | None = None) -> Spectrum:
+        """Eigendecomposition of the covariance of centred rows, all of it or the leading ``n_components``."""
+        return covariance_spectrum(
+            self.data, self.executor, centring, divisor=divisor, n_components=n_components, rng=self.rng
+        )
 
     def loop(
         self,

@@ -1,4 +1,4 @@
-"""From a table to the principal form of a fitted model, in closed form or by EM."""
+"""Probabilistic PCA in its principal axes, and its fit in closed form or by EM."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import numpy as np
 
 from anypca._compat import infer_dimension
 from anypca._typing import Floats
-from anypca.engine import Block, Data, Executor, Summary
+from anypca.engine import Block, Summary
 from anypca.linalg import fix_signs
 from anypca.models._gaussian.posterior import Parameters
 from anypca.models._gaussian.problem import MissingProblem
-from anypca.solvers import Callback, Loop, Result, Status
-from anypca.solvers.closed_form import Centring, Spectrum, covariance_spectrum
+from anypca.models._session import Session
+from anypca.solvers import Result, Status
+from anypca.solvers.closed_form import Centring, Spectrum
 
 # Noise variance below this share of the mean variance is rounding: single components of well-scaled data come
 # out at 1e-15 of the trace, and the likelihood of data of exactly low rank has no maximum.
@@ -52,28 +53,16 @@ class Principal:
         return Parameters(self.mean, self.components.T * np.sqrt(self.signal), self.noise)
 
 
-@dataclass(frozen=True)
-class Task:
-    """What to fit, and how."""
-
-    n_components: int | float | str | None
-    tol: float
-    max_iter: int
-    rng: np.random.Generator
-
-
 def fit_principal(
-    task: Task, data: Data, executor: Executor, summary: Summary, callback: Callback
+    session: Session, n_components: int | float | str | None
 ) -> tuple[Principal, Result[Principal]]:
     """Fit by maximum likelihood, then give the variances scikit-learn's divisors.
 
     Parameters
     ----------
-    task : Task
-    data : Data
-    executor : Executor
-    summary : Summary
-    callback : Callback
+    session : Session
+    n_components : int, float in (0, 1), "mle" or None
+        As for `choose_n_components`.
 
     Returns
     -------
@@ -82,48 +71,47 @@ def fit_principal(
     result : Result
         Of the maximum likelihood fit; its ``shared`` has the divisor n.
     """
-    weight, n_rows = count_rows(data, executor)
-    _check_rows(weight, n_rows)
-    spectrum = _start_spectrum(task, data, executor, summary, weight)
-    k = choose_n_components(task.n_components, spectrum, weight)
+    summary, n_features = session.summary, session.data.n_features
+    weight, n_rows = count_rows(session, "PPCA")
+    spectrum = _start_spectrum(session, n_components, weight)
+    k = choose_n_components(n_components, spectrum, weight)
     floor = _noise_floor(summary)
-    start = _from_spectrum(spectrum, k, summary.mean, data.n_features, floor)
-    if not data.may_miss:
+    start = _from_spectrum(spectrum, k, summary.mean, n_features, floor)
+    if not session.data.may_miss:
         trace = np.array([log_likelihood(start, spectrum.trace, weight)])
         result = Result(start, trace, Status.CONVERGED, 0.0, 1)
     else:
-        loop = Loop(
-            MissingProblem(floor), data, executor, max_iter=task.max_iter, tol=task.tol, callback=callback
-        )
-        em = loop.run(start.parameters)[0]
+        em = session.loop(MissingProblem(floor)).run(start.parameters)[0]
         result = Result(_from_parameters(em.shared), em.trace, em.status, em.criterion, em.n_iter)
     return unbias(result.shared, weight, n_rows, floor), result
 
 
-def count_rows(data: Data, executor: Executor) -> tuple[float, int]:
-    """Sum of the sample weights (the number of rows the table stands for) and number of positive ones."""
+def count_rows(session: Session, model: str) -> tuple[float, int]:
+    """Sum of the sample weights (the number of rows that the table stands for) and number of positive ones.
 
-    def count(block: Block, _: None) -> tuple[None, Floats]:
+    Raises
+    ------
+    ValueError
+        If there are fewer than two rows for a variance, or if the weights are too small to count rows.
+    """
+
+    def count(block: Block, _: None) -> Floats:
         weight = np.ones(block.n_rows) if block.weight is None else block.weight
-        return None, np.array([weight.sum(dtype=np.float64), np.count_nonzero(weight)])
+        return np.array([weight.sum(dtype=np.float64), np.count_nonzero(weight)])
 
-    if not data.has_weights:
-        return float(data.n_samples), data.n_samples
-    total, positive = executor.sweep(count, data)[1]
-    return float(total), int(positive)
-
-
-def _check_rows(weight: float, n_rows: int) -> None:
-    """A variance needs two rows, and its divisor n - 1 weights that count rows."""
+    data = session.data
+    total, positive = session.sum(count) if data.has_weights else (data.n_samples, data.n_samples)
+    weight, n_rows = float(total), int(positive)
     if n_rows < 2:
         raise ValueError(
-            f"PPCA needs at least 2 rows; X has {n_rows} sample(s) of positive weight. Add rows."
+            f"{model} needs at least 2 rows; X has {n_rows} sample(s) of positive weight. Add rows."
         )
     if weight <= 1.0:
         raise ValueError(
             f"the sample weights sum to {weight:.6g}; they count rows, and variances are divided by their "
             "sum less 1. Rescale them, for instance to mean 1."
         )
+    return weight, n_rows
 
 
 def _noise_floor(summary: Summary) -> float:
@@ -131,19 +119,18 @@ def _noise_floor(summary: Summary) -> float:
     return max(_NOISE_FLOOR * float(np.mean(summary.variance)), float(np.finfo(np.float64).tiny))
 
 
-def _start_spectrum(task: Task, data: Data, executor: Executor, summary: Summary, weight: float) -> Spectrum:
+def _start_spectrum(session: Session, n_components: int | float | str | None, weight: float) -> Spectrum:
     """Spectrum of the covariance with divisor n; missing entries are filled with the column mean.
 
     Filled entries shrink covariances by the observed shares of both columns, which scaling up undoes.
     """
+    data, summary = session.data, session.summary
     share = summary.weight / weight
     scale: Floats | float = np.minimum(1.0 / share, _MAX_UPSCALING) if data.may_miss else 1.0
-    wanted = int(task.n_components) if isinstance(task.n_components, int | np.integer) else None
+    wanted = int(n_components) if isinstance(n_components, int | np.integer) else None
     if wanted is not None:
         check_count(wanted, data.n_samples, data.n_features)
-    return covariance_spectrum(
-        data, executor, Centring(summary.mean, scale), divisor=weight, n_components=wanted, rng=task.rng
-    )
+    return session.spectrum(Centring(summary.mean, scale), divisor=weight, n_components=wanted)
 
 
 def choose_n_components(wanted: int | float | str | None, spectrum: Spectrum, weight: float) -> int:

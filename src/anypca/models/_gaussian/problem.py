@@ -14,7 +14,7 @@ from anypca.solvers import BlockProblem, Coordinates, Update
 
 
 @dataclass(frozen=True)
-class Stats(Statistics):
+class ExpectedSums(Statistics):
     """Sums over rows at given parameters; u_i = (z_i, 1) are the scores with a constant."""
 
     log_likelihood: float
@@ -34,7 +34,7 @@ class Stats(Statistics):
 
 
 @dataclass(frozen=True)
-class MissingProblem(BlockProblem[Parameters, Patterns, Stats]):
+class MissingProblem(BlockProblem[Parameters, Patterns, ExpectedSums]):
     r"""EM for the mean, the loadings and the noise of probabilistic PCA, entries missing at random.
 
     Parameters
@@ -57,7 +57,7 @@ class MissingProblem(BlockProblem[Parameters, Patterns, Stats]):
 
     noise_floor: float
 
-    def step(self, block: Block, shared: Parameters, local: Patterns | None) -> tuple[Patterns, Stats]:
+    def step(self, block: Block, shared: Parameters, local: Patterns | None) -> tuple[Patterns, ExpectedSums]:
         """Expected sums of a block's rows; ``local`` only remembers which rows miss the same entries."""
         table = block.read()
         patterns = find_patterns(table.observed, block.n_rows) if local is None else local
@@ -73,7 +73,7 @@ class MissingProblem(BlockProblem[Parameters, Patterns, Stats]):
         # E|x_o - mean_o - W_o z|^2 adds tr(W_o S W_o') = noise (k - tr S) to that at the posterior mean.
         spread = noise * (k - patterns.spread(np.einsum("iaa->i", covariance)))
         scores = np.column_stack([rows.mean, np.ones(n)])
-        stats = Stats(
+        stats = ExpectedSums(
             log_likelihood=float(weight @ rows.log_likelihood),
             weight=float(weight.sum()),
             n_entries=float(entries),
@@ -84,17 +84,17 @@ class MissingProblem(BlockProblem[Parameters, Patterns, Stats]):
         )
         return patterns, stats
 
-    def objective(self, shared: Parameters, stats: Stats) -> float:
+    def objective(self, shared: Parameters, stats: ExpectedSums) -> float:
         """Log-likelihood of the observed entries."""
         return stats.log_likelihood
 
-    def resolution(self, shared: Parameters, stats: Stats) -> float:
+    def resolution(self, shared: Parameters, stats: ExpectedSums) -> float:
         """Rounding level of the objective: residuals carry the rounding of the larger entries."""
         size = float(np.vdot(shared.loadings, shared.loadings)) / len(shared.mean) + shared.noise
         entries = stats.n_entries * (1.0 + np.sqrt(size / shared.noise))
         return float(np.finfo(np.float64).eps * (abs(stats.log_likelihood) + entries))
 
-    def update(self, shared: Parameters, stats: Stats) -> Update[Parameters]:
+    def update(self, shared: Parameters, stats: ExpectedSums) -> Update[Parameters]:
         """The M-step: a regression per column, the noise, then the rescaling of the scores."""
         k = shared.loadings.shape[1]
         slope = _slope(shared, stats)
@@ -107,14 +107,14 @@ class MissingProblem(BlockProblem[Parameters, Patterns, Stats]):
         proposal = Parameters(mean, _principal_axes(W @ root), noise)
         return Update(proposal, self._criterion(shared, stats, gain))
 
-    def _criterion(self, shared: Parameters, stats: Stats, gain: float) -> float:
+    def _criterion(self, shared: Parameters, stats: ExpectedSums, gain: float) -> float:
         """Gradient per observed entry, in units of the complete-data curvature."""
         excess = stats.squares / (shared.noise * stats.n_entries) - 1.0
         if shared.noise <= self.noise_floor:
             excess = max(excess, 0.0)  # at the bound only an increase is feasible
         return float(np.sqrt(max(gain, 0.0) / (shared.noise * stats.n_entries) + 0.5 * excess**2))
 
-    def coordinates(self, shared: Parameters, stats: Stats) -> Coordinates:
+    def coordinates(self, shared: Parameters, stats: ExpectedSums) -> Coordinates:
         """Loadings, mean and log noise as one vector, with the complete-data curvature as metric."""
         k = shared.loadings.shape[1]
         diagonal = np.einsum("jaa->ja", unpack_symmetric(stats.curvature, k + 1)) / shared.noise
@@ -141,13 +141,13 @@ def _second_moments(mean: Floats, covariance: Floats, weight: Floats, patterns: 
     return second
 
 
-def gradient(shared: Parameters, stats: Stats) -> tuple[Floats, Floats, float]:
+def gradient(shared: Parameters, stats: ExpectedSums) -> tuple[Floats, Floats, float]:
     """Derivatives of the log-likelihood of the observed entries (Fisher's identity).
 
     Parameters
     ----------
     shared : Parameters
-    stats : Stats
+    stats : ExpectedSums
         Summed at ``shared``.
 
     Returns
@@ -162,7 +162,7 @@ def gradient(shared: Parameters, stats: Stats) -> tuple[Floats, Floats, float]:
     return slope[:, k], slope[:, :k], 0.5 * (stats.squares / shared.noise - stats.n_entries)
 
 
-def _slope(shared: Parameters, stats: Stats) -> Floats:
+def _slope(shared: Parameters, stats: ExpectedSums) -> Floats:
     """``sum_i E[(x_ij - mean_j - w_j' z_i) u_i]`` over the observed entries of column j."""
     W = shared.loadings
     k = W.shape[1]
@@ -186,7 +186,7 @@ def _principal_axes(W: Floats) -> Floats:
     return np.asarray(W @ rotation.T)
 
 
-def _standardise(stats: Stats, k: int) -> tuple[Floats, Floats]:
+def _standardise(stats: ExpectedSums, k: int) -> tuple[Floats, Floats]:
     """Mean (k,) and symmetric square root (k, k) of the covariance of the scores over all rows."""
     moments = unpack_symmetric(stats.moments[None], k + 1)[0] / stats.weight
     shift = moments[:k, k]

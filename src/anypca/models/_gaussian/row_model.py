@@ -17,15 +17,16 @@ from anypca.models._row_model import RowModel
 
 
 class SolvedRows(NamedTuple):
-    """Posteriors of rows, shared by those that miss the same entries."""
+    """Rows and the posteriors of their scores, whose covariances are shared by rows that miss the same entries."""
 
+    rows: OpenedBlock
     posterior: Posterior
     patterns: Patterns
 
 
 @dataclass(frozen=True, eq=False)
 class PrincipalRowModel(RowModel[SolvedRows]):
-    """Rows of ``x = mean + U t + e``; t has the variances of the signal, e the same variance everywhere."""
+    """Rows of ``x = mean + U' t + e``; t has the variances of the signal, e the same variance everywhere."""
 
     principal: Principal
 
@@ -45,9 +46,13 @@ class PrincipalRowModel(RowModel[SolvedRows]):
     def solve(self, rows: OpenedBlock) -> SolvedRows:
         patterns = find_patterns(rows.observed, rows.n_rows)
         assert rows.table is not None
-        return SolvedRows(find_posterior(rows.table, self.principal.parameters, patterns), patterns)
+        return SolvedRows(rows, find_posterior(rows.table, self.principal.parameters, patterns), patterns)
 
     def scores(self, solved: SolvedRows) -> Floats:
+        return self.posterior_means(solved)
+
+    def posterior_means(self, solved: SolvedRows) -> Floats:
+        """Posterior means of the scores, shape (rows, k)."""
         return np.asarray(solved.posterior.mean * self._scale)
 
     def covariances(self, solved: SolvedRows) -> Floats:
@@ -68,10 +73,9 @@ class PrincipalRowModel(RowModel[SolvedRows]):
         self, rows: OpenedBlock, solved: SolvedRows, index: Ints, columns: Ints
     ) -> tuple[Floats, Floats]:
         u = self.principal.components.T[columns]
-        mean = self.principal.mean[columns] + np.einsum("ea,ea->e", self.scores(solved)[index], u)
-        covariance = self.covariances(solved)
+        mean = self.principal.mean[columns] + np.einsum("ea,ea->e", self.posterior_means(solved)[index], u)
         pattern = index if solved.patterns.index is None else solved.patterns.index[index]
-        return mean, np.einsum("ea,eab,eb->e", u, covariance[pattern], u)
+        return mean, np.einsum("ea,eab,eb->e", u, self.covariances(solved)[pattern], u)
 
     def draw_scores(self, n_samples: int, rng: np.random.Generator) -> Floats:
         return rng.standard_normal((n_samples, len(self._scale))) * self._scale

@@ -6,15 +6,15 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
 from anypca._compat import Interval, StrOptions
 from anypca._typing import Bools, Ints
 from anypca.families import Gaussian
-from anypca.models._base import make_generator
 from anypca.models._complete import refuse_missing
 from anypca.models._row_methods import PosteriorModel
-from anypca.models.gsppca._fit import Fitted, Task, fit_globally_sparse
+from anypca.models.gsppca._fit import Fitted, Settings, fit_globally_sparse
 from anypca.models.gsppca._noise import NOISE
 from anypca.models.gsppca._row_model import SparseRowModel
 
@@ -215,25 +215,15 @@ class GSPPCA(PosteriorModel):
         self : GSPPCA
         """
         with self._open_fit(X, sample_weight=sample_weight) as session:
-            refuse_missing(session.data, session.executor, type(self).__name__)
-            fitted = fit_globally_sparse(
-                self._task(), session.data, session.executor, session.summary, session.callback
-            )
+            refuse_missing(session, type(self).__name__)
+            fitted = fit_globally_sparse(session, self._settings())
             self._store(fitted)
         self._warn_unless_converged(fitted.relaxed.result)
         return self
 
-    def _task(self) -> Task:
-        return Task(
-            n_components=self.n_components,
-            n_features_to_select=self.n_features_to_select,
-            noise=self.noise,
-            prior=self.prior,
-            scale=self.scale,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            n_jobs=self.n_jobs,
-            rng=make_generator(self.random_state),
+    def _settings(self) -> Settings:
+        return Settings(
+            self.n_components, self.n_features_to_select, self.noise, self.prior, self.scale, self.n_jobs
         )
 
     def _store(self, fitted: Fitted) -> None:
@@ -253,16 +243,15 @@ class GSPPCA(PosteriorModel):
         self.mean_ = self.intercept_ = fitted.table.mean
         self.scale_ = fitted.table.scale
         self.explained_variance_ = principal.variances
-        self.explained_variance_ratio_ = principal.variances / principal.total
+        self.explained_variance_ratio_ = principal.shares
         self.explained_deviance_ratio_ = self.explained_variance_ratio_
-        self.noise_variance_ = fitted.relaxed.noise
+        self.noise_variance_ = principal.noise
         self.n_components_grid_, self.evidence_grid_ = fitted.grid, fitted.grid_evidence
         self._store_result(result)
+        self._principal = principal
 
     def _row_model(self) -> SparseRowModel:
-        return SparseRowModel(
-            self.mean_, self.scale_, self.components_, self.explained_variance_, self.noise_variance_
-        )
+        return SparseRowModel(self._principal, self.mean_, self.scale_)
 
     def get_support(self, indices: bool = False) -> Bools | Ints:
         """The selected variables.
@@ -297,28 +286,9 @@ class GSPPCA(PosteriorModel):
         check_is_fitted(self)
         if not selected:
             return super().get_feature_names_out(input_features)
-        names = column_names(self, input_features)
-        return names[self.support_]
+        return OneToOneFeatureMixin.get_feature_names_out(self, input_features)[self.support_]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = False
         return tags
-
-
-def column_names(model: Any, given: Any) -> Any:
-    """Names of the columns (n_features,): the given ones, those seen in fit, or x0, x1, ..."""
-    known = getattr(model, "feature_names_in_", None)
-    if given is None:
-        if known is not None:
-            return known
-        return np.array([f"x{j}" for j in range(model.n_features_in_)], dtype=object)
-    names = np.asarray(given, dtype=object)
-    if names.shape != (model.n_features_in_,):
-        raise ValueError(
-            f"input_features should have length {model.n_features_in_}, one name per column seen in fit; "
-            f"got {names.shape}."
-        )
-    if known is not None and not np.array_equal(names, known):
-        raise ValueError("input_features is not equal to feature_names_in_. Leave it out to use those.")
-    return names

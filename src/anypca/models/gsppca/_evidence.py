@@ -8,14 +8,16 @@ makes them dependent, so the product is a composite (independence) likelihood, n
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import betaincinv, gammaln
 
 from anypca._typing import Bools, Floats, Ints
-from anypca.engine import Block, Data, Executor, Statistics
-from anypca.models.gsppca._table import Standardiser
+from anypca.engine import Block, Statistics
+from anypca.models._session import Session
+from anypca.models.gsppca._standardiser import Standardiser
 from anypca.special import log_bessel_k
 
 # The density of a row grows without bound as its active part vanishes; norms are held above this share of their
@@ -57,37 +59,6 @@ class RowSums(Statistics):
     """``sum_i z_i^2 (r_i^2 + 2 nu r_i / z_i - 1)``, positive."""
 
 
-def log_active_density(
-    norm: npt.ArrayLike, n_active: int, n_components: int, prior_variance: float
-) -> Floats:
-    r"""Log density of the active part of a row.
-
-    Parameters
-    ----------
-    norm : array-like
-        Euclidean norms R of the active parts, > 0.
-    n_active : int
-        Number of active columns, q.
-    n_components : int
-        Latent dimension, d.
-    prior_variance : float
-        Variance of the loadings, alpha.
-
-    Returns
-    -------
-    ndarray of the shape of ``norm``
-
-    Notes
-    -----
-    .. math:: -\tfrac q2\log 2\pi + (1-\tfrac d2)\log 2 - \log\Gamma(\tfrac d2) - \tfrac{q+d}4\log\alpha
-              + \tfrac{d-q}2\log R + \log K_{(q-d)/2}(R/\sqrt\alpha)
-    """
-    radius = np.asarray(norm, float)
-    constant = _constant(n_active, n_components, -0.5 * np.log(prior_variance))
-    log_bessel = log_bessel_k(0.5 * (n_active - n_components), radius / np.sqrt(prior_variance))
-    return np.asarray(constant + 0.5 * (n_components - n_active) * np.log(radius) + log_bessel)
-
-
 def _constant(q: npt.ArrayLike, d: int, log_beta: npt.ArrayLike) -> Floats:
     """The part of the log density that does not depend on the row; ``beta = 1 / sqrt(alpha)``."""
     q = np.asarray(q, float)
@@ -97,47 +68,43 @@ def _constant(q: npt.ArrayLike, d: int, log_beta: npt.ArrayLike) -> Floats:
     )
 
 
+@dataclass(frozen=True)
 class CompositeEvidence:
-    """Composite evidence along an order of the columns.
-
-    Parameters
-    ----------
-    data : Data
-    executor : Executor
-    table : Standardiser
-    order : ndarray of shape (p,)
-        Positions among the varying columns, most relevant first.
-    n_components : int
-        Latent dimension.
-    noise : float
-        Variance of the inactive columns, the same for all cardinalities.
+    r"""Composite evidence along an order of the columns.
 
     Notes
     -----
-    The best alpha of a cardinality solves a strictly concave problem in s = log(beta), see `RowSums`:
-    ``dl/ds = n d - slope``, ``d2l/ds2 = -curvature``. Newton's method, held within a bracket, runs for all
-    cardinalities at once, one pass over the rows per step.
+    The log density of the active part of a row, of norm R, with q active columns, latent dimension d and prior
+    variance alpha is
+
+    .. math:: -\tfrac q2\log 2\pi + (1-\tfrac d2)\log 2 - \log\Gamma(\tfrac d2) - \tfrac{q+d}4\log\alpha
+              + \tfrac{d-q}2\log R + \log K_{(q-d)/2}(R/\sqrt\alpha)
+
+    The best alpha of a cardinality solves a strictly concave problem in s = log(beta), ``beta = 1 / sqrt(alpha)``,
+    see `RowSums`: ``dl/ds = n d - slope``, ``d2l/ds2 = -curvature``. Newton's method, held within a bracket, runs for
+    all cardinalities at once, one pass over the rows per step.
     """
 
-    def __init__(
-        self,
-        data: Data,
-        executor: Executor,
-        table: Standardiser,
-        order: Ints,
-        n_components: int,
-        noise: float,
-    ) -> None:
-        self.data = data
-        self.executor = executor
-        self.table = table
-        self.order = order
-        self.n_components = n_components
-        self.noise = noise
-        # From the far end, so that the inactive part of the last cardinalities does not cancel.
-        squares = table.column_squares[order]
-        self.inactive = np.append(np.cumsum(squares[::-1])[::-1][1:], 0.0)
-        self.active = np.cumsum(squares)
+    session: Session
+    table: Standardiser
+    order: Ints
+    """Positions among the varying columns, most relevant first, (p,)."""
+    n_components: int
+    """Latent dimension."""
+    noise: float
+    """Variance of the inactive columns, the same for all cardinalities."""
+
+    @cached_property
+    def active(self) -> Floats:
+        """Sums of squares of the 1, 2, ... most relevant columns, (p,)."""
+        return np.cumsum(self.table.column_squares[self.order])
+
+    @cached_property
+    def inactive(self) -> Floats:
+        """Sums of squares of the other columns, (p,)."""
+        # From the far end, so that the last ones do not cancel.
+        squares = self.table.column_squares[self.order]
+        return np.append(np.cumsum(squares[::-1])[::-1][1:], 0.0)
 
     def path(self) -> EvidencePath:
         """Evidence of every cardinality, at its best alpha."""
@@ -192,14 +159,15 @@ class CompositeEvidence:
         nu, beta = 0.5 * (q - self.n_components), np.exp(log_beta)
         table, order = self.table, self.order  # the visitor travels to workers, self does not
 
-        def visit(block: Block, _: None) -> tuple[None, RowSums]:
+        def visit(block: Block, _: None) -> RowSums:
             rows = table.rows(block, weighted=False)[:, order]
             squares = np.cumsum(np.square(rows, out=rows), axis=1, out=rows)
             weight = np.ones(block.n_rows) if block.weight is None else block.weight.astype(float)
             counts = (squares[:, -1] > least) & (weight > 0)
-            return None, _sum_rows(squares[counts], weight[counts], q, nu, beta, floor)
+            return _sum_rows(squares[counts], weight[counts], q, nu, beta, floor)
 
-        return self.executor.sweep(visit, self.data)[1]
+        found: RowSums = self.session.sum(visit)
+        return found
 
     def value(self, q: Ints, log_beta: Floats, sums: RowSums) -> Floats:
         """Composite evidence from the sums over rows, (m,)."""

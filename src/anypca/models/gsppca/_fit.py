@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from anypca._typing import Floats, Ints
-from anypca.engine import Data, Executor, Summary, executor_for
+from anypca.engine import executor_for
 from anypca.linalg import fix_signs
-from anypca.models._gaussian.principal import count_rows
+from anypca.models._gaussian.principal import Principal, count_rows
+from anypca.models._session import Session
 from anypca.models.gsppca._evidence import CompositeEvidence, EvidencePath, inclusion_probability
 from anypca.models.gsppca._noise import Moments, estimate_noise
-from anypca.models.gsppca._problem import Posterior, RelaxedProblem, Rows, make_posterior
-from anypca.models.gsppca._table import Standardiser, Working, make_standardiser, make_working
-from anypca.solvers import Callback, Loop, Result
-from anypca.solvers.closed_form import Centring, covariance_spectrum
+from anypca.models.gsppca._problem import LoadingPosterior, RelaxedProblem
+from anypca.models.gsppca._standardiser import Standardiser, make_standardiser
+from anypca.models.gsppca._start import EquivalentTable, rotate_table, start_posterior
+from anypca.solvers import Result
+from anypca.solvers.closed_form import Centring
 
 # Numbers of components that "auto" tries, in this order, ...
 _GRID = (*range(1, 11), *range(12, 21, 2), *range(25, 51, 5), *range(60, 101, 10))
@@ -24,25 +26,23 @@ _PATIENCE = 3
 
 
 @dataclass(frozen=True)
-class Task:
-    """What to fit, and how."""
+class Settings:
+    """What the user asked for."""
 
     n_components: int | str
     n_features_to_select: int | str
     noise: str
     prior: str
     scale: bool
-    tol: float
-    max_iter: int
     n_jobs: int | None
-    rng: np.random.Generator
+    """Number of threads of the EM, whose table is another than that of the session."""
 
 
 @dataclass(frozen=True)
 class Relaxed:
     """Outcome of the variational EM for one latent dimension."""
 
-    result: Result[Posterior]
+    result: Result[LoadingPosterior]
     noise: float
     """Noise variance of the inactive columns, estimated before the EM."""
 
@@ -55,18 +55,6 @@ class Relaxed:
     def evidence(self) -> float:
         """The bound that the EM maximises: minus the free energy."""
         return float(self.result.trace[-1])
-
-
-@dataclass(frozen=True)
-class Principal:
-    """Principal components of the selected columns."""
-
-    components: Floats
-    """(k, n_features), orthonormal, 0 outside the support."""
-    variances: Floats
-    """Variances along them, divisor n - 1 (k,)."""
-    total: float
-    """Variance of all columns, divisor n - 1."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +72,7 @@ class Fitted:
     """Prior probability that a column is active."""
     n_selected: int
     principal: Principal
+    """PCA of the selected columns: components that are 0 outside of them, variances with divisor n - 1."""
     grid: Ints
     """Latent dimensions that were tried."""
     grid_evidence: Floats
@@ -95,83 +84,72 @@ class Fitted:
         return np.sort(self.ranking[: self.n_selected])
 
 
-def fit_globally_sparse(
-    task: Task, data: Data, executor: Executor, summary: Summary, callback: Callback
-) -> Fitted:
+def fit_globally_sparse(session: Session, settings: Settings) -> Fitted:
     """Rank the columns by variational EM, choose how many by composite evidence, and do PCA on them.
 
     Parameters
     ----------
-    task : Task
-    data : Data
-        Complete.
-    executor : Executor
-    summary : Summary
-    callback : Callback
+    session : Session
+        Of a complete table.
+    settings : Settings
 
     Returns
     -------
     Fitted
     """
-    n_rows, n_positive = count_rows(data, executor)
-    _check_rows(n_rows, n_positive)
-    table = make_standardiser(summary, n_rows, scale=task.scale)
-    _check_counts(task, len(table.varying), data.n_features)
-    largest = _GRID[-1] if isinstance(task.n_components, str) else task.n_components
-    working = make_working(data, executor, table, min(largest, data.n_features - 1), task.rng)
-    tried = _fit_relaxed(task, working, table, callback)
+    n_features = session.data.n_features
+    n_rows, _ = count_rows(session, "GSPPCA")
+    table = make_standardiser(session.summary, n_rows, scale=settings.scale)
+    _check_settings(settings, len(table.varying), n_features)
+    largest = _GRID[-1] if isinstance(settings.n_components, str) else settings.n_components
+    equivalent = rotate_table(session, table, min(largest, n_features - 1))
+    tried = _fit_relaxed(session, settings, equivalent, table)
     best = max(tried, key=lambda relaxed: relaxed.evidence)
     # Stable, so that equally relevant columns stay in their order.
     order = np.argsort(-best.result.shared.relevance, kind="stable")
-    path = CompositeEvidence(data, executor, table, order, best.n_components, best.noise).path()
-    inclusion = inclusion_probability(len(order), n_rows, task.prior)
-    n_selected = _choose_cardinality(task, path, inclusion)
-    ranking = table.varying[order]
-    relevance = np.zeros(data.n_features)
+    path = CompositeEvidence(session, table, order, best.n_components, best.noise).path()
+    inclusion = inclusion_probability(len(order), n_rows, settings.prior)
+    n_selected = _choose_cardinality(settings, path, inclusion)
+    relevance = np.zeros(n_features)
     relevance[table.varying] = best.result.shared.relevance
-    principal = _find_components(task, data, executor, table, working, order[:n_selected], best.n_components)
+    principal = _find_components(session, table, equivalent, order[:n_selected], best)
     grid = np.array([relaxed.n_components for relaxed in tried])
     evidence = np.array([relaxed.evidence for relaxed in tried])
+    ranking = table.varying[order]
     return Fitted(table, best, relevance, ranking, path, inclusion, n_selected, principal, grid, evidence)
 
 
-def _check_rows(n_rows: float, n_positive: int) -> None:
-    """A variance needs two rows, and its divisor n - 1 weights that count rows."""
-    if n_positive < 2:
-        raise ValueError(f"GSPPCA needs at least 2 rows; X has {n_positive} sample(s) of positive weight.")
-    if n_rows <= 1.0:
-        raise ValueError(
-            f"the sample weights sum to {n_rows:.6g}; they count rows, and variances are divided by their "
-            "sum less 1. Rescale them, for instance to mean 1."
-        )
-
-
-def _check_counts(task: Task, n_varying: int, n_features: int) -> None:
+def _check_settings(settings: Settings, n_varying: int, n_features: int) -> None:
     """Raise if more components or columns are asked for than there are."""
-    if not isinstance(task.n_components, str) and task.n_components > n_features:
+    n_components, n_selected = settings.n_components, settings.n_features_to_select
+    if not isinstance(n_components, str) and n_components > n_features:
         raise ValueError(
-            f"n_components={task.n_components} must be at most n_features={n_features}. "
+            f"n_components={n_components} must be at most n_features={n_features}. "
             "Ask for fewer components, or n_components='auto'."
         )
-    if not isinstance(task.n_features_to_select, str) and task.n_features_to_select > n_varying:
+    if not isinstance(n_selected, str) and n_selected > n_varying:
         constant = n_features - n_varying
         what = f", {constant} of them constant" if constant else ""
         raise ValueError(
-            f"n_features_to_select={task.n_features_to_select} must be at most {n_varying}; X has {n_features} "
+            f"n_features_to_select={n_selected} must be at most {n_varying}; X has {n_features} "
             f"columns{what}. Ask for fewer, or n_features_to_select='evidence'."
         )
 
 
-def _fit_relaxed(task: Task, working: Working, table: Standardiser, callback: Callback) -> list[Relaxed]:
+def _fit_relaxed(
+    session: Session, settings: Settings, equivalent: EquivalentTable, table: Standardiser
+) -> list[Relaxed]:
     """The variational EM for the latent dimension asked for, or for those of the grid."""
-    moments = Moments(working.values, table.column_squares / table.n_rows, table.n_rows)
-    with executor_for(working.data, task.n_jobs) as executor:
-        if not isinstance(task.n_components, str):
-            return [_run_em(task, task.n_components, working, executor, moments, callback)]
-        tried: list[Relaxed] = []
-        most = max(1, min(len(working.values), len(table.varying)) - 1)
-        for d in (d for d in _GRID if d <= most):
-            tried.append(_run_em(task, d, working, executor, moments, callback))
+    moments = Moments(equivalent.values, table.column_squares / table.n_rows, table.n_rows)
+    most = max(1, min(len(equivalent.values), len(table.varying)) - 1)
+    asked = settings.n_components
+    grid = [d for d in _GRID if d <= most] if isinstance(asked, str) else [asked]
+    tried: list[Relaxed] = []
+    with executor_for(equivalent.data, settings.n_jobs) as executor:
+        inner = replace(session, data=equivalent.data, executor=executor)
+        for d in grid:
+            noise = estimate_noise(moments, d, settings.noise)
+            tried.append(Relaxed(_run_em(inner, equivalent, moments, d), noise))
             best = int(np.argmax([relaxed.evidence for relaxed in tried]))
             if len(tried) - 1 - best >= _PATIENCE:
                 break
@@ -179,88 +157,40 @@ def _fit_relaxed(task: Task, working: Working, table: Standardiser, callback: Ca
 
 
 def _run_em(
-    task: Task, d: int, working: Working, executor: Executor, moments: Moments, callback: Callback
-) -> Relaxed:
-    noise = estimate_noise(moments, d, task.noise)
-    problem = RelaxedProblem(working.rows, total=moments.trace * moments.n_rows, n_rows=moments.n_rows)
-    loop: Loop[Posterior, None, Rows] = Loop(
-        problem,
-        working.data,
-        executor,
-        max_iter=task.max_iter,
-        tol=task.tol,
-        accelerate=False,
-        callback=callback,
-    )
-    return Relaxed(loop.run(start_posterior(working, moments, d))[0], noise)
+    session: Session, equivalent: EquivalentTable, moments: Moments, d: int
+) -> Result[LoadingPosterior]:
+    problem = RelaxedProblem(equivalent.rows, total=moments.trace * moments.n_rows, n_rows=moments.n_rows)
+    return session.loop(problem, accelerate=False).run(start_posterior(equivalent, moments, d))[0]
 
 
-def start_posterior(working: Working, moments: Moments, d: int) -> Posterior:
-    """The maximum likelihood solution of probabilistic PCA, with every column fully relevant.
-
-    Parameters
-    ----------
-    working : Working
-    moments : Moments
-    d : int
-        Latent dimension; dimensions beyond the rank of the table start, and stay, at 0.
-
-    Returns
-    -------
-    Posterior
-    """
-    p = len(moments.column_variances)
-    # The maximum likelihood noise is 0 when rows are fewer than components; a share of the variance is not.
-    noise = max(estimate_noise(moments, d, "bc"), 1e-6 * moments.trace / p)
-    k = min(d, len(working.values))
-    loadings = np.zeros((p, d))
-    loadings[:, :k] = working.vectors[:, :k] * np.sqrt(np.maximum(working.values[:k] - noise, 0.0))
-    prior_variance = moments.trace / (p * d)
-    return make_posterior(np.ones(p), loadings, np.full((p, d), prior_variance), prior_variance, noise)
-
-
-def _choose_cardinality(task: Task, path: EvidencePath, inclusion: float) -> int:
-    if not isinstance(task.n_features_to_select, str):
-        return int(task.n_features_to_select)
+def _choose_cardinality(settings: Settings, path: EvidencePath, inclusion: float) -> int:
+    """The number of columns asked for, or that with the largest evidence times prior."""
+    if not isinstance(settings.n_features_to_select, str):
+        return int(settings.n_features_to_select)
     log_odds = np.log(inclusion) - np.log1p(-inclusion)
     return int(np.argmax(path.evidence + log_odds * np.arange(1, len(path.evidence) + 1))) + 1
 
 
 def _find_components(
-    task: Task,
-    data: Data,
-    executor: Executor,
-    table: Standardiser,
-    working: Working,
-    chosen: Ints,
-    n_components: int,
+    session: Session, table: Standardiser, equivalent: EquivalentTable, chosen: Ints, relaxed: Relaxed
 ) -> Principal:
-    """PCA of some of the varying columns.
+    """PCA of some of the varying columns, at positions ``chosen`` (q,) among them.
 
-    Parameters
-    ----------
-    chosen : ndarray of shape (q,)
-        Positions among the varying columns.
-    n_components : int
-        Kept are at most this many, at most q and at most the rank of the table.
+    Kept are as many components as the latent dimension, at most q and at most the rank of the table.
     """
     chosen = np.sort(chosen)
-    k = min(n_components, len(chosen), len(working.values))
-    components = np.zeros((k, data.n_features))
-    support = table.varying[chosen]
-    if working.rotated is not None:
-        _, singular, vectors = np.linalg.svd(working.rotated[:, chosen], full_matrices=False)
-        k = min(k, len(singular))
-        values, components = singular[:k] ** 2, components[:k]
-        components[:, support] = vectors[:k]
+    support, n_features = table.varying[chosen], session.data.n_features
+    k = min(relaxed.n_components, len(chosen), len(equivalent.values))
+    if equivalent.rotated is not None:
+        _, singular, vectors = np.linalg.svd(equivalent.rotated[:, chosen], full_matrices=False)
+        values, found = singular[:k] ** 2, vectors[:k]
     else:
-        factor = np.zeros(data.n_features)
+        factor = np.zeros(n_features)
         factor[support] = 1.0 / table.scale[support]
-        spectrum = covariance_spectrum(
-            data, executor, Centring(table.mean, factor), divisor=1.0, n_components=k, rng=task.rng
-        )
-        values = spectrum.values[:k]
-        components[:, support] = spectrum.vectors[support, :k].T
-    components *= fix_signs(components)[:, None]
+        spectrum = session.spectrum(Centring(table.mean, factor), divisor=1.0, n_components=k)
+        values, found = spectrum.values[:k], spectrum.vectors[support, :k].T
+    components = np.zeros((len(found), n_features))
+    components[:, support] = found * fix_signs(found)[:, None]
     divisor = table.n_rows - 1.0
-    return Principal(components, values / divisor, float(table.column_squares.sum()) / divisor)
+    total = float(table.column_squares.sum()) / divisor
+    return Principal(np.zeros(n_features), components, values / divisor, relaxed.noise, total)

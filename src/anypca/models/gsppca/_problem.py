@@ -10,7 +10,7 @@ import scipy.linalg
 from scipy.optimize import brentq
 
 from anypca._typing import Floats
-from anypca.engine import Block, Statistics
+from anypca.engine import Block
 from anypca.solvers import BlockProblem, Update
 
 # A relevance of 0 is absorbing and would divide 0 by 0; at this floor its square is still a normal number.
@@ -24,7 +24,7 @@ _RESOLUTION = 1e-12
 
 
 @dataclass(frozen=True)
-class Posterior:
+class LoadingPosterior:
     """Parameters of the model and Gaussian posteriors of the loadings (p columns, d latent dimensions).
 
     Row k of W has the prior N(0, prior_variance I) and the posterior N(loadings[k], diag(variances[k])): the
@@ -53,8 +53,8 @@ class Posterior:
 
 def make_posterior(
     relevance: Floats, loadings: Floats, variances: Floats, prior_variance: float, noise: float
-) -> Posterior:
-    """A `Posterior` with the parts that follow from the others filled in; shapes as there.
+) -> LoadingPosterior:
+    """A `LoadingPosterior` with the parts that follow from the others filled in; shapes as there.
 
     Arrays (p, d) are kept in Fortran order here and below: d is small, and NumPy's loops run along the memory.
     """
@@ -67,27 +67,9 @@ def make_posterior(
     covariance = scipy.linalg.cho_solve(scipy.linalg.cho_factor(precision), np.eye(len(precision)))
     covariance = 0.5 * (covariance + covariance.T)
     projection = (covariance / noise @ weighted.T).T
-    return Posterior(
+    return LoadingPosterior(
         relevance, loadings, variances, prior_variance, noise, second, covariance, weighted, projection
     )
-
-
-@dataclass(frozen=True)
-class Rows(Statistics):
-    """What the rows contribute; adds over blocks."""
-
-    product: Floats
-    """``X' X projection``, shape (p, d): the sum over rows of x_i times the mean of their latent vector."""
-
-
-@dataclass(frozen=True)
-class _Latent:
-    """Summed moments of the latent vectors."""
-
-    means: Floats
-    """``sum_i mu_i mu_i'``, (d, d)."""
-    moment: Floats
-    """A = n Sigma + means, (d, d)."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +82,7 @@ class _Columns:
     """Second moments."""
 
 
-def _posterior_of_columns(shared: Posterior, moments: Floats, product: Floats) -> _Columns:
+def _posterior_of_columns(shared: LoadingPosterior, moments: Floats, product: Floats) -> _Columns:
     """Best posteriors of the loadings, in the basis in which the moments (d,) of the latent vectors are diagonal."""
     u = shared.relevance
     # In place where it can be: for many columns these arrays leave the cache, and new memory costs most.
@@ -114,8 +96,10 @@ def _posterior_of_columns(shared: Posterior, moments: Floats, product: Floats) -
     return _Columns(loadings, variances, second)
 
 
-class RelaxedProblem(BlockProblem[Posterior, None, Rows]):
+class RelaxedProblem(BlockProblem[LoadingPosterior, None, Floats]):
     """Block problem of the variational EM; its objective is minus the free energy.
+
+    The statistics are ``X' X projection``, shape (p, d): the sum over rows of x_i times the mean of its latent vector.
 
     Parameters
     ----------
@@ -145,31 +129,30 @@ class RelaxedProblem(BlockProblem[Posterior, None, Rows]):
         self.n_rows = n_rows
         self.rescale = rescale
 
-    def step(self, block: Block, shared: Posterior, local: None) -> tuple[None, Rows]:
+    def step(self, block: Block, shared: LoadingPosterior, local: None) -> tuple[None, Floats]:
         """Latent means of a block, summed against its rows."""
         x = self.rows(block)
-        return None, Rows(((x @ shared.projection).T @ x).T)
+        return None, ((x @ shared.projection).T @ x).T
 
-    def objective(self, shared: Posterior, stats: Rows) -> float:
+    def objective(self, shared: LoadingPosterior, stats: Floats) -> float:
         """Minus the free energy, at the best posterior of the latent vectors."""
         p, d = shared.loadings.shape
         n = self.n_rows
-        latent = self._latent(shared, stats)
-        misfit = self.total - 2.0 * _inner(shared.weighted, stats.product)
-        misfit += _inner(latent.moment, shared.second)
+        moment = self._latent_moment(shared, stats)
+        misfit = self.total - 2.0 * _inner(shared.weighted, stats)
+        misfit += _inner(moment, shared.second)
         second = shared.variances.sum() + _inner(shared.loadings, shared.loadings)
         log_covariance = 2.0 * np.log(np.diag(scipy.linalg.cholesky(shared.covariance))).sum()
         energy = 0.5 * n * p * np.log(2.0 * np.pi * shared.noise) + 0.5 * misfit / shared.noise
         energy += 0.5 * d * p * np.log(shared.prior_variance) + 0.5 * second / shared.prior_variance
-        energy += 0.5 * np.trace(latent.moment) - 0.5 * n * log_covariance
+        energy += 0.5 * np.trace(moment) - 0.5 * n * log_covariance
         energy -= 0.5 * np.log(shared.variances).sum() + 0.5 * (n + p) * d
         return -float(energy)
 
-    def update(self, shared: Posterior, stats: Rows) -> Update[Posterior]:
-        """Posterior of the loadings, then prior variance, noise and relevances, then the free scales."""
-        latent = self._latent(shared, stats)
-        moments, basis = scipy.linalg.eigh(latent.moment)
-        product = (basis.T @ stats.product.T).T
+    def update(self, shared: LoadingPosterior, stats: Floats) -> Update[LoadingPosterior]:
+        """LoadingPosterior of the loadings, then prior variance, noise and relevances, then the free scales."""
+        moments, basis = scipy.linalg.eigh(self._latent_moment(shared, stats))
+        product = (basis.T @ stats.T).T
         columns = _posterior_of_columns(shared, moments, product)
         fit = np.einsum("kj,kj->k", product, columns.loadings)
         spread = columns.second @ moments
@@ -178,10 +161,10 @@ class RelaxedProblem(BlockProblem[Posterior, None, Rows]):
         proposal = self._scale(relevance, columns, moments, noise)
         return Update(proposal, _change(shared, proposal, basis, np.sqrt(self.total / self.n_rows)))
 
-    def _latent(self, shared: Posterior, stats: Rows) -> _Latent:
-        means = shared.projection.T @ stats.product
-        means = 0.5 * (means + means.T)
-        return _Latent(means, self.n_rows * shared.covariance + means)
+    def _latent_moment(self, shared: LoadingPosterior, stats: Floats) -> Floats:
+        """Summed second moments of the latent vectors, ``n Sigma + sum_i mu_i mu_i'``, shape (d, d)."""
+        means = shared.projection.T @ stats
+        return np.asarray(self.n_rows * shared.covariance + 0.5 * (means + means.T))
 
     def _noise(self, relevance: Floats, fit: Floats, spread: Floats) -> float:
         """Expected squared misfit per entry."""
@@ -190,7 +173,7 @@ class RelaxedProblem(BlockProblem[Posterior, None, Rows]):
         floor = _SMALLEST_NOISE * self.total
         return max(misfit, floor) / (self.n_rows * len(relevance))
 
-    def _scale(self, relevance: Floats, columns: _Columns, moments: Floats, noise: float) -> Posterior:
+    def _scale(self, relevance: Floats, columns: _Columns, moments: Floats, noise: float) -> LoadingPosterior:
         """The updated posterior with alpha, and with the free scales if asked."""
         loadings, variances, second = columns.loadings, columns.variances, columns.second
         p, d = loadings.shape
@@ -208,7 +191,7 @@ class RelaxedProblem(BlockProblem[Posterior, None, Rows]):
             relevance, size = scaled, size * factor**2
         return make_posterior(relevance, loadings, variances, float(size.sum() / (d * p)), noise)
 
-    def resolution(self, shared: Posterior, stats: Rows) -> float:
+    def resolution(self, shared: LoadingPosterior, stats: Floats) -> float:
         """Rounding level of the free energy, whose largest parts are of the size of the table."""
         p, d = shared.loadings.shape
         size = self.n_rows * p * (1.0 + abs(np.log(shared.noise)))
@@ -265,7 +248,7 @@ def _inner(a: Floats, b: Floats) -> float:
     return float(np.vdot(a.T, b.T))
 
 
-def _change(before: Posterior, after: Posterior, basis: Floats, spread: float) -> float:
+def _change(before: LoadingPosterior, after: LoadingPosterior, basis: Floats, spread: float) -> float:
     """Largest change of relevances, of log noise, and of the weighted loadings in units of the data's spread.
 
     Each update is a Newton step of the free energy in its block, so these are gradients in units of curvature.

@@ -211,7 +211,7 @@ class KernelPCA(RowMethods):
         with self._all_or_nothing():
             with self._open_fit(X) as session:
                 method = METHODS.create(self.method)
-                refuse_missing(session.data, session.executor, type(self).__name__)
+                refuse_missing(session, type(self).__name__)
                 self._check_combination(session.data.n_samples)
                 task = self._task()
                 rows = Rows(session.data, session.executor, _variance(session.summary))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from anypca._typing import Bools, Floats
-from anypca.engine import Block, Data, Executor, Summary, check_data, summarise
-from anypca.models._gaussian.principal import Principal, Task, fit_principal
+from anypca.engine import Block, Data, Executor, Summary, check_data, mark_missing, summarise
+from anypca.models._gaussian.principal import Principal, fit_principal
 from anypca.models._gaussian.row_model import PrincipalRowModel
+from anypca.models._session import Session
 from anypca.models.piecewise._pieces import Coefficients, Transfer
 from anypca.solvers import Progress
 
@@ -63,11 +64,7 @@ def draw_sample(data: Data, executor: Executor, n_directions: int, rng: np.rando
     rows, weight = rows[weight > 0], weight[weight > 0]
     part = check_data(rows, sample_weight=weight if data.has_weights else None)
     summary = summarise(part, executor)
-    part = replace(
-        part,
-        may_miss=summary.has_missing,
-        blocks=tuple(replace(block, may_miss=summary.has_missing) for block in part.blocks),
-    )
+    part = mark_missing(part, summary.has_missing)
     principal = fit_leading(part, executor, summary, n_directions, rng)[0]
     scores, filled = _project(part, executor, principal)
     centred = scores - np.average(scores, axis=0, weights=weight)
@@ -80,8 +77,8 @@ def fit_leading(
     data: Data, executor: Executor, summary: Summary, n_components: int, rng: np.random.Generator
 ) -> tuple[Principal, Principal]:
     """Probabilistic PCA with variances as scikit-learn's, and with the divisor n."""
-    task = Task(n_components, _PPCA_TOL, _PPCA_ITERATIONS, rng)
-    principal, result = fit_principal(task, data, executor, summary, _silent)
+    session = Session(data, executor, summary, _silent, rng, _PPCA_ITERATIONS, _PPCA_TOL)
+    principal, result = fit_principal(session, n_components)
     return principal, result.shared
 
 

@@ -12,8 +12,7 @@ from anypca._compat import Interval, RealNotInt, StrOptions
 from anypca._typing import Floats
 from anypca.engine import Block
 from anypca.families import Gaussian
-from anypca.models._base import make_generator
-from anypca.models._gaussian.principal import Principal, Task, fit_principal
+from anypca.models._gaussian.principal import Principal, fit_principal
 from anypca.models._gaussian.row_model import PrincipalRowModel
 from anypca.models._opened import OpenedBlock
 from anypca.models._row_methods import PosteriorModel
@@ -152,11 +151,7 @@ class PPCA(PosteriorModel):
         self : PPCA
         """
         with self._open_fit(X, sample_weight=sample_weight) as session:
-            rng = make_generator(self.random_state)
-            task = Task(self.n_components, self.tol, self.max_iter, rng)
-            principal, result = fit_principal(
-                task, session.data, session.executor, session.summary, session.callback
-            )
+            principal, result = fit_principal(session, self.n_components)
             self._store(principal, result)
         self._warn_unless_converged(result)
         return self

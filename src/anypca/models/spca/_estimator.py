@@ -199,7 +199,7 @@ class SPCA(RowMethods):
         self : SPCA
         """
         with self._open_fit(X, sample_weight=sample_weight) as session:
-            refuse_missing(session.data, session.executor, type(self).__name__)
+            refuse_missing(session, type(self).__name__)
             task = Task(
                 self.n_components,
                 self.n_nonzero,
