@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from anypca.engine import Block, check_data, check_values, executor_for, summarise
+from anypca.engine import Block, check_data
 from anypca.families import Poisson
 from anypca.linalg import packed_size
 from anypca.models._bilinear.kernel import Coefficients
@@ -26,8 +26,8 @@ from anypca.models._bilinear.passes import Pass
 from anypca.models._bilinear.problem import BilinearProblem, Shared
 from anypca.models._bilinear.start import null_coefficients, residual_loadings
 from anypca.models._opened import open_block
+from anypca.models._session import open_session
 from anypca.priors import Ridge
-from anypca.solvers import Loop
 
 TARGET = 2.0
 
@@ -82,19 +82,18 @@ def measure(
 ) -> tuple[float, float]:
     """Seconds of a sweep and of its floor."""
     table = make_table(n_samples, n_features, k)
-    data = check_data(table)
     family = Poisson()
-    with executor_for(data, n_jobs) as executor:
-        summary = summarise(data, executor)
-        data = check_values(summary, data)
+    with open_session(check_data(table), n_jobs) as session:
+        data, executor = session.data, session.executor
         ones = np.ones(n_features)
-        visit = Pass(data, executor, fit_intercept=True)
-        start = Coefficients(np.zeros((n_features, 0)), np.log(np.maximum(summary.mean, 1e-3))[:, None], ones)
+        visit = Pass(session, fit_intercept=True)
+        fixed = np.log(np.maximum(session.summary.mean, 1e-3))[:, None]
+        start = Coefficients(np.zeros((n_features, 0)), fixed, ones)
         null = null_coefficients(family, start, visit, tol=1e-5)
         loadings = residual_loadings(family, null, visit, k, np.random.default_rng(0))
         ridge = np.ones(k)
         problem = BilinearProblem(family, Ridge(ridge), Ridge(np.append(ridge, 0.0)), ridges=(1.0, 1.0))
-        loop = Loop(problem, data, executor, max_iter=5, tol=1e-12)
+        loop = session.loop(problem, max_iter=5, tol=1e-12)
         result, local, _ = loop.run(Shared(Coefficients(loadings, null.fixed, ones)))
         shared = Shared(result.shared.coefficients)
         sweep, floor = np.inf, np.inf

@@ -22,17 +22,17 @@ from threadpoolctl import threadpool_limits
 
 from anypca import EPCA, SePCA
 from anypca.datasets import make_low_rank
-from anypca.engine import Data, Executor, check_data, check_values, executor_for, summarise
+from anypca.engine import check_data
 from anypca.families import Family, resolve_family
 from anypca.linalg import pack_symmetric
 from anypca.models._bilinear.kernel import Coefficients
 from anypca.models._bilinear.passes import Pass
 from anypca.models._bilinear.problem import BilinearProblem, Shared
 from anypca.models._bilinear.start import mean_coefficients, null_coefficients, residual_loadings
+from anypca.models._session import Session, open_session
 from anypca.models.sepca._posterior import Loadings
 from anypca.models.sepca._variational import VariationalProblem
 from anypca.priors import Ridge
-from anypca.solvers import Loop
 
 SWEEP_TARGET = 3.0
 FIT_TARGET = 10.0
@@ -50,31 +50,28 @@ def seconds(function: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def sweep_of(
-    problem: Any, shared: Any, data: Data, executor: Executor, *, accelerate: bool
-) -> Callable[[], Any]:
+def sweep_of(problem: Any, shared: Any, session: Session, *, accelerate: bool) -> Callable[[], Any]:
     """One sweep and its update after the warm-up, to be called again and again from the same point."""
-    loop = Loop(problem, data, executor, max_iter=_WARM_UP, tol=1e-12, accelerate=accelerate)
+    loop = session.loop(problem, max_iter=_WARM_UP, tol=1e-12, accelerate=accelerate)
     result, local, stats = loop.run(shared)
     at = problem.update(result.shared, stats).shared
 
     def sweep() -> Any:
-        _, stats = executor.sweep(lambda block, rows: problem.step(block, at, rows), data, local)
+        _, stats = session.executor.sweep(
+            lambda block, rows: problem.step(block, at, rows), session.data, local
+        )
         return problem.update(at, stats)
 
     return sweep
 
 
-def sweeps(table: np.ndarray, family: Family, k: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
+def sweeps(session: Session, family: Family, k: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
     """A sweep of EPCA and one of the variational posterior, with k components."""
-    data = check_data(table)
-    executor = executor_for(data, 1)
-    summary = summarise(data, executor)
-    data = check_values(summary, data)
-    visit = Pass(data, executor, fit_intercept=True)
-    p = table.shape[1]
+    visit = Pass(session, fit_intercept=True)
+    p = session.data.n_features
     ones = family.known_dispersion(p)
-    start = Coefficients(np.zeros((p, 0)), mean_coefficients(family, summary, 0, fit_intercept=True), ones)
+    fixed = mean_coefficients(family, session.summary, 0, fit_intercept=True)
+    start = Coefficients(np.zeros((p, 0)), fixed, ones)
     null = null_coefficients(family, start, visit, tol=1e-5)
     loadings = residual_loadings(family, null, visit, k, np.random.default_rng(0))
     ridge = np.ones(k)
@@ -83,17 +80,18 @@ def sweeps(table: np.ndarray, family: Family, k: int) -> tuple[Callable[[], Any]
     precision = np.tile(pack_symmetric(1e3 * np.eye(k + 1)), (p, 1))
     posterior = Loadings(mean, precision, 1.0 / (loadings**2).mean(axis=0), ones, np.zeros((p, 1)))
     return (
-        sweep_of(point, Shared(Coefficients(loadings, null.fixed, ones)), data, executor, accelerate=True),
-        sweep_of(VariationalProblem(family), posterior, data, executor, accelerate=False),
+        sweep_of(point, Shared(Coefficients(loadings, null.fixed, ones)), session, accelerate=True),
+        sweep_of(VariationalProblem(family), posterior, session, accelerate=False),
     )
 
 
 def compare_sweeps(table: np.ndarray, name: str, k: int, repetitions: int) -> float:
     """Print both times of a sweep, return their ratio."""
-    plain, variational = sweeps(table, resolve_family(name, table.shape[1]), k)
     theirs = ours = np.inf
-    for _ in range(repetitions):
-        theirs, ours = min(theirs, seconds(plain)), min(ours, seconds(variational))
+    with open_session(check_data(table), 1) as session:
+        plain, variational = sweeps(session, resolve_family(name, table.shape[1]), k)
+        for _ in range(repetitions):
+            theirs, ours = min(theirs, seconds(plain)), min(ours, seconds(variational))
     ratio = ours / theirs
     print(
         f"{name}, sweep at {k} components: vb {ours:.3f} s, EPCA {theirs:.3f} s, "

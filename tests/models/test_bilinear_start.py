@@ -7,7 +7,7 @@ import pytest
 from scipy.linalg import subspace_angles
 
 from anypca.datasets import make_low_rank
-from anypca.engine import check_data, check_values, executor_for, summarise
+from anypca.engine import check_data
 from anypca.families import resolve_family
 from anypca.models._bilinear.kernel import Coefficients
 from anypca.models._bilinear.passes import Pass
@@ -17,6 +17,7 @@ from anypca.models._bilinear.start import (
     null_coefficients,
     residual_directions,
 )
+from anypca.models._session import open_session
 
 N, P = 150, 20
 
@@ -25,14 +26,11 @@ class Start:
     """A table, its family, and a model without components."""
 
     def __init__(self, X, name, *, fit_intercept=True):
-        self.data = check_data(X)
-        self.executor = executor_for(self.data, 1)
-        self.executor.__enter__()
-        summary = summarise(self.data, self.executor)
-        self.data = check_values(summary, self.data)
+        self.opened = open_session(check_data(X), 1)
+        session = self.opened.__enter__()
         self.family = resolve_family(name, X.shape[1])
-        self.visit = Pass(self.data, self.executor, fit_intercept)
-        fixed = mean_coefficients(self.family, summary, 0, fit_intercept=fit_intercept)
+        self.visit = Pass(session, fit_intercept)
+        fixed = mean_coefficients(self.family, session.summary, 0, fit_intercept=fit_intercept)
         empty = Coefficients(np.zeros((X.shape[1], 0)), fixed, np.ones(X.shape[1]))
         self.null = null_coefficients(self.family, empty, self.visit, tol=1e-6)
 
@@ -56,7 +54,7 @@ def start():
 
     yield make
     for one in made:
-        one.executor.__exit__(None, None, None)
+        one.opened.__exit__(None, None, None)
 
 
 def widest_angle(first, second):

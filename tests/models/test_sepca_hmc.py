@@ -10,9 +10,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from anypca.datasets import make_low_rank
-from anypca.engine import check_data, check_values, executor_for, summarise
+from anypca.engine import check_data, executor_for
 from anypca.families import resolve_family
 from anypca.linalg import pack_symmetric
+from anypca.models._session import open_session
 from anypca.models.sepca import _hmc
 from anypca.models.sepca._align import align, take_components, update_relevance
 from anypca.models.sepca._density import JointDensity, Point, Whitened, collect_rows
@@ -205,16 +206,12 @@ def test_evidence_gain_is_the_savage_dickey_ratio_of_normal_densities():
     assert_allclose(evidence_gain(loadings), [np.log(prior / posterior).sum()], rtol=1e-12)
 
 
-def fit_table(X, name, sampling=SHORT, *, max_components=4, seed=0, callback=None, **auxiliary):
+def fit_table(X, name, sampling=SHORT, *, max_components=4, seed=0, callback=lambda _: None, **auxiliary):
     data = check_data(X, **auxiliary)
-    with executor_for(data, 1) as executor:
-        summary = summarise(data, executor)
-        data = check_values(summary, data)
-        options = VariationalOptions(
-            max_components=max_components, fit_intercept=True, max_iter=500, tol=1e-4, dispersion=None
-        )
+    with open_session(data, 1, callback=callback, max_iter=500, tol=1e-4) as session:
+        options = VariationalOptions(max_components=max_components, fit_intercept=True, dispersion=None)
         family = resolve_family(name, data.n_features)
-        fitter = HMCFitter(data, executor, summary, family, options, callback, sampling)
+        fitter = HMCFitter(session, family, options, sampling)
         fit = fitter.fit(np.random.default_rng(seed))
         return fit, fitter, fitter.deviances(fit)
 
@@ -283,7 +280,7 @@ def test_loadings_are_the_moments_of_the_draws(fitted):
 
 def test_rows_solved_with_the_loadings_agree_with_the_drawn_scores(fitted):
     fit, fitter, *_ = fitted
-    solved = np.concatenate([scores.mean for scores in fitter.executor.gather(fit.local)])
+    solved = np.concatenate([scores.mean for scores in fitter.session.executor.gather(fit.local)])
     drawn = fit.posterior.posterior["scores"].mean(("chain", "draw")).values
     assert_allclose(solved, drawn, atol=0.15)
 

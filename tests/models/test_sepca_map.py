@@ -9,8 +9,9 @@ from scipy import sparse
 
 from anypca import SePCA
 from anypca.datasets import make_low_rank, make_prototype_bits
-from anypca.engine import check_data, check_values, executor_for, summarise
+from anypca.engine import check_data
 from anypca.families import resolve_family
+from anypca.models._session import open_session
 from anypca.models.sepca._map import MapFitter, MapOptions, scaled_nu
 
 N, P = 60, 12
@@ -18,8 +19,6 @@ FAMILIES = ["gaussian", "poisson", "bernoulli", "binomial(8)", "negative_binomia
 OPTIONS = {
     "max_components": 4,
     "fit_intercept": True,
-    "max_iter": 300,
-    "tol": 1e-9,
     "dispersion": 0.3,
     "nu": 0.5,
     "sparsity": 0.0,
@@ -35,13 +34,8 @@ def table(family, rank=2, seed=0, n=N, p=P, missing=0.0):
 
 def fit_mode(X, family, **options):
     """The fit in the model's own layer."""
-    data = check_data(X)
-    with executor_for(data, 1) as executor:
-        summary = summarise(data, executor)
-        data = check_values(summary, data)
-        fitter = MapFitter(
-            data, executor, summary, resolve_family(family, X.shape[1]), MapOptions(**(OPTIONS | options))
-        )
+    with open_session(check_data(X), 1, max_iter=300, tol=1e-9) as session:
+        fitter = MapFitter(session, resolve_family(family, X.shape[1]), MapOptions(**(OPTIONS | options)))
         return fitter.fit(np.random.default_rng(0))
 
 

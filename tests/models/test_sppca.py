@@ -11,8 +11,9 @@ from sklearn.base import clone
 
 from anypca import SPPCA, SSPPCA, SePCA
 from anypca.datasets import make_low_rank_counts, make_sparse_counts, make_sppca_loadings, make_sppca_order
-from anypca.engine import check_data, check_values, executor_for, summarise
+from anypca.engine import check_data
 from anypca.families import ScaledPoisson, resolve_family
+from anypca.models._session import open_session
 from anypca.models.sepca._map import MapFitter, MapOptions
 from anypca.models.sepca._sparsity import PRICES
 from anypca.offsets import total_counts
@@ -53,11 +54,9 @@ class RecordingFitter(MapFitter):
 def record(X, sparsity):
     """Rounds of the published algorithm as (number of components, objective)."""
     data = check_data(X)
-    options = MapOptions(X.shape[1] - 1, False, 500, 1e-6, None, 1.0, sparsity, 100.0)
-    with executor_for(data, 1) as executor:
-        summary = summarise(data, executor)
-        data = check_values(summary, data)
-        fitter = RecordingFitter(data, executor, summary, resolve_family("poisson", X.shape[1]), options)
+    options = MapOptions(X.shape[1] - 1, False, None, 1.0, sparsity, 100.0)
+    with open_session(data, 1, max_iter=500, tol=1e-6) as session:
+        fitter = RecordingFitter(session, resolve_family("poisson", X.shape[1]), options)
         fitter.fit(np.random.default_rng(0))
     return fitter.values
 

@@ -32,12 +32,10 @@ from anypca.engine import (
     check_data,
     check_finite,
     check_matrix,
-    check_values,
     executor_for,
-    summarise,
 )
 from anypca.exceptions import ConvergenceWarning
-from anypca.models._session import Session
+from anypca.models._session import Session, open_session
 from anypca.solvers import Callback, Progress, Result
 
 logger = logging.getLogger("anypca")
@@ -212,18 +210,19 @@ class LatentModel(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, Transfo
         with self._all_or_nothing():
             data = check_data(X, sample_weight=sample_weight, offset=offset, covariates=covariates)
             self._remember(X, data, uses_offset=offset is not None)
-            with executor_for(data, self.n_jobs) as executor, fit_callbacks(self, self.max_iter) as notify:
-                summary = summarise(data, executor)
-                data = check_values(summary, data)
-                yield Session(
+            rng = make_generator(self.random_state)
+            with (
+                fit_callbacks(self, self.max_iter) as notify,
+                open_session(
                     data,
-                    executor,
-                    summary,
-                    self._progress(notify),
-                    make_generator(self.random_state),
-                    self.max_iter,
-                    float(self.tol),
-                )
+                    self.n_jobs,
+                    callback=self._progress(notify),
+                    rng=rng,
+                    max_iter=self.max_iter,
+                    tol=float(self.tol),
+                ) as session,
+            ):
+                yield session
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:

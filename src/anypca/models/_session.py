@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
-from anypca.engine import Block, Data, Executor, Summary
-from anypca.solvers import BlockProblem, Callback, Loop
+from anypca.engine import Block, Data, Executor, Summary, check_values, executor_for, summarise
+from anypca.solvers import BlockProblem, Callback, Loop, Progress
 from anypca.solvers.closed_form import Centring, Spectrum, covariance_spectrum
 
 Shared = TypeVar("Shared")
@@ -19,7 +20,7 @@ Stats = TypeVar("Stats")
 
 @dataclass(frozen=True)
 class Session:
-    """What a fit works with, open while the ``with`` block of `LatentModel._open_fit` runs."""
+    """What a fit works with, open while the ``with`` block of `open_session` runs."""
 
     data: Data
     executor: Executor
@@ -77,3 +78,41 @@ class Session:
             accelerate=accelerate,
             callback=callback,
         )
+
+
+def _ignore(progress: Progress) -> None:
+    """Report nothing."""
+
+
+@contextmanager
+def open_session(
+    data: Data,
+    n_jobs: int | None = None,
+    *,
+    callback: Callback = _ignore,
+    rng: np.random.Generator | None = None,
+    max_iter: int = 1,
+    tol: float = 0.0,
+) -> Iterator[Session]:
+    """Open what a fit to a table works with.
+
+    Parameters
+    ----------
+    data : Data
+    n_jobs : int or None
+        Number of threads; None means all cores.
+    callback : callable, optional
+    rng : Generator or None
+        None is for what draws nothing.
+    max_iter : int
+    tol : float
+
+    Raises
+    ------
+    ValueError
+        If no model can be fitted to the table; see `anypca.engine.check_values`.
+    """
+    rng = np.random.default_rng(0) if rng is None else rng
+    with executor_for(data, n_jobs) as executor:
+        summary = summarise(data, executor)
+        yield Session(check_values(summary, data), executor, summary, callback, rng, max_iter, tol)

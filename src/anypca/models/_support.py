@@ -8,24 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from anypca.engine import Data, Executor, Summary, first_outside
+from anypca.engine import Summary, first_outside
 from anypca.exceptions import DataConversionWarning
 from anypca.families import Family, families, resolve_family
 from anypca.families.auto import ColumnFacts, FamilyReport, infer_families
 from anypca.models._opened import OpenedBlock
+from anypca.models._session import Session
 
 
-def choose_family(
-    family: Any, data: Data, executor: Executor, summary: Summary
-) -> tuple[Family, FamilyReport | None]:
+def choose_family(family: Any, session: Session) -> tuple[Family, FamilyReport | None]:
     """Resolve ``family`` for a table and check that its values are possible.
 
     Parameters
     ----------
     family : str, Family, list or dict
         ``"auto"`` infers a family for each column.
-    data, executor, summary
-        The checked table.
+    session : Session
+        Open on the table.
 
     Returns
     -------
@@ -39,11 +38,11 @@ def choose_family(
         If the family is unknown or an entry is outside its support.
     """
     if isinstance(family, str) and family.strip().lower() == "auto":
-        chosen, report = infer_families(column_facts(summary), data.feature_names)
+        chosen, report = infer_families(column_facts(session.summary), session.data.feature_names)
         return chosen, report
-    resolved = resolve_family(family, data.n_features, data.feature_names)
-    check_support(resolved, data, executor)
-    warn_non_integers(resolved, data, summary)
+    resolved = resolve_family(family, session.data.n_features, session.data.feature_names)
+    check_support(resolved, session)
+    warn_non_integers(resolved, session)
     return resolved, None
 
 
@@ -71,11 +70,11 @@ def column_facts(summary: Summary) -> ColumnFacts:
     )
 
 
-def check_support(family: Family, data: Data, executor: Executor) -> None:
+def check_support(family: Family, session: Session) -> None:
     """Raise on the first entry that its column's family cannot have produced."""
-    found = first_outside(data, executor, family.in_support)
+    found = first_outside(session.data, session.executor, family.in_support)
     if found is not None:
-        _raise_outside(family, *found, data.feature_names)
+        _raise_outside(family, *found, session.data.feature_names)
 
 
 def check_rows(family: Family, rows: OpenedBlock, names: Sequence[str] | None = None) -> None:
@@ -97,8 +96,9 @@ def _raise_outside(family: Family, row: int, column: int, value: float, names: S
     )
 
 
-def warn_non_integers(family: Family, data: Data, summary: Summary) -> None:
+def warn_non_integers(family: Family, session: Session) -> None:
     """Warn when a count family gets fractions: the likelihood is then a quasi-likelihood."""
+    data, summary = session.data, session.summary
     for member, columns in family.member_columns(data.n_features):
         bad = columns[summary.n_noninteger[columns] > 0]
         if member.is_discrete and bad.size:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from anypca.engine import check_data, executor_for, summarise
+from anypca.engine import check_data
 from anypca.models._bilinear.estimator import BilinearModel
+from anypca.models._session import open_session
 from anypca.models._support import choose_family
 from anypca.selection.facts import Companions
 
@@ -128,7 +129,6 @@ def settle_family(estimator: Any, X: Any) -> Any:
     family = getattr(copy, "family", None)
     if not (isinstance(copy, BilinearModel) and isinstance(family, str) and family.strip().lower() == "auto"):
         return copy
-    data = check_data(X)
-    with executor_for(data, copy.n_jobs) as executor:
-        chosen, _ = choose_family(family, data, executor, summarise(data, executor))
+    with open_session(check_data(X), copy.n_jobs) as session:
+        chosen, _ = choose_family(family, session)
     return copy.set_params(family=chosen)

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.engine import Block, Data, Executor
+from anypca.engine import Block
 from anypca.families import Family
 from anypca.models._bilinear.kernel import Coefficients, Kernel
 from anypca.models._opened import OpenedBlock, observed_only, open_block
+from anypca.models._session import Session
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,13 +43,11 @@ class Pass:
 
     Parameters
     ----------
-    data : Data
-    executor : Executor
+    session : Session
     fit_intercept : bool
     """
 
-    data: Data
-    executor: Executor
+    session: Session
     fit_intercept: bool
 
     def sum(
@@ -57,12 +56,12 @@ class Pass:
         """Sum of ``function(rows, scores)`` over the blocks; without locals the scores have no columns."""
         fit_intercept = self.fit_intercept
 
-        def visit(block: Block, scores: Floats | None) -> tuple[Floats, Floats]:
+        def visit(block: Block, scores: Floats | None) -> Floats:
             rows = open_block(block, fit_intercept=fit_intercept)
-            used = np.zeros((rows.n_rows, 0)) if scores is None else scores
-            return used, function(rows, used)
+            return function(rows, np.zeros((rows.n_rows, 0)) if scores is None else scores)
 
-        return self.executor.sweep(visit, self.data, local)[1]
+        found: Floats = self.session.sum(visit, local)
+        return found
 
     def log_base(self, family: Family, dispersion: Floats) -> float:
         """Weighted sum of the likelihood's terms without eta."""

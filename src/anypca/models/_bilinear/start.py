@@ -15,7 +15,6 @@ from anypca.models._bilinear.passes import Pass
 from anypca.models._bilinear.problem import BilinearProblem, Shared
 from anypca.models._opened import OpenedBlock, observed_only
 from anypca.priors import Ridge
-from anypca.solvers import Loop
 
 # Power iterations of the range finder, and extra directions: the sweeps correct what these leave.
 _POWER_ITERATIONS = 3
@@ -46,9 +45,11 @@ def null_coefficients(family: Family, start: Coefficients, visit: Pass, *, tol: 
         Ridge(np.zeros(0)),
         Ridge(np.zeros(n_fixed)),
         fit_intercept=visit.fit_intercept,
-        eps=float(np.finfo(visit.data.dtype).eps),
+        eps=float(np.finfo(visit.session.data.dtype).eps),
     )
-    loop = Loop(problem, visit.data, visit.executor, max_iter=_NULL_ITERATIONS, tol=tol, accelerate=False)
+    loop = visit.session.loop(
+        problem, max_iter=_NULL_ITERATIONS, tol=tol, accelerate=False, is_reported=False
+    )
     return loop.run(Shared(start))[0].shared.coefficients
 
 

@@ -6,11 +6,10 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 from anypca._compat import Interval, StrOptions
-from anypca.models._base import make_generator
 from anypca.models._bilinear.estimator import BilinearModel
 from anypca.models._bilinear.row_model import ModeRowModel, Reported
 from anypca.models._support import choose_family
-from anypca.models.epca._fit import EPCAFit, EPCAFitter, Options
+from anypca.models.epca._fit import EPCAFit, EPCAFitter, Settings
 
 
 class EPCA(BilinearModel):
@@ -176,29 +175,24 @@ class EPCA(BilinearModel):
         """
         with self._open_fit(X, sample_weight=sample_weight, offset=offset, covariates=covariates) as session:
             self._check_rank(session.data.n_samples, session.data.n_features)
-            family, report = choose_family(self.family, session.data, session.executor, session.summary)
-            fitter = EPCAFitter(
-                session.data, session.executor, session.summary, family, self._options(), session.callback
-            )
-            fit = fitter.fit(make_generator(self.random_state))
+            family, report = choose_family(self.family, session)
+            fit = EPCAFitter(session, family, self._settings()).fit()
             self.family_, self.family_report_ = family, report
             self._store(fit)
         self._warn_unless_converged(fit.result)
         return self
 
-    def _options(self) -> Options:
+    def _settings(self) -> Settings:
         if self.score_penalty == "l1" and self.ridge == 0:
             raise ValueError(
                 "score_penalty='l1' needs ridge > 0: without a penalty on the loadings, smaller scores with larger "
                 f"loadings are always better. Got ridge={self.ridge!r}; the default is 1.0."
             )
-        return Options(
+        return Settings(
             n_components=self.n_components,
             ridge=float(self.ridge),
             l1_strength=float(self.l1_strength) if self.score_penalty == "l1" else None,
             fit_intercept=bool(self.fit_intercept),
-            max_iter=self.max_iter,
-            tol=float(self.tol),
         )
 
     def _check_rank(self, n_samples: int, n_features: int) -> None:

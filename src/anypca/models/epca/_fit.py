@@ -17,7 +17,7 @@ from anypca.models._bilinear.passes import Deviances
 from anypca.models._bilinear.problem import BilinearProblem, Shared, Stats
 from anypca.models._bilinear.start import residual_loadings
 from anypca.priors import L1, Ridge
-from anypca.solvers import Loop, Result
+from anypca.solvers import Result
 
 _MAX_ROUNDS = 10
 # Relative change of the dispersion below which another round would not change the picture, and how well the
@@ -27,7 +27,7 @@ _ROUND_SOLVE_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
-class Options:
+class Settings:
     """Settings of a fit; see `anypca.EPCA`."""
 
     n_components: int
@@ -35,8 +35,6 @@ class Options:
     l1_strength: float | None
     """Weight of absolute scores; ``None`` for the ridge."""
     fit_intercept: bool
-    max_iter: int
-    tol: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,19 +50,20 @@ class EPCAFit:
     result: Result[Shared]
 
 
-class EPCAFitter(BilinearFitter[Options]):
+class EPCAFitter(BilinearFitter[Settings]):
     """Fits one table; see `BilinearFitter` for the parameters."""
 
-    def fit(self, rng: np.random.Generator) -> EPCAFit:
+    def fit(self) -> EPCAFit:
         """Start, iterate, estimate dispersions between converged rounds, report."""
-        dispersion = start = start_dispersion(self.family, self.summary.mean, self.summary.variance)
+        session = self.session
+        dispersion = start = start_dispersion(self.family, session.summary.mean, session.summary.variance)
         null = self._null(dispersion, self._mean_fixed())
-        loadings = residual_loadings(self.family, null, self.visit, self.options.n_components, rng)
+        loadings = residual_loadings(self.family, null, self.visit, self.settings.n_components, session.rng)
         shared = Shared(Coefficients(loadings, null.fixed, dispersion))
         local: Sequence[Any] | None = None
         for _ in range(_MAX_ROUNDS if self._open_columns() else 0):
-            loose = max(self.options.tol, _ROUND_SOLVE_TOLERANCE)
-            result, local, stats = self._loop(self._problem(dispersion), loose).run(shared, local)
+            loop = session.loop(self._problem(dispersion), tol=max(session.tol, _ROUND_SOLVE_TOLERANCE))
+            result, local, stats = loop.run(shared, local)
             fitted = result.shared.coefficients
             dispersion = estimate_dispersion(self.family, fitted, self.visit, local, start, stats.weight)
             shared = Shared(with_dispersion(fitted, dispersion))
@@ -73,29 +72,25 @@ class EPCAFitter(BilinearFitter[Options]):
             if np.all(np.abs(dispersion - fitted.dispersion) <= slack):
                 break
         problem = self._problem(dispersion)
-        result, local, stats = self._loop(problem, self.options.tol).run(shared, local)
+        result, local, stats = session.loop(problem).run(shared, local)
         return self._report(problem, result, local, stats, self._null(dispersion, null.fixed))
 
     def _problem(self, dispersion: Floats) -> BilinearProblem:
-        options = self.options
-        k = options.n_components
-        n_fixed = int(options.fit_intercept) + self.data.n_covariates
-        strength = options.l1_strength
-        scores = Ridge(np.full(k, options.ridge)) if strength is None else L1(np.full(k, strength))
+        settings = self.settings
+        k = settings.n_components
+        n_fixed = int(settings.fit_intercept) + self.session.data.n_covariates
+        strength = settings.l1_strength
+        scores = Ridge(np.full(k, settings.ridge)) if strength is None else L1(np.full(k, strength))
         units = noise_units(self.family, dispersion)
         return BilinearProblem(
             self.family,
             scores,
-            Ridge(np.concatenate([np.full(k, options.ridge), np.zeros(n_fixed)]), 1.0 / units),
-            fit_intercept=options.fit_intercept,
+            Ridge(np.concatenate([np.full(k, settings.ridge), np.zeros(n_fixed)]), 1.0 / units),
+            fit_intercept=settings.fit_intercept,
             constant=self.visit.log_base(self.family, dispersion),
-            ridges=(options.ridge, options.ridge / units) if strength is None else None,
-            eps=float(np.finfo(self.data.dtype).eps),
+            ridges=(settings.ridge, settings.ridge / units) if strength is None else None,
+            eps=float(np.finfo(self.session.data.dtype).eps),
         )
-
-    def _loop(self, problem: BilinearProblem, tol: float) -> Loop[Shared, Floats, Stats]:
-        max_iter = self.options.max_iter
-        return Loop(problem, self.data, self.executor, max_iter=max_iter, tol=tol, callback=self.callback)
 
     def _report(
         self,
@@ -108,8 +103,8 @@ class EPCAFitter(BilinearFitter[Options]):
         """Change to reporting coordinates, order components by the deviance they explain."""
         fitted = result.shared.coefficients
         canonical = (
-            orthonormal(fitted, stats, fit_intercept=self.options.fit_intercept)
-            if self.options.l1_strength is None
+            orthonormal(fitted, stats, fit_intercept=self.settings.fit_intercept)
+            if self.settings.l1_strength is None
             else unit_loadings(fitted, stats)
         )
         local = self._each(local, canonical.gauge.apply)
@@ -128,6 +123,6 @@ class EPCAFitter(BilinearFitter[Options]):
     def _score_prior(self, canonical: Canonical) -> L1 | Ridge:
         """The training prior of the scores in reporting coordinates."""
         inverse = canonical.gauge.inverse
-        if self.options.l1_strength is not None:
-            return L1(self.options.l1_strength * np.abs(inverse).sum(axis=1))
-        return Ridge(self.options.ridge * inverse @ inverse.T)
+        if self.settings.l1_strength is not None:
+            return L1(self.settings.l1_strength * np.abs(inverse).sum(axis=1))
+        return Ridge(self.settings.ridge * inverse @ inverse.T)

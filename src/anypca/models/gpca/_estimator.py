@@ -189,7 +189,7 @@ class GPCA(GenerativeModel):
         """
         with self._open_fit(X, sample_weight=sample_weight) as session:
             self._check_rank(session.data.n_samples, session.data.n_features)
-            family = find_family(self.family, session.data, session.executor, session.summary)
+            family = find_family(self.family, session)
             fitter = Fitter(session.data, session.executor, family, self._options())
             rng = make_generator(self.random_state)
             bound, deviances = self._find_bound(fitter, rng)

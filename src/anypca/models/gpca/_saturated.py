@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.engine import Data, Executor, Summary
+from anypca.engine import Summary
 from anypca.families import Bernoulli, Family, Gaussian, Poisson
 from anypca.families._logistic import Logistic
+from anypca.models._session import Session
 from anypca.models._support import choose_family
 
 
@@ -60,15 +61,15 @@ def _(family: Logistic, x: Floats, bound: float) -> Floats:
     return logit
 
 
-def find_family(family: Any, data: Data, executor: Executor, summary: Summary) -> Family:
+def find_family(family: Any, session: Session) -> Family:
     """The family of a table, one for all columns, checked against its values.
 
     Parameters
     ----------
     family : str or Family
         ``"auto"``: bernoulli if all entries are 0 or 1, poisson if all are whole numbers >= 0, else gaussian.
-    data, executor, summary
-        The checked table.
+    session : Session
+        Open on the table.
 
     Raises
     ------
@@ -76,8 +77,8 @@ def find_family(family: Any, data: Data, executor: Executor, summary: Summary) -
         If the family is not one that GPCA can fit, or an entry is outside its support.
     """
     is_auto = isinstance(family, str) and family.strip().lower() == "auto"
-    chosen = _guess(summary) if is_auto else choose_family(family, data, executor, summary)[0]
-    saturated_parameters(chosen, np.ones((1, data.n_features)), 1.0)  # refuses what it does not know
+    chosen = _guess(session.summary) if is_auto else choose_family(family, session)[0]
+    saturated_parameters(chosen, np.ones((1, session.data.n_features)), 1.0)  # refuses what it does not know
     return chosen
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.engine import Data, Executor, Summary
+from anypca.models._session import Session
 from anypca.models.piecewise._families import FAMILIES
 from anypca.models.piecewise._pieces import quantile_breakpoints
 
@@ -58,6 +58,6 @@ def check_sizes(n_components: int, n_pieces: int, n_samples: int, n_features: in
         )
 
 
-def check_counts(family: str, offset: Any, data: Data, executor: Executor, summary: Summary) -> None:
+def check_counts(family: str, offset: Any, session: Session) -> None:
     """Raise on values or offsets that the family does not have."""
-    FAMILIES[family].check_table(offset, data, executor, summary)
+    FAMILIES[family].check_table(offset, session)

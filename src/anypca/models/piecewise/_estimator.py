@@ -206,7 +206,7 @@ class PiecewisePCA(EntryLikelihood, LatentModel):
         with self._open_fit(X, sample_weight=sample_weight, offset=offset) as session:
             assert family is not None
             task = self._task(session.data.n_samples, session.data.n_features)
-            check_counts(self.family, offset, session.data, session.executor, session.summary)
+            check_counts(self.family, offset, session)
             fitted = family.fit(task, session.data, session.executor, session.summary, session.callback)
             pieces = self._canonical(fitted.pieces, task)
             report = family.report(fitted, pieces, task, session.data, session.executor, session.summary)

@@ -12,6 +12,7 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.engine import Block, Data, Executor, Summary
 from anypca.families import Poisson
+from anypca.models._session import Session
 from anypca.models._support import check_support, warn_non_integers
 from anypca.models.piecewise._fit import Fitted, Task, fit_gaussian
 from anypca.models.piecewise._fit_poisson import FittedCounts, fit_poisson
@@ -47,7 +48,7 @@ class Kind(ABC):
     can_fit_breakpoints: ClassVar[bool]
 
     @abstractmethod
-    def check_table(self, offset: Any, data: Data, executor: Executor, summary: Summary) -> None:
+    def check_table(self, offset: Any, session: Session) -> None:
         """Raise on training values or offsets that are impossible."""
 
     @abstractmethod
@@ -78,10 +79,10 @@ class GaussianKind(Kind):
 
     can_fit_breakpoints = True
 
-    def check_table(self, offset: Any, data: Data, executor: Executor, summary: Summary) -> None:
+    def check_table(self, offset: Any, session: Session) -> None:
         if offset is not None:
             raise ValueError("offset= is for family='poisson'. For family='gaussian' subtract it from X.")
-        if not np.any(summary.variance > 0):
+        if not np.any(session.summary.variance > 0):
             raise ValueError("all columns of X are constant: there is nothing to fit. Check how X was read.")
 
     def check_block(self, block: Block, names: Sequence[str] | None) -> None:
@@ -119,10 +120,10 @@ class PoissonKind(Kind):
 
     can_fit_breakpoints = False
 
-    def check_table(self, offset: Any, data: Data, executor: Executor, summary: Summary) -> None:
-        check_support(Poisson(), data, executor)
-        warn_non_integers(Poisson(), data, summary)
-        zero = np.flatnonzero(summary.mean == 0)
+    def check_table(self, offset: Any, session: Session) -> None:
+        check_support(Poisson(), session)
+        warn_non_integers(Poisson(), session)
+        zero, data = np.flatnonzero(session.summary.mean == 0), session.data
         if len(zero):
             name = "" if data.feature_names is None else f" ({data.feature_names[zero[0]]!r})"
             raise ValueError(

@@ -224,8 +224,8 @@ class PLNPCA(BilinearModel):
 
     def _fitter(self, session: Session) -> PLNFitter:
         """Check the counts and make what fits them."""
-        check_support(_Counts(), session.data, session.executor)
-        warn_non_integers(Poisson(), session.data, session.summary)
+        check_support(_Counts(), session)
+        warn_non_integers(Poisson(), session)
         options = Options(bool(self.fit_intercept), self.max_iter, float(self.tol))
         return PLNFitter(session.data, session.executor, options, session.callback)
 

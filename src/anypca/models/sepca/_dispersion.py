@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Bools, Floats
-from anypca.engine import Block, Data, Executor, Summary, Table
+from anypca.engine import Block, Summary, Table
 from anypca.families import Exponential, Family, Gamma, NegativeBinomial, Poisson, ScaledPoisson, combine
 from anypca.models._bilinear.dispersion import column_scales
 from anypca.models._bilinear.kernel import Coefficients, Kernel
 from anypca.models._bilinear.passes import Pass
 from anypca.models._opened import observed_only, open_block
+from anypca.models._session import Session
 from anypca.models.sepca._posterior import Loadings
 from anypca.models.sepca._variational import VariationalProblem
 
@@ -87,9 +88,9 @@ def under_dispersed(
     rich = poisson_columns(problem.family, loadings.dispersion) & (summary.mean >= _RICH_MEAN)
     if not rich.any():
         return chosen
-    residual, simulated, count = _pearson_pair(
-        problem, loadings, means, visit.data, visit.executor, local, rich, seed
-    )[:, rich].sum(axis=1)
+    residual, simulated, count = _pearson_pair(problem, loadings, means, visit.session, local, rich, seed)[
+        :, rich
+    ].sum(axis=1)
     free = max(float(count) - float(rich.sum() * means.joint.shape[1]), 1.0)
     ratio = float(residual) / max(float(simulated), np.finfo(float).tiny)
     if ratio < 1.0 - _LEAST_DEFICIT - _SIGNIFICANT * np.sqrt(4.0 / free):
@@ -161,8 +162,7 @@ def _pearson_pair(
     problem: VariationalProblem,
     loadings: Loadings,
     means: Coefficients,
-    data: Data,
-    executor: Executor,
+    session: Session,
     local: Sequence[Any],
     columns: Bools,
     seed: int,
@@ -173,8 +173,7 @@ def _pearson_pair(
     """
     family = problem.family
 
-    def visit(block: Block, scores: Floats | None) -> tuple[Floats, Floats]:
-        assert scores is not None
+    def visit(block: Block, scores: Floats) -> Floats:
         first = np.arange(min(block.n_rows, _SIMULATED_ROWS))
         rows = open_block(block, fit_intercept=problem.fit_intercept).take(first)
         eta = Kernel(family, means, rows).predictor(scores[first], slice(0, rows.n_features))
@@ -192,6 +191,7 @@ def _pearson_pair(
             ),
             np.ones_like(eta),
         ]
-        return scores, np.stack([rows.weights @ observed_only(rows, slice(None), t) for t in terms])
+        return np.stack([rows.weights @ observed_only(rows, slice(None), t) for t in terms])
 
-    return executor.sweep(visit, data, local)[1]
+    found: Floats = session.sum(visit, local)
+    return found

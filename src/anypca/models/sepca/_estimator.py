@@ -215,9 +215,7 @@ class SePCA(BilinearModel):
         """
         with self._open_fit(X, sample_weight=sample_weight, offset=offset, covariates=covariates) as session:
             self._check_options()
-            family, self.family_report_ = choose_family(
-                self.family, session.data, session.executor, session.summary
-            )
+            family, self.family_report_ = choose_family(self.family, session)
             self.sparsity_ = (
                 choose_sparsity(self, X, sample_weight=sample_weight, offset=offset, covariates=covariates)
                 if isinstance(self.sparsity, str)
@@ -257,22 +255,18 @@ class SePCA(BilinearModel):
         options = VariationalOptions(
             max_components=self._rank(session),
             fit_intercept=bool(self.fit_intercept),
-            max_iter=self.max_iter,
-            tol=float(self.tol),
             dispersion=self._fixed_dispersion(),
             sparsity=self.sparsity_,
             by_column=self.dispersion == "feature",
         )
-        table = session.data, session.executor, session.summary, family, options, session.callback
-        rng = make_generator(self.random_state)
         if self.inference == "vb":
-            fitter = VariationalFitter(*table)
-            return fitter.fit(rng), fitter
+            fitter = VariationalFitter(session, family, options)
+            return fitter.fit(session.rng), fitter
         sampling = HMCOptions(
             n_draws=self.n_draws, n_tune=self.n_tune, n_chains=self.n_chains, progress=bool(self.verbose)
         )
-        sampler = HMCFitter(*table, sampling)
-        return sampler.fit(rng), sampler
+        sampler = HMCFitter(session, family, options, sampling)
+        return sampler.fit(session.rng), sampler
 
     def _fit_mode(self, session: Session, family: Family) -> tuple[MapFit, dict[float, MapFit]]:
         """The fit with the chosen weight, and those of all weights tried."""
@@ -283,16 +277,12 @@ class SePCA(BilinearModel):
             options = MapOptions(
                 max_components=self._rank(session),
                 fit_intercept=bool(self.fit_intercept),
-                max_iter=self.max_iter,
-                tol=0.01 * float(self.tol),
                 dispersion=self._fixed_dispersion(),
                 nu=nu,
                 sparsity=self.sparsity_,
                 threshold=self.threshold,
             )
-            fitter = MapFitter(
-                session.data, session.executor, session.summary, family, options, session.callback
-            )
+            fitter = MapFitter(replace(session, tol=0.01 * session.tol), family, options)
             tried[nu] = fitter.fit(make_generator(self.random_state))
         self.nu_ = max(tried, key=lambda nu: tried[nu].joint)
         return tried[self.nu_], tried

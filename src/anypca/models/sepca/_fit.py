@@ -72,7 +72,7 @@ class VariationalFitter(Neighbours):
     def fit(self, rng: np.random.Generator) -> VariationalFit:
         """Rounds of fit and dispersion, then neighbouring dimensions by evidence."""
         seed = int(rng.integers(2**31))
-        state, null = self._rounds(*self._first_dispersion(seed), self.options.max_components, seed)
+        state, null = self._rounds(*self._first_dispersion(seed), self.settings.max_components, seed)
         candidates = self._candidates(state, seed)
         if candidates:
             states = [self._with_dispersion(state, null, candidate, seed) for candidate in candidates]
@@ -105,7 +105,7 @@ class VariationalFitter(Neighbours):
                 start, local = replace(state.loadings, dispersion=new), state.local
             else:
                 self.removals = []
-                rank = min(self.options.max_components, k + _MARGIN)
+                rank = min(self.settings.max_components, k + _MARGIN)
                 start, local = self._start(rank, new, null, seed), None
             dispersion, found = new, k
             loose = loose and not settled and number + 1 < _LOOSE_ROUNDS
@@ -113,12 +113,14 @@ class VariationalFitter(Neighbours):
 
     def _candidates(self, state: State, seed: int) -> list[DispersionModel]:
         """Models of the dispersion that the residuals call for, beside the one at hand."""
-        if self.options.dispersion is not None or self.by_column:
+        if self.settings.dispersion is not None or self.by_column:
             return []
         means, local = means_of(state.loadings), self._score_means(state.local)
-        chosen = under_dispersed(state.problem, state.loadings, means, self.visit, local, self.summary, seed)
+        chosen = under_dispersed(
+            state.problem, state.loadings, means, self.visit, local, self.session.summary, seed
+        )
         if chosen.any():
-            return scaled_models(self.family, chosen, self.summary.mean, state.loadings.dispersion)
+            return scaled_models(self.family, chosen, self.session.summary.mean, state.loadings.dispersion)
         steady = steady_columns(self.family, means, self.visit, local)
         if steady.any():
             return gamma_models(self.family, steady, state.loadings.dispersion)
@@ -138,11 +140,11 @@ class VariationalFitter(Neighbours):
         """
         self.family, self.by_column = model.family, model.by_column
         self._null_dispersion = start_dispersion(
-            self.family, self.summary.mean, self.summary.variance, by_column=self.by_column
+            self.family, self.session.summary.mean, self.session.summary.variance, by_column=self.by_column
         )
         start = replace(state.loadings, dispersion=model.start)
         dispersion = self._estimate(replace(state, result=replace(state.result, shared=start)))
-        rank = min(self.options.max_components, state.loadings.n_components + _MARGIN)
+        rank = min(self.settings.max_components, state.loadings.n_components + _MARGIN)
         null = self._null(dispersion, null.fixed)
         loadings = self._start(rank, dispersion, null, seed)
         strongest = min(state.loadings.alpha.min(initial=np.inf), loadings.alpha.min(initial=np.inf))
@@ -168,14 +170,14 @@ class VariationalFitter(Neighbours):
     def _first_dispersion(self, seed: int) -> tuple[Floats, Coefficients]:
         """Dispersion after one component: without any, signal would count as dispersion."""
         start = start_dispersion(
-            self.family, self.summary.mean, self.summary.variance, by_column=self.by_column
+            self.family, self.session.summary.mean, self.session.summary.variance, by_column=self.by_column
         )
-        if self.options.dispersion is not None:
+        if self.settings.dispersion is not None:
             for columns in self._open_columns():
-                start[columns] = self.options.dispersion
+                start[columns] = self.settings.dispersion
         self._null_dispersion = start
         null = self._null(start, self._mean_fixed())
-        if not self._has_open_dispersion or self.options.max_components == 0:
+        if not self._has_open_dispersion or self.settings.max_components == 0:
             return start, null
         state = self._converged(self._start(1, start, null, seed), loose=True)
         dispersion = self._estimate(state)
@@ -200,7 +202,7 @@ class VariationalFitter(Neighbours):
             if lowest.evidence > state.evidence:
                 state, removals = lowest, list(self.removals)
         self.removals = removals
-        while state.loadings.n_components == max(evidence) < self.options.max_components:
+        while state.loadings.n_components == max(evidence) < self.settings.max_components:
             larger = self._larger(state, seed)
             if larger is None:
                 break
@@ -209,7 +211,7 @@ class VariationalFitter(Neighbours):
                 state = larger
                 # What had left has come back.
                 self.removals = [r for r in self.removals if r.n_components > state.loadings.n_components]
-        if self.options.sparsity > 0:
+        if self.settings.sparsity > 0:
             state = self._judged(self._sparse(state))
         return VariationalFit(
             state.problem,
@@ -230,7 +232,7 @@ class VariationalFitter(Neighbours):
         change = Affine(np.zeros(k), rotation.T)
         loadings = state.problem.mapped(state.loadings, change)
         sizes = loadings.sizes / len(loadings.mean)
-        loadings = replace(loadings, alpha=1.0 / sizes, sparsity=self.options.sparsity)
+        loadings = replace(loadings, alpha=1.0 / sizes, sparsity=self.settings.sparsity)
         local = self._each(state.local, change.apply)
         while True:
             state = self._converged(loadings, local)

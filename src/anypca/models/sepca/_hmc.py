@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.engine import Block, Data, Executor, Summary
+from anypca.engine import Block, Data
 from anypca.exceptions import NonFiniteError
 from anypca.families import Family
 from anypca.models._bilinear.passes import Deviances
 from anypca.models._opened import open_block
+from anypca.models._session import Session
 from anypca.models.sepca._align import align, take_components, update_relevance
 from anypca.models.sepca._density import JointDensity, Point, Whitened, collect_rows
 from anypca.models.sepca._fit import VariationalFit, VariationalFitter
@@ -30,7 +31,7 @@ from anypca.models.sepca._posterior import Loadings, Scores
 from anypca.models.sepca._removal import Removal
 from anypca.models.sepca._sweeps import VariationalOptions, signal_ratio
 from anypca.models.sepca._variational import VariationalProblem
-from anypca.solvers import Callback, Progress
+from anypca.solvers import Progress
 from anypca.solvers.nuts import Draws, NutsOptions, import_sampler, sample_nuts
 
 # As in the variational fit: loadings this small a fraction of their posterior variance are no signal.
@@ -119,14 +120,12 @@ class HMCFitter:
 
     Parameters
     ----------
-    data, executor, summary
-        The checked table. It is held in memory as one dense array, with all draws: tables of up to about a million
-        entries.
+    session : Session
+        Its table is held in memory as one dense array, with all draws: tables of up to about a million entries. Its
+        callback is told of each sweep of the fit that the chains start from, and of each round.
     family : Family
-    options : VariationalOptions
+    settings : VariationalOptions
         Of the fit that the chains start from.
-    callback : callable or None
-        Told of each sweep of that fit, and of each round.
     sampling : HMCOptions
 
     Raises
@@ -139,33 +138,28 @@ class HMCFitter:
 
     def __init__(
         self,
-        data: Data,
-        executor: Executor,
-        summary: Summary,
+        session: Session,
         family: Family,
-        options: VariationalOptions,
-        callback: Callback | None = None,
+        settings: VariationalOptions,
         sampling: HMCOptions | None = None,
     ) -> None:
         import_sampler()
-        self.data = data
-        self.executor = executor
+        self.session = session
         self.family = family
-        self.options = options
-        self.callback = callback
+        self.settings = settings
         self.sampling = HMCOptions() if sampling is None else sampling
         if self.sampling.n_draws < _MIN_DRAWS:
             raise ValueError(
                 f"inference='hmc' needs n_draws of at least {_MIN_DRAWS}, to compare chains and to summarise them; "
                 f"got n_draws={self.sampling.n_draws}. The default is {HMCOptions.n_draws}."
             )
-        self.variational = VariationalFitter(data, executor, summary, family, options, callback)
+        self.variational = VariationalFitter(session, family, settings)
         self.removals: list[Removal] = []
         self.trace: list[float] = []
 
     def fit(self, rng: np.random.Generator) -> HMCFit:
         """Variational start, rounds of relevances, one long run."""
-        _check_size(self.data)
+        _check_size(self.session.data)
         start = self.variational.fit(rng)
         start = replace(start, loadings=start.loadings.unitless())
         self.family = start.problem.family  # the fit may have given counts a scale of their own
@@ -198,23 +192,25 @@ class HMCFitter:
 
     def _run(self, state: _State, options: NutsOptions, rng: np.random.Generator) -> _Run:
         found, draws = self._sample(state, options, rng, progress=self.sampling.progress)
-        names = self.data.feature_names
-        labels = np.arange(self.data.n_features) if names is None else np.asarray(names, dtype=object)
-        posterior = to_inference_data(draws, found, labels, has_intercept=self.options.fit_intercept)
+        names = self.session.data.feature_names
+        labels = np.arange(self.session.data.n_features) if names is None else np.asarray(names, dtype=object)
+        posterior = to_inference_data(draws, found, labels, has_intercept=self.settings.fit_intercept)
         r_hat, ess = diagnose(posterior)
         worst = max((float(values.max()) for values in r_hat.values()), default=1.0)
         return _Run(draws, posterior, r_hat, ess, worst, int(found.diverging.sum()))
 
     def _density(self, start: VariationalFit) -> JointDensity:
-        rows = collect_rows(self.data, self.executor, fit_intercept=self.options.fit_intercept)
+        rows = collect_rows(
+            self.session.data, self.session.executor, fit_intercept=self.settings.fit_intercept
+        )
         loadings = start.loadings
         return JointDensity(self.family, rows, loadings.dispersion, loadings.alpha, loadings.fixed_precision)
 
     def _begin(self, start: VariationalFit, rng: np.random.Generator) -> _State:
         """Draws from the variational posterior, with a few components more that are drawn from their prior."""
-        loadings, n, p = start.loadings, self.data.n_samples, self.data.n_features
-        extra = max(min(_MARGIN, self.options.max_components - loadings.n_components), 0)
-        means = [scores.mean for scores in self.executor.gather(start.local)]
+        loadings, n, p = start.loadings, self.session.data.n_samples, self.session.data.n_features
+        extra = max(min(_MARGIN, self.settings.max_components - loadings.n_components), 0)
+        means = [scores.mean for scores in self.session.executor.gather(start.local)]
         centre = Point(np.concatenate(means).astype(float), loadings.mean)
         whitened = Whitened.at(self._base, centre)
         n_starts = 2 * _ROUND.n_chains
@@ -299,7 +295,7 @@ class HMCFitter:
         """Relevances from the draws, without the weakest component if there is one."""
         if weakest is not None:
             draws = take_components(draws, np.delete(np.arange(draws.scores.shape[-1]), weakest))
-        found = update_relevance(draws, centre=self.options.fit_intercept)
+        found = update_relevance(draws, centre=self.settings.fit_intercept)
         return _State(found.alpha, found.apply(draws))
 
     def _summary(self, draws: Point) -> Loadings:
@@ -335,17 +331,16 @@ class HMCFitter:
 
     def _solve_rows(self, problem: VariationalProblem, loadings: Loadings) -> Sequence[Any]:
         """q(z) of the training rows, as ``transform`` finds it."""
-        fit_intercept = self.options.fit_intercept
+        fit_intercept = self.settings.fit_intercept
 
-        def visit(block: Block, _: Any) -> tuple[Scores, float]:
+        def visit(block: Block, _: Any) -> Scores:
             rows = open_block(block, fit_intercept=fit_intercept)
-            return problem.solve_rows(rows, loadings)[0], 0.0
+            return problem.solve_rows(rows, loadings)[0]
 
-        return self.executor.sweep(visit, self.data)[0]
+        return self.session.map(visit)
 
     def _report(self, change: float) -> None:
-        if self.callback is not None:
-            self.callback(Progress(len(self.trace), self.sampling.max_rounds, self.trace[-1], change))
+        self.session.callback(Progress(len(self.trace), self.sampling.max_rounds, self.trace[-1], change))
 
     def _check_memory(self, state: _State) -> None:
         dimension = state.draws.scores[0].size + state.draws.joint[0].size

@@ -32,7 +32,7 @@ from anypca.models._bilinear.start import (
 from anypca.models._opened import OpenedBlock
 from anypca.models.sepca._removal import Removal
 from anypca.priors import AdaptiveL0, Ridge
-from anypca.solvers import Loop, Result, Status
+from anypca.solvers import Result, Status
 
 # The threshold on alpha is raised by this factor in the first rounds, so that no component leaves too early.
 _EARLY_FACTOR = 5.0
@@ -53,8 +53,6 @@ class MapOptions:
 
     max_components: int
     fit_intercept: bool
-    max_iter: int
-    tol: float
     dispersion: float | None
     nu: float
     """Weight of the data against the prior of the loadings."""
@@ -102,21 +100,21 @@ class MapFitter(BilinearFitter[MapOptions]):
 
     def fit(self, rng: np.random.Generator) -> MapFit:
         """Rounds of modes and relevance, removing components that pass the threshold."""
-        start = start_dispersion(self.family, self.summary.mean, self.summary.variance)
+        start = start_dispersion(self.family, self.session.summary.mean, self.session.summary.variance)
         open_columns = self._open_columns()
-        if self.options.dispersion is not None:
+        if self.settings.dispersion is not None:
             for columns in open_columns:
-                start[columns] = self.options.dispersion
+                start[columns] = self.settings.dispersion
         seed = int(rng.integers(2**31))
         dispersion = start
-        if self.options.sparsity > 0 and open_columns and self.options.dispersion is None:
+        if self.settings.sparsity > 0 and open_columns and self.settings.dispersion is None:
             # Where all variation still counts as dispersion no loading is worth its price, and that would stay so.
-            free = replace(self.options, sparsity=0.0)
-            without = MapFitter(self.data, self.executor, self.summary, self.family, free, self.callback)
+            free = replace(self.settings, sparsity=0.0)
+            without = MapFitter(self.session, self.family, free)
             dispersion = without.fit(np.random.default_rng(seed)).coefficients.dispersion
         for _ in range(_MAX_ROUNDS):
             fit, local, weight = self._fit_with(dispersion, np.random.default_rng(seed))
-            if not open_columns or self.options.dispersion is not None:
+            if not open_columns or self.settings.dispersion is not None:
                 break
             new = estimate_dispersion(self.family, fit.coefficients, self.visit, local, start, weight)
             if has_settled(self.family, new, dispersion, rtol=_ROUND_TOLERANCE):
@@ -135,7 +133,7 @@ class MapFitter(BilinearFitter[MapOptions]):
         trace: list[float] = []
         status = Status.MAX_ITER
         n_sweeps = 0
-        for round_ in range(self.options.max_iter):
+        for round_ in range(self.session.max_iter):
             state = self._profiled(self._run(shared, local, alpha))
             n_sweeps += state.result.n_iter
             trace.append(state.value)
@@ -147,7 +145,7 @@ class MapFitter(BilinearFitter[MapOptions]):
                 trace = []
                 continue
             shared, local, alpha = state.result.shared, state.local, state.alpha
-            if _stands(trace, self.options.tol) and round_ >= min(_EARLY_ROUNDS, self.options.max_iter - 2):
+            if _stands(trace, self.session.tol) and round_ >= min(_EARLY_ROUNDS, self.session.max_iter - 2):
                 status = Status.CONVERGED
                 break
         criterion = abs(trace[-1] - trace[-2]) if len(trace) > 1 else 0.0
@@ -158,47 +156,40 @@ class MapFitter(BilinearFitter[MapOptions]):
 
     def _loadings(self, null: Coefficients, rng: np.random.Generator) -> Floats:
         # Without an intercept the residuals at eta = 0 say little: the data themselves, on the scale of eta, do.
-        find = residual_loadings if self.options.fit_intercept else link_loadings
-        loadings = find(self.family, null, self.visit, self.options.max_components, rng)
+        find = residual_loadings if self.settings.fit_intercept else link_loadings
+        loadings = find(self.family, null, self.visit, self.settings.max_components, rng)
         for member, columns in self.family.member_columns(len(loadings)):
             if isinstance(member, Bernoulli | Binomial):
                 loadings[columns] *= _REACH
         return loadings
 
     def _problem(self, alpha: Floats) -> BilinearProblem:
-        nu = self.options.nu
+        nu = self.settings.nu
         k = len(alpha)
-        n_fixed = int(self.options.fit_intercept) + self.data.n_covariates
+        n_fixed = int(self.settings.fit_intercept) + self.session.data.n_covariates
         precision = np.concatenate([alpha / nu, np.zeros(n_fixed)])
         prior: Ridge | AdaptiveL0 = Ridge(precision)
-        if self.options.sparsity > 0:
-            weight = np.concatenate([np.full(k, self.options.sparsity / nu), np.zeros(n_fixed)])
+        if self.settings.sparsity > 0:
+            weight = np.concatenate([np.full(k, self.settings.sparsity / nu), np.zeros(n_fixed)])
             prior = AdaptiveL0(precision, weight)
         return BilinearProblem(
             self.family,
             Ridge(np.ones(k)),
             prior,
-            fit_intercept=self.options.fit_intercept,
+            fit_intercept=self.settings.fit_intercept,
             constant=self._constant,
-            eps=float(np.finfo(self.data.dtype).eps),
+            eps=float(np.finfo(self.session.data.dtype).eps),
         )
 
     def _run(self, shared: Shared, local: Sequence[Any] | None, alpha: Floats) -> _State:
-        loop = Loop(
-            self._problem(alpha),
-            self.data,
-            self.executor,
-            max_iter=_SWEEPS_PER_ROUND,
-            tol=0.1 * self.options.tol,
-            callback=self.callback,
-        )
+        loop = self.session.loop(self._problem(alpha), max_iter=_SWEEPS_PER_ROUND, tol=0.1 * self.session.tol)
         result, local, stats = loop.run(shared, local)
         return _State(result, local, stats, alpha, self._value(float(result.trace[-1]), alpha))
 
     def _value(self, weighted: float, alpha: Floats) -> float:
         """J from the problem's objective, which is J / nu without the relevance's own term."""
         finite = alpha[np.isfinite(alpha)]
-        return self.options.nu * weighted + 0.5 * self.data.n_features * float(np.log(finite).sum())
+        return self.settings.nu * weighted + 0.5 * self.session.data.n_features * float(np.log(finite).sum())
 
     def _profiled(self, state: _State) -> _State:
         """The best scale of each component and its relevance.
@@ -208,9 +199,9 @@ class MapFitter(BilinearFitter[MapOptions]):
         """
         loadings = state.coefficients.loadings
         size = np.diag(state.stats.score_gram)
-        count = len(loadings) + 2.0 * self.options.sparsity * np.count_nonzero(self._snap(loadings), axis=0)
+        count = len(loadings) + 2.0 * self.settings.sparsity * np.count_nonzero(self._snap(loadings), axis=0)
         usable = (size > _NOTHING) & ((loadings**2).sum(axis=0) > _NOTHING)
-        scale = np.where(usable, np.sqrt(count / self.options.nu / np.where(usable, size, 1.0)), 1.0)
+        scale = np.where(usable, np.sqrt(count / self.settings.nu / np.where(usable, size, 1.0)), 1.0)
         coefficients = replace(state.coefficients, loadings=loadings / scale)
         gauge = Gauge(np.zeros(len(scale)), np.diag(scale), np.diag(1.0 / scale))
         alpha = _relevance(coefficients.loadings)
@@ -226,7 +217,7 @@ class MapFitter(BilinearFitter[MapOptions]):
         return _State(replace(state.result, shared=shared), state.local, gained, alpha, value)
 
     def _snap(self, loadings: Floats) -> Floats:
-        if self.options.sparsity == 0:
+        if self.settings.sparsity == 0:
             return loadings
         k = loadings.shape[1]
         return AdaptiveL0(np.zeros(k), np.ones(k)).snap(loadings)
@@ -236,13 +227,13 @@ class MapFitter(BilinearFitter[MapOptions]):
         empty = np.flatnonzero(~np.isfinite(state.alpha))
         if empty.size or len(state.alpha) == 0:
             return empty
-        threshold = self.options.threshold
+        threshold = self.settings.threshold
         if threshold is None:
             diagonal = packed_diagonal(state.coefficients.joint.shape[1])
             # Mean curvature of the entries: its sum over rows weighted by z^2, whose mean the profile fixed.
             curvature = state.stats.curvature[:, diagonal[: len(state.alpha)]].max(initial=0.0)
             information = curvature / max(float(np.diag(state.stats.score_gram).max()), np.finfo(float).tiny)
-            threshold = 100.0 * self.data.n_features * max(information, 1e-300)
+            threshold = 100.0 * self.session.data.n_features * max(information, 1e-300)
         if round_ < _EARLY_ROUNDS:
             threshold *= _EARLY_FACTOR
         worst = np.array([np.argmax(state.alpha)])
@@ -270,11 +261,11 @@ class MapFitter(BilinearFitter[MapOptions]):
         """Scores of unit second moment, centred if there is an intercept to take their mean; exact zeros."""
         stats, old = state.stats, state.coefficients
         k = len(state.alpha)
-        shift = stats.score_sum / stats.weight if self.options.fit_intercept else np.zeros(k)
+        shift = stats.score_sum / stats.weight if self.settings.fit_intercept else np.zeros(k)
         moment = np.diag(stats.score_gram) / stats.weight - shift**2
         scale = np.sqrt(np.where(moment > 0, moment, 1.0))
         fixed = old.fixed.copy()
-        if self.options.fit_intercept:
+        if self.settings.fit_intercept:
             fixed[:, 0] += old.loadings @ shift
         coefficients = Coefficients(self._snap(old.loadings) * scale, fixed, old.dispersion)
         before = state.result.shared.gauge
@@ -288,7 +279,7 @@ class MapFitter(BilinearFitter[MapOptions]):
         null_deviance = float(self.visit.deviances(self.family, null, None)[0])
         problem = self._problem(state.alpha)
         precision = stats.curvature.copy()
-        precision[:, packed_diagonal(old.joint.shape[1])[:k]] += state.alpha / self.options.nu
+        precision[:, packed_diagonal(old.joint.shape[1])[:k]] += state.alpha / self.settings.nu
         columns = PackedCholesky(precision, old.joint.shape[1])
         std = np.sqrt(np.einsum("jaa->ja", columns.inverse()))[:, :k] * scale
         joint = self._joint(state)
@@ -310,7 +301,9 @@ class MapFitter(BilinearFitter[MapOptions]):
         """``log p(X, Z, W | alpha)`` up to the normal priors' powers of 2 pi, which Laplace's integral takes back."""
         likelihood = float(state.stats.exit_columns.sum()) + state.stats.offset_value + self._constant
         size = (state.coefficients.loadings**2).sum(axis=0)
-        prior = 0.5 * float((state.alpha * size).sum() - self.data.n_features * np.log(state.alpha).sum())
+        prior = 0.5 * float(
+            (state.alpha * size).sum() - self.session.data.n_features * np.log(state.alpha).sum()
+        )
         return likelihood - state.stats.score_penalty - prior
 
     def _row_determinant(self, coefficients: Coefficients, local: Sequence[Any], scale: Floats) -> float:

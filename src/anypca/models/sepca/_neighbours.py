@@ -59,7 +59,7 @@ class Neighbours(Sweeps):
             np.random.default_rng(seed),
             self._score_means(state.local),
         )
-        n, p = self.data.n_samples, self.data.n_features
+        n, p = self.session.data.n_samples, self.session.data.n_features
         if found.strength < n + p + _NOISE * np.sqrt(n * p):
             return None
         variance = START_VARIANCE * noise_units(self.family, state.loadings.dispersion)
@@ -96,7 +96,7 @@ class Neighbours(Sweeps):
         self, loadings: Loadings, local: Sequence[Any], goal: float, *, may_fade: bool
     ) -> State | None:
         """Sweep until convergence, or until the goal is out of reach; ``None`` when a component fades."""
-        state = self._run(loadings, local, max_iter=SWEEPS_PER_LOOK, tol=self.options.tol)
+        state = self._run(loadings, local, max_iter=SWEEPS_PER_LOOK, tol=self.session.tol)
         ratio: Floats | None = None
         gain = SWEEPS_PER_LOOK * float(np.diff(state.result.trace[-2:]).sum())
         while True:
@@ -105,10 +105,10 @@ class Neighbours(Sweeps):
                 return None
             if (
                 state.result.converged
-                or state.result.n_iter >= self.options.max_iter
+                or state.result.n_iter >= self.session.max_iter
                 or _lags(state.bound, goal, gain)
             ):
                 return state
-            more = self._run(state.loadings, state.local, max_iter=SWEEPS_PER_LOOK, tol=self.options.tol)
+            more = self._run(state.loadings, state.local, max_iter=SWEEPS_PER_LOOK, tol=self.session.tol)
             gain = more.bound - state.bound
             state = joined(state, more)

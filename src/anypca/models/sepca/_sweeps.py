@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
-from anypca.engine import Block, Data, Executor, Summary
+from anypca.engine import Block
 from anypca.families import Family
 from anypca.linalg import pack_symmetric
 from anypca.models._bilinear.dispersion import estimate_dispersion, has_settled, noise_units
 from anypca.models._bilinear.fitter import BilinearFitter
 from anypca.models._bilinear.kernel import Coefficients
 from anypca.models._bilinear.start import residual_loadings
+from anypca.models._session import Session
 from anypca.models.sepca._coupling import coupling_gain
 from anypca.models.sepca._dispersion import (
     poisson_columns,
@@ -29,7 +30,7 @@ from anypca.models.sepca._posterior import (
 )
 from anypca.models.sepca._removal import Removal
 from anypca.models.sepca._variational import VariationalProblem
-from anypca.solvers import Callback, Loop, Result
+from anypca.solvers import Result
 
 # A component whose loadings are this small a fraction of their posterior variance has no signal.
 _PRUNE_RATIO = 0.05
@@ -56,8 +57,6 @@ class VariationalOptions:
 
     max_components: int
     fit_intercept: bool
-    max_iter: int
-    tol: float
     dispersion: float | None
     """A fixed dispersion for families that leave it open; ``None`` estimates it."""
     sparsity: float = 0.0
@@ -126,33 +125,25 @@ def joined(before: State, after: State) -> State:
 class Sweeps(BilinearFitter[VariationalOptions]):
     """Fits one table; see the module's first line, and `BilinearFitter` for the parameters."""
 
-    def __init__(
-        self,
-        data: Data,
-        executor: Executor,
-        summary: Summary,
-        family: Family,
-        options: VariationalOptions,
-        callback: Callback | None = None,
-    ) -> None:
-        super().__init__(data, executor, summary, family, options, callback)
+    def __init__(self, session: Session, family: Family, settings: VariationalOptions) -> None:
+        super().__init__(session, family, settings)
         self.removals: list[Removal] = []
         self.n_sweeps = 0
-        self._null_dispersion: Floats = np.ones(data.n_features)
+        self._null_dispersion: Floats = np.ones(session.data.n_features)
         self._constant: tuple[Any, float] | None = None
-        self.by_column = options.by_column
+        self.by_column = settings.by_column
         self.sharp = False
-        if options.by_column:
-            self.family = with_scales(family, poisson_columns(family, np.zeros(data.n_features)))
+        if settings.by_column:
+            self.family = with_scales(family, poisson_columns(family, np.zeros(session.data.n_features)))
 
     @property
     def _has_open_dispersion(self) -> bool:
-        return self.options.dispersion is None and bool(self._open_columns())
+        return self.settings.dispersion is None and bool(self._open_columns())
 
     @property
     def _has_bounds(self) -> bool:
         """Whether some family only bounds its expectations."""
-        members = self.family.member_columns(self.data.n_features)
+        members = self.family.member_columns(self.session.data.n_features)
         return any(member.expectation == "bound" for member, _ in members)
 
     def _start(self, k: int, dispersion: Floats, null: Coefficients, seed: int) -> Loadings:
@@ -168,16 +159,18 @@ class Sweeps(BilinearFitter[VariationalOptions]):
 
     def _units(self, dispersion: Floats) -> Floats | float:
         """Where columns with units stand beside others, the prior must know them; else the relevance does."""
-        if len(self.family.member_columns(self.data.n_features)) == 1:
+        if len(self.family.member_columns(self.session.data.n_features)) == 1:
             return 1.0
         return noise_units(self.family, dispersion)
 
     def _fixed_precision(self) -> Floats:
         """A wide prior on the intercepts of constant columns, which would run away; flat elsewhere."""
-        precision = np.zeros((self.data.n_features, int(self.options.fit_intercept) + self.data.n_covariates))
-        if self.options.fit_intercept:
-            for member, columns in self.family.member_columns(self.data.n_features):
-                is_constant = self.summary.minimum[columns] == self.summary.maximum[columns]
+        precision = np.zeros(
+            (self.session.data.n_features, int(self.settings.fit_intercept) + self.session.data.n_covariates)
+        )
+        if self.settings.fit_intercept:
+            for member, columns in self.family.member_columns(self.session.data.n_features):
+                is_constant = self.session.summary.minimum[columns] == self.session.summary.maximum[columns]
                 # With units, a constant is a value like any other and its column says where it lies.
                 precision[columns, 0] = np.where(
                     is_constant & (not member.has_units), _INTERCEPT_PRECISION, 0.0
@@ -196,21 +189,13 @@ class Sweeps(BilinearFitter[VariationalOptions]):
         """Sweeps, with the relevance held where asked for."""
         problem = VariationalProblem(
             self.family,
-            self.options.fit_intercept,
+            self.settings.fit_intercept,
             self._log_base(loadings.dispersion),
-            float(np.finfo(self.data.dtype).eps),
+            float(np.finfo(self.session.data.dtype).eps),
             hold,
             self.sharp,
         )
-        loop = Loop(
-            problem,
-            self.data,
-            self.executor,
-            max_iter=max_iter,
-            tol=tol,
-            accelerate=False,
-            callback=self.callback,
-        )
+        loop = self.session.loop(problem, max_iter=max_iter, tol=tol, accelerate=False)
         # The scores at hand are in the coordinates of these loadings already.
         result, local, stats = loop.run(replace(loadings, change=None), local)
         self.n_sweeps += result.n_iter
@@ -226,8 +211,8 @@ class Sweeps(BilinearFitter[VariationalOptions]):
     def _converged(
         self, loadings: Loadings, local: Sequence[Any] | None = None, *, loose: bool = False
     ) -> State:
-        tol = max(self.options.tol, 1e-3) if loose else self.options.tol
-        return self._run(loadings, local, max_iter=self.options.max_iter, tol=tol)
+        tol = max(self.session.tol, 1e-3) if loose else self.session.tol
+        return self._run(loadings, local, max_iter=self.session.max_iter, tol=tol)
 
     def _pruned(
         self, loadings: Loadings, local: Sequence[Any] | None = None, *, loose: bool = False
@@ -237,7 +222,7 @@ class Sweeps(BilinearFitter[VariationalOptions]):
         ``loose``: or until that hardly gains. A component may then still be on its way out.
         """
         before: Floats | None = None
-        state = self._run(loadings, local, max_iter=SWEEPS_PER_LOOK, tol=self.options.tol)
+        state = self._run(loadings, local, max_iter=SWEEPS_PER_LOOK, tol=self.session.tol)
         while state.loadings.n_components:
             ratio = signal_ratio(state.loadings)
             weak = np.flatnonzero(is_fading(ratio, before))
@@ -248,10 +233,10 @@ class Sweeps(BilinearFitter[VariationalOptions]):
             elif (
                 state.result.converged
                 or state.result.n_iter <= 1
-                or self.n_sweeps > 20 * self.options.max_iter
+                or self.n_sweeps > 20 * self.session.max_iter
             ):
                 break
-            more = self._run(state.loadings, state.local, max_iter=SWEEPS_PER_LOOK, tol=self.options.tol)
+            more = self._run(state.loadings, state.local, max_iter=SWEEPS_PER_LOOK, tol=self.session.tol)
             gain = more.bound - state.bound
             state = more if weak.size else joined(state, more)
             if (
@@ -278,7 +263,7 @@ class Sweeps(BilinearFitter[VariationalOptions]):
         """
         loadings = replace(loadings, alpha=np.full(loadings.n_components, loadings.alpha.min(initial=np.inf)))
         for _ in range(_MAX_HELD_ROUNDS):
-            state = self._run(loadings, local, max_iter=SWEEPS_PER_LOOK, tol=self.options.tol, hold=True)
+            state = self._run(loadings, local, max_iter=SWEEPS_PER_LOOK, tol=self.session.tol, hold=True)
             new = self._estimate(state)
             is_settled = has_settled(self.family, new, loadings.dispersion, rtol=ROUND_TOLERANCE)
             loadings, local = replace(state.loadings, dispersion=new), state.local
@@ -328,12 +313,11 @@ class Sweeps(BilinearFitter[VariationalOptions]):
             return state
         problem, loadings = state.problem, replace(state.loadings, change=None)
 
-        def visit(block: Block, scores: Scores | None) -> tuple[Scores, Floats]:
-            assert scores is not None
+        def visit(block: Block, scores: Scores) -> Floats:
             parts = problem.coupling(block, loadings, scores)
-            return scores, np.concatenate([part.ravel() for part in parts])
+            return np.concatenate([part.ravel() for part in parts])
 
-        total = self.executor.sweep(visit, self.data, state.local)[1]
+        total = self.session.sum(visit, state.local)
         size = loadings.precision.size
         likelihood, unknown = (
             part.reshape(loadings.precision.shape) for part in (total[:size], total[size : 2 * size])
