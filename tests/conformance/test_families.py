@@ -265,6 +265,20 @@ def test_overflow_makes_the_value_minus_infinity_never_nan(family, phi, eta, dty
     assert (family.deviance(x, np.full_like(x, eta), phi) >= 0).all()
 
 
+@each_case
+def test_a_nan_stays_in_its_place(family, phi):
+    """Trial steps of a solver may overflow in one row and be NaN in another."""
+    x = np.unique(table(family, phi)[0])[:2].repeat(2)
+    eta = np.full_like(x, 800.0)
+    expected = family.evaluate(x, eta, phi)
+    eta[0] = np.nan
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = family.evaluate(x, eta, phi)
+    for part, whole in zip(found, expected, strict=True):
+        assert_array_equal(part[1:], whole[1:])
+    assert np.isnan(found.value[0])
+
+
 @each_family
 def test_empty_arrays(family):
     empty = np.zeros((0, 3))

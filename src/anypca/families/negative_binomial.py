@@ -67,7 +67,7 @@ class NegativeBinomial(Family):
         with np.errstate(over="ignore"):
             mu = np.exp(eta)
             growth = mu * a
-        if np.max(growth, initial=0.0) == np.inf:
+        if not np.max(growth, initial=0.0) < np.inf:  # also where a NaN hides the largest
             return _evaluate_far(x, eta, a, order)
         log_growth = np.log1p(growth)
         value = eta - log_growth

@@ -116,7 +116,12 @@ class Approximate:
         # Sums about a point near the mean: about 0 the mean would cancel most of their digits.
         shift = feature_map.features(sample.astype(data.dtype)).mean(axis=0, dtype=np.float64)
         sums = sum_features(data, rows.executor, feature_map, shift)
-        return kernel, feature_map, shift + sums.mean, sums.centred_gram, sums.missed
+        mean, gram = shift + sums.mean, sums.centred_gram
+        # Rows that are all equal have features that differ by rounding only, which is not variance.
+        rounding = len(mean) * np.finfo(data.dtype).eps
+        if np.trace(gram) <= sums.n_rows * rounding**2 * (mean @ mean):
+            gram = np.zeros_like(gram)
+        return kernel, feature_map, mean, gram, sums.missed
 
     def feature_map(self, task: Task, kernel: Kernel, rows: Rows) -> FeatureMap:
         """The features of a table's rows."""
