@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: venv demo test browser lint typecheck bench experiments docs clean
+.PHONY: venv demo test coverage portability browser lint typecheck bench experiments docs clean
 
 venv: $(STAMP)
 
@@ -20,6 +20,11 @@ demo: venv
 
 test: venv lint typecheck
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m tools.portability --quick
+
+# The numerical tests under every OpenBLAS kernel that the processor has, and without numpy's loops for newer ones.
+portability: venv
+	$(BIN)/python -m tools.portability
 
 # The same tests with their coverage, which takes half as long again.
 coverage: venv
