@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.spatial.distance import pdist
 
 import anypca
-from anypca import EPCA, GSPPCA, SePCA
+from anypca import EPCA, GSPPCA, SPCA, SePCA
 from anypca.datasets import make_low_rank_counts
 from anypca.scverse import _tables as tables
 from anypca.scverse import pca, project
@@ -183,11 +183,16 @@ def test_size_factors(adata, counts):
     assert not model._uses_offset
 
 
+def test_models_without_a_posterior_have_no_deviations(adata):
+    pca(adata, model=SPCA(2))
+    assert "X_pca_std" not in adata.obsm
+
+
 def test_models_without_rates_get_no_offset(adata):
     model = GSPPCA(2)
     pca(adata, layer=None, model=model)
     assert adata.uns["pca"]["params"]["model"] == "GSPPCA"
-    assert "X_pca_std" not in adata.obsm
+    assert adata.obsm["X_pca_std"].shape == adata.obsm["X_pca"].shape
     pca(adata, layer=None, family="gaussian", n_comps=2)
     assert "layer" not in adata.uns["pca"]["params"]
 

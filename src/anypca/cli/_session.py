@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 import time
 import warnings
@@ -11,13 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 
 from anypca._typing import Floats
 from anypca.cli._models import ModelRequest, build, check_companions
 from anypca.cli._progress import progress
 from anypca.cli._table import Table
+from anypca.models._description import project_rows
 
 
 @dataclass(frozen=True)
@@ -98,11 +97,7 @@ def project(model: Any, table: Table) -> tuple[Floats, Floats | None, tuple[str,
     """
     X, arguments = table.as_input(model), table.companions(model.transform)
     with caught() as said:
-        if "return_std" in inspect.signature(model.transform).parameters:
-            found = model.transform(X, return_std=True, **arguments)
-            scores, deviations = (np.asarray(part) for part in found)
-        else:
-            scores, deviations = np.asarray(model.transform(X, **arguments)), None
+        scores, deviations = project_rows(model, X, **arguments)
     return scores, deviations, tuple(said)
 
 

@@ -35,13 +35,16 @@ from anypca.engine import (
     executor_for,
 )
 from anypca.exceptions import ConvergenceWarning
+from anypca.models._description import Described
 from anypca.models._session import Session, open_session
 from anypca.solvers import Callback, Progress, Result
 
 logger = logging.getLogger("anypca")
 
 
-class LatentModel(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class LatentModel(
+    Described, CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """Base class of the estimators: validation, names, tags, progress, methods that follow from others.
 
     A subclass states its ``_parameter_constraints``, has the parameters ``n_jobs`` and ``verbose`` (``max_iter``,

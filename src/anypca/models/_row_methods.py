@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from anypca._typing import Floats, Ints
 from anypca.engine import Block, Data, check_data
 from anypca.models._base import LatentModel, check_n_samples, make_generator
+from anypca.models._description import Description
 from anypca.models._entries import check_entries, entries_of, in_order
 from anypca.models._opened import OpenedBlock, observed_only
 from anypca.models._row_model import RowModel, with_offset
@@ -27,6 +29,10 @@ class RowMethods(LatentModel):
     def _row_model(self) -> RowModel[Any]:
         """The fitted model, for rows."""
         raise NotImplementedError
+
+    def describe(self) -> Description:
+        kind = self._row_model().likelihood if self.__sklearn_is_fitted__() else None
+        return replace(super().describe(), has_way_back=True, likelihood=kind)
 
     def transform(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Any:
         """Scores of rows under the fitted model, each row solved to its own convergence.
@@ -108,6 +114,10 @@ class RowMethods(LatentModel):
 
 class GenerativeModel(RowMethods):
     """Models in which entries are independent given a predictor that the scores decide."""
+
+    def describe(self) -> Description:
+        noise = self._row_model().dispersion if self.__sklearn_is_fitted__() else None
+        return replace(super().describe(), has_entries=True, dispersion=noise)
 
     def impute(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Any:
         """The table with missing entries replaced by their expectations given the observed ones.
@@ -212,6 +222,9 @@ class GenerativeModel(RowMethods):
 
 class PosteriorModel(GenerativeModel):
     """Models that know the posterior of scores, and with it how well they predict."""
+
+    def describe(self) -> Description:
+        return replace(super().describe(), has_posterior=True)
 
     def transform(
         self, X: Any, *, offset: Any = None, covariates: Any = None, return_std: bool = False

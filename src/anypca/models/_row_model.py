@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,8 @@ class RowModel(ABC, Generic[Solved]):
     """Of the entries given the predictor."""
     dispersion: Floats
     """Of each column, shape (n_features,)."""
+    likelihood: ClassVar[str] = "marginal"
+    """What `log_likelihood` is; see `anypca.models._description.Description`."""
 
     def open(self, block: Block, names: Sequence[str] | None = None) -> OpenedBlock:
         """Read the rows of a block; raise on a value that the family cannot have produced."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.families import Family, Gaussian, families
+from anypca.models._description import describe, project_rows
 from anypca.report._table import Sample, TableFacts
 
 
@@ -109,10 +109,11 @@ def check_companions(model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     TypeError
         If the model takes no such argument.
     """
-    known = inspect.signature(model.transform).parameters
+    found = describe(model)
+    known = {"offset": found.takes_offset, "covariates": found.takes_covariates}
     wanted = {name: value for name, value in given.items() if value is not None}
     for name in wanted:
-        if name not in known:
+        if not known[name]:
             raise TypeError(f"{type(model).__name__} has no {name}. Leave out {name}= in report.")
     return wanted
 
@@ -125,11 +126,8 @@ def project(model: Any, sample: Sample) -> tuple[Floats, Floats | None]:
     scores : ndarray of shape (n_shown, n_components)
     std : ndarray of the same shape or None
     """
-    arguments: dict[str, Any] = dict(sample.companions)
-    if "return_std" in inspect.signature(model.transform).parameters:
-        scores, std = model.transform(sample.table, return_std=True, **arguments)
-        return np.asarray(scores, dtype=float), np.asarray(std, dtype=float)
-    return np.asarray(model.transform(sample.table, **arguments), dtype=float), None
+    scores, std = project_rows(model, sample.table, **sample.companions)
+    return scores.astype(float), None if std is None else std.astype(float)
 
 
 def family_of(model: Any) -> Family | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from anypca._typing import Bools, Floats
 from anypca.families import NegativeBinomial, Poisson, ScaledPoisson
 from anypca.models import EPCA, SePCA
+from anypca.models._description import describe, project_rows
 from anypca.scverse._axes import Axes
 from anypca.scverse._tables import CellTable, Genes, choose_matrix, open_table
 
@@ -130,10 +130,8 @@ def score_cells(model: Any, table: CellTable, offset: Floats | None) -> tuple[Fl
     """Scores on the axes of the Fisher information, and their standard deviations where known, (n_obs, k) each."""
     companions = {} if offset is None else {"offset": offset}
     axes = Axes.of(model)
-    if "return_std" in inspect.signature(model.transform).parameters:
-        scores, std = model.transform(table.X, return_std=True, **companions)
-        return axes.turn_scores(scores), axes.turn_deviations(std)
-    return axes.turn_scores(model.transform(table.X, **companions)), None
+    scores, std = project_rows(model, table.X, **companions)
+    return axes.turn_scores(scores), None if std is None else axes.turn_deviations(std)
 
 
 def find_offset(adata: Any, table: CellTable, size_factors: Any, *, wanted: bool) -> Floats | None:
@@ -208,7 +206,7 @@ def _make_model(family: Any, n_comps: int | None, random_state: Any, n_jobs: int
 
 def _takes_offset(model: Any) -> bool:
     """Whether the model's predictor is the logarithm of a rate."""
-    if "offset" not in inspect.signature(model.fit).parameters:
+    if not describe(model).takes_offset:
         return False
     family = getattr(model, "family", "poisson")
     return isinstance(family, Poisson | NegativeBinomial | ScaledPoisson) or (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.families import Family
 from anypca.models._bilinear.kernel import Coefficients
+from anypca.models._description import Description
 from anypca.models._row_methods import PosteriorModel
 from anypca.models._support import is_nonnegative
 
@@ -26,6 +28,9 @@ class BilinearModel(PosteriorModel):
     components_: Floats
     dispersion_: Floats
     explained_variance_: Floats
+
+    def describe(self) -> Description:
+        return replace(super().describe(), takes_offset=True, takes_covariates=True)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -78,6 +78,7 @@ class BilinearRowModel(RowModel[Solved]):
 class ModeRowModel(BilinearRowModel[RowFit]):
     """Rows under fixed loadings, those that are reported: modes of the scores and the curvature there (Laplace)."""
 
+    likelihood = "Laplace"
     reported: Reported
     problem: BilinearProblem
     """Its score prior is that of the fit, in reported coordinates."""

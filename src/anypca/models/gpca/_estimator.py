@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from anypca._compat import Interval, StrOptions
 from anypca.models._base import make_generator
+from anypca.models._description import Description
 from anypca.models._row_methods import GenerativeModel
 from anypca.models._support import is_nonnegative
 from anypca.models.gpca._bound import compare_bounds
@@ -256,6 +258,9 @@ class GPCA(GenerativeModel):
         freedom = (fit.entries / p - float(self.fit_intercept)) * (p - k)
         smallest = np.finfo(float).eps * max(fit.deviances.null / fit.entries, np.finfo(float).tiny)
         return max(fit.deviances.full / freedom if freedom > 0 else 0.0, smallest, np.finfo(float).tiny)
+
+    def describe(self) -> Description:
+        return replace(super().describe(), has_sparse_loadings=self.penalty is not None)
 
     def _row_model(self) -> ProjectionRowModel:
         dispersion = np.full(self.n_features_in_, self.dispersion_)

@@ -18,6 +18,7 @@ from anypca.models.gpca._rows import Reader, Subspace, project
 class ProjectionRowModel(RowModel[Floats]):
     """Rows whose scores are projections of their saturated parameters."""
 
+    likelihood = "plug-in"
     subspace: Subspace
     reader: Reader
     dispersion: Floats

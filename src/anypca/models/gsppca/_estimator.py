@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -13,6 +14,7 @@ from anypca._compat import Interval, StrOptions
 from anypca._typing import Bools, Ints
 from anypca.families import Gaussian
 from anypca.models._complete import refuse_missing
+from anypca.models._description import Description
 from anypca.models._row_methods import PosteriorModel
 from anypca.models.gsppca._fit import Fitted, Settings, fit_globally_sparse
 from anypca.models.gsppca._noise import NOISE
@@ -108,6 +110,8 @@ class GSPPCA(PosteriorModel):
     objective_trace_ : ndarray of shape (n_iter_,)
         Minus the free energy of the relaxed model after each iteration, never decreasing: a lower bound of its log
         evidence.
+    family_ : Family
+        Gaussian.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -249,6 +253,10 @@ class GSPPCA(PosteriorModel):
         self.n_components_grid_, self.evidence_grid_ = fitted.grid, fitted.grid_evidence
         self._store_result(result)
         self._principal = principal
+
+    def describe(self) -> Description:
+        # The noise is that of the columns left out; the selected ones have their own, which is not estimated.
+        return replace(super().describe(), has_sparse_loadings=True, dispersion=None)
 
     def _row_model(self) -> SparseRowModel:
         return SparseRowModel(self._principal, self.mean_, self.scale_)

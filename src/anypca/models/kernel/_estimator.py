@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -14,6 +15,7 @@ from anypca._typing import Floats
 from anypca.engine import Summary
 from anypca.models._base import make_generator
 from anypca.models._complete import refuse_missing
+from anypca.models._description import Description
 from anypca.models._row_methods import RowMethods
 from anypca.models.kernel._embedding import Embedding
 from anypca.models.kernel._kernels import KERNELS, Kernel, KernelChoice
@@ -92,6 +94,8 @@ class KernelPCA(RowMethods):
         gamma as chosen; ``None`` for kernels without.
     mean_ : ndarray of shape (n_features,)
         Means of the columns, which ``inverse_transform`` adds.
+    family_ : None
+        No distribution of the columns is assumed.
     n_components_ : int
         Number of components.
     n_iter_ : int
@@ -256,6 +260,7 @@ class KernelPCA(RowMethods):
     def _store(self, kernel: Kernel | None, embedding: Embedding, mean: Floats, n_samples: int) -> None:
         """Set the fitted attributes."""
         values = embedding.eigenvalues
+        self.family_ = None
         self.eigenvalues_ = values
         self.explained_variance_ = values / (n_samples - 1)
         shares = values / embedding.total if embedding.total > 0 else np.zeros_like(values)
@@ -266,6 +271,9 @@ class KernelPCA(RowMethods):
         self.n_iter_ = 1
         self.converged_ = True
         self._embedding = embedding
+
+    def describe(self) -> Description:
+        return replace(super().describe(), has_way_back=self.fit_inverse_transform)
 
     def _row_model(self) -> KernelRowModel:
         return KernelRowModel(self._embedding, self._preimage)

@@ -20,6 +20,7 @@ from anypca.models.kernel._preimage import Preimage
 class KernelRowModel(RowModel[Floats]):
     """Scores in the space of a kernel, and the learned way back."""
 
+    likelihood = "distance"
     embedding: Embedding
     preimage: Preimage | None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -16,6 +17,7 @@ from anypca.engine import Block, check_data
 from anypca.exceptions import ConvergenceWarning
 from anypca.families import Family, families
 from anypca.models._base import LatentModel, check_n_samples, make_generator
+from anypca.models._description import Description
 from anypca.models._entries import EntryLikelihood
 from anypca.models.piecewise._canonical import is_symmetric, make_canonical, mean_components
 from anypca.models.piecewise._check import check_breakpoints, check_counts, check_sizes
@@ -93,6 +95,8 @@ class PiecewisePCA(EntryLikelihood, LatentModel):
         Starts that were replaced because a piece lost its rows.
     start_objectives_ : ndarray of shape (n_init,)
         Log-likelihoods of the starts after some EM steps, best first.
+    family_ : Family
+        That of ``family``.
     n_components_, n_features_in_, n_iter_ : int
     objective_trace_ : ndarray of shape (n_iter_,)
         ``log_likelihood_`` after each accepted step of the best start, never decreasing.
@@ -237,6 +241,7 @@ class PiecewisePCA(EntryLikelihood, LatentModel):
 
     def _store(self, pieces: Pieces, report: Report) -> None:
         """Set the fitted attributes."""
+        self.family_ = families.create(self.family)
         self.piece_loadings_ = pieces.maps[:, :, :-1]
         self.piece_means_ = pieces.maps[:, :, -1]
         self.breakpoints_ = pieces.breakpoints
@@ -255,6 +260,17 @@ class PiecewisePCA(EntryLikelihood, LatentModel):
         result = report.result
         self._store_result(result)
         self.n_components_ = pieces.n_components
+
+    def describe(self) -> Description:
+        return replace(
+            super().describe(),
+            takes_offset=True,
+            has_posterior=True,
+            has_entries=True,
+            has_way_back=True,
+            likelihood="marginal" if self.family == "gaussian" else "bound",
+            dispersion=self._noise()[1] if self.__sklearn_is_fitted__() else None,
+        )
 
     def _warn_of_empty(self, empty: list[int]) -> None:
         if empty:

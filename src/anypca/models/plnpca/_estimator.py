@@ -80,6 +80,8 @@ class PLNPCA(BilinearModel):
         Of the posteriors of all training rows.
     n_parameters_ : int
         ``p (d + q) - q (q - 1) / 2`` with d independent fixed features.
+    family_ : Family
+        Poisson.
     n_components_, n_features_in_, n_iter_ : int
     objective_trace_ : ndarray of shape (n_iter_,)
         The bound with all constants after each sweep, never decreasing.

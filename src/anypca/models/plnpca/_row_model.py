@@ -21,6 +21,7 @@ from anypca.models.plnpca._rows import RowFit, solve_rows
 class CountRowModel(BilinearRowModel[RowFit]):
     """Rows of counts: independent normal posteriors in the coordinates of the fit."""
 
+    likelihood = "bound"
     reported: Reported
     fit: PLNFit
 

@@ -69,6 +69,8 @@ class PPCA(PosteriorModel):
         Whether EM reached ``tol``; True for the closed form.
     objective_trace_ : ndarray of shape (n_iter_,)
         Log-likelihood of the observed entries during the fit, never decreasing.
+    family_ : Family
+        Gaussian.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features_in_,)

@@ -17,6 +17,7 @@ from anypca.models._bilinear.estimator import BilinearModel
 from anypca.models._bilinear.kernel import Coefficients
 from anypca.models._bilinear.passes import Deviances
 from anypca.models._bilinear.row_model import ModeRowModel, Reported
+from anypca.models._description import Description
 from anypca.models._session import Session
 from anypca.models._support import choose_family
 from anypca.models.sepca._fit import VariationalFit, VariationalFitter
@@ -286,6 +287,10 @@ class SePCA(BilinearModel):
             tried[nu] = fitter.fit(make_generator(self.random_state))
         self.nu_ = max(tried, key=lambda nu: tried[nu].joint)
         return tried[self.nu_], tried
+
+    def describe(self) -> Description:
+        is_sparse = self.__sklearn_is_fitted__() and self.sparsity_ > 0
+        return replace(super().describe(), has_sparse_loadings=is_sparse)
 
     def _row_model(self) -> ModeRowModel | PosteriorRowModel:
         return self._rows

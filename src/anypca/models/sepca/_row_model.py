@@ -19,6 +19,7 @@ from anypca.models.sepca._variational import VariationalProblem
 class PosteriorRowModel(BilinearRowModel[Scores]):
     """Rows under a variational posterior of the loadings."""
 
+    likelihood = "bound"
     reported: Reported
     problem: VariationalProblem
     loadings: Loadings

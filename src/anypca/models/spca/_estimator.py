@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -12,8 +13,10 @@ import numpy as np
 from anypca._compat import Interval, StrOptions
 from anypca._typing import Floats
 from anypca.engine import Block
+from anypca.families import Gaussian
 from anypca.models._base import make_generator
 from anypca.models._complete import refuse_missing
+from anypca.models._description import Description
 from anypca.models._row_methods import RowMethods
 from anypca.models._session import Session
 from anypca.models.spca._alternation import Pair
@@ -98,6 +101,8 @@ class SPCA(RowMethods):
         Number of alternations.
     n_components_ : int
         Number of components.
+    family_ : Family
+        Gaussian: the criterion is a sum of squares.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -234,6 +239,7 @@ class SPCA(RowMethods):
 
     def _store(self, sparse: Sparse, result: Result[Pair], mean: Floats, divisor: float) -> None:
         """Set the fitted attributes."""
+        self.family_ = Gaussian()
         self.components_ = sparse.components
         self.mean_ = self.intercept_ = mean
         self.n_nonzero_ = np.count_nonzero(sparse.components, axis=1)
@@ -286,6 +292,9 @@ class SPCA(RowMethods):
                 "input='gram' has no rows to transform. Call fit, then transform a table of rows."
             )
         return super().fit_transform(X, y, **fit_params)
+
+    def describe(self) -> Description:
+        return replace(super().describe(), has_sparse_loadings=True)
 
     def _row_model(self) -> RegressionRowModel:
         return RegressionRowModel(self.components_, self._back, self.mean_)

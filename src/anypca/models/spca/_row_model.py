@@ -18,6 +18,7 @@ from anypca.models._row_model import RowModel
 class RegressionRowModel(RowModel[Floats]):
     """Scores by projection, rows from scores by the least squares regression of the training rows."""
 
+    likelihood = "distance"
     components: Floats
     """(k, n_features)."""
     back: Floats

@@ -1,0 +1,239 @@
+"""What a model can do and what it found, in one object, for those who show models and know none of them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from anypca._typing import Bools, Floats
+from anypca.families import Family, Gaussian
+from anypca.families.auto import FamilyRecord, FamilyReport
+
+#: Numbers that tell fits apart, as fitted attributes with an underscore behind.
+_CRITERIA = ("bic", "icl", "aic", "log_likelihood", "n_parameters", "entropy", "evidence")
+
+
+@dataclass(frozen=True, eq=False)
+class Description:
+    """A model in a few words and numbers; None, False or empty is what it does not have or has not found yet."""
+
+    name: str
+    """Of its class."""
+    likelihood: str | None = None
+    """What ``score_samples`` returns for a row: with the scores integrated out its log-likelihood (``"marginal"``),
+    a lower ``"bound"`` of it or its ``"Laplace"`` approximation; the log-likelihood at the row's own scores
+    (``"plug-in"``); minus the squared ``"distance"`` from the reconstruction."""
+    takes_offset: bool = False
+    """Whether ``fit``, and then all methods for rows, take ``offset``."""
+    takes_covariates: bool = False
+    """Whether they take ``covariates``."""
+    handles_missing: bool = False
+    """Whether entries may be missing."""
+    has_posterior: bool = False
+    """Whether ``transform`` takes ``return_std``."""
+    has_entries: bool = False
+    """Whether single entries have a probability: ``entry_log_likelihood``."""
+    has_way_back: bool = False
+    """Whether ``inverse_transform`` turns scores into rows."""
+    uses_offset: bool = False
+    """Whether the fit had an offset."""
+    family: Family | None = None
+    """Of the columns; None also for models that assume no distribution."""
+    family_report: FamilyReport | None = None
+    """What ``family="auto"`` chose for each column."""
+    family_reason: str = ""
+    """Why the family is this one where there is no report."""
+    feature_names: tuple[str, ...] | None = None
+    """Names of the columns that ``fit`` saw."""
+    n_components: int | None = None
+    loadings: Floats | None = None
+    """(n_components, n_features); None also where components are no directions of the columns."""
+    loading_deviations: Floats | None = None
+    """Posterior standard deviations of the loadings, same shape."""
+    has_sparse_loadings: bool = False
+    """Whether loadings are 0 on purpose."""
+    dispersion: Floats | None = None
+    """Of each column given its predictor, (n_features,)."""
+    explained: Floats | None = None
+    """Share of ``explained_quantity`` of each component, (n_components,)."""
+    explained_quantity: str = "deviance"
+    """``"deviance"``, or ``"variance"`` of models that know only this."""
+    trace: Floats = field(default_factory=lambda: np.zeros(0))
+    """The objective after each iteration, (n_iter,)."""
+    status: str = ""
+    """How the fit ended, in the words of the solver."""
+    criteria: Mapping[str, float] = field(default_factory=dict)
+    """Those of ``bic``, ``icl``, ``aic``, ``log_likelihood``, ``n_parameters``, ``entropy`` and ``evidence`` that the
+    fit knows."""
+    evidence_by_rank: Mapping[int, float] = field(default_factory=dict)
+    """Log evidence of the numbers of components that the fit compared."""
+    chosen_rank: int | None = None
+    """The number of components that the fit took of these; with sparse loadings ``n_components`` may be less."""
+    support: Bools | None = None
+    """The columns that take part in components, where the model selects columns, (n_features,)."""
+    evidence_path: Floats | None = None
+    """Log evidence of the sets of the 1, 2, ... most relevant columns."""
+    removals: tuple[Any, ...] = ()
+    """Components that left during the fit, with ``iteration``, ``n_components``, ``alpha`` and ``reason``."""
+    breakpoints: Floats | None = None
+    """Where pieces meet on the last component, (n_pieces - 1,)."""
+    piece_shares: Floats | None = None
+    """Share of the rows in each piece, (n_pieces,)."""
+
+    @property
+    def has_pieces(self) -> bool:
+        """Whether the map from scores to rows bends: loadings and shares of components are then averages."""
+        return self.breakpoints is not None
+
+    def column_families(self, n_features: int) -> tuple[FamilyRecord, ...]:
+        """The family of each column and why; empty for models that assume no distribution."""
+        if self.family_report is not None:
+            return tuple(self.family_report)
+        members = [] if self.family is None else self.family.member_columns(n_features)
+        names = {int(j): member.name for member, columns in members for j in columns}
+        reason = self.family_reason
+        return tuple(FamilyRecord(str(j), names[j], reason, reason) for j in sorted(names))
+
+
+class Described:
+    """Base of models that describe themselves."""
+
+    def describe(self) -> Description:
+        """What the model can do and, once it is fitted, what it found.
+
+        Returns
+        -------
+        Description
+        """
+        return read_attributes(self)
+
+
+def describe(model: Any) -> Description:
+    """What a model says of itself, or what the methods and attributes of a model from elsewhere show.
+
+    Parameters
+    ----------
+    model : estimator
+        Of this package, or any that names its attributes as scikit-learn and this package do.
+
+    Returns
+    -------
+    Description
+    """
+    if isinstance(model, Described):
+        return model.describe()
+    fit, transform = (_parameters(find_attribute(model, name)) for name in ("fit", "transform"))
+    return replace(
+        read_attributes(model),
+        takes_offset="offset" in fit,
+        takes_covariates="covariates" in fit,
+        has_posterior="return_std" in transform,
+        has_entries=find_attribute(model, "entry_log_likelihood") is not None,
+        has_way_back=find_attribute(model, "inverse_transform") is not None,
+    )
+
+
+def project_rows(model: Any, X: Any, **companions: Any) -> tuple[Floats, Floats | None]:
+    """Scores of rows and, where the model has a posterior, their standard deviations.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    X : table of shape (n_samples, n_features)
+    **companions : dict
+        ``offset`` and ``covariates`` of the rows, as in ``fit``.
+
+    Returns
+    -------
+    scores : ndarray of shape (n_samples, n_components)
+    deviations : ndarray of the same shape or None
+    """
+    if not describe(model).has_posterior:
+        return np.asarray(model.transform(X, **companions)), None
+    scores, deviations = model.transform(X, return_std=True, **companions)
+    return np.asarray(scores), np.asarray(deviations)
+
+
+def find_attribute(model: Any, *names: str) -> Any:
+    """The first of some attributes that a model has, None if it has none of them."""
+    found = (getattr(model, name, None) for name in names)
+    return next((value for value in found if value is not None), None)
+
+
+def read_attributes(model: Any) -> Description:
+    """What the tags and the fitted attributes of a model show; what else it can do is left open."""
+    tags = find_attribute(model, "__sklearn_tags__")
+    found = {key: (find_attribute(model, *names), form) for key, (names, form) in _FIELDS.items()}
+    criteria = {name: find_attribute(model, f"{name}_") for name in _CRITERIA}
+    description = Description(
+        type(model).__name__,
+        handles_missing=tags is not None and bool(tags().input_tags.allow_nan),
+        uses_offset=bool(find_attribute(model, "_uses_offset")),
+        family_reason=_family_reason(model),
+        criteria={name: float(value) for name, value in criteria.items() if value is not None},
+        evidence_by_rank=_evidence_by_rank(model),
+        explained_quantity="deviance" if hasattr(model, "explained_deviance_ratio_") else "variance",
+        **{key: form(value) for key, (value, form) in found.items() if value is not None},
+    )
+    # A model that has loadings and names no family reconstructs rows by least squares.
+    is_nameless = description.family is None and description.loadings is not None
+    return replace(description, family=Gaussian()) if is_nameless else description
+
+
+def _floats(values: Any) -> Floats:
+    return np.asarray(values, dtype=float)
+
+
+def _names(values: Any) -> tuple[str, ...]:
+    return tuple(map(str, values))
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+#: Of each field the attributes that hold it, the first that there is, and the form that it is given.
+_FIELDS: dict[str, tuple[tuple[str, ...], Callable[[Any], Any]]] = {
+    "family": (("family_",), _as_it_is),
+    "family_report": (("family_report_",), _as_it_is),
+    "feature_names": (("feature_names_in_",), _names),
+    "n_components": (("n_components_",), int),
+    "loadings": (("components_",), _floats),
+    "loading_deviations": (("components_std_",), _floats),
+    "explained": (("explained_deviance_ratio_", "explained_variance_ratio_"), _floats),
+    "trace": (("objective_trace_",), _floats),
+    "status": (("status_",), str),
+    "chosen_rank": (("latent_dimension_", "n_components_"), int),
+    "support": (("support_",), np.asarray),
+    "evidence_path": (("evidence_path_",), _floats),
+    "removals": (("pruning_path_",), tuple),
+    "breakpoints": (("breakpoints_",), _floats),
+    "piece_shares": (("piece_shares_",), _floats),
+}
+
+
+def _family_reason(model: Any) -> str:
+    """Why a model has its family: it was a parameter, or there was no choice."""
+    given = getattr(model, "__dict__", {}).get("family")
+    if given is None:
+        return f"the distribution that {type(model).__name__} assumes"
+    return "the whole table allows it" if isinstance(given, str) and given == "auto" else "given"
+
+
+def _evidence_by_rank(model: Any) -> dict[int, float]:
+    """The log evidence that a model keeps by number of components, as a dict or as two arrays."""
+    grid = find_attribute(model, "n_components_grid_")
+    if grid is None:
+        found = find_attribute(model, "evidence_by_rank_") or {}
+    else:
+        found = dict(zip(grid, model.evidence_grid_, strict=True))
+    return {int(rank): float(value) for rank, value in found.items()}
+
+
+def _parameters(method: Any) -> Mapping[str, inspect.Parameter]:
+    """Of a method, none where there is no method."""
+    return {} if method is None else inspect.signature(method).parameters
