@@ -18,10 +18,13 @@ class Registry(Generic[T]):
     ----------
     kind : str
         What is registered ("family", "prior"), used in error messages.
+    synonyms : dict or None
+        Other words for names, which the error message translates; they are not accepted.
     """
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, synonyms: dict[str, str] | None = None) -> None:
         self.kind = kind
+        self._synonyms = synonyms or {}
         self._factories: dict[str, Callable[..., T]] = {}
 
     def register(self, factory: Callable[..., T]) -> Callable[..., T]:
@@ -48,8 +51,9 @@ class Registry(Generic[T]):
         match = re.fullmatch(r"\s*([a-z0-9_]+)\s*(?:\(\s*([^()]*?)\s*\))?\s*", text.lower())
         name = match.group(1) if match else text
         if match is None or name not in self._factories:
-            near = difflib.get_close_matches(name.lower(), self._factories, n=1, cutoff=0.5)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            close = difflib.get_close_matches(name.lower(), self._factories, n=1, cutoff=0.5)
+            near = self._synonyms.get(name.lower(), next(iter(close), None))
+            hint = f" Did you mean {near!r}?" if near else ""
             raise ValueError(f"unknown {self.kind} {text!r}.{hint} Choose one of {', '.join(self)}.")
         if match.group(2) is None:
             return self._factories[name]()

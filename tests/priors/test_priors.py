@@ -9,30 +9,41 @@ import pytest
 import scipy.optimize
 
 from anypca.linalg import pack_symmetric, unpack_symmetric
-from anypca.priors import L1, Prior, Ridge, priors
+from anypca.priors import L1, Entrywise, Group, Leading, Prior, Ridge, Scad, Scaled, find_prior, priors
 
 SIZE = 3
+FULL = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.1], [0.0, 0.1, 0.7]])
 
-# Not convex, so that a step goes to the optimum of a majoriser: they have test files of their own.
-NOT_CONVEX = {"adaptive_l0"}
-# One or more instances of every other registered prior; a new one must be added here to be tested.
-EXAMPLES: dict[str, list[Callable[[], Prior]]] = {
-    "ridge": [
-        lambda: Ridge(np.array([0.5, 1.0, 2.0])),
-        lambda: Ridge(np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.1], [0.0, 0.1, 0.7]])),
-        lambda: Ridge(np.zeros(SIZE)),
-        lambda: Ridge(np.array([0.5, 1.0, 2.0]), 0.3),
-    ],
-    "l1": [
-        lambda: L1(np.array([0.3, 0.9, 1.5])),
-        lambda: L1(np.zeros(SIZE)),
-    ],
+# Every registered prior as its name creates it, and further ones; one that is new is tested without being named here.
+CONVEX: dict[str, Prior] = {
+    "ridge-1": Ridge(),
+    "ridge-diagonal": Ridge(np.array([0.5, 1.0, 2.0])),
+    "ridge-full": Ridge(FULL),
+    "ridge-0": Ridge(np.zeros(SIZE)),
+    "ridge-weak": Ridge(np.array([0.5, 1.0, 2.0]), 0.3),
+    "l1-1": L1(),
+    "l1-unequal": L1(np.array([0.3, 0.9, 1.5])),
+    "l1-0": L1(np.zeros(SIZE)),
+    "group-1": Group(),
+    "group-weak": Group(0.2),
+    "group-0": Group(0.0),
+    "scaled-l1": Scaled(L1(), 0.4, np.array([0.5, -1.0, 2.0])),
+    "scaled-l1-ridge": Scaled(L1(), 0.4, 3.0, ridge=0.7),
+    "scaled-group": Scaled(Group(), 2.0, np.array([0.5, 1.0, 2.0]), ridge=0.1),
+    "scaled-0": Scaled(L1(), 0.0, 2.0, ridge=0.5),
+    "leading-ridge": Leading(Ridge(), 1),
+    "leading-l1": Leading(Scaled(L1(), 0.5, 2.0), 2),
+    "leading-group": Leading(Group(), 1),
 }
-CASES = [
-    pytest.param(make, id=f"{name}-{number}")
-    for name, makers in EXAMPLES.items()
-    for number, make in enumerate(makers)
-]
+OTHERS: dict[str, Prior] = {
+    "scad-wide": Scad(0.8, flat=3.0),
+    "scaled-scad": Scaled(Scad(), 0.5, np.array([0.5, 1.0, 2.0]), ridge=0.3),
+    "leading-scad": Leading(Scad(), 1),
+}
+REGISTERED = {name: priors.create(name) for name in priors}
+CASES = [pytest.param(prior, id=name) for name, prior in (CONVEX | OTHERS | REGISTERED).items()]
+CONVEX_CASES = [pytest.param(prior, id=name) for name, prior in CONVEX.items()]
+ENTRYWISE = [case for case in CASES if isinstance(case.values[0], Entrywise)]
 
 
 def _quadratics(n: int = 6, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -54,25 +65,37 @@ def _model(prior: Prior, u: np.ndarray, gradient: np.ndarray, matrix: np.ndarray
     return loss
 
 
-def test_every_registered_prior_has_examples() -> None:
-    assert set(EXAMPLES) | NOT_CONVEX == set(priors)
-
-
-@pytest.mark.parametrize("make", CASES)
-def test_value_is_a_convex_penalty(make: Callable[[], Prior]) -> None:
-    prior = make()
-    rng = np.random.default_rng(1)
-    u, v = rng.standard_normal((2, 20, SIZE))
-    assert prior.value(u).shape == (20,)
-    assert np.all(prior.value(u) >= 0)
+@pytest.mark.parametrize("prior", CASES)
+def test_value_is_a_penalty_of_each_row(prior: Prior) -> None:
+    u = np.random.default_rng(1).standard_normal((20, SIZE))
+    value = prior.value(u)
+    assert value.shape == (20,)
+    assert np.all(value >= 0)
     np.testing.assert_array_equal(prior.value(np.zeros((2, SIZE))), 0.0)
-    middle = prior.value(0.5 * (u + v))
-    assert np.all(middle <= 0.5 * (prior.value(u) + prior.value(v)) + 1e-12)
+    np.testing.assert_allclose(prior.value(u[:3]), value[:3], rtol=1e-13)
+    assert np.all(prior.value(2.0 * u) >= value)
 
 
-@pytest.mark.parametrize("make", CASES)
-def test_newton_reaches_the_optimum_of_the_model(make: Callable[[], Prior]) -> None:
-    prior = make()
+@pytest.mark.parametrize("prior", CASES)
+def test_repeated_steps_never_lose_and_end_where_nothing_near_is_better(prior: Prior) -> None:
+    start, gradient, packed = _quadratics()
+    matrices = unpack_symmetric(packed, SIZE)
+    losses = [_model(prior, start[i], gradient[i], matrix) for i, matrix in enumerate(matrices)]
+    u, values = start, []
+    for _ in range(200):
+        values.append([loss(row) for loss, row in zip(losses, u - start, strict=True)])
+        slope = gradient - np.einsum("iab,ib->ia", matrices, u - start)
+        u = u + prior.newton(u, slope, packed).step
+    assert np.diff(values, axis=0).max() <= 1e-10 * (1.0 + np.abs(values).max())
+    rng = np.random.default_rng(3)
+    for loss, row in zip(losses, u - start, strict=True):
+        for scale in (1e-4, 1e-3, 1e-2):
+            near = row + scale * rng.standard_normal((20, SIZE))
+            assert min(loss(other) for other in near) >= loss(row) - 1e-8
+
+
+@pytest.mark.parametrize("prior", CONVEX_CASES)
+def test_newton_reaches_the_optimum_of_the_model(prior: Prior) -> None:
     u, gradient, packed = _quadratics()
     found = prior.newton(u, gradient, packed)
     for i, matrix in enumerate(unpack_symmetric(packed, SIZE)):
@@ -84,9 +107,8 @@ def test_newton_reaches_the_optimum_of_the_model(make: Callable[[], Prior]) -> N
         np.testing.assert_allclose(found.step[i], other.x, atol=1e-3)
 
 
-@pytest.mark.parametrize("make", CASES)
-def test_decrement_is_twice_the_gain(make: Callable[[], Prior]) -> None:
-    prior = make()
+@pytest.mark.parametrize("prior", CONVEX_CASES)
+def test_decrement_is_twice_the_gain(prior: Prior) -> None:
     u, gradient, packed = _quadratics()
     found = prior.newton(u, gradient, packed)
     gains = [
@@ -97,9 +119,8 @@ def test_decrement_is_twice_the_gain(make: Callable[[], Prior]) -> None:
     np.testing.assert_allclose(found.decrement, 2.0 * np.array(gains), rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.parametrize("make", CASES)
-def test_no_step_from_the_optimum(make: Callable[[], Prior]) -> None:
-    prior = make()
+@pytest.mark.parametrize("prior", CONVEX_CASES)
+def test_no_step_from_the_optimum(prior: Prior) -> None:
     u, gradient, packed = _quadratics()
     first = prior.newton(u, gradient, packed).step
     matrices = unpack_symmetric(packed, SIZE)
@@ -110,18 +131,16 @@ def test_no_step_from_the_optimum(make: Callable[[], Prior]) -> None:
     assert np.all(second.decrement >= 0)
 
 
-@pytest.mark.parametrize("make", CASES)
-def test_rows_do_not_depend_on_each_other(make: Callable[[], Prior]) -> None:
-    prior = make()
+@pytest.mark.parametrize("prior", CASES)
+def test_rows_do_not_depend_on_each_other(prior: Prior) -> None:
     u, gradient, packed = _quadratics()
     together = prior.newton(u, gradient, packed)
     alone = prior.newton(u[2:3], gradient[2:3], packed[2:3])
     np.testing.assert_allclose(together.step[2:3], alone.step, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("make", CASES)
-def test_without_curvature_the_step_is_finite(make: Callable[[], Prior]) -> None:
-    prior = make()
+@pytest.mark.parametrize("prior", CASES)
+def test_without_curvature_the_step_is_finite(prior: Prior) -> None:
     u, gradient, packed = _quadratics()
     packed[1] = 0.0
     found = prior.newton(u, gradient, packed)
@@ -129,9 +148,8 @@ def test_without_curvature_the_step_is_finite(make: Callable[[], Prior]) -> None
     assert np.all(found.decrement >= 0)
 
 
-@pytest.mark.parametrize("make", CASES)
-def test_a_huge_row_does_not_freeze_a_small_one(make: Callable[[], Prior]) -> None:
-    prior = make()
+@pytest.mark.parametrize("prior", CASES)
+def test_a_huge_row_does_not_freeze_a_small_one(prior: Prior) -> None:
     u, gradient, packed = _quadratics(n=2)
     packed[1] *= 1e14
     together = prior.newton(u, gradient, packed)
@@ -139,12 +157,168 @@ def test_a_huge_row_does_not_freeze_a_small_one(make: Callable[[], Prior]) -> No
     np.testing.assert_allclose(together.step[:1], alone.step, rtol=1e-7, atol=1e-9)
 
 
-def test_ridge_stationarity() -> None:
-    precision = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.1], [0.0, 0.1, 0.7]])
+@pytest.mark.parametrize("prior", CASES)
+def test_isotropic_priors_are_those_that_rotations_leave_alone(prior: Prior) -> None:
+    u = np.random.default_rng(1).standard_normal((20, SIZE))
+    turn = np.linalg.qr(np.random.default_rng(2).standard_normal((SIZE, SIZE)))[0]
+    if prior.is_isotropic:
+        np.testing.assert_allclose(prior.value(u @ turn), prior.value(u), rtol=1e-12)
+
+
+def test_which_priors_are_isotropic() -> None:
+    expected = {"group": True, "ridge": True, "l1": False, "scad": False, "adaptive_l0": False}
+    assert {name: REGISTERED[name].is_isotropic for name in expected} == expected
+    assert Scaled(Group(), unit=np.ones((5, 1))).is_isotropic
+    assert not Scaled(Group(), unit=np.ones(SIZE)).is_isotropic
+    assert not CONVEX["ridge-diagonal"].is_isotropic
+    assert not CONVEX["ridge-full"].is_isotropic
+
+
+@pytest.mark.parametrize("prior", ENTRYWISE)
+def test_slopes_are_derivatives_of_a_concave_penalty(prior: Entrywise) -> None:
+    step = 1e-7
+    # Off the places where a slope bends, and of SIZE columns, since strengths may differ between them.
+    sizes = np.linspace(1e-3, 4.0, 397)[:, None] * np.ones(SIZE)
+    numeric = (prior.penalty(sizes + step) - prior.penalty(sizes - step)) / (2.0 * step)
+    np.testing.assert_allclose(prior.slope(sizes), numeric, atol=1e-5)
+    for other in sizes[::40]:
+        tangents = prior.penalty(sizes) + prior.slope(sizes) * (other - sizes)
+        assert np.all(tangents >= prior.penalty(other[None]) - 1e-12)
+    np.testing.assert_array_equal(prior.slopes(-sizes), prior.slope(sizes))
+
+
+def test_scaled_slopes_are_derivatives() -> None:
+    prior, step = Scaled(Scad(), 0.7, np.array([0.5, -1.0, 2.0])), 1e-7
+    u = np.random.default_rng(0).standard_normal((50, SIZE))
+    slopes = prior.slopes(u)
+    assert slopes is not None
+    for a, shift in enumerate(step * np.eye(SIZE)):
+        numeric = (prior.value(u + shift) - prior.value(u - shift)) / (2.0 * step)
+        np.testing.assert_allclose(slopes[:, a] * np.sign(u[:, a]), numeric, atol=1e-5)
+    assert Scaled(Scad(), ridge=1.0).slopes(u) is None  # no longer concave
+    assert Group().slopes(u) is None
+
+
+@pytest.mark.parametrize(
+    "prior", [Ridge(FULL), Ridge(2.0, np.arange(1.0, 7.0)), Scaled(Scad(flat=0.1), 2.0, 3.0, 1.5)]
+)
+def test_curvatures_are_second_derivatives(prior: Prior) -> None:
+    u, step = 1.0 + np.random.default_rng(0).random((6, SIZE)), 1e-4  # where the last penalty is flat
+    packed = np.broadcast_to(prior.curvature(u), (6, SIZE * (SIZE + 1) // 2))
+    axes = step * np.eye(SIZE)
+    for a in range(SIZE):
+        for b in range(SIZE):
+            up = prior.value(u + axes[a] + axes[b]) - prior.value(u + axes[a] - axes[b])
+            down = prior.value(u - axes[a] + axes[b]) - prior.value(u - axes[a] - axes[b])
+            expected = unpack_symmetric(packed, SIZE)[:, a, b]
+            np.testing.assert_allclose((up - down) / (4.0 * step**2), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_steps_of_a_concave_penalty_are_those_of_its_tangents() -> None:
+    u, gradient, packed = _quadratics(n=20)
+    prior = Scad(0.8, flat=1.5)
+    step = prior.newton(u, gradient, packed).step
+    for i, weights in enumerate(prior.slopes(u)):
+        alone = L1(weights).newton(u[i : i + 1], gradient[i : i + 1], packed[i : i + 1])
+        np.testing.assert_allclose(step[i], alone.step[0], rtol=1e-9, atol=1e-12)
+
+
+def test_scad_is_absolute_values_then_bends_then_is_flat() -> None:
+    prior = Scad(2.0, flat=3.7, shape=3.7)  # knee 1
+    expected = 2.0 * np.array([[0.5, 1.0, 0.5 * 4.7, 0.5 * 4.7]])
+    np.testing.assert_allclose(prior.penalty(np.array([[0.5, 1.0, 3.7, 9.0]])), expected, rtol=1e-12)
+    np.testing.assert_allclose(
+        prior.slope(np.array([[0.0, 1.0, 2.35, 3.7]])), [[2.0, 2.0, 1.0, 0.0]], atol=1e-12
+    )
+
+
+def test_group_conditions_of_an_optimum() -> None:
+    u, gradient, packed = _quadratics(n=60)
+    prior = Group(2.0)
+    target = u + prior.newton(u, gradient, packed).step
+    slope = gradient - np.einsum("iab,ib->ia", unpack_symmetric(packed, SIZE), target - u)
+    lengths = np.linalg.norm(target, axis=1)
+    zero = lengths == 0.0
+    assert 0 < zero.sum() < len(u), "both kinds of rows are needed"
+    np.testing.assert_array_equal((target != 0).any(axis=1), (target != 0).all(axis=1))
+    np.testing.assert_allclose(slope[~zero], 2.0 * target[~zero] / lengths[~zero, None], atol=1e-9)
+    assert np.all(np.linalg.norm(slope[zero], axis=1) <= 2.0 + 1e-9)
+
+
+def test_group_is_a_shrunken_length_for_equal_curvatures() -> None:
+    gradient = np.array([[3.0, 0.0, 4.0], [0.3, 0.0, 0.4]])
+    packed = np.tile(pack_symmetric(2.0 * np.eye(SIZE)), (2, 1))
+    step = Group().newton(np.zeros((2, SIZE)), gradient, packed).step
+    np.testing.assert_allclose(step, [[1.2, 0.0, 1.6], [0.0, 0.0, 0.0]], atol=1e-14)
+
+
+def test_group_finds_lengths_over_many_scales() -> None:
+    rng = np.random.default_rng(0)
+    roots = rng.standard_normal((200, SIZE, SIZE)) * 10.0 ** rng.uniform(-6, 6, (200, 1, 1))
+    matrices = roots @ roots.transpose(0, 2, 1)
+    linear = rng.standard_normal((200, SIZE)) * 10.0 ** rng.uniform(0.3, 6, (200, 1))
+    packed = np.array([pack_symmetric(matrix) for matrix in matrices])
+    v = Group().newton(np.zeros((200, SIZE)), linear, packed).step
+    lengths = np.linalg.norm(v, axis=1, keepdims=True)
+    kept = lengths[:, 0] > 0
+    residual = np.einsum("iab,ib->ia", matrices, v) + v / np.where(lengths > 0, lengths, 1.0) - linear
+    scale = np.linalg.norm(linear, axis=1)
+    assert kept.sum() > 100
+    assert np.all(np.linalg.norm(residual, axis=1)[kept] <= 1e-7 * scale[kept])
+
+
+def test_scaled_is_the_formula() -> None:
+    u = np.random.default_rng(0).standard_normal((7, SIZE))
+    unit = np.arange(1.0, 8.0)[:, None]
+    expected = 0.4 * np.abs(u / unit).sum(axis=1) + 0.35 * ((u / unit) ** 2).sum(axis=1)
+    np.testing.assert_allclose(Scaled(L1(), 0.4, unit, 0.7).value(u), expected, rtol=1e-12)
+
+
+def test_leading_ridge_is_a_ridge_with_zeros() -> None:
     u, gradient, packed = _quadratics()
-    step = Ridge(precision).newton(u, gradient, packed).step
+    one = Leading(Ridge(1.5), 2).newton(u, gradient, packed)
+    other = Ridge(np.array([1.5, 0.0, 0.0])).newton(u, gradient, packed)
+    np.testing.assert_allclose(one.step, other.step, rtol=1e-9)
+    np.testing.assert_allclose(one.decrement, other.decrement, rtol=1e-9)
+
+
+def test_snapped_entries_are_exact_zeros() -> None:
+    u = np.array([[1e-9, 2.0, 1e-9]])
+    for name, prior in REGISTERED.items():
+        expected = [[0.0, 2.0, 0.0]] if name == "adaptive_l0" else u
+        np.testing.assert_array_equal(prior.snap(u), expected)
+    scaled = Leading(Scaled(REGISTERED["adaptive_l0"], unit=1e3), 1)
+    np.testing.assert_array_equal(scaled.snap(np.array([[1e-2, 2.0, 1e-9]])), [[0.0, 2.0, 1e-9]])
+
+
+def test_names_and_instances_are_found() -> None:
+    assert isinstance(find_prior("ridge", "penalty"), Ridge)
+    found = find_prior("scad(0.5)", "penalty")
+    assert isinstance(found, Scad)
+    assert found.strength == 0.5
+    prior = Group(3.0)
+    assert find_prior(prior, "penalty") is prior
+
+
+@pytest.mark.parametrize(
+    ("penalty", "error", "match"),
+    [
+        ("lasso", ValueError, "score_penalty='lasso': unknown penalty .* Did you mean 'l1'"),
+        ("rigde", ValueError, "Did you mean 'ridge'. Choose one of .*group, l1,"),
+        (3, TypeError, "score_penalty must be the name of a penalty"),
+        (L1, TypeError, "anypca.priors.Prior"),
+    ],
+)
+def test_what_is_no_prior_is_refused(penalty: object, error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=match):
+        find_prior(penalty, "score_penalty")
+
+
+def test_ridge_stationarity() -> None:
+    u, gradient, packed = _quadratics()
+    step = Ridge(FULL).newton(u, gradient, packed).step
     matrices = unpack_symmetric(packed, SIZE)
-    slope = gradient - np.einsum("iab,ib->ia", matrices, step) - (u + step) @ precision
+    slope = gradient - np.einsum("iab,ib->ia", matrices, step) - (u + step) @ FULL
     np.testing.assert_allclose(slope, 0.0, atol=1e-10)
 
 
@@ -158,7 +332,7 @@ def test_ridge_diagonal_is_a_full_matrix_too() -> None:
 
 
 def test_ridge_strength_of_each_row() -> None:
-    precision, strength = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.1], [0.0, 0.1, 0.7]]), np.arange(1.0, 7.0)
+    precision, strength = FULL, np.arange(1.0, 7.0)
     u, gradient, packed = _quadratics()
     together = Ridge(precision, strength)
     found = together.newton(u, gradient, packed)
@@ -198,7 +372,11 @@ def test_l1_without_curvature_keeps_its_value() -> None:
     assert step[0, 1] == 0.0
 
 
-def test_strong_l1_gives_exact_zeros() -> None:
+@pytest.mark.parametrize("kind", [L1, Scad, Group])
+def test_strong_penalties_give_exact_zeros(kind: type[Prior]) -> None:
     u, gradient, packed = _quadratics()
-    target = u + L1(np.full(SIZE, 1e6)).newton(u, gradient, packed).step
-    np.testing.assert_array_equal(target, 0.0)
+    strong = Scaled(Scad(flat=1e3), 1e6) if kind is Scad else kind(1e6)  # type: ignore[call-arg]
+    priors_ = [strong, Scaled(strong, 1.0, np.array([0.3, -0.7, 3.0])), Leading(Scaled(strong, unit=0.3), 1)]
+    for prior, zeros in zip(priors_, (SIZE, SIZE, SIZE - 1), strict=True):
+        target = u + prior.newton(u, gradient, packed).step
+        np.testing.assert_array_equal(target[:, :zeros], 0.0)

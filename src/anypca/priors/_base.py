@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
 
 from anypca._registry import Registry
 from anypca._typing import Floats
+from anypca.linalg import unpack_symmetric
 
-priors: Registry[Prior] = Registry("prior")
+#: Resolves names such as ``score_penalty="l1"``.
+priors: Registry[Prior] = Registry(
+    "penalty", {"lasso": "l1", "sparse": "l1", "l2": "ridge", "gaussian": "ridge", "group_lasso": "group"}
+)
 
 
 class NewtonStep(NamedTuple):
@@ -21,9 +27,18 @@ class NewtonStep(NamedTuple):
 
 
 class Prior(ABC):
-    """Minus the log density of the rows of a matrix ``u`` (n, m), without its constant."""
+    """Minus the log density of the rows of a matrix ``u`` (n, m), without its constant.
+
+    A subclass writes `value` and `newton`. It works on rows of any length m without being told, so that one object
+    serves any number of components, and it never looks at how many rows it is given.
+    """
 
     name: str
+    #: Whether a row's penalty depends on its length alone, so that latent coordinates may be rotated.
+    is_isotropic: bool = False
+    #: Whether large entries cost no more than middling ones. Such a penalty cannot hold the scale of scores against
+    #: that of loadings, which then needs a ridge beside it.
+    is_bounded: ClassVar[bool] = False
 
     @abstractmethod
     def value(self, u: Floats) -> Floats:
@@ -33,6 +48,9 @@ class Prior(ABC):
     def newton(self, u: Floats, gradient: Floats, curvature: Floats) -> NewtonStep:
         """Maximise ``gradient' d - d' curvature d / 2 - value(u + d)`` over d, row by row.
 
+        A prior that is not convex may put a function that touches ``value`` at u and is nowhere below it in its
+        place: repeated steps then never lose.
+
         Parameters
         ----------
         u : ndarray of shape (n, m)
@@ -41,3 +59,59 @@ class Prior(ABC):
         curvature : ndarray of shape (n, m (m + 1) / 2)
             Positive semi-definite, packed (see `anypca.linalg.packed_products`).
         """
+
+    def curvature(self, u: Floats) -> Floats | float:
+        """What the penalty adds to the curvature at a mode, packed; absolute values add none."""
+        return 0.0
+
+    def slopes(self, u: Floats) -> Floats | None:
+        """Slopes (n, m) of a penalty that is a concave function of the sizes of single entries, else ``None``."""
+        return None
+
+    def snap(self, u: Floats) -> Floats:
+        """``u`` with exact zeros where entries only approach zero."""
+        return u
+
+
+def step_to(prior: Prior, u: Floats, target: Floats, gradient: Floats, curvature: Floats) -> NewtonStep:
+    """The step from u to the optimum of its model and what it gains; arguments as in `Prior.newton`."""
+    step = target - u
+    quadratic = np.einsum("ia,iab,ib->i", step, unpack_symmetric(curvature, u.shape[1]), step)
+    gain = np.einsum("ia,ia->i", gradient, step) - 0.5 * quadratic + prior.value(u) - prior.value(target)
+    # Rounding may leave a gain of -1e-17 at the optimum.
+    return NewtonStep(step, 2.0 * np.maximum(gain, 0.0))
+
+
+def find_prior(penalty: Any, parameter: str) -> Prior:
+    """The prior that a user asks for.
+
+    Parameters
+    ----------
+    penalty : str or Prior
+        A registered name, also with its strength as in ``"l1(0.5)"``, or an instance.
+    parameter : str
+        Whose value it is, for the error message.
+
+    Raises
+    ------
+    ValueError
+        If there is no such name; the message lists the names.
+    TypeError
+        If it is neither a text nor a prior.
+    """
+    if isinstance(penalty, Prior):
+        return penalty
+    if not isinstance(penalty, str):
+        raise TypeError(
+            f"{parameter} must be the name of a penalty ({', '.join(priors)}) or an anypca.priors.Prior; "
+            f"got {penalty!r}."
+        )
+    try:
+        return priors.create(penalty)
+    except ValueError as error:
+        raise ValueError(f"{parameter}={penalty!r}: {error}") from None
+
+
+def expand(numbers: Floats | float, size: int) -> Floats:
+    """One number for each coordinate, shape (m,), from such an array or a single number."""
+    return np.broadcast_to(np.asarray(numbers, dtype=float), (size,))

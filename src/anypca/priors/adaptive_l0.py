@@ -8,7 +8,11 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.linalg import PackedCholesky, packed_diagonal
-from anypca.priors._base import NewtonStep, Prior, priors
+from anypca.priors._base import NewtonStep, Prior, expand, priors
+
+# Entries below this many roots of delta are taken for zeros: a ridge of weight 0.02 k / delta or more draws them there,
+# and what has settled elsewhere is far larger.
+_NEAR_ZERO = 10.0
 
 
 @priors.register
@@ -22,33 +26,37 @@ class AdaptiveL0(Prior):
 
     Parameters
     ----------
-    precision : ndarray of shape (m,)
+    precision : float or ndarray of shape (m,), default=0.0
         p, of the ridge.
-    weight : ndarray of shape (m,)
+    weight : float or ndarray of shape (m,), default=1.0
         k; zeros leave coordinates without the count.
     delta : float, default=1e-8
         Entries below its root count as zeros.
     """
 
-    precision: Floats
-    weight: Floats
+    precision: Floats | float = 0.0
+    weight: Floats | float = 1.0
     delta: float = 1e-8
     name = "adaptive_l0"
 
     def value(self, u: Floats) -> Floats:
-        square = u * u
-        value: Floats = 0.5 * square @ self.precision + np.log1p(square / self.delta) @ self.weight
-        return value
+        square, m = u * u, u.shape[1]
+        count: Floats = np.log1p(square / self.delta) @ expand(self.weight, m)
+        return 0.5 * square @ expand(self.precision, m) + count
 
     def newton(self, u: Floats, gradient: Floats, curvature: Floats) -> NewtonStep:
-        ridge = self.precision + 2.0 * self.weight / (u * u + self.delta)
+        ridge = self.precision + self.shrinkage(u * u)
         slope = gradient - ridge * u
         total = curvature.copy()
         total[:, packed_diagonal(u.shape[1])] += ridge
         step = PackedCholesky(total, u.shape[1]).solve(slope)
         return NewtonStep(step, np.einsum("ia,ia->i", slope, step))
 
+    def shrinkage(self, square: Floats) -> Floats:
+        """Weights of the ridge that touches the count where entries have the given squares."""
+        return 2.0 * self.weight / (square + self.delta)
+
     def snap(self, u: Floats) -> Floats:
         """``u`` with exact zeros where entries are only waiting to become zero."""
-        gone = (np.abs(u) < 10.0 * np.sqrt(self.delta)) & (self.weight > 0)
+        gone = (np.abs(u) < _NEAR_ZERO * np.sqrt(self.delta)) & (np.asarray(self.weight) > 0)
         return np.where(gone, 0.0, u)

@@ -8,7 +8,7 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.linalg import PackedCholesky, pack_symmetric
-from anypca.priors._base import NewtonStep, Prior, priors
+from anypca.priors._base import NewtonStep, Prior, expand, priors
 
 
 @priors.register
@@ -18,20 +18,19 @@ class Ridge(Prior):
 
     Parameters
     ----------
-    precision : ndarray of shape (m,) or (m, m)
-        Diagonal or full precision P; zeros leave coordinates free.
-    strength : ndarray of shape (n,) or float, default=1.0
-        s: one factor for each row, or one for all.
+    precision : float or ndarray of shape (m,) or (m, m), default=1.0
+        P: one number, diagonal or full; zeros leave coordinates free.
+    strength : float or ndarray of shape (n,), default=1.0
+        s: one factor for all rows, or one for each.
     """
 
-    precision: Floats
+    precision: Floats | float = 1.0
     strength: Floats | float = 1.0
     name = "ridge"
 
     @property
-    def packed(self) -> Floats:
-        """The precision P as a packed matrix, shape (m (m + 1) / 2,)."""
-        return pack_symmetric(np.diag(self.precision) if self.precision.ndim == 1 else self.precision)
+    def is_isotropic(self) -> bool:  # type: ignore[override]
+        return np.ndim(self.precision) < 2 and bool(np.ptp(self.precision) == 0)
 
     def value(self, u: Floats) -> Floats:
         value: Floats = 0.5 * np.einsum("ia,ia->i", self._times(u), u)
@@ -39,11 +38,18 @@ class Ridge(Prior):
 
     def newton(self, u: Floats, gradient: Floats, curvature: Floats) -> NewtonStep:
         slope = gradient - self._times(u)
-        precision = np.multiply.outer(np.asarray(self.strength), self.packed)
-        step = PackedCholesky(curvature + precision, u.shape[1]).solve(slope)
+        step = PackedCholesky(curvature + self.curvature(u), u.shape[1]).solve(slope)
         return NewtonStep(step, np.einsum("ia,ia->i", slope, step))
 
+    def curvature(self, u: Floats) -> Floats:
+        """The precisions, packed, shape (m (m + 1) / 2,) or (n, m (m + 1) / 2)."""
+        return np.asarray(np.multiply.outer(self.strength, self._packed(u.shape[1])))
+
+    def _packed(self, size: int) -> Floats:
+        full = np.ndim(self.precision) == 2
+        return pack_symmetric(np.asarray(self.precision) if full else np.diag(expand(self.precision, size)))
+
     def _times(self, u: Floats) -> Floats:
-        product = u * self.precision if self.precision.ndim == 1 else u @ self.precision
+        product = u @ self.precision if np.ndim(self.precision) == 2 else u * self.precision
         slope: Floats = product * np.reshape(self.strength, (-1, 1))
         return slope

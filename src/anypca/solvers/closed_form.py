@@ -20,7 +20,10 @@ _DENSE_LIMIT = 4000
 _CHUNK_BYTES = 2**25
 # ... and for sums of large matrices of this many rows, so that the product outweighs adding it up.
 _CHUNK_ROWS = 1024
+# Directions beyond those asked for: they make convergence depend on a gap further down the spectrum (Halko et al. 2011
+# advise 5 to 10).
 _OVERSAMPLING = 10
+# Spectra with 20 eigenvalues within a tenth of the last wanted one take some 40 sweeps, however close the next one is.
 _MAX_SWEEPS = 300
 # Residual of an eigenpair relative to the largest eigenvalue: a few times rounding.
 _RESIDUAL = 1e-12

@@ -97,7 +97,7 @@ def warn_unsolved(converged: Bools, numbers: Ints) -> None:
 
 def covariances(prior: Prior, found: RowFit) -> Floats:
     """Of the scores, from the curvature at their modes (Laplace), shape (rows, k, k)."""
-    precision = found.curvature + prior.packed if isinstance(prior, Ridge) else found.curvature
+    precision = found.curvature + prior.curvature(found.scores)
     return PackedCholesky(precision, found.scores.shape[1]).inverse()
 
 
@@ -118,7 +118,7 @@ def integrate_rows(
     if rows.observed is not None:
         base = np.where(rows.observed, base, 0.0)
     k = found.scores.shape[1]
-    precision = PackedCholesky(found.curvature + prior.packed, k)
+    precision = PackedCholesky(found.curvature + prior.curvature(found.scores), k)
     determinant = precision.log_determinant() - np.log(prior.precision).sum()
     joint: Floats = found.value + base.sum(axis=1) - prior.value(found.scores)
     entropy: Floats = 0.5 * (k * np.log(2.0 * np.pi * np.e) - determinant)

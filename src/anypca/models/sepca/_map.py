@@ -308,7 +308,7 @@ class MapFitter(BilinearFitter[MapOptions]):
 
     def _row_determinant(self, coefficients: Coefficients, local: Sequence[Any], scale: Floats) -> float:
         """Sum over rows of the log-determinant of the scores' precision, in the coordinates of the prior N(0, I)."""
-        prior = Ridge(scale**2).packed
+        prior = Ridge(scale**2).curvature(scale[None])
         units = 2.0 * float(np.log(scale).sum())
 
         def function(rows: OpenedBlock, scores: Floats) -> Floats:
