@@ -13,8 +13,9 @@ from experiments._piecewise import true_log_density
 from anypca.datasets import make_hinge
 from anypca.datasets._dataset import FOLDER_VARIABLE
 from anypca.engine import check_data
-from anypca.models.piecewise._gaussian_rows import GaussianRows
+from anypca.models._opened import open_block
 from anypca.models.piecewise._pieces import Pieces
+from anypca.models.piecewise._row_model import GaussianRowModel
 
 
 @pytest.mark.parametrize("name", ["pwpca_hinge", "pwpca_poisson", "bibliometrics"])
@@ -32,5 +33,5 @@ def test_true_density_of_the_hinge_is_that_of_the_package():
     maps = np.array([[[0, 1, 0], [1, 0, 0], [0, s, -s * 0.4]] for s in (-1.0, 1.0)])
     X = make_hinge(40, corner=0.4, random_state=0).X
     (block,) = check_data(X).blocks
-    exact = GaussianRows(Pieces(maps, 0.01, np.array([0.4]))).log_density(block)
+    exact = GaussianRowModel(Pieces(maps, 0.01, np.array([0.4]))).log_likelihood(open_block(block))
     np.testing.assert_allclose(true_log_density(X, corner=0.4), exact, atol=1e-4)

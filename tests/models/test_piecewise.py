@@ -11,7 +11,7 @@ from scipy.special import ndtr
 from anypca import PPCA, PiecewisePCA
 from anypca.engine import check_data, check_values, executor_for, summarise
 from anypca.exceptions import ConvergenceWarning
-from anypca.models.piecewise._gaussian_rows import GaussianRows
+from anypca.models._opened import open_block
 from anypca.models.piecewise._pieces import (
     COUPLINGS,
     Coefficients,
@@ -22,6 +22,7 @@ from anypca.models.piecewise._pieces import (
 )
 from anypca.models.piecewise._polish import ExactLikelihood, make_chart
 from anypca.models.piecewise._problem import GaussianProblem
+from anypca.models.piecewise._row_model import GaussianRowModel
 from anypca.solvers import Loop
 
 
@@ -72,8 +73,16 @@ class Bench:
 
 
 def rows_of(pieces, X):
+    """The model of some pieces, the rows of a table, and their posteriors."""
     (block,) = check_data(X).blocks
-    return GaussianRows(pieces), block
+    model, rows = GaussianRowModel(pieces), open_block(block)
+    return model, rows, model.solve(rows)
+
+
+def log_likelihood(pieces, X):
+    return sum(
+        GaussianRowModel(pieces).log_likelihood(open_block(block)).sum() for block in check_data(X).blocks
+    )
 
 
 def quadrature(pieces, y, n=161):
@@ -111,11 +120,9 @@ def test_density_integrates_to_one(coupling):
     pieces = expand(random_pieces(coupling, p=2, q=1), COUPLINGS[coupling], 1)
     grid = np.linspace(-12, 12, 301)
     points = np.stack(np.meshgrid(grid, grid, indexing="ij"), axis=-1).reshape(-1, 2)
-    total = (
-        sum(np.exp(GaussianRows(pieces).log_density(block)).sum() for block in check_data(points).blocks)
-        * (grid[1] - grid[0]) ** 2
-    )
-    assert total == pytest.approx(1.0, abs=1e-6)
+    model = GaussianRowModel(pieces)
+    total = sum(np.exp(model.log_likelihood(open_block(block))).sum() for block in check_data(points).blocks)
+    assert total * (grid[1] - grid[0]) ** 2 == pytest.approx(1.0, abs=1e-6)
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS)
@@ -125,13 +132,12 @@ def test_posterior_equals_quadrature(coupling, missing):
     y = np.array([0.7, -0.4, 1.1, 0.2])
     if missing:
         y[1] = np.nan
-    rows, block = rows_of(pieces, y[None])
-    summary = rows.summarise(block)
+    model, rows, solved = rows_of(pieces, y[None])
     log_density, probability, moments = quadrature(pieces, y)
-    assert summary.log_density[0] == pytest.approx(log_density, abs=1e-8)
-    np.testing.assert_allclose(summary.probability[0], probability, atol=1e-8)
-    np.testing.assert_allclose(summary.mean[0], moments[:2], atol=1e-8)
-    np.testing.assert_allclose(summary.std[0] ** 2, moments[2:4] - moments[:2] ** 2, atol=1e-8)
+    assert model.log_likelihood(rows)[0] == pytest.approx(log_density, abs=1e-8)
+    np.testing.assert_allclose(model.probabilities(solved)[0], probability, atol=1e-8)
+    np.testing.assert_allclose(model.scores(solved)[0], moments[:2], atol=1e-8)
+    np.testing.assert_allclose(model.deviations(solved)[0] ** 2, moments[2:4] - moments[:2] ** 2, atol=1e-8)
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS)
@@ -239,11 +245,9 @@ def test_looser_couplings_fit_at_least_as_well():
 def test_hinge_is_found():
     X, new = hinge(300, seed=7), hinge(1000, seed=8)
     model = PiecewisePCA(n_init=8, n_jobs=1).fit(X)
-    rows, block = rows_of(true_pieces(), X)
-    assert model.log_likelihood_ >= rows.log_density(block).sum()
+    assert model.log_likelihood_ >= log_likelihood(true_pieces(), X)
     assert model.noise_variance_ == pytest.approx(0.01, rel=0.2)
-    true = sum(GaussianRows(true_pieces()).log_density(block).sum() for block in check_data(new).blocks)
-    assert model.score_samples(new).sum() > 1.03 * true  # both negative
+    assert model.score_samples(new).sum() > 1.03 * log_likelihood(true_pieces(), new)  # both negative
 
 
 def test_breakpoint_is_found():
@@ -282,35 +286,38 @@ def test_rotations_and_mirrors_leave_the_density():
 def test_latent_draws_have_the_posterior_moments():
     pieces = expand(random_pieces("free", noise=0.6), COUPLINGS["free"], 2)
     y = np.array([[0.3, -0.2, 0.5, 0.1]])
-    rows, block = rows_of(pieces, np.repeat(y, 400, axis=0))
-    draws = rows.draw_latent(block, 200, seed=0).reshape(-1, 2)
-    summary = rows.summarise(block)
-    error = summary.std[0] / np.sqrt(len(draws))
-    assert np.all(np.abs(draws.mean(axis=0) - summary.mean[0]) < 4.5 * error)
-    np.testing.assert_allclose(draws.std(axis=0), summary.std[0], rtol=0.02)
+    model, _, solved = rows_of(pieces, np.repeat(y, 400, axis=0))
+    draws = model.draw_latent(solved, 200, np.random.default_rng(0)).reshape(-1, 2)
+    mean, std = model.scores(solved)[0], model.deviations(solved)[0]
+    assert np.all(np.abs(draws.mean(axis=0) - mean) < 4.5 * std / np.sqrt(len(draws)))
+    np.testing.assert_allclose(draws.std(axis=0), std, rtol=0.02)
     share = np.bincount(pieces.piece_of(draws), minlength=3) / len(draws)
-    np.testing.assert_allclose(share, summary.probability[0], atol=0.01)
+    np.testing.assert_allclose(share, model.probabilities(solved)[0], atol=0.01)
 
 
 def test_draws_in_far_tails_stay_in_their_slab():
     pieces = replace(true_pieces(), breakpoints=np.array([9.0]))
-    rows, block = rows_of(pieces, np.array([[9.5, 0.0, -9.5], [0.0, 0.0, 0.0]]))
-    draws = rows.draw_latent(block, 50, seed=1)
+    model, _, solved = rows_of(pieces, np.array([[9.5, 0.0, -9.5], [0.0, 0.0, 0.0]]))
+    draws = model.draw_latent(solved, 50, np.random.default_rng(1))
     assert np.all(np.isfinite(draws))
 
 
-def test_imputation_moments_equal_simulation():
+@pytest.mark.parametrize("n_rows", [1, 500], ids=["own-pattern", "shared-pattern"])
+def test_moments_of_entries_equal_simulation(n_rows):
     pieces = expand(random_pieces("continuous", noise=0.5), COUPLINGS["continuous"], 2)
     y = np.array([[0.4, np.nan, -0.3, np.nan]])
-    rows, block = rows_of(pieces, np.repeat(y, 500, axis=0))
-    filled, std = rows.fill(block, with_std=True)
-    w = rows.draw_latent(block, 100, seed=2).reshape(-1, 2)
-    drawn = pieces.predict(w) + np.sqrt(0.5) * np.random.default_rng(0).normal(size=(len(w), 4))
-    for j in (1, 3):
-        assert drawn[:, j].mean() == pytest.approx(filled[0, j], abs=5 * std[0, j] / np.sqrt(len(w)))
-        assert drawn[:, j].std() == pytest.approx(std[0, j], rel=0.02)
-    assert std[0, 0] == 0
-    assert filled[0, 0] == 0.4
+    model, rows, solved = rows_of(pieces, np.repeat(y, n_rows, axis=0))
+    w = model.draw_latent(solved, 50_000 // n_rows, np.random.default_rng(2)).reshape(-1, 2)
+    predictor = pieces.predict(w)
+    drawn = predictor + np.sqrt(0.5) * np.random.default_rng(0).normal(size=predictor.shape)
+    filled, columns = model.expected(None, rows, solved)[0], np.arange(4)
+    mean, variance = model.entry_moments(rows, solved, np.zeros(4, dtype=int), columns)
+    std = model.entry_deviations(rows, solved, np.zeros(4, dtype=int), columns)
+    np.testing.assert_allclose(mean, filled, rtol=1e-12)
+    np.testing.assert_allclose(std, np.sqrt(variance + 0.5), rtol=1e-12)
+    assert np.all(np.abs(predictor.mean(axis=0) - filled) < 5 * std / np.sqrt(len(w)))
+    np.testing.assert_allclose(predictor.var(axis=0), variance, rtol=0.04)
+    np.testing.assert_allclose(drawn.std(axis=0)[[1, 3]], std[[1, 3]], rtol=0.02)
 
 
 def test_samples_have_the_model_density():

@@ -10,10 +10,12 @@ from scipy.special import gammaln
 
 from anypca import PiecewisePCA
 from anypca.engine import check_data
+from anypca.models._opened import open_block
 from anypca.models.piecewise._bound import Counts, evaluate, find_rates, read_counts
 from anypca.models.piecewise._pieces import COUPLINGS, Coefficients, Pieces, expand
 from anypca.models.piecewise._poisson_problem import PoissonProblem, collect_columns
-from anypca.models.piecewise._poisson_rows import PoissonRows, Scores, solve_scores
+from anypca.models.piecewise._poisson_rows import Scores, solve_scores
+from anypca.models.piecewise._row_model import PoissonRowModel
 
 Q = 2
 
@@ -130,7 +132,7 @@ def test_gradient_in_the_coupled_coefficients(coupling):
 
     def value(h):
         moved = expand(replace(shared, matrix=shared.matrix + h * direction), transfer, Q)
-        return evaluate(read_counts(block), moved, scores.m, scores.s).value.sum()
+        return evaluate(read_counts(open_block(block)), moved, scores.m, scores.s).value.sum()
 
     numeric = (value(1e-6) - value(-1e-6)) / 2e-6
     assert np.vdot(problem.derivatives(shared, stats)[0], direction) == pytest.approx(numeric, rel=1e-6)
@@ -193,9 +195,40 @@ def test_missing_counts_are_filled():
     assert np.all(std[~gap] == 0)
 
 
+@pytest.mark.parametrize("width", [1, 5], ids=["by-row", "by-entry"])
+def test_moments_of_entries_equal_simulation(width):
+    counts, pieces, m, s = setting()
+    (block,) = check_data(
+        counts.y, offset=counts.offset[:, :width] if width > 1 else counts.offset[:, 0]
+    ).blocks
+    rows, model, posterior = open_block(block), PoissonRowModel(pieces), Scores(m, s)
+    row, columns = np.full(5, 2), np.arange(5)
+    w = model.draw_latent(posterior, 200_000, np.random.default_rng(0))[:, 2]
+    eta = pieces.predict(w)
+    rates = np.exp(eta + rows.offset[2])
+    mean, variance = model.entry_moments(rows, posterior, row, columns)
+    assert np.all(np.abs(eta.mean(axis=0) - mean) < 5 * eta.std(axis=0) / np.sqrt(len(eta)))
+    np.testing.assert_allclose(eta.var(axis=0), variance, rtol=0.02)
+    np.testing.assert_allclose(model.expected(block, rows, posterior)[2], rates.mean(axis=0), rtol=0.02)
+    std = model.entry_deviations(rows, posterior, row, columns)
+    np.testing.assert_allclose(std, np.sqrt(rates.var(axis=0) + rates.mean(axis=0)), rtol=0.02)
+
+
+def test_draws_have_the_pieces_probabilities():
+    _, pieces, m, s = setting()
+    model, posterior = PoissonRowModel(pieces), Scores(m, s)
+    drawn = model.draw_latent(posterior, 20_000, np.random.default_rng(0))
+    share = [np.mean(pieces.piece_of(drawn[:, i]) == 1) for i in range(len(m))]
+    np.testing.assert_allclose(model.probabilities(posterior)[:, 1], share, atol=0.02)
+    np.testing.assert_allclose(model.probabilities(posterior).sum(axis=1), 1.0, atol=1e-12)
+
+
 def test_samples_follow_the_maps():
     pieces = Pieces(np.array([[[0.0, 1.0], [0.0, 0.0]], [[0.0, 2.0], [0.5, 0.0]]]), 1.0, np.array([0.0]))
-    drawn, w = PoissonRows(pieces).draw(20000, np.random.default_rng(0))
+    model, rng = PoissonRowModel(pieces), np.random.default_rng(0)
+    w = model.draw_scores(20_000, rng)
+    (block,) = check_data(np.zeros((20_000, 2))).blocks
+    drawn = model.family.sample(model.predictor(block, w), model.dispersion, rng)
     low = w[:, -1] <= 0
     assert drawn[low, 0].mean() == pytest.approx(np.e, rel=0.03)
     assert drawn[~low, 0].mean() == pytest.approx(np.e**2, rel=0.03)

@@ -24,6 +24,8 @@ WITH_POSTERIOR = {
     "sepca map": (SePCA(3, family="poisson", inference="map", n_jobs=1), COUNTS),
     "plnpca": (PLNPCA(2, n_jobs=1), COUNTS),
     "gsppca": (GSPPCA(2, n_jobs=1), REALS),
+    "piecewise gaussian": (PiecewisePCA(2, n_init=2, n_jobs=1), REALS),
+    "piecewise poisson": (PiecewisePCA(2, family="poisson", n_init=2, n_jobs=1), COUNTS),
 }
 
 
@@ -57,6 +59,16 @@ def test_posterior_of_entries_is_at_the_predictor(fitted):
     assert (std > 0).all()
     if isinstance(model, GSPPCA):  # its scores need every entry; its expectations do not
         assert_allclose(mean, model.impute(holes)[HIDDEN])
+    elif isinstance(
+        model, PiecewisePCA
+    ):  # the predictor bends: its mean is not where the mean of the scores is
+        drawn = model.sample_latent(holes, 400, random_state=0)
+        means = [model.inverse_transform(points)[HIDDEN] for points in drawn]
+        eta = model.family_.link(np.array(means))
+        assert np.all(np.abs(eta.mean(axis=0) - mean) < 5 * std / np.sqrt(400))
+        assert_allclose(
+            eta.std(axis=0), std, rtol=0.25
+        )  # 400 draws: 0.05 for normal ones, more for two pieces
     else:
         expected = model.inverse_transform(model.transform(holes))[HIDDEN]
         assert_allclose(model.family_.mean(mean), expected, rtol=1e-6)

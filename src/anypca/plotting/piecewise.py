@@ -182,7 +182,7 @@ def _path(model: Any, k: int, start: float, stop: float, shift: Any) -> Floats:
     """The map of one piece along t, other coordinates at 0, (n, n_features); for counts on their scale."""
     t = np.linspace(start, stop, 60)
     predictor = shift + model.piece_means_[k] + t[:, None] * model.piece_loadings_[k, :, -1]
-    return np.asarray(np.exp(predictor) if model.family == "poisson" else predictor)
+    return np.asarray(model.family_.mean(predictor))
 
 
 def _find_coordinate(coordinate: int, q: int) -> int:

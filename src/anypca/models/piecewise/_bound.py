@@ -9,8 +9,8 @@ import numpy as np
 from scipy.special import gammaln, ndtr
 
 from anypca._typing import Floats, Ints
-from anypca.engine import Block
 from anypca.linalg import packed_products, unpack_symmetric
+from anypca.models._opened import OpenedBlock, observed_only
 from anypca.models.piecewise._pieces import Pieces
 
 _ROOT_2PI = float(np.sqrt(2.0 * np.pi))
@@ -39,20 +39,15 @@ class Counts:
         )
 
 
-def read_counts(block: Block) -> Counts:
-    """The counts of a block in float64."""
-    table = block.read()
-    y = table.x.astype(np.float64, copy=False)
-    mask = None
-    if table.observed is not None:
-        y[~table.observed] = 0.0
-        mask = table.observed.astype(np.float64)
-    offset = block.offset()
-    offset = None if offset is None else offset.astype(np.float64, copy=False)
+def read_counts(rows: OpenedBlock) -> Counts:
+    """The counts of opened rows in float64."""
+    y = observed_only(rows, slice(None), rows.x.astype(np.float64, copy=False))
+    mask = None if rows.observed is None else rows.observed.astype(np.float64)
     base = -gammaln(y + 1.0).sum(axis=1)
-    if offset is not None:
-        base += (y * offset).sum(axis=1)
-    return Counts(y, mask, offset, base)
+    if rows.offset is None:
+        return Counts(y, mask, None, base)
+    offset = rows.offset.astype(np.float64, copy=False)
+    return Counts(y, mask, offset, base + (y * offset).sum(axis=1))
 
 
 class Slab(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -13,26 +13,33 @@ from sklearn.utils.validation import check_is_fitted
 
 from anypca._compat import Interval, StrOptions
 from anypca._typing import Floats, Ints
-from anypca.engine import Block, check_data
+from anypca.engine import Block
 from anypca.exceptions import ConvergenceWarning
-from anypca.families import Family, families
-from anypca.models._base import LatentModel, check_n_samples, make_generator
+from anypca.families import families
+from anypca.models._base import check_n_samples, make_generator
 from anypca.models._description import Description
-from anypca.models._entries import EntryLikelihood
+from anypca.models._opened import OpenedBlock
+from anypca.models._row_methods import PosteriorModel
+from anypca.models._row_model import RowModel
 from anypca.models.piecewise._canonical import is_symmetric, make_canonical, mean_components
 from anypca.models.piecewise._check import check_breakpoints, check_counts, check_sizes
 from anypca.models.piecewise._families import FAMILIES, Report
 from anypca.models.piecewise._fit import Task
 from anypca.models.piecewise._pieces import COUPLINGS, Pieces
+from anypca.models.piecewise._row_model import PieceRowModel
 from anypca.models.piecewise._select import Selection, select_model
 
 
-class PiecewisePCA(EntryLikelihood, LatentModel):
+class PiecewisePCA(PosteriorModel):
     r"""Piecewise probabilistic PCA: affine in each of several slabs of the latent space.
 
     A latent point w is standard normal in q dimensions. Breakpoints cut the range of its last coordinate t into K
     pieces, and in piece k a row is ``y = mu_k + B_k w + noise``: a sheet bent along K - 1 parallel hinges. Gaussian
     rows are fitted by exact maximum likelihood, and their posterior is exact; counts by a variational bound.
+
+    ``transform`` gives posterior means of w, the last column being t, and with ``return_std`` their standard
+    deviations: large where the posterior has two modes, one on each side of a hinge. ``score_samples`` gives exact
+    log densities, or their lower bounds for counts.
 
     Parameters
     ----------
@@ -64,6 +71,8 @@ class PiecewisePCA(EntryLikelihood, LatentModel):
 
     Attributes
     ----------
+    family_ : Family
+        Of the entries.
     piece_loadings_ : ndarray of shape (n_pieces, n_features, n_components)
         B_k. The first q - 1 columns are orthogonal and in decreasing length (all q with one piece).
     piece_means_ : ndarray of shape (n_pieces, n_features)
@@ -95,8 +104,6 @@ class PiecewisePCA(EntryLikelihood, LatentModel):
         Starts that were replaced because a piece lost its rows.
     start_objectives_ : ndarray of shape (n_init,)
         Log-likelihoods of the starts after some EM steps, best first.
-    family_ : Family
-        That of ``family``.
     n_components_, n_features_in_, n_iter_ : int
     objective_trace_ : ndarray of shape (n_iter_,)
         ``log_likelihood_`` after each accepted step of the best start, never decreasing.
@@ -262,15 +269,7 @@ class PiecewisePCA(EntryLikelihood, LatentModel):
         self.n_components_ = pieces.n_components
 
     def describe(self) -> Description:
-        return replace(
-            super().describe(),
-            takes_offset=True,
-            has_posterior=True,
-            has_entries=True,
-            has_way_back=True,
-            likelihood="marginal" if self.family == "gaussian" else "bound",
-            dispersion=self._noise()[1] if self.__sklearn_is_fitted__() else None,
-        )
+        return replace(super().describe(), takes_offset=True)
 
     def _warn_of_empty(self, empty: list[int]) -> None:
         if empty:
@@ -282,48 +281,10 @@ class PiecewisePCA(EntryLikelihood, LatentModel):
                 stacklevel=3,
             )
 
-    @property
-    def _rows(self) -> Any:
-        """The fitted model, for rows."""
+    def _row_model(self) -> PieceRowModel[Any]:
         maps = np.concatenate([self.piece_loadings_, self.piece_means_[:, :, None]], axis=2)
         noise = self.noise_variance_ if np.isfinite(self.noise_variance_) else 1.0
         return FAMILIES[self.family].rows(Pieces(maps, noise, self.breakpoints_))
-
-    def _visit(self, function: Callable[[Any, Block], Any], X: Any, offset: Any) -> list[Any]:
-        """``function(rows, block)`` of every block of new rows."""
-        check_is_fitted(self)
-        rows, family = self._rows, FAMILIES[self.family]
-
-        def visit(block: Block) -> Any:
-            family.check_block(block, getattr(self, "feature_names_in_", None))
-            return function(rows, block)
-
-        return self._map_rows(visit, X, offset=offset)
-
-    def transform(self, X: Any, *, offset: Any = None, return_std: bool = False) -> Any:
-        """Posterior means of the latent points; the last column is t.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
-        offset : as in ``fit``
-        return_std : bool, default=False
-            Also return posterior standard deviations.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples, n_components)
-        std : ndarray of shape (n_samples, n_components)
-            Only if ``return_std``. A posterior with two modes, one on each side of a hinge, has a large one.
-        """
-
-        def visit(rows: Any, block: Block) -> tuple[Floats, Floats]:
-            summary = rows.summarise(block)
-            return summary.mean.astype(block.dtype), summary.std.astype(block.dtype)
-
-        parts = self._visit(visit, X, offset)
-        scores = np.concatenate([part[0] for part in parts])
-        return (scores, np.concatenate([part[1] for part in parts])) if return_std else scores
 
     def piece_proba(self, X: Any, *, offset: Any = None) -> Floats:
         """Posterior probabilities of the pieces.
@@ -337,7 +298,11 @@ class PiecewisePCA(EntryLikelihood, LatentModel):
         -------
         ndarray of shape (n_samples, n_pieces)
         """
-        return np.concatenate(self._visit(lambda rows, block: rows.summarise(block).probability, X, offset))
+
+        def visit(model: PieceRowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
+            return model.probabilities(model.solve(rows))
+
+        return np.concatenate(self._visit_rows(visit, X, offset))  # type: ignore[arg-type]
 
     def predict_piece(self, X: Any, *, offset: Any = None) -> Ints:
         """The most probable piece of each row, counted from 0 (ndarray of shape (n_samples,)).
@@ -348,20 +313,6 @@ class PiecewisePCA(EntryLikelihood, LatentModel):
         offset : as in ``fit``
         """
         return np.asarray(np.argmax(self.piece_proba(X, offset=offset), axis=1))
-
-    def score_samples(self, X: Any, *, offset: Any = None) -> Floats:
-        """Marginal log density of the observed entries of each row: exact, or a lower bound for counts.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
-        offset : as in ``fit``
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return np.concatenate(self._visit(lambda rows, block: rows.log_density(block), X, offset))
 
     def reconstruct(self, X: Any, *, offset: Any = None) -> Floats:
         """Expected rows without noise given the rows, averaged over the posterior of w, its pieces included.
@@ -375,30 +326,11 @@ class PiecewisePCA(EntryLikelihood, LatentModel):
         -------
         ndarray of shape (n_samples, n_features)
         """
-        return np.concatenate(
-            self._visit(lambda rows, block: rows.predict(block).astype(block.dtype), X, offset)
-        )
 
-    def impute(self, X: Any, *, offset: Any = None, return_std: bool = False) -> Any:
-        """Fill missing entries with their conditional means given the observed entries of the row.
+        def visit(model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
+            return model.expected(block, rows, model.solve(rows)).astype(rows.dtype)
 
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
-        offset : as in ``fit``
-        return_std : bool, default=False
-            Also return conditional standard deviations.
-
-        Returns
-        -------
-        filled : ndarray of shape (n_samples, n_features)
-            Observed entries as they are in X.
-        std : ndarray of shape (n_samples, n_features)
-            Only if ``return_std``; 0 for observed entries.
-        """
-        parts = self._visit(lambda rows, block: rows.fill(block, with_std=return_std), X, offset)
-        filled = np.concatenate([part[0] for part in parts])
-        return (filled, np.concatenate([part[1] for part in parts])) if return_std else filled
+        return np.concatenate(self._visit_rows(visit, X, offset))
 
     def sample_latent(
         self, X: Any, n_draws: int = 1, *, offset: Any = None, random_state: Any = None
@@ -418,64 +350,12 @@ class PiecewisePCA(EntryLikelihood, LatentModel):
         """
         n = check_n_samples(n_draws)
         seed = int(make_generator(random_state).integers(2**31))
-        parts = self._visit(lambda rows, block: rows.draw_latent(block, n, seed), X, offset)
-        return np.concatenate(parts, axis=1)
 
-    def inverse_transform(self, X: Any, *, offset: Any = None) -> Floats:
-        """Rows with given latent points, without noise: ``mu_k + B_k w``, for counts its exponential.
+        def visit(model: PieceRowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
+            # A generator for each block: draws do not depend on the order in which blocks are visited.
+            return model.draw_latent(model.solve(rows), n, np.random.default_rng([seed, block.start]))
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_components)
-            Latent points.
-        offset : as in ``fit``
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-        """
-        scores = self._check_scores(X)
-        predictor = self._rows.pieces.predict(scores)
-        shift = self._new_offset(len(scores), offset)
-        return (
-            FAMILIES[self.family].mean(predictor if shift is None else predictor + shift).astype(scores.dtype)
-        )
-
-    def sample(self, n_samples: int = 1, *, offset: Any = None, random_state: Any = None) -> Floats:
-        """Draw rows from the model.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-        offset : as in ``fit``, for the new rows
-        random_state : int, RandomState instance, Generator or None, default=None
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-        """
-        check_is_fitted(self)
-        n = check_n_samples(n_samples)
-        rng, shift = make_generator(random_state), self._new_offset(n, offset)
-        drawn = self._rows.draw(n, rng) if shift is None else self._rows.draw(n, rng, shift)
-        return np.asarray(drawn[0])
-
-    def _predict_block(self, block: Block, scores: Floats) -> Floats:
-        predictor: Floats = self._rows.pieces.predict(scores)
-        shift = block.offset()
-        return predictor if shift is None else predictor + shift
-
-    def _noise(self) -> tuple[Family, Floats]:
-        noise = self.noise_variance_ if np.isfinite(self.noise_variance_) else 1.0
-        return families.create(self.family), np.full(self.n_features_in_, noise)
-
-    def _new_offset(self, n_samples: int, offset: Any) -> Floats | None:
-        """Offsets of rows that have no table."""
-        data = check_data(np.broadcast_to(np.zeros(1), (n_samples, self.n_features_in_)), offset=offset)
-        self._check_companions(offset, data)
-        if offset is None:
-            return None
-        return np.concatenate([block.offset() for block in data.blocks])
+        return np.concatenate(self._visit_rows(visit, X, offset), axis=1)  # type: ignore[arg-type]
 
     def select(
         self,

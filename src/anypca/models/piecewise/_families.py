@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.engine import Block, Data, Executor, Summary
+from anypca.engine import Data, Executor, Summary
 from anypca.families import Poisson
 from anypca.models._session import Session
 from anypca.models._support import check_support, warn_non_integers
 from anypca.models.piecewise._fit import Fitted, Task, fit_gaussian
 from anypca.models.piecewise._fit_poisson import FittedCounts, fit_poisson
-from anypca.models.piecewise._gaussian_rows import GaussianRows
 from anypca.models.piecewise._pieces import Coefficients, Pieces, count_parameters
-from anypca.models.piecewise._poisson_rows import PoissonRows
 from anypca.models.piecewise._report import gaussian_pseudo_r2, poisson_pseudo_r2, score_shares
+from anypca.models.piecewise._row_model import GaussianRowModel, PieceRowModel, PoissonRowModel
 from anypca.solvers import Callback, Result
 
 
@@ -52,20 +50,12 @@ class Kind(ABC):
         """Raise on training values or offsets that are impossible."""
 
     @abstractmethod
-    def check_block(self, block: Block, names: Sequence[str] | None) -> None:
-        """Raise on values of new rows that are impossible."""
-
-    @abstractmethod
     def fit(self, task: Task, data: Data, executor: Executor, summary: Summary, callback: Callback) -> Any:
         """The fitted model."""
 
     @abstractmethod
-    def rows(self, pieces: Pieces) -> Any:
+    def rows(self, pieces: Pieces) -> PieceRowModel[Any]:
         """The model for rows."""
-
-    @abstractmethod
-    def mean(self, predictor: Floats) -> Floats:
-        """Expected entries from the linear predictor."""
 
     @abstractmethod
     def report(
@@ -85,17 +75,11 @@ class GaussianKind(Kind):
         if not np.any(session.summary.variance > 0):
             raise ValueError("all columns of X are constant: there is nothing to fit. Check how X was read.")
 
-    def check_block(self, block: Block, names: Sequence[str] | None) -> None:
-        """Every finite value is possible."""
-
     def fit(self, task: Task, data: Data, executor: Executor, summary: Summary, callback: Callback) -> Fitted:
         return fit_gaussian(task, data, executor, summary, callback)
 
-    def rows(self, pieces: Pieces) -> GaussianRows:
-        return GaussianRows(pieces)
-
-    def mean(self, predictor: Floats) -> Floats:
-        return predictor
+    def rows(self, pieces: Pieces) -> GaussianRowModel:
+        return GaussianRowModel(pieces)
 
     def report(
         self, fitted: Fitted, pieces: Pieces, task: Task, data: Data, executor: Executor, summary: Summary
@@ -109,7 +93,7 @@ class GaussianKind(Kind):
             n_parameters=_count(task, data),
             shares=_mirrored(fitted, pieces) / stats.weight,
             pseudo_r2=gaussian_pseudo_r2(stats.log_likelihood, stats.n_entries, pieces.noise, summary),
-            score_shares=score_shares(GaussianRows(pieces), data, executor),
+            score_shares=score_shares(GaussianRowModel(pieces), data, executor),
             n_restarts=fitted.n_restarts,
             start_objectives=fitted.start_objectives,
         )
@@ -131,27 +115,13 @@ class PoissonKind(Kind):
                 "finite estimate. Drop these columns."
             )
 
-    def check_block(self, block: Block, names: Sequence[str] | None) -> None:
-        table = block.read()
-        bad = table.x < 0
-        if bad.any():
-            row, column = np.argwhere(bad)[0]
-            name = "" if names is None else f" (column {names[column]!r})"
-            raise ValueError(
-                f"family 'poisson' needs {Poisson.support}; X[{block.start + row}, {column}]{name} is "
-                f"{table.x[row, column]:.10g}. {Poisson.remedy}"
-            )
-
     def fit(
         self, task: Task, data: Data, executor: Executor, summary: Summary, callback: Callback
     ) -> FittedCounts:
         return fit_poisson(task, data, executor, summary, callback)
 
-    def rows(self, pieces: Pieces) -> PoissonRows:
-        return PoissonRows(pieces)
-
-    def mean(self, predictor: Floats) -> Floats:
-        return np.asarray(np.exp(predictor))
+    def rows(self, pieces: Pieces) -> PoissonRowModel:
+        return PoissonRowModel(pieces)
 
     def report(
         self,
@@ -171,7 +141,7 @@ class PoissonKind(Kind):
             n_parameters=_count(task, data) - 1,  # no noise variance
             shares=_mirrored(fitted, pieces) / fitted.stats.weight,
             pseudo_r2=poisson_pseudo_r2(bound, data, executor),
-            score_shares=score_shares(PoissonRows(pieces), data, executor),
+            score_shares=score_shares(PoissonRowModel(pieces), data, executor),
             n_restarts=fitted.n_restarts,
             start_objectives=fitted.start_objectives,
         )

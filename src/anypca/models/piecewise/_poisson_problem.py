@@ -9,6 +9,7 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.engine import Block, Statistics
 from anypca.linalg import PackedCholesky, pack_symmetric, packed_diagonal
+from anypca.models._opened import open_block
 from anypca.models.piecewise._bound import Counts, Rates, find_rates, read_counts, slab_moments
 from anypca.models.piecewise._pieces import Coefficients, Pieces, Transfer, expand
 from anypca.models.piecewise._poisson_rows import Scores, climb_rows, newton_step, start_scores
@@ -59,7 +60,7 @@ class PoissonProblem(BlockProblem[Coefficients, Scores, CountStats]):
             return self._step(block, shared, local)
 
     def _step(self, block: Block, shared: Coefficients, local: Scores | None) -> tuple[Scores, CountStats]:
-        counts = read_counts(block)
+        counts = read_counts(open_block(block))
         pieces = expand(shared, self.transfer, self.n_components)
         start = start_scores(counts, pieces) if local is None else local
         scores, at = climb_rows(counts, pieces, start, max_steps=_STEPS_PER_SWEEP, tol=1e-9)

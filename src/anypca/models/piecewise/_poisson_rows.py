@@ -1,17 +1,14 @@
-"""Row by row maximisation of the bound, and what a fitted count model says about rows."""
+"""Row by row maximisation of the bound."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.engine import Block
 from anypca.linalg import solve_spd
-from anypca.models.piecewise._bound import Counts, Evaluation, evaluate, find_rates, read_counts, slab_moments
-from anypca.models.piecewise._gaussian_rows import Summary
+from anypca.models.piecewise._bound import Counts, Evaluation, evaluate
 from anypca.models.piecewise._pieces import Pieces
 from anypca.special import truncated_normal
 
@@ -118,79 +115,3 @@ def newton_step(at: Evaluation) -> tuple[Floats, Floats, Floats]:
     size = np.sqrt((step_m**2).sum(axis=1, keepdims=True))
     step_m = step_m * np.minimum(1.0, _LONGEST_M / np.maximum(size, _LONGEST_M))
     return step_m, np.clip(step_s, -_LONGEST_LOG_S, _LONGEST_LOG_S), gain
-
-
-@dataclass(frozen=True)
-class PoissonRows:
-    """The fitted model, for rows.
-
-    Parameters
-    ----------
-    pieces : Pieces
-    """
-
-    pieces: Pieces
-
-    def summarise(self, block: Block) -> Summary:
-        """Means, standard deviations and piece probabilities of the variational posterior, and the bounds."""
-        scores, at = solve_scores(read_counts(block), self.pieces)
-        return Summary(scores.m, scores.s, self._probability(scores), at.value)
-
-    def log_density(self, block: Block) -> Floats:
-        """Lower bounds of the marginal log densities (rows,)."""
-        return solve_scores(read_counts(block), self.pieces)[1].value
-
-    def predict(self, block: Block) -> Floats:
-        """Expected counts under the variational posterior, all entries (rows, n_features)."""
-        counts = read_counts(block)
-        return self._expected(counts, solve_scores(counts, self.pieces)[0])
-
-    def fill(self, block: Block, *, with_std: bool) -> tuple[Floats, Floats | None]:
-        """The block with missing entries replaced by expected counts; their standard deviations or None."""
-        table = block.read()
-        if table.observed is None:
-            return table.x, np.zeros_like(table.x) if with_std else None
-        counts = read_counts(block)
-        scores = solve_scores(counts, self.pieces)[0]
-        expected = self._expected(counts, scores)
-        missing = ~table.observed
-        table.x[missing] = expected[missing]
-        if not with_std:
-            return table.x, None
-        # E[exp(2 theta)] is the expected rate of a map with twice the coefficients.
-        square = self._expected(counts, scores, power=2.0)
-        std = np.sqrt(np.maximum(square - expected**2, 0.0) + expected)
-        return table.x, np.where(missing, std, 0.0).astype(block.dtype)
-
-    def draw_latent(self, block: Block, n_draws: int, seed: int) -> Floats:
-        """Draws from the variational posterior (n_draws, rows, q)."""
-        scores = solve_scores(read_counts(block), self.pieces)[0]
-        normal = np.random.default_rng([seed, block.start]).standard_normal((n_draws, *scores.m.shape))
-        return scores.m + scores.s * normal
-
-    def draw(
-        self, n_samples: int, rng: np.random.Generator, offset: Floats | None = None
-    ) -> tuple[Floats, Floats]:
-        """New counts (n_samples, n_features) and their latent points (n_samples, q)."""
-        w = rng.standard_normal((n_samples, self.pieces.n_components))
-        eta = self.pieces.predict(w)
-        return rng.poisson(np.exp(eta if offset is None else eta + offset)).astype(float), w
-
-    def _probability(self, scores: Scores) -> Floats:
-        edges = self.pieces.edges
-        mean, std = scores.m[:, -1], scores.s[:, -1]
-        pairs = pairwise(edges)
-        return np.column_stack([slab_moments(mean, std, float(a), float(b)).zeroth for a, b in pairs])
-
-    def _expected(self, counts: Counts, scores: Scores, power: float = 1.0) -> Floats:
-        offset = None if counts.offset is None else power * counts.offset
-        complete = Counts(counts.y, None, offset, counts.base)
-        edges = self.pieces.edges
-        return np.asarray(
-            sum(
-                find_rates(
-                    complete, power * matrix, float(edges[k]), float(edges[k + 1]), scores.m, scores.s
-                ).value
-                for k, matrix in enumerate(self.pieces.maps)
-            )
-        )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import log_ndtr, ndtri_exp
 
 from anypca._typing import Floats
 from anypca.engine import Table
 from anypca.models._gaussian.posterior import Parameters, Patterns, Posterior, find_posterior
 from anypca.models.piecewise._pieces import Pieces
-from anypca.special import truncated_normal
+from anypca.special import log_ndtr_difference, truncated_normal
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,11 @@ class Part:
     """(rows,), between 0 and 1."""
     mean: Floats
     """Means after truncation (rows, q)."""
+
+    @property
+    def lost(self) -> Floats:
+        """Variance of t that truncation takes away (rows,)."""
+        return np.asarray(self.scale**2 * (1.0 - self.shrinkage))
 
 
 @dataclass(frozen=True)
@@ -103,3 +109,41 @@ def _truncate(
     shift = scale * moments.mean
     mean = whole.mean + shift[:, None] * patterns.spread(direction)
     return Part(whole, scale, direction, shift, moments.variance, mean), moments.log_mass
+
+
+def draw_points(mixture: Mixture, pieces: Pieces, rng: np.random.Generator) -> Floats:
+    """One latent point per row: the piece, then t by its inverse distribution function, then the others given t."""
+    n, q = mixture.parts[0].mean.shape
+    uniform, height = rng.random((2, n))
+    normal = rng.standard_normal((n, q - 1))
+    piece = (uniform[:, None] > np.cumsum(mixture.probability, axis=1)[:, :-1]).sum(axis=1)
+    edges, w = pieces.edges, np.empty((n, q))
+    for k, part in enumerate(mixture.parts):
+        t = _draw_slab(part, float(edges[k]), float(edges[k + 1]), height)
+        point = (
+            part.whole.mean + mixture.patterns.spread(part.direction) * (t - part.whole.mean[:, -1])[:, None]
+        )
+        if q > 1:
+            root = mixture.patterns.spread(_conditional_root(part, pieces.noise))
+            point[:, :-1] += (root @ normal[:, :, None])[:, :, 0]
+        w[piece == k] = point[piece == k]
+    return w
+
+
+def _draw_slab(part: Part, low: float, high: float, height: Floats) -> Floats:
+    """t of each row in the slab, at given heights of its distribution function (rows,)."""
+    centre = part.whole.mean[:, -1]
+    a, b = (low - centre) / part.scale, (high - centre) / part.scale
+    # The lower tail is the accurate one: intervals above zero are mirrored.
+    mirrored = a > -b
+    left, right = np.where(mirrored, -b, a), np.where(mirrored, -a, b)
+    log_height = np.logaddexp(log_ndtr(left), np.log(height) + log_ndtr_difference(left, right))
+    z = np.clip(ndtri_exp(np.minimum(log_height, -1e-300)), left, right)
+    return np.asarray(np.clip(centre + part.scale * np.where(mirrored, -z, z), low, high))
+
+
+def _conditional_root(part: Part, noise: float) -> Floats:
+    """Cholesky factors of the covariance of the other coordinates given t (n_patterns, q - 1, q - 1)."""
+    inverse, v = part.whole.inverse, part.direction[:, :-1]
+    left = inverse[:, :-1, :-1] - inverse[:, -1, -1][:, None, None] * v[:, :, None] * v[:, None, :]
+    return np.asarray(np.linalg.cholesky(noise * left))

@@ -216,7 +216,7 @@ def _expected_squares(part: Part, noise: float, mixture: Mixture) -> Floats:
         1.0 / inverse[:, -1, -1] - noise * np.einsum("ia,ia->i", part.direction, part.direction)
     )
     trace = patterns.spread(np.einsum("iaa->i", inverse))
-    moved = part.shift**2 + part.scale**2 * (part.shrinkage - 1.0)
+    moved = part.shift**2 - part.lost
     along = np.einsum("ia,ia->i", part.whole.mean, v)
     return np.asarray(
         part.whole.squares - 2.0 * noise * part.shift * along + moved * length + noise * (q - noise * trace)
@@ -227,12 +227,11 @@ def _second_moments(part: Part, u: Floats, share: Floats, noise: float, mixture:
     """``sum_i share_i E[u u']`` over the rows of each pattern, packed (n_patterns, .)."""
     patterns, q = mixture.patterns, u.shape[1] - 1
     second = patterns.collect(packed_products(u) * share[:, None])
-    lost = part.scale**2 * (part.shrinkage - 1.0)
-    sums = patterns.collect(np.column_stack([share, share * lost]))
+    sums = patterns.collect(np.column_stack([share, share * part.lost]))
     rows, cols = np.triu_indices(q + 1)
     inner = cols < q
     covariance = noise * part.whole.inverse[:, rows[inner], cols[inner]] * sums[:, :1]
-    second[:, inner] += covariance + packed_products(part.direction) * sums[:, 1:]
+    second[:, inner] += covariance - packed_products(part.direction) * sums[:, 1:]
     return second
 
 

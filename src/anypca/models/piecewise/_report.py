@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, xlogy
 
 from anypca._typing import Floats
 from anypca.engine import Block, Data, Executor, Statistics, Summary
-from anypca.models.piecewise import _gaussian_rows
-
-
-class RowModel(Protocol):
-    """What the report asks of a fitted model."""
-
-    def summarise(self, block: Block) -> _gaussian_rows.Summary: ...
+from anypca.models._opened import open_block
+from anypca.models._row_model import RowModel
 
 
 @dataclass(frozen=True)
@@ -28,11 +23,11 @@ class _Scatter(Statistics):
     products: Floats
 
 
-def score_shares(model: RowModel, data: Data, executor: Executor) -> Floats:
+def score_shares(model: RowModel[Any], data: Data, executor: Executor) -> Floats:
     """Shares of the variance of the posterior means along their own principal axes, decreasing (q,)."""
 
     def visit(block: Block, _: None) -> tuple[None, _Scatter]:
-        scores = model.summarise(block).mean
+        scores = model.scores(model.solve(open_block(block)))
         weight = np.ones(len(scores)) if block.weight is None else block.weight.astype(np.float64)
         weighted = scores * weight[:, None]
         return None, _Scatter(float(weight.sum()), weighted.sum(axis=0), weighted.T @ scores)

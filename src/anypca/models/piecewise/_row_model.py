@@ -1,0 +1,180 @@
+"""A fitted piecewise model as rows see it: exactly for real numbers, by the variational bound for counts."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from anypca._typing import Floats, Ints
+from anypca.engine import Block
+from anypca.families import Family, Gaussian, Poisson
+from anypca.models._gaussian.posterior import find_patterns
+from anypca.models._opened import OpenedBlock
+from anypca.models._row_model import RowModel, Solved
+from anypca.models.piecewise._bound import find_rates, read_counts, slab_moments
+from anypca.models.piecewise._pieces import Pieces
+from anypca.models.piecewise._poisson_rows import Scores, solve_scores
+from anypca.models.piecewise._posterior import Mixture, draw_points, find_mixture
+
+
+@dataclass(frozen=True, eq=False)
+class PieceRowModel(RowModel[Solved]):
+    """Rows whose predictor is affine in each piece of the latent space; scores are posterior means."""
+
+    pieces: Pieces
+
+    @property
+    def dispersion(self) -> Floats:  # type: ignore[override]
+        return np.full(self.pieces.maps.shape[1], self.pieces.noise)
+
+    def predictor(self, block: Block, scores: Floats) -> Floats:
+        predictor, offset = self.pieces.predict(scores), block.offset()
+        return predictor if offset is None else predictor + offset
+
+    def draw_scores(self, n_samples: int, rng: np.random.Generator) -> Floats:
+        return rng.standard_normal((n_samples, self.pieces.n_components))
+
+    @abstractmethod
+    def probabilities(self, solved: Solved) -> Floats:
+        """Posterior probabilities of the pieces, shape (rows, K)."""
+
+    @abstractmethod
+    def draw_latent(self, solved: Solved, n_draws: int, rng: np.random.Generator) -> Floats:
+        """Latent points given the rows, shape (n_draws, rows, q)."""
+
+
+class GaussianRowModel(PieceRowModel[Mixture]):
+    """Real numbers: the posterior of the latent points is a mixture of truncated normals, known exactly."""
+
+    @property
+    def family(self) -> Family:  # type: ignore[override]
+        return Gaussian()
+
+    def solve(self, rows: OpenedBlock) -> Mixture:
+        assert rows.table is not None
+        return find_mixture(rows.table, self.pieces, find_patterns(rows.observed, rows.n_rows))
+
+    def scores(self, solved: Mixture) -> Floats:
+        return solved.mean
+
+    def deviations(self, solved: Mixture) -> Floats:
+        mean = solved.mean
+        variance = np.zeros_like(mean)
+        for k, part in enumerate(solved.parts):
+            diagonal = solved.patterns.spread(self.pieces.noise * np.einsum("iaa->ia", part.whole.inverse))
+            along = solved.patterns.spread(part.direction)
+            within = diagonal - part.lost[:, None] * along**2
+            variance += solved.probability[:, k, None] * (within + (part.mean - mean) ** 2)
+        # Truncation to a thin slab leaves a variance of 0 along t, which rounding may make negative.
+        return np.sqrt(np.maximum(variance, 0.0))
+
+    def log_likelihood(self, rows: OpenedBlock) -> Floats:
+        return self.solve(rows).log_density
+
+    def expected(self, block: Block, rows: OpenedBlock, solved: Mixture) -> Floats:
+        """``E[mu_k + B_k w]`` over the posterior of w, its pieces included."""
+        value = np.zeros((rows.n_rows, rows.n_features))
+        for k, matrix in enumerate(self.pieces.maps):
+            predictor = solved.parts[k].mean @ matrix[:, :-1].T + matrix[:, -1]
+            value += solved.probability[:, k, None] * predictor
+        return value
+
+    def entry_moments(
+        self, rows: OpenedBlock, solved: Mixture, index: Ints, columns: Ints
+    ) -> tuple[Floats, Floats]:
+        pattern = index if solved.patterns.index is None else solved.patterns.index[index]
+        means, variances = np.empty((2, len(self.pieces.maps), len(index)))
+        for k, (part, matrix) in enumerate(zip(solved.parts, self.pieces.maps, strict=True)):
+            B = matrix[columns, :-1]
+            means[k] = np.einsum("ea,ea->e", part.mean[index], B) + matrix[columns, -1]
+            whole = np.einsum("ea,eab,eb->e", B, part.whole.inverse[pattern], B, optimize=True)
+            along = np.einsum("ea,ea->e", part.direction[pattern], B)
+            variances[k] = self.pieces.noise * whole - part.lost[index] * along**2
+        probability = solved.probability[index].T
+        mean = (probability * means).sum(axis=0)
+        return mean, (probability * (variances + (means - mean) ** 2)).sum(axis=0)
+
+    def probabilities(self, solved: Mixture) -> Floats:
+        return solved.probability
+
+    def draw_latent(self, solved: Mixture, n_draws: int, rng: np.random.Generator) -> Floats:
+        return np.stack([draw_points(solved, self.pieces, rng) for _ in range(n_draws)])
+
+
+class PoissonRowModel(PieceRowModel[Scores]):
+    """Counts: the posterior of the latent points is the normal that maximises the bound."""
+
+    likelihood = "bound"
+
+    @property
+    def family(self) -> Family:  # type: ignore[override]
+        return Poisson()
+
+    def solve(self, rows: OpenedBlock) -> Scores:
+        return solve_scores(read_counts(rows), self.pieces)[0]
+
+    def scores(self, solved: Scores) -> Floats:
+        return solved.m
+
+    def deviations(self, solved: Scores) -> Floats:
+        return solved.s
+
+    def log_likelihood(self, rows: OpenedBlock) -> Floats:
+        return solve_scores(read_counts(rows), self.pieces)[1].value
+
+    def expected(self, block: Block, rows: OpenedBlock, solved: Scores) -> Floats:
+        """Expected counts under the variational posterior."""
+        everywhere = replace(read_counts(rows), mask=None)
+        value = np.zeros((rows.n_rows, rows.n_features))
+        for matrix, (low, high) in zip(self.pieces.maps, pairwise(self.pieces.edges), strict=True):
+            value += find_rates(everywhere, matrix, low, high, solved.m, solved.s).value
+        return value
+
+    def entry_moments(
+        self, rows: OpenedBlock, solved: Scores, index: Ints, columns: Ints
+    ) -> tuple[Floats, Floats]:
+        m, s = solved.m[index], solved.s[index]
+        slabs = [slab_moments(m[:, -1], s[:, -1], low, high) for low, high in pairwise(self.pieces.edges)]
+        levels = []
+        mean, variance = np.zeros((2, len(index)))
+        for matrix, slab in zip(self.pieces.maps, slabs, strict=True):
+            B = matrix[columns, :-1]
+            # The predictor is level + B_t t on the slab; the other coordinates do not know of the slabs.
+            levels.append(np.einsum("ea,ea->e", m[:, :-1], B[:, :-1]) + matrix[columns, -1])
+            mean += levels[-1] * slab.zeroth + B[:, -1] * slab.first
+        for matrix, slab, level in zip(self.pieces.maps, slabs, levels, strict=True):
+            B, gap = matrix[columns, :-1], level - mean
+            others = np.einsum("ea,ea->e", s[:, :-1] ** 2, B[:, :-1] ** 2)
+            variance += (gap**2 + others) * slab.zeroth
+            variance += B[:, -1] * (2.0 * gap * slab.first + B[:, -1] * slab.second)
+        return mean, np.maximum(variance, 0.0)
+
+    def entry_deviations(self, rows: OpenedBlock, solved: Scores, index: Ints, columns: Ints) -> Floats:
+        """Exact under the variational posterior: ``exp(2 eta)`` is the rate of a map with twice the coefficients."""
+        once, twice = (self._entry_rates(rows, solved, index, columns, power) for power in (1.0, 2.0))
+        return np.sqrt(np.maximum(twice - once**2, 0.0) + once)
+
+    def _entry_rates(
+        self, rows: OpenedBlock, solved: Scores, index: Ints, columns: Ints, power: float
+    ) -> Floats:
+        """``E[exp(power eta)]`` at entries, shape (n_entries,)."""
+        m, s = solved.m[index], solved.s[index]
+        shift, value = np.zeros(len(index)), np.zeros(len(index))
+        if rows.offset is not None:
+            shift += rows.offset[index, columns if rows.offset.shape[1] > 1 else 0]
+        for matrix, (low, high) in zip(power * self.pieces.maps, pairwise(self.pieces.edges), strict=True):
+            B = matrix[columns, :-1]
+            eta = np.einsum("ea,ea->e", m + 0.5 * s**2 * B, B) + matrix[columns, -1] + power * shift
+            tilted = m[:, -1] + s[:, -1] ** 2 * B[:, -1]
+            value += np.exp(eta) * slab_moments(tilted, s[:, -1], low, high).zeroth
+        return value
+
+    def probabilities(self, solved: Scores) -> Floats:
+        mean, std, edges = solved.m[:, -1], solved.s[:, -1], self.pieces.edges
+        return np.column_stack([slab_moments(mean, std, low, high).zeroth for low, high in pairwise(edges)])
+
+    def draw_latent(self, solved: Scores, n_draws: int, rng: np.random.Generator) -> Floats:
+        return solved.m + solved.s * rng.standard_normal((n_draws, *solved.m.shape))
