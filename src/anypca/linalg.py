@@ -194,10 +194,15 @@ def fix_signs(components: Floats) -> Floats:
     return np.where(leading < 0, -1.0, 1.0)
 
 
+def nearest_orthonormal(matrix: Floats) -> Floats:
+    """The matrix with orthonormal columns, (n, k), that has the largest inner product with the given one."""
+    left, _, right = np.linalg.svd(matrix, full_matrices=False)
+    return np.asarray(left @ right)
+
+
 def procrustes(source: Floats, target: Floats) -> Floats:
     """Orthogonal matrix (k, k) that brings ``source @ Q`` nearest to ``target``, both (n, k)."""
-    left, _, right = np.linalg.svd(source.T @ target)
-    return np.asarray(left @ right)
+    return nearest_orthonormal(source.T @ target)
 
 
 def varimax(loadings: Floats, max_iter: int = 200) -> Floats:

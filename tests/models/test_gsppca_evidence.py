@@ -9,8 +9,8 @@ from scipy.optimize import minimize_scalar
 from scipy.special import gammaln
 from scipy.stats import binom, norm
 
-from anypca.engine import check_data, check_values, executor_for, summarise
-from anypca.models._session import Session
+from anypca.engine import check_data
+from anypca.models._session import open_session
 from anypca.models.gsppca._evidence import CompositeEvidence, inclusion_probability
 from anypca.models.gsppca._standardiser import make_standardiser
 from anypca.special import log_bessel_k
@@ -25,13 +25,11 @@ def make_table(n=25, p=9, seed=0):
 
 def make_evidence(X, d, noise=0.3, order=None, block_rows=None, sample_weight=None):
     data = check_data(X, block_rows=block_rows, sample_weight=sample_weight)
-    executor = executor_for(data, 1)
-    summary = summarise(data, executor)
-    n_rows = float(len(X) if sample_weight is None else np.sum(sample_weight))
-    table = make_standardiser(summary, n_rows, scale=False)
-    order = np.arange(len(table.varying)) if order is None else order
-    session = Session(check_values(summary, data), executor, summary, print, np.random.default_rng(0), 1, 0.0)
-    return CompositeEvidence(session, table, order, d, noise)
+    with open_session(data, 1) as session:
+        n_rows = float(len(X) if sample_weight is None else np.sum(sample_weight))
+        table = make_standardiser(session.summary, n_rows, scale=False)
+        order = np.arange(len(table.varying)) if order is None else order
+        return CompositeEvidence(session, table, order, d, noise)
 
 
 def log_active_density(norm, q, d, alpha):

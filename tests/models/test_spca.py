@@ -18,9 +18,11 @@ from sklearn.preprocessing import StandardScaler
 
 from anypca import SPCA
 from anypca.exceptions import ConvergenceWarning
+from anypca.engine import check_data
+from anypca.models._session import open_session
 from anypca.models.spca._alternation import Alternation
-from anypca.models.spca._product import Gram
-from anypca.models.spca._regression import CountedElasticNet
+from anypca.models.spca._gram import StoredGram
+from anypca.models.spca._regression import Counted, Penalised
 
 FOLDER = os.environ.get("ANYPCA_DATA", "")
 needs_data = pytest.mark.skipif(
@@ -80,13 +82,12 @@ class TestPitprops:
         """The stored loadings were taken where no entry moved by 1e-3, after 46 alternations."""
         data = pitprops()
         G = data["R"]
-        regression = CountedElasticNet(G + 1e-6 * np.eye(13), COUNTS)
-        counted = Alternation(
-            Gram(G), regression, scale=1.0, max_iter=46, tol=0.0, callback=lambda _: None, constant=13.0
-        )
-        state = counted.first(np.linalg.eigh(G)[1][:, ::-1][:, :6])
-        for _ in range(45):
-            state = counted.next(state)
+        regression = Counted(G + 1e-6 * np.eye(13), COUNTS)
+        with open_session(check_data(G), 1, max_iter=46) as session:
+            counted = Alternation(StoredGram(G), regression, 1.0, session)
+            state = counted.first(np.linalg.eigh(G)[1][:, ::-1][:, :6])
+            for _ in range(45):
+                state = counted.next(state)
         B = state.pair.coefficients
         components = (B / np.linalg.norm(B, axis=0)).T
         assert_same_up_to_sign(components, data["spca_loadings_varnum_744111"].T, atol=1e-10)
@@ -141,18 +142,9 @@ def alternation_of(X, model):
     G = (X - X.mean(axis=0)).T @ (X - X.mean(axis=0))
     A = np.linalg.eigh(G)[1][:, ::-1][:, : model.n_components_]
     H = G + model.ridge * np.eye(len(G))
-    from anypca.models.spca._regression import ElasticNet
-
-    regression = ElasticNet(H, model.penalty_.tolist())
-    return G, Alternation(
-        Gram(G),
-        regression,
-        scale=1.0,
-        max_iter=3000,
-        tol=1e-7,
-        callback=lambda _: None,
-        constant=np.trace(G),
-    ).run(A)
+    with open_session(check_data(X), 1, max_iter=3000, tol=1e-7) as session:
+        regression = Penalised(H, model.penalty_.tolist())
+        return G, Alternation(StoredGram(G), regression, 1.0, session).run(A)
 
 
 def test_traced_objective_is_the_negative_criterion():
@@ -315,7 +307,7 @@ def test_rows_and_matrix_give_the_same(monkeypatch):
     """With an infinite ridge the matrix of inner products is not needed."""
     X = np.random.default_rng(0).standard_normal((30, 200)) * np.linspace(3, 1, 200)
     by_matrix = SPCA(3, n_nonzero=20, ridge=np.inf).fit(X)
-    monkeypatch.setattr("anypca.models.spca._fit._SMALL_GRAM", 10)
+    monkeypatch.setattr("anypca.models.spca._start._SMALL_GRAM", 10)
     by_rows = SPCA(3, n_nonzero=20, ridge=np.inf).fit(X)
     np.testing.assert_allclose(by_rows.components_, by_matrix.components_, atol=1e-8)
     np.testing.assert_allclose(by_rows.explained_variance_, by_matrix.explained_variance_, rtol=1e-8)

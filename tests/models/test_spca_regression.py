@@ -8,8 +8,8 @@ from sklearn.linear_model import ElasticNet as ReferenceElasticNet
 from sklearn.linear_model import LassoLars
 
 from anypca.models.spca._regression import (
-    CountedSoftThreshold,
-    SoftThreshold,
+    Counted,
+    Penalised,
     _descend,
     follow_path,
     kkt_distance,
@@ -122,9 +122,9 @@ def test_soft_threshold():
 
 def test_counted_soft_threshold_keeps_the_largest():
     target = np.array([0.1, -4.0, 3.0, 0.0, 1.0])
-    fit = CountedSoftThreshold([2]).fit(0, target, 1.0, None)
+    fit = Counted(None, [2]).fit(0, target, 1.0, None)
     np.testing.assert_array_equal(fit.coefficients, [0, -3, 2, 0, 0])
-    again = SoftThreshold([fit.penalty]).fit(0, target, 1.0, None)
+    again = Penalised(None, [fit.penalty]).fit(0, target, 1.0, None)
     np.testing.assert_array_equal(again.coefficients, fit.coefficients)
-    everything = CountedSoftThreshold([5]).fit(0, target, 1.0, None)
+    everything = Counted(None, [5]).fit(0, target, 1.0, None)
     np.testing.assert_array_equal(everything.coefficients, target)

@@ -10,9 +10,11 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.exceptions import NonFiniteError
-from anypca.models.spca._product import Product
-from anypca.models.spca._regression import Counting, Regression, kkt_distance
-from anypca.solvers import Callback, Progress, Result, Status
+from anypca.linalg import nearest_orthonormal
+from anypca.models._session import Session
+from anypca.models.spca._gram import Gram
+from anypca.models.spca._regression import Counted, Regression, kkt_distance
+from anypca.solvers import Progress, Result, Status
 from anypca.solvers._acceleration import QuasiNewton
 
 # A support that is left and entered again this often belongs to a round that has no end; alternations that settle
@@ -55,15 +57,17 @@ class Alternation:
     of B, ``-2 tr(A'G B) + |B|^2 + sum_j penalty_j |b_j|_1``.
     """
 
-    product: Product
+    gram: Gram
     regression: Regression
     scale: float
     """Largest eigenvalue of G: the unit of gradients."""
-    max_iter: int
-    tol: float
-    callback: Callback
-    constant: float = 0.0
-    """What the criterion holds besides the terms in A and B: the trace of G with a finite ridge."""
+    session: Session
+    """Tells the limits and is told of progress."""
+
+    @property
+    def constant(self) -> float:
+        """What the criterion holds besides the terms in A and B."""
+        return 0.0 if self.regression.matrix is None else self.gram.trace
 
     def run(self, axes: Floats) -> Result[Pair]:
         """Iterate from A.
@@ -79,20 +83,20 @@ class Alternation:
         state = self.first(axes)
         trace: list[float] = []
         accelerator = _Accelerator()
-        status = Status.MAX_ITER
-        for iteration in range(1, self.max_iter + 1):
+        status, max_iter = Status.MAX_ITER, self.session.max_iter
+        for iteration in range(1, max_iter + 1):
             self.report(state, iteration)
             trace.append(state.objective)
-            if state.criterion <= self.tol:
+            if state.criterion <= self.session.tol:
                 status = Status.CONVERGED
                 break
-            if iteration < self.max_iter:
+            if iteration < max_iter:
                 state = self._extrapolate(accelerator, state) or self.next(state)
         return Result(state.pair, np.array(trace), status, state.criterion, len(trace))
 
     def first(self, axes: Floats) -> _State:
         """The first alternation from A."""
-        return self._step(axes, self.product.times(axes), None)
+        return self._step(axes, self.gram.times(axes), None)
 
     def next(self, state: _State) -> _State:
         """The alternation after another."""
@@ -103,7 +107,7 @@ class Alternation:
         axes = accelerator.propose(state)
         if axes is None:
             return None
-        trial = self._step(axes, self.product.times(axes), state.pair.coefficients)
+        trial = self._step(axes, self.gram.times(axes), state.pair.coefficients)
         is_better = bool(trial.objective > state.objective)
         accelerator.method.judge(accepted=is_better)
         return trial if is_better else None
@@ -117,13 +121,11 @@ class Alternation:
         ]
         B = np.column_stack([fit.coefficients for fit in fits])
         penalties = np.array([fit.penalty for fit in fits])
-        image = self.product.times(B)
+        image = self.gram.times(B)
         best = nearest_orthonormal(image)
-        targets = self.product.times(best)
+        targets = self.gram.times(best)
         curved = self.regression.curved(B)
-        distance = kkt_distance(curved, targets, penalties, B)
-        if self.regression.free is not None:
-            distance = np.where(self.regression.free, distance, 0.0)
+        distance = np.where(self.regression.free, kkt_distance(curved, targets, penalties, B), 0.0)
         value = self.constant - 2.0 * np.vdot(best, image) + np.vdot(B, curved) + penalties @ np.abs(B).sum(0)
         return _State(
             axes, Pair(best, B, penalties), targets, -float(value), float(distance.max()) / self.scale
@@ -136,10 +138,10 @@ class Alternation:
                 f"the fit became non-finite ({state.objective}) at iteration {iteration}. Look for extreme values in "
                 "X, or rescale its columns."
             )
-        self.callback(Progress(iteration, self.max_iter, state.objective, state.criterion))
+        self.session.callback(Progress(iteration, self.session.max_iter, state.objective, state.criterion))
 
 
-def run_counted(alternation: Alternation, regression: Counting, axes: Floats) -> Result[Pair]:
+def run_counted(alternation: Alternation, regression: Counted, axes: Floats) -> Result[Pair]:
     """Alternate with given numbers of non-zero entries.
 
     A regression that meets a number has a new penalty in each alternation, so there is no one criterion that all
@@ -150,7 +152,7 @@ def run_counted(alternation: Alternation, regression: Counting, axes: Floats) ->
     ----------
     alternation : Alternation
         Its regression is not used.
-    regression : Counting
+    regression : Counted
     axes : ndarray of shape (n_features, n_components)
         A to start from.
 
@@ -159,13 +161,14 @@ def run_counted(alternation: Alternation, regression: Counting, axes: Floats) ->
     Result of Pair
         Its trace is that of the last criterion; one entry where the alternations settled by themselves.
     """
+    session = alternation.session
     counted = replace(alternation, regression=regression)
     state = best = counted.first(axes)
     visits: Counter[bytes] = Counter()
     support = b""
-    for iteration in range(1, alternation.max_iter + 1):
+    for iteration in range(1, session.max_iter + 1):
         counted.report(state, iteration)
-        if state.criterion <= alternation.tol:
+        if state.criterion <= session.tol:
             trace = np.array([state.objective])
             return Result(state.pair, trace, Status.CONVERGED, state.criterion, iteration)
         best = max(
@@ -175,12 +178,12 @@ def run_counted(alternation: Alternation, regression: Counting, axes: Floats) ->
         )
         last, support = support, np.packbits(state.pair.coefficients != 0).tobytes()
         visits[support] += support != last
-        if visits[support] > _MOST_VISITS or iteration >= alternation.max_iter // 2:
+        if visits[support] > _MOST_VISITS or iteration >= session.max_iter // 2:
             break
         state = counted.next(state)
     held = regression.restrict(best.pair.coefficients != 0)
-    rest = max(1, alternation.max_iter - iteration)
-    result = replace(alternation, regression=held, max_iter=rest).run(best.pair.axes)
+    rest = replace(session, max_iter=max(1, session.max_iter - iteration))
+    result = replace(alternation, regression=held, session=rest).run(best.pair.axes)
     return replace(result, n_iter=iteration + result.n_iter)
 
 
@@ -199,9 +202,3 @@ class _Accelerator:
         before, after = state.before.ravel(), state.pair.axes.ravel()
         vector = self.method.propose(before, after, np.ones_like(before))
         return None if vector is None else nearest_orthonormal(vector.reshape(state.before.shape))
-
-
-def nearest_orthonormal(matrix: Floats) -> Floats:
-    """The matrix with orthonormal columns that has the largest inner product with the given one."""
-    left, _, right = np.linalg.svd(matrix, full_matrices=False)
-    return np.asarray(left @ right)

@@ -11,24 +11,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from anypca._compat import Interval, StrOptions
-from anypca._typing import Floats
-from anypca.engine import Block
 from anypca.families import Gaussian
-from anypca.models._base import make_generator
 from anypca.models._complete import refuse_missing
 from anypca.models._description import Description
 from anypca.models._row_methods import RowMethods
-from anypca.models._session import Session
 from anypca.models.spca._alternation import Pair
-from anypca.models.spca._fit import (
-    Sparse,
-    Start,
-    Task,
-    check_gram,
-    fit_sparse,
-    start_from_data,
-    start_from_gram,
-)
+from anypca.models.spca._fit import Settings, SparseComponents, fit_sparse
 from anypca.models.spca._row_model import RegressionRowModel
 from anypca.solvers import Result
 
@@ -205,51 +193,25 @@ class SPCA(RowMethods):
         """
         with self._open_fit(X, sample_weight=sample_weight) as session:
             refuse_missing(session, type(self).__name__)
-            task = Task(
-                self.n_components,
-                self.n_nonzero,
-                self.penalty,
-                self.ridge,
-                self.max_iter,
-                self.tol,
-                make_generator(self.random_state),
-            )
-            start, mean, divisor = self._start(task, session)
-            sparse, result = fit_sparse(task, start, session.callback)
-            self._store(sparse, result, mean, divisor)
+            settings = Settings(self.n_components, self.n_nonzero, self.penalty, self.ridge, self.input)
+            found, result = fit_sparse(session, settings)
+            self._store(found, result)
         self._warn_of_counts()
         self._warn_unless_converged(result)
         return self
 
-    def _start(self, task: Task, session: Session) -> tuple[Start, Floats, float]:
-        """Where the alternation starts, the means, and the divisor of variances."""
-        data, executor = session.data, session.executor
-        if self.input == "gram":
-            if data.has_weights:
-                raise ValueError("sample_weight is for rows; with input='gram' there are none. Leave it out.")
-            blocks = executor.gather(executor.sweep(_read, data)[0])
-            return start_from_gram(task, check_gram(np.concatenate(blocks))), np.zeros(data.n_features), 1.0
-        weight = float(session.summary.weight[0])
-        if data.n_samples < 2 or weight <= 1.0:
-            raise ValueError(
-                f"SPCA needs at least 2 rows; X has {data.n_samples} sample(s), of weight {weight:.6g}. Weights "
-                "count rows: rescale them, for instance to mean 1."
-            )
-        return start_from_data(task, data, executor, session.summary), session.summary.mean, weight - 1.0
-
-    def _store(self, sparse: Sparse, result: Result[Pair], mean: Floats, divisor: float) -> None:
+    def _store(self, found: SparseComponents, result: Result[Pair]) -> None:
         """Set the fitted attributes."""
         self.family_ = Gaussian()
-        self.components_ = sparse.components
-        self.mean_ = self.intercept_ = mean
-        self.n_nonzero_ = np.count_nonzero(sparse.components, axis=1)
-        self.penalty_ = sparse.penalties
-        self.explained_variance_ = sparse.variances / divisor
-        share = sparse.variances / sparse.total if sparse.total > 0 else np.zeros_like(sparse.variances)
-        self.explained_variance_ratio_ = self.explained_deviance_ratio_ = share
+        self.components_ = found.components
+        self.mean_ = self.intercept_ = found.mean
+        self.n_nonzero_ = np.count_nonzero(found.components, axis=1)
+        self.penalty_ = found.penalties
+        self.explained_variance_ = found.variances
+        self.explained_variance_ratio_ = self.explained_deviance_ratio_ = found.shares
         self._store_result(result)
-        self.n_components_ = len(sparse.components)
-        self._back = sparse.back
+        self.n_components_ = len(found.components)
+        self._back = found.back
 
     def _warn_of_counts(self) -> None:
         """Tell of components that have no loadings, or fewer than asked for."""
@@ -321,7 +283,3 @@ def _list(values: Any) -> str:
     """The first few of some numbers, for a message."""
     shown = ", ".join(map(str, values[:5]))
     return f"{shown}, ..." if len(values) > 5 else shown
-
-
-def _read(block: Block, _: Any) -> tuple[Floats, float]:
-    return block.read().x, 0.0

@@ -7,9 +7,10 @@ infinite ridge, after rescaling b, is H = I: soft thresholding.
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -23,6 +24,7 @@ _KKT_ROUNDING = 1e-11
 # Coordinate descent stops at this duality gap relative to the squares of the response. The exact solve on the
 # support that follows makes up for the rest.
 _GAP = 1e-10
+# Ten times scikit-learn's limit: with collinear columns and a small ridge it converges slowly.
 _MAX_CD_SWEEPS = 10_000
 
 
@@ -35,9 +37,14 @@ class Fit(NamedTuple):
     """The L1 penalty that it solves the problem for."""
 
 
-class Regression(Protocol):
+@dataclass(frozen=True)
+class Regression(ABC):
     """How the coefficients of a component are found."""
 
+    matrix: Floats | None
+    """H = G + ridge I, (n_features, n_features), C-contiguous; ``None`` for the identity of an infinite ridge."""
+
+    @abstractmethod
     def fit(self, component: int, target: Floats, square: float, start: Floats | None) -> Fit:
         """Coefficients of one component.
 
@@ -55,117 +62,63 @@ class Regression(Protocol):
 
     def curved(self, coefficients: Floats) -> Floats:
         """``H @ coefficients``, (n_features, m)."""
+        return coefficients if self.matrix is None else np.asarray(self.matrix @ coefficients)
 
     @property
-    def free(self) -> Bools | None:
-        """Entries that may differ from 0, (n_features, n_components); ``None`` for all."""
-
-
-class Counting(Regression, Protocol):
-    """A regression that chooses its penalties so that numbers of non-zero entries are met."""
-
-    def restrict(self, support: Bools) -> Regression:
-        """The regression without L1 penalty on given supports (n_features, n_components)."""
+    def free(self) -> Bools | bool:
+        """Entries that may differ from 0, (n_features, n_components); True for all."""
+        return True
 
 
 @dataclass(frozen=True)
-class ElasticNet:
-    """Given L1 penalties, by coordinate descent from warm starts and an exact solve on the support."""
+class Penalised(Regression):
+    """Given L1 penalties: by coordinate descent from warm starts and an exact solve on the support."""
 
-    matrix: Floats
-    """H = G + ridge I, (n_features, n_features), C-contiguous."""
     penalties: Sequence[float]
-    free: None = None
 
     def fit(self, component: int, target: Floats, square: float, start: Floats | None) -> Fit:
         penalty = self.penalties[component]
+        if self.matrix is None:
+            return Fit(soft_threshold(target, 0.5 * penalty), penalty)
         return Fit(solve_elastic_net(self.matrix, target, penalty, square, start), penalty)
 
-    def curved(self, coefficients: Floats) -> Floats:
-        return np.asarray(self.matrix @ coefficients)
-
 
 @dataclass(frozen=True)
-class CountedElasticNet:
-    """Given numbers of non-zero entries, by LARS."""
-
-    matrix: Floats
-    counts: Sequence[int]
-    free: None = None
-
-    def fit(self, component: int, target: Floats, square: float, start: Floats | None) -> Fit:
-        return follow_path(self.matrix, target, self.counts[component])
-
-    def curved(self, coefficients: Floats) -> Floats:
-        return np.asarray(self.matrix @ coefficients)
-
-    def restrict(self, support: Bools) -> Regression:
-        return RestrictedRidge(self.matrix, support)
-
-
-@dataclass(frozen=True)
-class RestrictedRidge:
-    """Given supports, no L1 penalty."""
-
-    matrix: Floats
-    free: Bools
-
-    def fit(self, component: int, target: Floats, square: float, start: Floats | None) -> Fit:
-        kept = np.flatnonzero(self.free[:, component])
-        b = np.zeros(len(target))
-        b[kept] = scipy.linalg.lstsq(self.matrix[np.ix_(kept, kept)], target[kept], check_finite=False)[0]
-        return Fit(b, 0.0)
-
-    def curved(self, coefficients: Floats) -> Floats:
-        return np.asarray(self.matrix @ coefficients)
-
-
-@dataclass(frozen=True)
-class SoftThreshold:
-    """Infinite ridge, given L1 penalties."""
-
-    penalties: Sequence[float]
-    free: None = None
-
-    def fit(self, component: int, target: Floats, square: float, start: Floats | None) -> Fit:
-        penalty = self.penalties[component]
-        return Fit(soft_threshold(target, 0.5 * penalty), penalty)
-
-    def curved(self, coefficients: Floats) -> Floats:
-        return coefficients
-
-
-@dataclass(frozen=True)
-class CountedSoftThreshold:
-    """Infinite ridge, given numbers of non-zero entries."""
+class Counted(Regression):
+    """Given numbers of non-zero entries, whatever penalties lead to them: by LARS."""
 
     counts: Sequence[int]
-    free: None = None
 
     def fit(self, component: int, target: Floats, square: float, start: Floats | None) -> Fit:
         count = self.counts[component]
+        if self.matrix is not None:
+            return follow_path(self.matrix, target, count)
         sizes = np.abs(target)
         level = float(np.partition(sizes, -count - 1)[-count - 1]) if count < len(sizes) else 0.0
         return Fit(soft_threshold(target, level), 2.0 * level)
 
-    def curved(self, coefficients: Floats) -> Floats:
-        return coefficients
-
-    def restrict(self, support: Bools) -> Regression:
-        return RestrictedIdentity(support)
+    def restrict(self, support: Bools) -> Restricted:
+        """The regression without L1 penalty on given supports (n_features, n_components)."""
+        return Restricted(self.matrix, support)
 
 
 @dataclass(frozen=True)
-class RestrictedIdentity:
-    """Infinite ridge, given supports, no L1 penalty."""
+class Restricted(Regression):
+    """Given supports, no L1 penalty."""
 
-    free: Bools
+    support: Bools
+
+    @property
+    def free(self) -> Bools:
+        return self.support
 
     def fit(self, component: int, target: Floats, square: float, start: Floats | None) -> Fit:
-        return Fit(np.where(self.free[:, component], target, 0.0), 0.0)
-
-    def curved(self, coefficients: Floats) -> Floats:
-        return coefficients
+        kept = np.flatnonzero(self.support[:, component])
+        b = np.zeros(len(target))
+        b[kept] = target[kept]
+        if self.matrix is not None:
+            b[kept] = scipy.linalg.lstsq(self.matrix[np.ix_(kept, kept)], b[kept], check_finite=False)[0]
+        return Fit(b, 0.0)
 
 
 def soft_threshold(values: Floats, level: float) -> Floats:

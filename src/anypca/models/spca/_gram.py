@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.engine import Block, Data, Executor
+from anypca.engine import Block
+from anypca.models._session import Session
 from anypca.solvers.closed_form import Centring, coarsen
 
 # Rows of a chunk whose p x p product is added up: enough that the product outweighs the addition.
 _CHUNK_ROWS = 1024
 
 
-class Product(Protocol):
+class Gram(Protocol):
     """G, known through its products."""
 
     @property
@@ -27,7 +28,7 @@ class Product(Protocol):
 
 
 @dataclass(frozen=True)
-class Gram:
+class StoredGram:
     """G in memory."""
 
     matrix: Floats
@@ -42,29 +43,32 @@ class Gram:
 
 
 @dataclass(frozen=True)
-class Rows:
-    """G through the rows of a table: two thin products per block, never a p x p matrix."""
+class StreamedGram:
+    """G through the rows of a complete table: two thin products per block, never a p x p matrix."""
 
-    data: Data
-    executor: Executor
+    session: Session
     centring: Centring
     trace: float
 
     def times(self, columns: Floats) -> Floats:
         centring = self.centring
 
-        def product(block: Block, _: Any) -> tuple[None, Floats]:
+        def product(block: Block, _: None) -> Floats:
             rows = centring.rows(block)
-            return None, rows.T @ (rows @ columns)
+            return np.asarray(rows.T @ (rows @ columns))
 
-        return self.executor.sweep(product, coarsen(self.data, _CHUNK_ROWS))[1]
+        return np.asarray(_in_chunks(self.session).sum(product))
 
 
-def sum_gram(data: Data, executor: Executor, centring: Centring) -> Gram:
+def sum_gram(session: Session, centring: Centring) -> StoredGram:
     """G of a complete table, summed over its blocks."""
 
-    def product(block: Block, _: Any) -> tuple[None, Floats]:
+    def product(block: Block, _: None) -> Floats:
         rows = centring.rows(block)
-        return None, rows.T @ rows
+        return np.asarray(rows.T @ rows)
 
-    return Gram(executor.sweep(product, coarsen(data, _CHUNK_ROWS))[1])
+    return StoredGram(_in_chunks(session).sum(product))
+
+
+def _in_chunks(session: Session) -> Session:
+    return replace(session, data=coarsen(session.data, _CHUNK_ROWS))

@@ -1,0 +1,141 @@
+"""Where the alternation starts: the matrix G and its leading eigenvectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from anypca._typing import Floats
+from anypca.engine import Block
+from anypca.models._session import Session
+from anypca.models.spca._gram import Gram, StoredGram, StreamedGram, sum_gram
+from anypca.solvers.closed_form import Centring
+
+# Above, the p x p matrix of a finite ridge and its working copies take several gigabytes.
+_MAX_GRAM = 10_000
+# With an infinite ridge the p x p matrix is a convenience; above this size rows are cheaper.
+_SMALL_GRAM = 2_000
+# Entries of a matrix that its user computed may differ from symmetry, and its eigenvalues fall below 0, by this share
+# of the largest entry: half of the digits.
+_ROUNDING = 1e-8
+
+
+@dataclass(frozen=True)
+class Start:
+    """G with its leading eigenvectors."""
+
+    gram: Gram
+    values: Floats
+    """Eigenvalues, decreasing (m,)."""
+    vectors: Floats
+    """(n_features, m)"""
+    mean: Floats
+    """Means of the columns (n_features,), 0 where G was given."""
+    divisor: float
+    """What makes sums of squares variances."""
+
+
+def start_from_data(session: Session, n_components: int | None, *, is_soft: bool) -> Start:
+    """G of a complete table and its leading eigenvectors.
+
+    Parameters
+    ----------
+    session : Session
+    n_components : int or None
+        ``None`` for all.
+    is_soft : bool
+        Whether the ridge is infinite.
+
+    Returns
+    -------
+    Start
+    """
+    n, p = session.data.n_samples, session.data.n_features
+    weight = float(session.summary.weight[0])
+    if n < 2 or weight <= 1.0:
+        raise ValueError(
+            f"SPCA needs at least 2 rows; X has {n} sample(s), of weight {weight:.6g}. Weights "
+            "count rows: rescale them, for instance to mean 1."
+        )
+    if not is_soft and p > _MAX_GRAM:
+        raise ValueError(
+            f"SPCA with a finite ridge holds an n_features x n_features matrix; X has {p} columns, and at most "
+            f"{_MAX_GRAM} are allowed. Use ridge=numpy.inf, which needs no such matrix."
+        )
+    _check_count(n_components, min(n, p), "the smaller of the numbers of rows and columns")
+    mean = session.summary.mean
+    centring = Centring(mean)
+    if p <= (_SMALL_GRAM if is_soft else n):
+        gram = sum_gram(session, centring)
+        return Start(gram, *_leading(gram.matrix, n_components), mean, weight - 1.0)
+    found = session.spectrum(centring, divisor=1.0, n_components=n_components)
+    product: Gram = (
+        StreamedGram(session, centring, found.trace) if is_soft else sum_gram(session, centring)
+    )
+    return Start(product, found.values, found.vectors, mean, weight - 1.0)
+
+
+def start_from_gram(session: Session, n_components: int | None) -> Start:
+    """G as the user gave it in place of rows, and its leading eigenvectors."""
+    if session.data.has_weights:
+        raise ValueError("sample_weight is for rows; with input='gram' there are none. Leave it out.")
+    gram = check_gram(np.concatenate(session.gather(_read)))
+    p = len(gram.matrix)
+    _check_count(n_components, p, "the number of columns")
+    return Start(gram, *_leading(gram.matrix, n_components), np.zeros(p), 1.0)
+
+
+def _read(block: Block) -> Floats:
+    return block.read().x
+
+
+def _leading(matrix: Floats, n_components: int | None) -> tuple[Floats, Floats]:
+    """Eigenvalues, decreasing, and eigenvectors."""
+    p = len(matrix)
+    wanted = None if n_components is None else (p - n_components, p - 1)
+    values, vectors = scipy.linalg.eigh(matrix, subset_by_index=wanted, check_finite=False)
+    return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+
+
+def _check_count(n_components: int | None, largest: int, what: str) -> None:
+    """Raise if there are not that many components."""
+    if n_components is not None and n_components > largest:
+        raise ValueError(
+            f"n_components={n_components} must be at most {largest}, {what}. Ask for fewer components."
+        )
+
+
+def check_gram(matrix: Any, name: str = "X") -> StoredGram:
+    """A user's matrix of inner products, covariances or correlations.
+
+    Raises
+    ------
+    ValueError
+        If it is not square, symmetric and positive semi-definite.
+    """
+    G = np.asarray(matrix, dtype=np.float64)
+    if G.shape[0] != G.shape[1]:
+        raise ValueError(
+            f"input='gram' needs a square matrix; {name} has shape {G.shape}. Pass X.T @ X, a covariance or a "
+            "correlation matrix, or use input='data' for a table of rows."
+        )
+    size = float(np.abs(G).max())
+    gap = np.abs(G - G.T)
+    if gap.max() > _ROUNDING * size:
+        i, j = np.unravel_index(int(np.argmax(gap)), G.shape)
+        raise ValueError(
+            f"input='gram' needs a symmetric matrix; {name}[{i}, {j}] is {G[i, j]:.6g} and {name}[{j}, {i}] is "
+            f"{G[j, i]:.6g}. Use input='data' if {name} is a table of rows."
+        )
+    G = 0.5 * (G + G.T)
+    smallest = float(scipy.linalg.eigvalsh(G, subset_by_index=(0, 0))[0])
+    if smallest < -_ROUNDING * len(G) * size:
+        raise ValueError(
+            f"input='gram' needs a positive semi-definite matrix; {name} has the eigenvalue {smallest:.3g}. "
+            "Correlations computed pair by pair from incomplete data are a common cause: compute them from "
+            "complete rows."
+        )
+    return StoredGram(G)
