@@ -18,8 +18,8 @@ from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 
 from anypca import KernelPCA
 from anypca.datasets import load_bibliometrics
+from anypca.models.kernel._features import fourier_map
 from anypca.models.kernel._kernels import Kernel
-from anypca.models.kernel._maps import fourier_map
 
 FOLDER = os.environ.get("ANYPCA_DATA", "")
 needs_data = pytest.mark.skipif(
@@ -314,7 +314,7 @@ def test_blocks_and_chunks_do_not_matter(method, monkeypatch):
     settings = {"method": method, "n_basis": 50, "random_state": 0, "fit_inverse_transform": True}
     whole = KernelPCA(K, n_jobs=1, **settings).fit(X)
     monkeypatch.setattr("anypca.engine.data._BLOCK_ENTRIES", 2000)
-    monkeypatch.setattr("anypca.models.kernel._rows._CHUNK_BYTES", 8 * 50 * 37)
+    monkeypatch.setattr("anypca.models.kernel._read._CHUNK_BYTES", 8 * 50 * 37)
     cut = KernelPCA(K, n_jobs=2, **settings).fit(X)
     Z = whole.transform(X)
     np.testing.assert_allclose(cut.transform(X), Z, atol=1e-9)

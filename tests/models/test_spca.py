@@ -17,8 +17,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from anypca import SPCA
-from anypca.exceptions import ConvergenceWarning
 from anypca.engine import check_data
+from anypca.exceptions import ConvergenceWarning
 from anypca.models._session import open_session
 from anypca.models.spca._alternation import Alternation
 from anypca.models.spca._gram import StoredGram

@@ -12,9 +12,9 @@ from sklearn.preprocessing import KernelCenterer
 
 from anypca._typing import Floats
 from anypca.linalg import fix_signs
+from anypca.models.kernel._features import FeatureMap
 from anypca.models.kernel._kernels import Kernel
-from anypca.models.kernel._maps import FeatureMap
-from anypca.models.kernel._rows import chunks
+from anypca.models.kernel._read import chunks
 
 
 class Embedding(Protocol):

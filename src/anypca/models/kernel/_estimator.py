@@ -12,14 +12,13 @@ from sklearn.utils.metaestimators import available_if
 
 from anypca._compat import Interval, StrOptions
 from anypca._typing import Floats
-from anypca.engine import Summary
-from anypca.models._base import make_generator
 from anypca.models._complete import refuse_missing
 from anypca.models._description import Description
 from anypca.models._row_methods import RowMethods
+from anypca.models._session import Session
 from anypca.models.kernel._embedding import Embedding
+from anypca.models.kernel._fit import METHODS, PRECOMPUTED, Settings
 from anypca.models.kernel._kernels import KERNELS, Kernel, KernelChoice
-from anypca.models.kernel._methods import METHODS, PRECOMPUTED, Rows, Task
 from anypca.models.kernel._preimage import learn_preimage
 from anypca.models.kernel._row_model import KernelRowModel
 
@@ -212,28 +211,21 @@ class KernelPCA(RowMethods):
         -------
         self : KernelPCA
         """
+        choice = KernelChoice(self.kernel, self.gamma, self.degree, self.coef0, self.kernel_params)
+        settings = Settings(choice, self.n_components, self.n_basis, self.eigen_solver)
         with self._all_or_nothing():
             with self._open_fit(X) as session:
-                method = METHODS.create(self.method)
                 refuse_missing(session, type(self).__name__)
                 self._check_combination(session.data.n_samples)
-                task = self._task()
-                rows = Rows(session.data, session.executor, _variance(session.summary))
-                collected = method.sweep(task, rows)
+                method = METHODS[self.method](session, settings)
+                collected = method.sweep()
             # Outside of the session, whose threads leave BLAS one each.
-            kernel, embedding = method.solve(task, collected)
-            mean, preimage = session.summary.mean, None
+            kernel, embedding = method.solve(collected)
+            self._store(kernel, embedding, session)
+            self._preimage = None
             if self.fit_inverse_transform and kernel is not None:
-                preimage = learn_preimage(method, task, rows, (kernel, embedding), mean, self.alpha)
-            self._store(kernel, embedding, mean, session.data.n_samples)
-            self._preimage = preimage
+                self._preimage = learn_preimage(method, kernel, embedding, self.alpha)
         return self
-
-    def _task(self) -> Task:
-        choice = KernelChoice(self.kernel, self.gamma, self.degree, self.coef0, self.kernel_params)
-        return Task(
-            choice, self.n_components, self.n_basis, self.eigen_solver, make_generator(self.random_state)
-        )
 
     def _check_combination(self, n_samples: int) -> None:
         """Raise on parameters that are right each by itself, but not together."""
@@ -244,29 +236,22 @@ class KernelPCA(RowMethods):
                 f"kernel_params are for a function given as kernel; kernel is {self.kernel!r}. Use gamma, degree "
                 "and coef0."
             )
-        if self.kernel != PRECOMPUTED:
-            return
-        if not METHODS.create(self.method).takes_kernel_values:
-            raise ValueError(
-                f"kernel='precomputed' leaves nothing to approximate; got method={self.method!r}. "
-                "Use method='exact', or pass rows and a kernel."
-            )
-        if self.fit_inverse_transform:
+        if self.kernel == PRECOMPUTED and self.fit_inverse_transform:
             raise ValueError(
                 "fit_inverse_transform=True needs rows to learn from; with kernel='precomputed' there are none. "
                 "Give the kernel by name or as a function."
             )
 
-    def _store(self, kernel: Kernel | None, embedding: Embedding, mean: Floats, n_samples: int) -> None:
+    def _store(self, kernel: Kernel | None, embedding: Embedding, session: Session) -> None:
         """Set the fitted attributes."""
         values = embedding.eigenvalues
         self.family_ = None
         self.eigenvalues_ = values
-        self.explained_variance_ = values / (n_samples - 1)
+        self.explained_variance_ = values / (session.data.n_samples - 1)
         shares = values / embedding.total if embedding.total > 0 else np.zeros_like(values)
         self.explained_variance_ratio_ = self.explained_deviance_ratio_ = shares
         self.gamma_ = None if kernel is None else kernel.parameters.get("gamma")
-        self.mean_ = mean
+        self.mean_ = session.summary.mean
         self.n_components_ = len(values)
         self.n_iter_ = 1
         self.converged_ = True
@@ -314,8 +299,3 @@ class KernelPCA(RowMethods):
         float
         """
         return super().score(X, y, **score_params)
-
-
-def _variance(summary: Summary) -> float:
-    """Variance of all entries of a complete table."""
-    return float(summary.variance.mean() + summary.mean.var())

@@ -14,16 +14,12 @@ from anypca._registry import Registry
 from anypca._typing import Floats
 
 
-class Kind:
-    """What is known of a kernel besides its values; a subclass per name."""
+class NamedKernel:
+    """What is known of a kernel besides its values, which scikit-learn computes; a subclass per name."""
 
     name: ClassVar[str]
     parameters: ClassVar[tuple[str, ...]] = ()
-    """Which of gamma, degree and coef0 it has; scikit-learn computes the values."""
-
-    @property
-    def has_gamma(self) -> bool:
-        return "gamma" in self.parameters
+    """Which of gamma, degree and coef0 it has."""
 
     def median_gamma(self, rows: Floats) -> float | None:
         """gamma from the median distance between rows (n, p); ``None`` where distances say nothing."""
@@ -35,18 +31,18 @@ class Kind:
 
     @property
     def has_frequencies(self) -> bool:
-        return type(self).frequencies is not Kind.frequencies
+        return type(self).frequencies is not NamedKernel.frequencies
 
     def diagonal(self, rows: Floats, parameters: Mapping[str, Any]) -> Floats:
         """k(x, x) of each row (n,)."""
         return np.ones(len(rows))
 
 
-KERNELS: Registry[Kind] = Registry("kernel")
+KERNELS: Registry[NamedKernel] = Registry("kernel")
 
 
 @KERNELS.register
-class Rbf(Kind):
+class Rbf(NamedKernel):
     """``exp(-gamma |x - y|^2)``."""
 
     name = "rbf"
@@ -62,7 +58,7 @@ class Rbf(Kind):
 
 
 @KERNELS.register
-class Laplacian(Kind):
+class Laplacian(NamedKernel):
     """``exp(-gamma |x - y|_1)``."""
 
     name = "laplacian"
@@ -77,7 +73,7 @@ class Laplacian(Kind):
 
 
 @KERNELS.register
-class Linear(Kind):
+class Linear(NamedKernel):
     """``x'y``."""
 
     name = "linear"
@@ -87,7 +83,7 @@ class Linear(Kind):
 
 
 @KERNELS.register
-class Polynomial(Kind):
+class Polynomial(NamedKernel):
     """``(gamma x'y + coef0)^degree``."""
 
     name = "polynomial"
@@ -99,7 +95,7 @@ class Polynomial(Kind):
 
 
 @KERNELS.register
-class Cosine(Kind):
+class Cosine(NamedKernel):
     """``x'y / (|x| |y|)``, 0 where a row is 0."""
 
     name = "cosine"
@@ -128,13 +124,14 @@ class Kernel:
 
     def diagonal(self, rows: Floats) -> Floats:
         """k(x, x) of each row (n,)."""
-        if isinstance(self.metric, str):
-            return KERNELS.create(self.metric).diagonal(rows, self.parameters)
+        if self.named is not None:
+            return self.named.diagonal(rows, self.parameters)
+        assert callable(self.metric)
         return np.array([self.metric(row, row, **self.parameters) for row in rows], dtype=np.float64)
 
     @property
-    def kind(self) -> Kind | None:
-        """What is known of a named kernel."""
+    def named(self) -> NamedKernel | None:
+        """What is known of a kernel given by name, ``None`` for a function."""
         return KERNELS.create(self.metric) if isinstance(self.metric, str) else None
 
 
@@ -164,23 +161,23 @@ class KernelChoice:
         """
         if not isinstance(self.metric, str):
             return Kernel(self.metric, dict(self.extra or {}))
-        kind = KERNELS.create(self.metric)
+        named = KERNELS.create(self.metric)
         values = {"degree": self.degree, "coef0": self.coef0}
-        if kind.has_gamma:
-            values["gamma"] = self._gamma(kind, sample, variance)
-        return Kernel(self.metric, {name: values[name] for name in kind.parameters})
+        if "gamma" in named.parameters:
+            values["gamma"] = self._gamma(named, sample, variance)
+        return Kernel(self.metric, {name: values[name] for name in named.parameters})
 
     def rebind(self, kernel: Kernel, sample: Floats) -> Kernel:
         """The kernel for other rows: a rule for gamma is applied to them, a number is kept."""
         return self.bind(sample) if isinstance(self.gamma, str) else kernel
 
-    def _gamma(self, kind: Kind, sample: Floats, variance: float | None) -> float:
+    def _gamma(self, named: NamedKernel, sample: Floats, variance: float | None) -> float:
         default = 1.0 / int(sample.shape[1])
         if self.gamma is None:
             return default
         if not isinstance(self.gamma, str):
             return float(self.gamma)
-        chosen = kind.median_gamma(sample) if self.gamma == "median" else None
+        chosen = named.median_gamma(sample) if self.gamma == "median" else None
         if chosen is not None:
             return chosen
         spread = float(np.var(sample)) if variance is None else variance

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
 import scipy.linalg
@@ -11,81 +10,48 @@ import scipy.linalg
 from anypca._typing import Floats
 from anypca.engine import Block, Statistics
 from anypca.models.kernel._embedding import Embedding
+from anypca.models.kernel._features import Features, KernelValues
+from anypca.models.kernel._fit import Method
 from anypca.models.kernel._kernels import Kernel
-from anypca.models.kernel._maps import FeatureMap
-from anypca.models.kernel._methods import Method, Rows, Task
-from anypca.models.kernel._rows import all_rows, chunks
-
-
-class Preimage(Protocol):
-    """Scores to rows."""
-
-    def rows(self, scores: Floats) -> Floats:
-        """(n, n_features) from (n, n_components)."""
+from anypca.models.kernel._read import all_rows, chunks, sample_rows
 
 
 @dataclass(frozen=True)
-class DualPreimage:
-    """Kernel ridge regression on all training scores."""
+class Preimage:
+    """Scores to rows, by ridge regression on features of the scores."""
 
-    kernel: Kernel
-    training: Floats
-    """Training scores (n_train, n_components)."""
+    features: Features
+    """Explicit ones, or kernel values with all training scores."""
     coefficients: Floats
-    """(n_train, n_features)"""
+    """(n_basis, n_features)"""
     mean: Floats
     """(n_features,)"""
 
     def rows(self, scores: Floats) -> Floats:
-        parts = [
-            self.kernel.between(part, self.training) @ self.coefficients
-            for part in chunks(scores, len(self.training))
-        ]
-        return np.asarray(np.concatenate(parts) + self.mean)
+        """(n, n_features) from (n, n_components)."""
+        parts = chunks(scores, len(self.coefficients))
+        rows = np.concatenate([self.features.features(part) @ self.coefficients for part in parts])
+        return np.asarray(rows + self.mean)
 
 
 @dataclass(frozen=True)
-class FeaturePreimage:
-    """Ridge regression on explicit features of scores."""
+class _Products(Statistics):
+    """Sums over rows of products of features with features, and with the rows."""
 
-    feature_map: FeatureMap
-    coefficients: Floats
-    """(n_basis, n_features)"""
-    mean: Floats
-
-    def rows(self, scores: Floats) -> Floats:
-        parts = [
-            self.feature_map.features(part) @ self.coefficients
-            for part in chunks(scores, len(self.coefficients))
-        ]
-        return np.asarray(np.concatenate(parts) + self.mean)
-
-
-@dataclass(frozen=True)
-class _Sums(Statistics):
     gram: Floats
     cross: Floats
 
 
-def learn_preimage(
-    method: Method,
-    task: Task,
-    rows: Rows,
-    fitted: tuple[Kernel, Embedding],
-    mean: Floats,
-    alpha: float,
-) -> Preimage:
+def learn_preimage(method: Method, kernel: Kernel, embedding: Embedding, alpha: float) -> Preimage:
     """Learn to rebuild rows from scores.
 
     Parameters
     ----------
     method : Method
-    task : Task
-    rows : Rows
-        The training rows.
-    fitted : tuple of Kernel and Embedding
-    mean : ndarray of shape (n_features,)
-        Of the columns; what is regressed is the difference from it.
+        By which the embedding was found.
+    kernel : Kernel
+        Of the rows.
+    embedding : Embedding
     alpha : float
         Ridge.
 
@@ -93,31 +59,27 @@ def learn_preimage(
     -------
     Preimage
     """
-    kernel, embedding = fitted
-    sample = embedding.scores(rows.sample())
-    kernel = task.kernel.rebind(kernel, sample)
-    feature_map = method.score_map(task, kernel, sample)
+    session, mean = method.session, method.session.summary.mean
+    sample = embedding.scores(sample_rows(session))
+    kernel = method.settings.kernel.rebind(kernel, sample)
+    feature_map = method.score_map(kernel, sample)
     if feature_map is None:
-        return _learn_dual(kernel, embedding, rows, mean, alpha)
+        table = all_rows(session, dense=True)
+        scores = embedding.scores(table)
+        coefficients = _solve_ridge(kernel.between(scores, scores), table - mean, alpha)
+        return Preimage(KernelValues(kernel, scores), coefficients, mean)
     width = feature_map.features(sample[:1]).shape[1]
 
-    def add(block: Block, _: Any) -> tuple[None, _Sums]:
+    def add(block: Block, _: None) -> _Products:
         gram, cross = np.zeros((width, width)), np.zeros((width, len(mean)))
         for part in chunks(block.read().x.astype(np.float64, copy=False), width):
             features = feature_map.features(embedding.scores(part))
             gram += features.T @ features
             cross += features.T @ (part - mean)
-        return None, _Sums(gram, cross)
+        return _Products(gram, cross)
 
-    sums = rows.executor.sweep(add, rows.data)[1]
-    return FeaturePreimage(feature_map, _solve_ridge(sums.gram, sums.cross, alpha), mean)
-
-
-def _learn_dual(kernel: Kernel, embedding: Embedding, rows: Rows, mean: Floats, alpha: float) -> Preimage:
-    table = all_rows(rows.data, rows.executor, dense=True)
-    scores = embedding.scores(table)
-    coefficients = _solve_ridge(kernel.between(scores, scores), table - mean, alpha)
-    return DualPreimage(kernel, scores, coefficients, mean)
+    sums = session.sum(add)
+    return Preimage(feature_map, _solve_ridge(sums.gram, sums.cross, alpha), mean)
 
 
 def _solve_ridge(matrix: Floats, right: Floats, alpha: float) -> Floats:

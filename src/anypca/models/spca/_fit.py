@@ -100,7 +100,9 @@ def _alternate(
     scale = max(float(start.values[0]), float(np.finfo(np.float64).tiny))
     alternation = Alternation(start.gram, Penalised(matrix, penalties), scale, session)
     axes = start.vectors[:, : len(penalties)]
-    return alternation.run(axes) if counts is None else run_counted(alternation, Counted(matrix, counts), axes)
+    return (
+        alternation.run(axes) if counts is None else run_counted(alternation, Counted(matrix, counts), axes)
+    )
 
 
 def _count_components(settings: Settings, start: Start) -> int:

@@ -72,9 +72,7 @@ def start_from_data(session: Session, n_components: int | None, *, is_soft: bool
         gram = sum_gram(session, centring)
         return Start(gram, *_leading(gram.matrix, n_components), mean, weight - 1.0)
     found = session.spectrum(centring, divisor=1.0, n_components=n_components)
-    product: Gram = (
-        StreamedGram(session, centring, found.trace) if is_soft else sum_gram(session, centring)
-    )
+    product: Gram = StreamedGram(session, centring, found.trace) if is_soft else sum_gram(session, centring)
     return Start(product, found.values, found.vectors, mean, weight - 1.0)
 
 

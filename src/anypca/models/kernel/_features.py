@@ -1,4 +1,4 @@
-"""Explicit features whose inner products approximate a kernel."""
+"""Explicit features of rows, most of which have inner products near a kernel's."""
 
 from __future__ import annotations
 
@@ -9,17 +9,36 @@ import numpy as np
 import scipy.linalg
 
 from anypca._typing import Floats
-from anypca.models.kernel._kernels import Kernel, Kind
+from anypca.models.kernel._kernels import Kernel
+
+# A negative eigenvalue beyond this share of the largest is no rounding, not even of a user's function in float32.
+_INDEFINITE = 1e-6
 
 
-class FeatureMap(Protocol):
+class Features(Protocol):
     """Rows to features."""
 
     def features(self, rows: Floats) -> Floats:
         """(n, n_basis) from (n, n_features)."""
 
+
+class FeatureMap(Features, Protocol):
+    """Features whose inner products approximate a kernel."""
+
     def missed(self, rows: Floats, features: Floats) -> Floats:
         """What the squared lengths of the features lack of k(x, x), (n,)."""
+
+
+@dataclass(frozen=True)
+class KernelValues:
+    """Kernel values with given rows as features."""
+
+    kernel: Kernel
+    others: Floats
+    """(m, n_features)"""
+
+    def features(self, rows: Floats) -> Floats:
+        return self.kernel.between(rows, self.others)
 
 
 @dataclass(frozen=True)
@@ -72,7 +91,7 @@ def fourier_map(
     Parameters
     ----------
     kernel : Kernel
-        Of a kind that has frequencies: rbf or laplacian.
+        One that has frequencies: rbf or laplacian.
     n_features : int
     n_basis : int
     rng : numpy.random.Generator
@@ -83,9 +102,8 @@ def fourier_map(
     -------
     FourierMap
     """
-    kind = kernel.kind
-    assert isinstance(kind, Kind)
-    frequencies = kind.frequencies(n_features, n_basis, kernel.parameters["gamma"], rng)
+    assert kernel.named is not None
+    frequencies = kernel.named.frequencies(n_features, n_basis, kernel.parameters["gamma"], rng)
     phases = rng.uniform(-np.pi, np.pi, n_basis)
     return FourierMap(np.vstack([frequencies, phases]).astype(dtype))
 
@@ -105,7 +123,7 @@ def landmark_map(kernel: Kernel, landmarks: Floats) -> LandmarkMap:
         repeated landmarks make them, would only blow up noise.
     """
     values, vectors = scipy.linalg.eigh(kernel.between(landmarks, landmarks))
-    if values[0] < -1e-6 * max(values[-1], 0.0):
+    if values[0] < -_INDEFINITE * max(values[-1], 0.0):
         raise ValueError(
             f"the kernel is not positive semi-definite: its matrix on {len(landmarks)} rows has the eigenvalue "
             f"{values[0]:.3g}. Use another kernel or other parameters."
