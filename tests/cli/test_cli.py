@@ -16,9 +16,9 @@ from scipy import io as scipy_io
 from scipy import sparse
 
 import anypca
-from anypca.cli import _run, _table, main
+from anypca.cli import _fit, _input_table, main
+from anypca.cli._fitting import Runtime
 from anypca.cli._outcome import Outcome
-from anypca.cli._session import Runtime
 from anypca.datasets import load_digits_counts, make_low_rank
 
 FILES = [
@@ -253,7 +253,7 @@ def test_no_file_and_no_command(capsys):
 
 
 def test_out_that_is_a_file_is_refused_before_the_fit(counts, capsys, monkeypatch):
-    monkeypatch.setattr(_run, "load_table", None)
+    monkeypatch.setattr(_fit, "load_table", None)
     assert main(["fit", str(counts), "--out", str(counts)]) == 2
     assert "is a file, not a folder" in capsys.readouterr().err
 
@@ -304,7 +304,7 @@ def test_missing_extra_is_told_in_one_line(module):
 def test_demo(tmp_path, capsys, monkeypatch):
     digits = load_digits_counts()
     few = replace(digits, X=digits.X[:150], target=digits.target[:150])
-    monkeypatch.setattr(_table, "loaders", lambda: {"digits_counts": lambda: few})
+    monkeypatch.setattr(_input_table, "loaders", lambda: {"digits_counts": lambda: few})
     out = tmp_path / "demo"
     assert main(["demo", "--out", str(out)]) == 0
     assert listing(out) == FILES

@@ -12,9 +12,9 @@ from scipy import stats
 import anypca
 from anypca.cli._compare import _few, suitable
 from anypca.cli._holdout import score_cells
+from anypca.cli._input_table import InputTable, drop_constant
 from anypca.cli._models import available
 from anypca.cli._options import ranks
-from anypca.cli._table import Table, drop_constant
 from anypca.engine import hide_entries
 from anypca.io import Frame
 from anypca.selection import EntryShuffleSplit, entry_cross_validate
@@ -24,7 +24,7 @@ needs_data = pytest.mark.skipif("ANYPCA_DATA" not in os.environ, reason="ANYPCA_
 
 def as_table(X, **companions):
     names = tuple(f"x{j}" for j in range(X.shape[1]))
-    return Table("table", "table", Frame(X, names, tuple(map(str, range(len(X))))), **companions)
+    return InputTable("table", "table", Frame(X, names, tuple(map(str, range(len(X))))), **companions)
 
 
 def test_compare_prints_the_best_first(counts, call):

@@ -69,8 +69,9 @@ SELECT = {
     "n_components",
     "ranks",
 }
-TRANSFORM = {"source", "model", "model_file", "rows", "n_components", "notes", "warnings", "file"}
-REPORT = {"source", "model", "rows", "notes", "warnings", "file"}
+TABLE = {"source", "rows", "columns", "missing_fraction", "notes"}
+TRANSFORM = TABLE | {"model", "model_file", "n_components", "warnings", "file"}
+REPORT = TABLE | {"model", "warnings", "file"}
 
 
 def test_fit_transform_and_report(counts, tmp_path, call_json):

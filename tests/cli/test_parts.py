@@ -12,11 +12,12 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
+from anypca.cli._input_table import InputTable, TableRequest
 from anypca.cli._models import ModelRequest
 from anypca.cli._outcome import Outcome
+from anypca.cli._printing import missing, print_outcome
 from anypca.cli._progress import ProgressHandler, progress
-from anypca.cli._show import missing, show
-from anypca.cli._table import Table, TableRequest
+from anypca.families.auto import FamilyRecord, FamilyReport
 from anypca.io import Frame
 
 
@@ -33,14 +34,14 @@ def outcome(names=("a", "b", "c"), **changes):
     )
     vars(model).update(changes)
     values = np.array([[1.0, np.nan, 2.0], [0.0, 1.0, 1.0]])
-    table = Table("<b>file</b>", "file", Frame(values, tuple(names), ("r1", "r2"), ("a <note>",)))
+    table = InputTable("<b>file</b>", "file", Frame(values, tuple(names), ("r1", "r2"), ("a <note>",)))
     wishes = (ModelRequest(), TableRequest("file"))
     return Outcome(model, table, np.ones((2, 2)), None, ("careful & slow",), *wishes)
 
 
 def printed(result, width=100):
     console = Console(file=io.StringIO(), width=width)
-    show(result, console)
+    print_outcome(result, console)
     return console.file.getvalue()
 
 
@@ -104,9 +105,9 @@ def test_account_fits_the_terminal(width):
 
 
 def test_many_columns_are_grouped():
-    report = [SimpleNamespace(column=name, family="poisson", reason="counts") for name in "abc"]
-    (group,) = outcome(family_report_=report).family_groups()
-    assert group == ("poisson", ("a", "b", "c"), "counts")
+    report = FamilyReport(FamilyRecord(name, "poisson", f"{name} counts", "counts") for name in "abc")
+    (group,) = outcome(family_report_=report).families.groups()
+    assert group == (("a", "b", "c"), "poisson", "counts")
 
 
 def test_summary_is_valid_json(tmp_path):

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from anypca import SPCA, KernelPCA
 from anypca.plotting import plot_correlation_circle
-from anypca.plotting._table import correlate, read_table
+from anypca.plotting._reading import correlate, read_table
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(90, 3)) @ RNG.normal(size=(3, 7)) + 100 + 0.1 * RNG.normal(size=(90, 7))

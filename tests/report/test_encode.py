@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from anypca._words import percent
 from anypca.report._encode import MISSING, encode_column, encode_scores, plot_text, to_json
-from anypca.report._html import Markup, number, percent, table, tag
+from anypca.report._html import Markup, number, table, tag
 
 
 def codes_of(column):

@@ -12,14 +12,15 @@ from numpy.linalg import LinAlgError
 
 import anypca
 from anypca.cli import _options as options
-from anypca.cli._again import run_report, run_transform
 from anypca.cli._compare import run_compare
 from anypca.cli._datasets import run_datasets
+from anypca.cli._fit import run_demo, run_fit
+from anypca.cli._fitting import Runtime
+from anypca.cli._input_table import TableRequest
 from anypca.cli._models import ModelRequest, parse_settings
-from anypca.cli._run import run_demo, run_fit
+from anypca.cli._report import run_report
 from anypca.cli._select import run_select
-from anypca.cli._session import Runtime
-from anypca.cli._table import TableRequest
+from anypca.cli._transform import run_transform
 
 app = typer.Typer(
     add_completion=False,

@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.text import Text
 
+from anypca._words import counted, percent
+from anypca.cli._fitting import Fit, Runtime, caught, fit_model
 from anypca.cli._holdout import HeldOut, hold_out
+from anypca.cli._input_table import InputTable, TableRequest, drop_constant, load_table
 from anypca.cli._json import emit
 from anypca.cli._models import ModelRequest, available, find_model
-from anypca.cli._session import Fit, Runtime, caught, fit_model
-from anypca.cli._show import make_table, missing, show_notes
-from anypca.cli._table import Table, TableRequest, drop_constant, load_table
+from anypca.cli._printing import make_console, make_table, print_input
+from anypca.models._description import describe
 from anypca.selection import EntryShuffleSplit
 
 #: Share of the cells that are held out.
@@ -37,30 +38,27 @@ class Comparison:
     remarks: tuple[str, ...] = ()
     """What was left out, what went wrong, what it warned of."""
 
-    @property
-    def zero_share(self) -> float | None:
-        """Share of loadings that are exactly 0."""
-        loadings = None if self.fit is None else getattr(self.fit.model, "components_", None)
-        return (
-            None if loadings is None or not np.size(loadings) else float(np.mean(np.asarray(loadings) == 0))
-        )
-
     def content(self) -> dict[str, Any]:
         """The row in the JSON document."""
-        model = None if self.fit is None else self.fit.model
-        found = self.held_out
         return {
             "name": self.name,
             "model": find_model(self.name).class_name,
-            "held_out_log_likelihood": None if found is None else found.mean,
-            "standard_error": None if found is None else found.standard_error,
-            "n_components": None if model is None else int(model.n_components_),
-            "explained_deviance": None if model is None else float(np.sum(model.explained_deviance_ratio_)),
-            "zero_loadings_fraction": self.zero_share,
-            "seconds": None if self.fit is None else self.fit.seconds,
-            "converged": None if model is None else bool(model.converged_),
+            "held_out_log_likelihood": None if self.held_out is None else self.held_out.mean,
+            "standard_error": None if self.held_out is None else self.held_out.standard_error,
+            **dict(zip(_FOUND, [None] * 5 if self.fit is None else _facts(self.fit), strict=True)),
             "remarks": list(self.remarks),
         }
+
+
+#: What is known of a fit.
+_FOUND = ("n_components", "explained_deviance", "zero_loadings_fraction", "seconds", "converged")
+
+
+def _facts(fit: Fit) -> tuple[Any, ...]:
+    """What `_FOUND` names."""
+    explained = float(np.sum(fit.model.explained_deviance_ratio_))
+    zeros = describe(fit.model).zero_share
+    return int(fit.model.n_components_), explained, zeros, fit.seconds, bool(fit.model.converged_)
 
 
 def run_compare(
@@ -89,15 +87,19 @@ def run_compare(
     table = drop_constant(load_table(table_request))
     splitter = EntryShuffleSplit(n_splits, _FRACTION, request.seed)
     rows = compare(table, request, names or suitable(table), splitter, runtime)
-    _tell(table, rows, splitter, runtime)
+    if runtime.as_json:
+        asked = {"held_out_fraction": splitter.fraction, "n_splits": splitter.get_n_splits()}
+        emit("compare", {**table.content(), **asked, "models": [row.content() for row in rows]})
+        return
+    _print_rows(table, rows, splitter)
 
 
-def suitable(table: Table) -> list[str]:
+def suitable(table: InputTable) -> list[str]:
     """The models that a comparison is about when none are named.
 
     Parameters
     ----------
-    table : Table
+    table : InputTable
 
     Returns
     -------
@@ -109,12 +111,12 @@ def suitable(table: Table) -> list[str]:
         for name, entry in available().items()
         if name not in _UNASKED
         and (is_counts or entry.families != ("poisson",))
-        and (is_complete or entry.accepts_missing)
+        and (is_complete or entry.abilities.handles_missing)
     ]
 
 
 def compare(
-    table: Table,
+    table: InputTable,
     request: ModelRequest,
     names: Sequence[str],
     splitter: EntryShuffleSplit,
@@ -124,7 +126,7 @@ def compare(
 
     Parameters
     ----------
-    table : Table
+    table : InputTable
     request : ModelRequest
         What they share. Without a number of components, models that cannot choose get the one that sepca chose.
     names : sequence of str
@@ -153,7 +155,7 @@ def compare(
 
 
 def _examine(
-    request: ModelRequest, table: Table, splitter: EntryShuffleSplit, runtime: Runtime
+    request: ModelRequest, table: InputTable, splitter: EntryShuffleSplit, runtime: Runtime
 ) -> Comparison:
     """Fit one model; what it cannot do becomes a remark."""
     mine, remarks = _without_companions(request.name, table)
@@ -169,8 +171,8 @@ def _examine(
         return Comparison(request.name, fit, remarks=(*remarks, f"no cells held out: {_line(error)}"))
     remarks += [f"without the held-out cells: {warning}" for warning in _few(said)]
     if held_out is None:
-        is_complete = not find_model(request.name).accepts_missing
-        why = "it needs a complete table" if is_complete else "it gives single cells no probability"
+        can_miss = describe(fit.model).handles_missing
+        why = "it gives single cells no probability" if can_miss else "it needs a complete table"
         remarks.append(f"no cells held out: {why}")
     elif held_out.n_impossible:
         remarks.append(
@@ -179,13 +181,13 @@ def _examine(
     return Comparison(request.name, fit, held_out, tuple(remarks))
 
 
-def _without_companions(name: str, table: Table) -> tuple[Table, list[str]]:
+def _without_companions(name: str, table: InputTable) -> tuple[InputTable, list[str]]:
     """The table without what the model does not take, and a remark on each."""
-    entry, remarks = find_model(name), []
-    if table.offset is not None and not entry.accepts("offset"):
+    abilities, remarks = find_model(name).abilities, []
+    if table.offset is not None and not abilities.takes_offset:
         table = replace(table, offset=None)
         remarks.append("takes no offset: fitted without")
-    if table.covariates is not None and not entry.accepts("covariates"):
+    if table.covariates is not None and not abilities.takes_covariates:
         table = replace(table, covariates=None)
         remarks.append("takes no covariates: fitted without")
     return replace(table, is_offset_asked=False), remarks
@@ -194,32 +196,16 @@ def _without_companions(name: str, table: Table) -> tuple[Table, list[str]]:
 def _few(warnings: Sequence[str]) -> list[str]:
     """The first of several warnings: a model that fits more than once tends to repeat itself."""
     more = len(warnings) - 1
-    return [*warnings[:1], *([f"{more} more warning{'' if more == 1 else 's'}"] if more > 0 else [])]
+    return [*warnings[:1], *([counted(more, "more warning")] if more > 0 else [])]
 
 
 def _line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def _tell(table: Table, rows: list[Comparison], splitter: EntryShuffleSplit, runtime: Runtime) -> None:
-    if runtime.as_json:
-        content = {
-            "source": table.source,
-            "rows": table.frame.n_rows,
-            "columns": table.frame.n_columns,
-            "missing_fraction": table.frame.missing_fraction,
-            "notes": list(table.frame.notes),
-            "held_out_fraction": splitter.fraction,
-            "n_splits": splitter.get_n_splits(),
-            "models": [row.content() for row in rows],
-        }
-        emit("compare", content)
-        return
-    console = Console(highlight=False)
-    console.print()
-    console.print(Text(table.source, style="bold"))
-    console.print(Text(f"{table.frame.n_rows} rows, {table.frame.n_columns} columns, {missing(table.frame)}"))
-    show_notes(table.frame.notes, console)
+def _print_rows(table: InputTable, rows: list[Comparison], splitter: EntryShuffleSplit) -> None:
+    console = make_console()
+    print_input(table, console)
     heads = ("model", "held out", "± se", "dimension", "explained", "sparsity", "seconds")
     console.print(make_table(heads, [_cells(row) for row in rows], right=heads[1:]))
     for row in rows:
@@ -240,18 +226,16 @@ def _cells(row: Comparison) -> tuple[str, ...]:
     if row.fit is None:
         return (row.name, *["-"] * 6)
     content = row.content()
-    found = row.held_out
-    held_out = (np.nan, np.nan) if found is None else (found.mean, found.standard_error)
     share = content["zero_loadings_fraction"]
     return (
         row.name,
-        *(_number(part) for part in held_out),
+        *(_number(content[name]) for name in ("held_out_log_likelihood", "standard_error")),
         str(content["n_components"]),
-        f"{100 * content['explained_deviance']:.1f} %",
+        percent(content["explained_deviance"]),
         "-" if share is None else f"{100 * share:.0f} %",
         f"{row.fit.seconds:.2f}",
     )
 
 
-def _number(value: float) -> str:
-    return "-" if np.isnan(value) else f"{value:.3f}"
+def _number(value: float | None) -> str:
+    return "-" if value is None or np.isnan(value) else f"{value:.3f}"

@@ -6,12 +6,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.text import Text
 
+from anypca.cli._input_table import loaders
 from anypca.cli._json import emit
-from anypca.cli._show import make_table
-from anypca.cli._table import loaders
+from anypca.cli._printing import make_console, make_table
 from anypca.datasets._files import ADDRESS_VARIABLE, FOLDER_VARIABLE
 from anypca.datasets._specs import SPECS
 
@@ -28,7 +27,7 @@ def run_datasets(*, as_json: bool) -> None:
     if as_json:
         emit("datasets", {"folder": folder, "variable": FOLDER_VARIABLE, "datasets": rows})
         return
-    console = Console(highlight=False)
+    console = make_console()
     cells = [(row["name"], row["summary"], _where(row)) for row in rows]
     console.print(make_table(("name", "what", "found"), cells))
     where = f"it is {folder}" if folder else "it is not set"

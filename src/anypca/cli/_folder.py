@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from anypca.cli._table import Table
+import numpy as np
+
+from anypca._words import numbered, quoted
+from anypca.cli._input_table import InputTable, TableRequest
 from anypca.io.model_files import load
+from anypca.models._description import describe
 from anypca.report import write_report
 
 MODEL_FILE = "model.anypca"
@@ -30,7 +34,7 @@ class Fitted:
     @property
     def column_names(self) -> tuple[str, ...] | None:
         """Names of the columns of the fit, where known."""
-        names = self.summary.get("column_names", getattr(self.model, "feature_names_in_", None))
+        names = self.summary.get("column_names", describe(self.model).feature_names)
         return None if names is None else tuple(map(str, names))
 
 
@@ -72,15 +76,96 @@ def _read_summary(path: Path) -> Mapping[str, Any]:
     return content
 
 
+def as_in_fit(request: TableRequest, fitted: Fitted) -> TableRequest:
+    """A request with the offset and the covariates of the fit, unless it has its own.
+
+    Parameters
+    ----------
+    request : TableRequest
+    fitted : Fitted
+
+    Returns
+    -------
+    request : TableRequest
+    """
+    summary = fitted.summary
+    return replace(
+        request,
+        offset=summary.get("offset") if request.offset is None else request.offset,
+        covariates=request.covariates or tuple(summary.get("covariates", ())),
+        levels={name: tuple(levels) for name, levels in summary.get("covariate_levels", {}).items()},
+    )
+
+
+def align(table: InputTable, fitted: Fitted) -> InputTable:
+    """A table with the columns of the fit, in their order.
+
+    Parameters
+    ----------
+    table : InputTable
+    fitted : Fitted
+
+    Returns
+    -------
+    table : InputTable
+        Columns that the fit does not know are left out; those that the table lacks are missing, if the model
+        can do without.
+
+    Raises
+    ------
+    ValueError
+        If no column is known, or the model needs all of them.
+    """
+    frame, names = table.frame, fitted.column_names
+    n_columns = int(fitted.model.n_features_in_)
+    if names is None or frame.column_names == numbered("x", n_columns):
+        if frame.n_columns != n_columns:
+            raise ValueError(
+                f"{table.source}: the model was fitted to {n_columns} columns; this table has {frame.n_columns}. "
+                "Give a table with the same columns."
+            )
+        return table if names is None else replace(table, frame=replace(frame, column_names=names))
+    known = [name for name in names if name in frame.column_names]
+    lacking = [name for name in names if name not in frame.column_names]
+    if not known:
+        raise ValueError(
+            f"{table.source}: no column of the fit is in this table; the fit has {quoted(names)}, the table "
+            f"{quoted(frame.column_names)}. Give a table with the same column names."
+        )
+    if lacking and not describe(fitted.model).handles_missing:
+        raise ValueError(
+            f"{table.source}: {type(fitted.model).__name__} needs all columns of the fit; {quoted(lacking)} are not in "
+            "this table. Add them."
+        )
+    return _rearrange(table, names, lacking)
+
+
+def _rearrange(table: InputTable, names: tuple[str, ...], lacking: list[str]) -> InputTable:
+    frame = table.frame
+    place = {name: j for j, name in enumerate(frame.column_names)}
+    ignored = [name for name in frame.column_names if name not in set(names)]
+    notes = list(frame.notes)
+    if ignored:
+        notes.append(f"columns that the fit does not know are left out: {quoted(ignored)}")
+    if lacking:
+        notes.append(f"columns of the fit that the table lacks are taken as missing: {quoted(lacking)}")
+    index = np.array([place.get(name, -1) for name in names])
+    offset = table.offset
+    if offset is not None and offset.ndim == 2:
+        offset = np.where(index >= 0, offset[:, index], 0.0)
+    moved = frame.take_columns(index, names)
+    return replace(table, frame=replace(moved, notes=tuple(notes)), offset=offset)
+
+
 def write_folder_report(
-    model: Any, table: Table, path: Path, *, warnings: Sequence[str] = (), code: str | None = None
+    model: Any, table: InputTable, path: Path, *, warnings: Sequence[str] = (), code: str | None = None
 ) -> None:
     """Write the report on a model and its table.
 
     Parameters
     ----------
     model : fitted estimator
-    table : Table
+    table : InputTable
     path : Path
         Of the HTML file.
     warnings : sequence of str
@@ -96,7 +181,7 @@ def write_folder_report(
         model,
         path,
         table.as_input(model),
-        **table.companions(model.transform),
+        **table.companions(model),
         row_names=frame.row_names,
         feature_names=frame.column_names,
         metadata=metadata or None,

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
-from anypca.cli._models import ModelRequest
-from anypca.cli._session import Runtime, fit_model
-from anypca.cli._table import Table
+from anypca.cli._fitting import Runtime, fit_model
+from anypca.cli._input_table import InputTable
+from anypca.cli._models import ModelRequest, find_model
 from anypca.engine import hide_entries, take_entries
-from anypca.families import Gaussian, families
+from anypca.families import Gaussian
+from anypca.models._description import describe
 from anypca.selection import EntryShuffleSplit
 from anypca.special import log_ndtr_difference
 
@@ -43,7 +44,7 @@ class HeldOut:
 
 
 def hold_out(
-    model: Any, request: ModelRequest, table: Table, splitter: EntryShuffleSplit, runtime: Runtime
+    model: Any, request: ModelRequest, table: InputTable, splitter: EntryShuffleSplit, runtime: Runtime
 ) -> HeldOut | None:
     """Hide cells, fit to the others, and score the hidden ones.
 
@@ -53,7 +54,7 @@ def hold_out(
         To the whole table: its families and its dimension are kept.
     request : ModelRequest
         What it was made of.
-    table : Table
+    table : InputTable
     splitter : EntryShuffleSplit
     runtime : Runtime
 
@@ -62,10 +63,12 @@ def hold_out(
     held_out : HeldOut or None
         None for models that cannot score cells, or need all of them.
     """
-    if not _is_scorable(model):
+    abilities = describe(model)
+    if not (abilities.has_entries and abilities.handles_missing):
         return None
     settled = dict(request.settings)
-    if "family" in model.get_params(deep=False) and hasattr(model, "family_"):
+    # Models of any family take it as an object too; the others have no choice, or two names.
+    if not find_model(request.name).families:
         settled["family"] = model.family_
     wanted = replace(request, n_components=max(1, int(model.n_components_)), settings=settled)
     values = table.frame.values
@@ -78,7 +81,7 @@ def hold_out(
     return HeldOut(np.concatenate(terms))
 
 
-def score_cells(model: Any, hidden: Table, rows: Ints, columns: Ints, values: Floats) -> Floats:
+def score_cells(model: Any, hidden: InputTable, rows: Ints, columns: Ints, values: Floats) -> Floats:
     """Log-probabilities of cells; log-densities in columns that are not of whole numbers.
 
     A density of a normal distribution and a probability of a count cannot be compared. In a column of whole numbers a
@@ -88,7 +91,7 @@ def score_cells(model: Any, hidden: Table, rows: Ints, columns: Ints, values: Fl
     ----------
     model : fitted estimator
         Which has not seen the cells.
-    hidden : Table
+    hidden : InputTable
         With these cells missing.
     rows, columns : ndarray of int of shape (n_cells,)
     values : ndarray of shape (n_cells,)
@@ -97,9 +100,8 @@ def score_cells(model: Any, hidden: Table, rows: Ints, columns: Ints, values: Fl
     -------
     terms : ndarray of shape (n_cells,)
     """
-    companions = hidden.companions(model.transform)
-    X = hidden.as_input()
-    terms = _plug_in(model, X, (rows, columns), values, companions)
+    companions, X = hidden.companions(model), hidden.as_input()
+    terms = np.array(model.entry_log_likelihood(X, rows, columns, values, **companions))
     variance = _normal_variance(model, hidden.frame.n_columns)
     is_discrete = (_whole_columns(hidden, columns, values) & np.isfinite(variance))[columns]
     if is_discrete.any():
@@ -111,27 +113,7 @@ def score_cells(model: Any, hidden: Table, rows: Ints, columns: Ints, values: Fl
     return terms
 
 
-def _is_scorable(model: Any) -> bool:
-    """Whether a model gives single cells a probability, and can be fitted without some of them."""
-    has_family = hasattr(model, "entry_log_likelihood") or hasattr(model, "family_")
-    return has_family and bool(model.__sklearn_tags__().input_tags.allow_nan)
-
-
-def _plug_in(
-    model: Any, X: Any, where: tuple[Ints, Ints], values: Floats, companions: dict[str, Any]
-) -> Floats:
-    """Log-likelihoods of cells given the scores of their rows."""
-    if hasattr(model, "entry_log_likelihood"):
-        return np.array(model.entry_log_likelihood(X, *where, values, **companions))
-    eta = np.asarray(model.transform(X)) @ model.components_ + model.intercept_
-    cells = np.ones(eta.shape)  # 1 is in the support of every family
-    cells[where] = values
-    return np.array(
-        model.family_.log_likelihood(cells, eta, np.broadcast_to(model.dispersion_, eta.shape[1]))
-    )[where]
-
-
-def _whole_columns(hidden: Table, columns: Ints, values: Floats) -> Bools:
+def _whole_columns(hidden: InputTable, columns: Ints, values: Floats) -> Bools:
     """Columns all of whose values, hidden ones included, are whole numbers, shape (n_columns,)."""
     whole: Bools = hidden.frame.whole_columns
     whole[columns[values != np.floor(values)]] = False
@@ -140,13 +122,10 @@ def _whole_columns(hidden: Table, columns: Ints, values: Floats) -> Bools:
 
 def _normal_variance(model: Any, n_columns: int) -> Floats:
     """Variance of the columns that the model takes as normal, NaN for others, shape (n_columns,)."""
-    variance = np.full(n_columns, np.nan)
-    noise = getattr(model, "dispersion_", getattr(model, "noise_variance_", None))
-    if noise is None:
-        return variance
-    family = getattr(model, "family_", getattr(model, "family", "gaussian"))
-    family = families.create(family) if isinstance(family, str) else family
-    for member, index in family.member_columns(n_columns):
+    found, variance = describe(model), np.full(n_columns, np.nan)
+    assert found.family is not None
+    assert found.dispersion is not None
+    for member, index in found.family.member_columns(n_columns):
         if isinstance(member, Gaussian):
-            variance[index] = np.broadcast_to(noise, n_columns)[index]
+            variance[index] = found.dispersion[index]
     return variance

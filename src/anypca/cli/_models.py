@@ -7,9 +7,11 @@ import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 import anypca
+from anypca.models._description import Description, describe
 
 #: Components of models that cannot choose their number, unless ``-k`` says otherwise.
 DEFAULT_COMPONENTS = 2
@@ -49,7 +51,7 @@ def _few_columns(shape: Shape) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Entry:
-    """One model; what its methods accept is read from their signatures."""
+    """One model; what else it can do it says itself."""
 
     class_name: str
     summary: str
@@ -73,14 +75,10 @@ class Entry:
         """The class."""
         return getattr(anypca, self.class_name)
 
-    def accepts(self, companion: str) -> bool:
-        """Whether ``fit`` takes ``offset`` or ``covariates``."""
-        return companion in inspect.signature(self.estimator.fit).parameters
-
     @property
-    def accepts_missing(self) -> bool:
-        """Whether cells may be missing."""
-        return bool(self.estimator().__sklearn_tags__().input_tags.allow_nan)
+    def abilities(self) -> Description:
+        """What the model can do."""
+        return describe(self.estimator())
 
     @property
     def parameters(self) -> frozenset[str]:
@@ -212,18 +210,19 @@ def check_companions(name: str, *, offset: bool, covariates: bool, missing: bool
         With models that can.
     """
     entry = find_model(name)
-    for given, option in ((offset, "offset"), (covariates, "covariates")):
-        if given and not entry.accepts(option):
-            others = [other for other, model in available().items() if model.accepts(option)]
-            raise ValueError(
-                f"--model {name} takes no {option}. Leave --{option} out, or use --model {' or '.join(others)}."
-            )
-    if missing and not entry.accepts_missing:
-        others = [other for other, model in available().items() if model.accepts_missing]
-        raise ValueError(
-            f"--model {name} needs a complete table and some cells are missing. Fill them in, leave out the columns "
-            f"that have them, or use --model {' or '.join(others)}."
-        )
+    needs = (
+        (offset, attrgetter("takes_offset"), "takes no offset. Leave --offset out"),
+        (covariates, attrgetter("takes_covariates"), "takes no covariates. Leave --covariates out"),
+        (
+            missing,
+            attrgetter("handles_missing"),
+            "needs a complete table and some cells are missing. Fill them in, leave out the columns that have them",
+        ),
+    )
+    for is_given, can_use, complaint in needs:
+        if is_given and not can_use(entry.abilities):
+            others = [other for other, model in available().items() if can_use(model.abilities)]
+            raise ValueError(f"--model {name} {complaint}, or use --model {' or '.join(others)}.")
 
 
 def parse_settings(pairs: list[str]) -> dict[str, Any]:

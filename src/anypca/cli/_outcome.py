@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from anypca._typing import Floats
-from anypca.cli._command import command_line
+from anypca._words import numbered
+from anypca.cli._command_line import command_line
 from anypca.cli._folder import MODEL_FILE, REPORT_FILE, SUMMARY_FILE, write_folder_report
+from anypca.cli._input_table import InputTable, TableRequest
 from anypca.cli._json import document, dump
 from anypca.cli._models import ModelRequest
 from anypca.cli._pictures import draw_biplot, draw_scree
-from anypca.cli._table import Table, TableRequest
+from anypca.families.auto import FamilyReport
 from anypca.io import Frame
 from anypca.io.model_files import save
+from anypca.linalg import largest
+from anypca.models._description import Description, describe
 
-#: Loadings named for each component.
+#: Loadings named for each component: as many as a line of the terminal holds.
 _TOP = 6
 #: What a fit may write.
 FILES = (
@@ -34,20 +37,12 @@ FILES = (
 )
 
 
-class FamilyGroup(NamedTuple):
-    """Columns that were given the same family for the same reason."""
-
-    family: str
-    columns: tuple[str, ...]
-    reason: str
-
-
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """A fitted model with the table it was fitted to."""
 
     model: Any
-    table: Table
+    table: InputTable
     scores: Floats
     """(n_rows, n_components)."""
     deviations: Floats | None
@@ -56,104 +51,75 @@ class Outcome:
     wanted_model: ModelRequest
     wanted_table: TableRequest
 
+    @cached_property
+    def description(self) -> Description:
+        """What the model says of itself."""
+        return describe(self.model)
+
     @property
     def frame(self) -> Frame:
         """The numbers with their names."""
         return self.table.frame
 
     @property
-    def component_names(self) -> list[str]:
-        """``component_1``, ``component_2``, ..."""
-        return [f"component_{k}" for k in range(1, self.scores.shape[1] + 1)]
+    def n_components(self) -> int:
+        """Number of components."""
+        return int(self.scores.shape[1])
 
     @property
     def explained(self) -> Floats:
         """Share of deviance of each component, shape (n_components,)."""
-        return np.asarray(self.model.explained_deviance_ratio_, dtype=float)
+        assert self.description.explained is not None
+        return self.description.explained
 
     @property
     def loadings(self) -> Floats | None:
         """(n_components, n_columns); ``None`` for models whose components are no directions of the columns."""
-        found = getattr(self.model, "components_", None)
-        return None if found is None else np.asarray(found, dtype=float)
+        return self.description.loadings
 
-    @property
-    def zero_share(self) -> float | None:
-        """Share of loadings that are exactly 0."""
-        loadings = self.loadings
-        return None if loadings is None or loadings.size == 0 else float(np.mean(loadings == 0))
-
-    def family_groups(self) -> list[FamilyGroup]:
-        """The columns by family and reason, in order of appearance."""
-        groups: dict[tuple[str, str], list[str]] = {}
-        for name, family, reason in self._families():
-            groups.setdefault((family, reason), []).append(name)
-        return [FamilyGroup(family, tuple(names), reason) for (family, reason), names in groups.items()]
-
-    def _families(self) -> list[tuple[str, str, str]]:
-        """Column, family and the rule that chose it; empty for models without a distribution."""
-        names = self.frame.column_names
-        report = getattr(self.model, "family_report_", None)
-        if report is not None:
-            return [
-                (name, record.family, getattr(record, "rule", record.reason))
-                for name, record in zip(names, report, strict=True)
-            ]
-        if self.loadings is None:
-            return []
-        family = getattr(self.model, "family_", None) or getattr(self.model, "family", None)
-        if family is not None:
-            is_given = self.wanted_model.family != "auto"
-            chosen = family if isinstance(family, str) else family.name
-            why = "given" if is_given else "the whole table allows it"
-            return [(name, chosen, why) for name in names]
-        chosen = "poisson" if "PLN" in type(self.model).__name__ else "gaussian"
-        return [(name, chosen, "the model's only family") for name in names]
+    @cached_property
+    def families(self) -> FamilyReport:
+        """The family of each column and why; empty for models without a distribution."""
+        return self.description.column_families(self.frame.column_names)
 
     def top_loadings(self, component: int) -> list[tuple[str, float]]:
         """Names and values of a component's largest loadings that are not 0, by decreasing magnitude."""
         if self.loadings is None:
             return []
         loadings = self.loadings[component]
-        order = np.argsort(-np.abs(loadings), kind="stable")[:_TOP]
-        return [(self.frame.column_names[j], float(loadings[j])) for j in order if loadings[j] != 0]
+        return [(self.frame.column_names[j], float(loadings[j])) for j in largest(loadings, _TOP)]
 
     def summary(self) -> dict[str, Any]:
         """The content of summary.json and of ``fit --json``."""
-        model, frame, table = self.model, self.frame, self.table
-        trace: Any = getattr(model, "objective_trace_", ())
+        model, table, found = self.model, self.table, self.description
         return {
-            "source": table.source,
+            **table.content(),
             "path": table.place,
-            "model": type(model).__name__,
+            "model": found.name,
             "parameters": model.get_params(deep=False),
             "seed": self.wanted_model.seed,
-            "rows": frame.n_rows,
-            "columns": frame.n_columns,
-            "column_names": list(frame.column_names),
-            "missing_fraction": frame.missing_fraction,
+            "column_names": list(self.frame.column_names),
             "reading": dict(self.wanted_table.reading),
             "offset": self.wanted_table.offset,
             "covariates": list(self.wanted_table.covariates),
             "covariate_levels": {name: list(levels) for name, levels in table.levels.items()},
-            "notes": list(frame.notes),
             "warnings": list(self.warnings),
             "families": [
-                {"family": group.family, "reason": group.reason, "columns": list(group.columns)}
-                for group in self.family_groups()
+                {"family": group.family, "reason": group.rule, "columns": list(group.columns)}
+                for group in self.families.groups()
             ],
             "converged": bool(model.converged_),
             "n_iter": int(model.n_iter_),
-            "objective": float(trace[-1]) if len(trace) else None,
-            "n_components": self.scores.shape[1],
-            "zero_loadings_fraction": self.zero_share,
+            "objective": float(found.trace[-1]) if len(found.trace) else None,
+            "n_components": self.n_components,
+            "zero_loadings_fraction": found.zero_share,
             "components": [
                 {
                     "name": name,
                     "explained_deviance_ratio": float(self.explained[k]),
                     "top_loadings": dict(self.top_loadings(k)),
                 }
-                for k, name in enumerate(self.component_names)
+                for k, name in enumerate(numbered("component_", self.n_components))
             ],
             "files": list(self.writers()),
         }
@@ -176,22 +142,23 @@ class Outcome:
 
     def write_scores(self, path: Path) -> None:
         """Scores, and their standard deviations where known, with row names."""
-        scores_frame(self.scores, self.deviations, self.frame.row_names).to_csv(
-            path, index=False, float_format="%.10g"
-        )
+        write_components(path, self.scores, self.deviations, {"row": self.frame.row_names})
 
     def write_loadings(self, path: Path) -> None:
         """Loadings, and their standard deviations where known, with column names, families and intercepts."""
-        import pandas
-
-        table = pandas.DataFrame(np.asarray(self.loadings).T, columns=self.component_names)
-        deviations = getattr(self.model, "components_std_", None)
-        if deviations is not None:
-            table[[f"{name}_sd" for name in self.component_names]] = np.asarray(deviations).T
-        table.insert(0, "column", list(self.frame.column_names))
-        table.insert(1, "family", [family for _, family, _ in self._families()])
-        table["intercept"] = np.asarray(self.model.intercept_)
-        table.to_csv(path, index=False, float_format="%.10g")
+        assert self.loadings is not None
+        deviations = self.description.loading_deviations
+        names = {
+            "column": self.frame.column_names,
+            "family": [record.family for record in self.families],
+        }
+        write_components(
+            path,
+            self.loadings.T,
+            None if deviations is None else deviations.T,
+            names,
+            {"intercept": self.model.intercept_},
+        )
 
     def write_summary(self, path: Path) -> None:
         """The summary as JSON."""
@@ -211,24 +178,30 @@ class Outcome:
         write_folder_report(self.model, self.table, path, warnings=self.warnings, code=code)
 
 
-def scores_frame(scores: Floats, deviations: Floats | None, row_names: Sequence[str]) -> Any:
-    """Scores with names, as they are written.
+def write_components(
+    path: Path,
+    values: Floats,
+    deviations: Floats | None,
+    first: Mapping[str, Sequence[str]],
+    last: Mapping[str, Any] | None = None,
+) -> None:
+    """Write numbers with a column for each component as CSV.
 
     Parameters
     ----------
-    scores : ndarray of shape (n_rows, n_components)
+    path : Path
+    values : ndarray of shape (n_rows, n_components)
     deviations : ndarray of the same shape or None
-    row_names : sequence of str of length n_rows
-
-    Returns
-    -------
-    table : pandas.DataFrame
+        Standard deviations, in columns that end in ``_sd``.
+    first, last : dict of str to sequences of length n_rows
+        Further columns before and after.
     """
     import pandas
 
-    names = [f"component_{k}" for k in range(1, scores.shape[1] + 1)]
-    table = pandas.DataFrame(scores, columns=names)
+    names = numbered("component_", values.shape[1])
+    columns: dict[str, Any] = {name: list(cells) for name, cells in first.items()}
+    columns |= dict(zip(names, values.T, strict=True))
     if deviations is not None:
-        table[[f"{name}_sd" for name in names]] = deviations
-    table.insert(0, "row", list(row_names))
-    return table
+        columns |= {f"{name}_sd": cells for name, cells in zip(names, deviations.T, strict=True)}
+    table = pandas.DataFrame({**columns, **(last or {})})
+    table.to_csv(path, index=False, float_format="%.10g")

@@ -8,6 +8,7 @@ from typing import Any
 
 from anypca._typing import Floats
 from anypca.io import Frame
+from anypca.models._description import describe
 from anypca.plotting import plot_biplot, plot_scores, plot_scree, save_figure
 
 
@@ -40,7 +41,7 @@ def draw_biplot(model: Any, scores: Floats, frame: Frame, groups: Sequence[str] 
     rows = frame.row_names
     if scores.shape[1] == 0:
         ax = _nothing()
-    elif hasattr(model, "components_"):
+    elif describe(model).loadings is not None:
         ax = plot_biplot(model, scores, feature_names=frame.column_names, row_names=rows, color=groups)
     else:
         ax = plot_scores(model, scores, color=groups, row_names=rows)

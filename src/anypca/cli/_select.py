@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.text import Text
 
+from anypca._words import counted
+from anypca.cli._fitting import Runtime, caught, make_model, shown_bar
+from anypca.cli._input_table import InputTable, TableRequest, drop_constant, load_table
 from anypca.cli._json import document, dump, emit
-from anypca.cli._models import ModelRequest, build, check_companions, find_model
-from anypca.cli._session import Runtime, caught, shown_bar
-from anypca.cli._show import make_table, missing, show_files, show_notes, show_warnings
-from anypca.cli._table import Table, TableRequest, drop_constant, load_table
+from anypca.cli._models import ModelRequest, find_model
+from anypca.cli._printing import make_console, make_table, print_files, print_input, print_warnings
 from anypca.io import check_target, write_atomically
-from anypca.io._frame import counted
 from anypca.plotting import save_figure
 from anypca.selection import EntryKFold, select_rank
 
@@ -53,13 +52,7 @@ def run_select(
     if folder is not None:
         check_target(folder, _FILES)
     table = drop_constant(load_table(table_request))
-    check_companions(
-        request.name,
-        offset=table.is_offset_asked,
-        covariates=table.covariates is not None,
-        missing=table.frame.n_missing > 0,
-    )
-    model = build(request, table.shape, verbose=runtime.shows_bar)
+    model = make_model(request, table, runtime)
     if criterion == "auto":
         criterion = "evidence" if find_model(request.name).chooses_rank else "bic"
     with caught() as said, shown_bar(runtime, "selecting"):
@@ -69,23 +62,22 @@ def run_select(
             ranks=ranks,
             criterion=criterion,
             cv=EntryKFold(n_folds, random_state=request.seed),
-            **table.companions(model.fit),
+            **table.companions(model),
         )
     content = _content(table, request, result, said)
     if folder is not None:
         write_atomically(folder, {name: _writer(name, result, content) for name in _FILES})
-    _tell(table, result, content, runtime, folder)
+    if runtime.as_json:
+        emit("select", content)
+    else:
+        _print_result(table, result, content, folder)
 
 
-def _content(table: Table, request: ModelRequest, result: Any, said: Sequence[str]) -> dict[str, Any]:
+def _content(table: InputTable, request: ModelRequest, result: Any, said: Sequence[str]) -> dict[str, Any]:
     return {
-        "source": table.source,
+        **table.content(),
         "model": find_model(request.name).class_name,
         "seed": request.seed,
-        "rows": table.frame.n_rows,
-        "columns": table.frame.n_columns,
-        "missing_fraction": table.frame.missing_fraction,
-        "notes": list(table.frame.notes),
         "warnings": list(said),
         "criterion": result.criterion,
         "best_rank": result.best_rank,
@@ -102,15 +94,9 @@ def _writer(name: str, result: Any, content: dict[str, Any]) -> Any:
     }[name]
 
 
-def _tell(table: Table, result: Any, content: dict[str, Any], runtime: Runtime, folder: Path | None) -> None:
-    if runtime.as_json:
-        emit("select", content)
-        return
-    console = Console(highlight=False)
-    console.print()
-    console.print(Text(table.source, style="bold"), Text(f"with {content['model']}"))
-    console.print(Text(f"{table.frame.n_rows} rows, {table.frame.n_columns} columns, {missing(table.frame)}"))
-    show_notes(table.frame.notes, console)
+def _print_result(table: InputTable, result: Any, content: dict[str, Any], folder: Path | None) -> None:
+    console = make_console()
+    print_input(table, console, content["model"])
     # The criterion that decides stands beside the rank.
     first = ["rank", "n_components", result.criterion]
     unprinted = {*first, "log_likelihood", "n_parameters", "converged", "l_miss"}
@@ -130,9 +116,9 @@ def _tell(table: Table, result: Any, content: dict[str, Any], runtime: Runtime, 
     )
     best = f"{found} by {result.label} (lower is better)"
     console.print(Text(best, style="green"), soft_wrap=True)
-    show_warnings(content["warnings"], console)
+    print_warnings(content["warnings"], console)
     if folder is not None:
-        show_files(folder, _FILES)
+        print_files(folder, _FILES, console)
 
 
 def _marked(row: list[str], result: Any) -> list[str]:

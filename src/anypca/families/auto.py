@@ -76,6 +76,14 @@ class FamilyRecord(NamedTuple):
     """The rule that was applied, the same for all columns it was applied to."""
 
 
+class FamilyGroup(NamedTuple):
+    """Columns that were given the same family by the same rule."""
+
+    columns: tuple[str, ...]
+    family: str
+    rule: str
+
+
 class FamilyReport(tuple[FamilyRecord, ...]):
     """The choices of all columns, in their order; ``str()`` gives a table.
 
@@ -85,14 +93,17 @@ class FamilyReport(tuple[FamilyRecord, ...]):
     __slots__ = ()
 
     def __str__(self) -> str:
-        rows = [record[:3] for record in self] if len(self) <= _LINES else self._grouped()
+        rows: list[tuple[str, ...]] = [record[:3] for record in self]
+        if len(self) > _LINES:
+            rows = [(_abbreviated(names), family, rule) for names, family, rule in self.groups()]
         return _format_table([("column", "family", "reason"), *rows])
 
-    def _grouped(self) -> list[tuple[str, str, str]]:
-        groups: dict[tuple[str, str], list[str]] = {}
+    def groups(self) -> list[FamilyGroup]:
+        """Columns that have the same family by the same rule, in order of appearance."""
+        found: dict[tuple[str, str], list[str]] = {}
         for record in self:
-            groups.setdefault((record.family, record.rule), []).append(record.column)
-        return [(_abbreviated(names), family, rule) for (family, rule), names in groups.items()]
+            found.setdefault((record.family, record.rule), []).append(record.column)
+        return [FamilyGroup(tuple(names), family, rule) for (family, rule), names in found.items()]
 
 
 def _abbreviated(names: Sequence[str]) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from anypca.io._frame import Frame
 from anypca.io.atomic import check_target, write_atomically
+from anypca.io.frame import Frame
 from anypca.io.model_files import load, save
 from anypca.io.tables import read_table
 

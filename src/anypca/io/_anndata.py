@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from anypca._words import quoted
 from anypca.io._binary import frame_from_array
-from anypca.io._frame import Frame, quoted
 from anypca.io._options import ReadOptions
 from anypca.io._source import open_source, unreadable
+from anypca.io.frame import Frame
 
 
 def read_h5ad(path: Path, options: ReadOptions) -> Frame:

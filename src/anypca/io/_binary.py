@@ -12,9 +12,10 @@ import numpy as np
 from scipy import sparse
 from scipy.io import mmread
 
-from anypca.io._frame import Frame, counted, describe_missing, numbered, quoted
+from anypca._words import counted, numbered, quoted
 from anypca.io._options import ReadOptions
 from anypca.io._source import open_source, unreadable
+from anypca.io.frame import Frame, describe_missing
 
 #: Names that mark the table among several arrays of an npz file.
 _PREFERRED = ("X", "counts")

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from anypca.io._frame import Frame, counted, describe_missing, numbered, quoted
+from anypca._words import counted, numbered, quoted
 from anypca.io._options import ReadOptions
+from anypca.io.frame import Frame, describe_missing
 
 #: Column names that mark row names rather than a quantity. The empty one is a saved index.
 _ID_NAMES = frozenset({"", "id", "name", "sample", "index", "rowname", "row_names", "unnamed: 0"})

@@ -6,10 +6,11 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+from anypca._words import numbered, quoted
 from anypca.io._columns import frame_from_pandas, import_pandas
-from anypca.io._frame import Frame, numbered, quoted
 from anypca.io._options import ReadOptions
 from anypca.io._source import open_source, unreadable
+from anypca.io.frame import Frame
 
 
 def read_parquet(path: Path, options: ReadOptions) -> Frame:

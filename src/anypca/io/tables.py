@@ -9,10 +9,10 @@ from pathlib import Path
 
 from anypca.io._anndata import read_h5ad
 from anypca.io._binary import read_mtx, read_npy, read_npz
-from anypca.io._frame import Frame
 from anypca.io._options import ReadOptions
 from anypca.io._sheets import read_parquet, read_xlsx
 from anypca.io._text import read_text
+from anypca.io.frame import Frame
 
 #: The reader of each extension; each also reads the file compressed, as in ``table.csv.gz``.
 _READERS: dict[str, Callable[[Path, ReadOptions], Frame]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -89,14 +89,21 @@ class Description:
         """Whether the map from scores to rows bends: loadings and shares of components are then averages."""
         return self.breakpoints is not None
 
-    def column_families(self, n_features: int) -> tuple[FamilyRecord, ...]:
-        """The family of each column and why; empty for models that assume no distribution."""
+    @property
+    def zero_share(self) -> float | None:
+        """Share of loadings that are exactly 0."""
+        return None if self.loadings is None or not self.loadings.size else float(np.mean(self.loadings == 0))
+
+    def column_families(self, names: Sequence[str]) -> FamilyReport:
+        """The family of each column, under these names, and why; empty for models that assume no distribution."""
         if self.family_report is not None:
-            return tuple(self.family_report)
-        members = [] if self.family is None else self.family.member_columns(n_features)
-        names = {int(j): member.name for member, columns in members for j in columns}
+            return FamilyReport(
+                record._replace(column=name) for record, name in zip(self.family_report, names, strict=True)
+            )
+        members = [] if self.family is None else self.family.member_columns(len(names))
+        found = {int(j): member.name for member, columns in members for j in columns}
         reason = self.family_reason
-        return tuple(FamilyRecord(str(j), names[j], reason, reason) for j in sorted(names))
+        return FamilyReport(FamilyRecord(names[j], found[j], reason, reason) for j in sorted(found))
 
 
 class Described:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.plotting._style import explained, fitted, shorten, tidy
+from anypca._words import listed, shorten
+from anypca.plotting._style import explained, fitted, tidy
 
 
 def check_components(model: Any) -> Floats:
@@ -185,7 +186,7 @@ def find_column(model: Any, feature: Any) -> int:
     names = getattr(model, "feature_names_in_", None)
     if isinstance(feature, str):
         if names is None or feature not in list(names):
-            known = "it was fitted without names" if names is None else f"it has {_list_some(names)}"
+            known = "it was fitted without names" if names is None else f"it has {listed(names, most=20)}"
             raise ValueError(
                 f"the model has no column {feature!r}; {known}. Give a position or one of its names."
             )
@@ -194,12 +195,6 @@ def find_column(model: Any, feature: Any) -> int:
     if not -n <= feature < n:
         raise ValueError(f"the model has {n} columns, numbered from 0; got {feature}.")
     return int(feature) % n
-
-
-def _list_some(names: Sequence[str], most: int = 20) -> str:
-    """Names for a message, which thousands would drown."""
-    some = ", ".join(str(name) for name in names[:most])
-    return some if len(names) <= most else f"{some} and {len(names) - most} more"
 
 
 def name_column(model: Any, column: int) -> str:

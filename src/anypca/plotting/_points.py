@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Bools, Floats
+from anypca._words import shorten
 from anypca.plotting._labels import Box, place_labels
-from anypca.plotting._style import BLUE, GREY, MARKERS, PALETTE, shorten
+from anypca.plotting._style import BLUE, GREY, MARKERS, PALETTE
 
 #: Above this many rows their names would only blacken the picture.
 _MOST_ROW_NAMES = 40

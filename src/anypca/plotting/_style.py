@@ -66,26 +66,6 @@ def save_figure(ax: Any, path: str | os.PathLike[str], *, dpi: int = 150) -> Non
         ax.figure.savefig(path, dpi=dpi, format="png", metadata={"Software": None})
 
 
-def shorten(name: object, most: int = 24) -> str:
-    """A name on one line, cut in the middle, since long names tend to differ at either end.
-
-    Parameters
-    ----------
-    name : object
-    most : int
-        Largest number of characters.
-
-    Returns
-    -------
-    text : str
-    """
-    text = " ".join(str(name).split())
-    if len(text) <= most:
-        return text
-    tail = (most - 1) // 3
-    return f"{text[: most - 1 - tail]}…{text[-tail:]}"
-
-
 def fitted(model: Any, *names: str, remedy: str = "Draw a model that has it.") -> Any:
     """The first of some fitted attributes that a model has.
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anypca._typing import Floats, Ints
+from anypca._words import shorten
 from anypca.plotting._check import (
     check_components,
     check_length,
@@ -18,7 +19,7 @@ from anypca.plotting._check import (
 )
 from anypca.plotting._labels import Box, along, place_labels
 from anypca.plotting._points import draw_points, name_rows, spread_out
-from anypca.plotting._style import BLACK, VERMILLION, new_axes, shorten
+from anypca.plotting._style import BLACK, VERMILLION, new_axes
 
 #: How far arrows reach towards the border of the point cloud.
 _REACH = 0.9

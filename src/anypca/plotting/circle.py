@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats, Ints
+from anypca._words import shorten
 from anypca.plotting._check import (
     check_components,
     check_names,
@@ -17,8 +18,8 @@ from anypca.plotting._check import (
     name_plane,
 )
 from anypca.plotting._labels import along, place_labels
-from anypca.plotting._style import VERMILLION, fitted, new_axes, shorten
-from anypca.plotting._table import correlate
+from anypca.plotting._reading import correlate
+from anypca.plotting._style import VERMILLION, fitted, new_axes
 
 #: Above this many columns the arrows of those without a name would fill the circle: they become points.
 _MOST_ARROWS = 60

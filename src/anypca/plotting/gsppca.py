@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Bools, Floats
+from anypca._words import shorten
 from anypca.plotting._check import check_names
-from anypca.plotting._style import BLUE, GREY, VERMILLION, fitted, new_axes, shorten, tidy
+from anypca.plotting._style import BLUE, GREY, VERMILLION, fitted, new_axes, tidy
 
 #: Up to this many variables bars carry names; above, the bars would hide each other's.
 _MOST_NAMED = 40

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats, Ints
+from anypca._words import shorten
 from anypca.plotting._check import check_components, check_names, name_component
-from anypca.plotting._style import BLACK, BLUE, VERMILLION, new_axes, shorten, tidy
+from anypca.plotting._style import BLACK, BLUE, VERMILLION, new_axes, tidy
 
 
 def plot_loadings(

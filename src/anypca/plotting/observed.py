@@ -10,8 +10,8 @@ import numpy as np
 from anypca._typing import Bools, Floats
 from anypca.plotting._check import find_column
 from anypca.plotting._points import golden
+from anypca.plotting._reading import count_rows, read_table
 from anypca.plotting._style import BLUE, GREY, VERMILLION, fitted, new_axes, tidy
-from anypca.plotting._table import count_rows, read_table
 
 #: Counts that go beyond this are drawn on a logarithmic scale.
 _MOST_LINEAR = 20

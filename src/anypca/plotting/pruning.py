@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from anypca._words import counted
 from anypca.plotting._style import BLUE, GREY, VERMILLION, fitted, new_axes, tidy
 
 #: Colour and marker of each reason to remove a component.
@@ -84,7 +85,7 @@ def _tell_relevances(ax: Any, path: Sequence[Any]) -> None:
 
 
 def _name(ax: Any, path: Sequence[Any], last: int) -> None:
-    kept = f"{last} component{'' if last == 1 else 's'}"
+    kept = counted(last, "component")
     title = f"{path[0].n_components} pruned to {kept}" if path else f"no component removed: {kept}"
     ax.set_title(title, fontsize=10)
     ax.yaxis.get_major_locator().set_params(integer=True)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats, Ints
+from anypca._words import counted
 from anypca.plotting._style import BLUE, VERMILLION, fitted, new_axes, tidy
 
 
@@ -70,7 +71,7 @@ def _gap(number: Ints, trace: Floats) -> tuple[Ints, Floats]:
 
 
 def _tell_end(ax: Any, n_iter: int, *, converged: bool) -> None:
-    steps = f"{n_iter} iteration{'' if n_iter == 1 else 's'}"
+    steps = counted(n_iter, "iteration")
     ax.set_title(
         f"converged after {steps}" if converged else f"not converged after {steps}",
         fontsize=10,

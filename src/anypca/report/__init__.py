@@ -17,10 +17,10 @@ from anypca.report._about_fit import about_convergence, about_quality, about_rep
 from anypca.report._about_number import about_number
 from anypca.report._about_rows import about_rows, score_data
 from anypca.report._about_table import about_table
-from anypca.report._account import Account, check_companions, column_names, project
 from anypca.report._page import build_page
 from anypca.report._quality import assess
-from anypca.report._table import draw_sample, read_facts
+from anypca.report._subject import Subject, check_companions, column_names, project
+from anypca.report._table_facts import draw_sample, read_facts
 
 __all__ = ["write_report"]
 
@@ -102,24 +102,24 @@ def write_report(
     )
     scores, std = project(model, sample)
     heading = title or f"{type(model).__name__} of {data.n_samples} rows and {data.n_features} columns"
-    page = _page(Account(model, heading, tuple(notes), code, facts, sample, scores, std))
+    page = _page(Subject(model, heading, tuple(notes), code, facts, sample, scores, std))
     write_atomically(target.parent, {target.name: partial(_write, page=page)})
     return target
 
 
-def _page(account: Account) -> str:
-    quality = assess(account)
+def _page(subject: Subject) -> str:
+    quality = assess(subject)
     sections = [
-        about_table(account),
-        about_number(account),
-        about_components(account),
-        about_rows(account),
-        about_quality(account, quality),
-        about_convergence(account),
-        about_reproduction(account),
+        about_table(subject),
+        about_number(subject),
+        about_components(subject),
+        about_rows(subject),
+        about_quality(subject, quality),
+        about_convergence(subject),
+        about_reproduction(subject),
     ]
-    rows = score_data(account, quality) if account.n_components else None
-    return build_page(account, [section for section in sections if section is not None], rows)
+    rows = score_data(subject, quality) if subject.n_components else None
+    return build_page(subject, [section for section in sections if section is not None], rows)
 
 
 def _write(path: Path, *, page: str) -> None:

@@ -7,11 +7,12 @@ from collections.abc import Callable
 import numpy as np
 
 from anypca._typing import Floats
+from anypca._words import percent
 from anypca.families import Bernoulli, Binomial, Family, Gaussian
 from anypca.report import _figures
-from anypca.report._account import Account, family_of
-from anypca.report._html import Markup, figure, join, name_text, percent, table, tag
+from anypca.report._html import Markup, figure, join, name_text, table, tag
 from anypca.report._section import Section
+from anypca.report._subject import Subject, family_of
 
 #: Components with a picture, and bars in it; the table names the strongest columns of the others.
 _MOST_DRAWN = 8
@@ -21,47 +22,47 @@ _N_NAMED = 5
 _HUGE = 20.0
 
 
-def about_components(account: Account) -> Section | None:
+def about_components(subject: Subject) -> Section | None:
     """Loadings with error bars, and their effect on the columns in plain units.
 
     Parameters
     ----------
-    account : Account
+    subject : Subject
 
     Returns
     -------
     Section or None
         ``None`` when the model has no component.
     """
-    if not account.n_components:
+    if not subject.n_components:
         return None
-    figures = {f"loadings{k + 1}": _bars(account, k) for k in range(min(account.n_components, _MOST_DRAWN))}
-    cards = [_card(account, k, name) for k, name in enumerate(figures)]
-    body = join([tag("p", _introduction(account)), _overview(account), tag("div", *cards, class_="cards")])
+    figures = {f"loadings{k + 1}": _bars(subject, k) for k in range(min(subject.n_components, _MOST_DRAWN))}
+    cards = [_card(subject, k, name) for k, name in enumerate(figures)]
+    body = join([tag("p", _introduction(subject)), _overview(subject), tag("div", *cards, class_="cards")])
     return Section("components", "What does each component mean?", "Meaning of components", body, figures)
 
 
-def _introduction(account: Account) -> str:
-    if account.loadings is None:
+def _introduction(subject: Subject) -> str:
+    if subject.loadings is None:
         return (
             "The components lie in the feature space of the kernel and have no loadings. In place of them: the "
             "correlations of the columns with the scores, which show what rows at either end have in common."
         )
     text = "Columns with loadings of the same sign rise and fall together along a component."
-    if account.is_piecewise:
+    if subject.is_piecewise:
         text += " The loadings are averages over the pieces, weighted by their prior probabilities."
-    if hasattr(account.model, "components_std_"):
+    if hasattr(subject.model, "components_std_"):
         text += " Error bars are two posterior standard deviations to either side: bars that cross 0 may be noise."
     return text
 
 
-def _overview(account: Account) -> Markup:
+def _overview(subject: Subject) -> Markup:
     """All components with their strongest columns."""
-    effects = _effects(account)
+    effects = _effects(subject)
     rows = []
-    for k, name in enumerate(account.component_names):
-        share = "–" if account.is_piecewise else percent(float(account.explained[k]))
-        rows.append((name, share, _ends(account, k, sign=1), _ends(account, k, sign=-1)))
+    for k, name in enumerate(subject.component_names):
+        share = "–" if subject.is_piecewise else percent(float(subject.explained[k]))
+        rows.append((name, share, _ends(subject, k, sign=1), _ends(subject, k, sign=-1)))
     parts = [table(("", "explained", "more of", "less of"), rows, numeric=(1,))]
     if effects is not None:
         parts.append(
@@ -73,60 +74,60 @@ def _overview(account: Account) -> Markup:
     return join(parts)
 
 
-def _ends(account: Account, component: int, *, sign: int) -> str:
-    strongest = [j for j in account.strongest(component, 12) if sign * account.weights[component, j] > 0]
-    return ", ".join(name_text(account.facts.column_names[j]) for j in strongest[:_N_NAMED]) or "–"
+def _ends(subject: Subject, component: int, *, sign: int) -> str:
+    strongest = [j for j in subject.strongest(component, 12) if sign * subject.weights[component, j] > 0]
+    return ", ".join(name_text(subject.facts.column_names[j]) for j in strongest[:_N_NAMED]) or "–"
 
 
-def _card(account: Account, component: int, key: str) -> Markup:
-    title = account.component_names[component].capitalize()
-    if not account.is_piecewise:
-        title += f" · {percent(float(account.explained[component]))}"
-    strongest = account.strongest(component, _MOST_BARS)
-    caption = f"The {len(strongest)} strongest of {account.facts.n_columns} columns."
+def _card(subject: Subject, component: int, key: str) -> Markup:
+    title = subject.component_names[component].capitalize()
+    if not subject.is_piecewise:
+        title += f" · {percent(float(subject.explained[component]))}"
+    strongest = subject.strongest(component, _MOST_BARS)
+    caption = f"The {len(strongest)} strongest of {subject.facts.n_columns} columns."
     if not len(strongest):
         caption = "All loadings are 0."
-    effects = _effects(account)
-    said = Markup("") if effects is None else tag("p", _effect_sentence(account, component, effects))
+    effects = _effects(subject)
+    said = Markup("") if effects is None else tag("p", _effect_sentence(subject, component, effects))
     return tag(
         "div", tag("h3", title), said, figure(key, caption, label=f"{title}: {caption}"), class_="card"
     )
 
 
-def _bars(account: Account, component: int) -> _figures.Figure:
-    chosen = account.strongest(component, _MOST_BARS)
-    std = getattr(account.model, "components_std_", None)
+def _bars(subject: Subject, component: int) -> _figures.Figure:
+    chosen = subject.strongest(component, _MOST_BARS)
+    std = getattr(subject.model, "components_std_", None)
     return _figures.loadings(
-        [account.facts.column_names[j] for j in chosen],
-        account.weights[component, chosen],
+        [subject.facts.column_names[j] for j in chosen],
+        subject.weights[component, chosen],
         None if std is None else np.asarray(std)[component, chosen],
-        "loading" if account.loadings is not None else "correlation with the scores",
+        "loading" if subject.loadings is not None else "correlation with the scores",
     )
 
 
-def _effects(account: Account) -> Floats | None:
+def _effects(subject: Subject) -> Floats | None:
     """Change of each column's predictor by one standard deviation of each score; ``None`` where it varies."""
-    if account.loadings is None or account.is_piecewise:
+    if subject.loadings is None or subject.is_piecewise:
         return None
-    return np.asarray(account.loadings * account.scores.std(axis=0)[:, None])
+    return np.asarray(subject.loadings * subject.scores.std(axis=0)[:, None])
 
 
-def _effect_sentence(account: Account, component: int, effects: Floats) -> str:
-    chosen = account.strongest(component, 4)
+def _effect_sentence(subject: Subject, component: int, effects: Floats) -> str:
+    chosen = subject.strongest(component, 4)
     if not len(chosen):
         return ""
-    tellers = _tellers(account)
+    tellers = _tellers(subject)
     told = ", ".join(
-        f"{name_text(account.facts.column_names[j])} {tellers[j](float(effects[component, j]))}"
+        f"{name_text(subject.facts.column_names[j])} {tellers[j](float(effects[component, j]))}"
         for j in chosen
     )
     return f"One standard deviation up: {told}."
 
 
-def _tellers(account: Account) -> list[Callable[[float], str]]:
+def _tellers(subject: Subject) -> list[Callable[[float], str]]:
     """For each column how a change of its predictor is told."""
-    n = account.facts.n_columns
-    family = family_of(account.model)
+    n = subject.facts.n_columns
+    family = family_of(subject.model)
     tellers: list[Callable[[float], str]] = [_shift] * n
     for member, index in [] if family is None else family.member_columns(n):
         for j in index:

@@ -9,47 +9,48 @@ from typing import Any
 
 import numpy as np
 
+from anypca._words import percent
 from anypca.report import _figures
-from anypca.report._account import Account
-from anypca.report._html import Markup, figure, join, name_text, number, percent, table, tag
+from anypca.report._html import Markup, figure, join, name_text, number, table, tag
 from anypca.report._quality import Quality
 from anypca.report._section import Section
+from anypca.report._subject import Subject
 
 _PACKAGES = ("anypca", "numpy", "scipy", "scikit-learn", "plotly")
 _N_WORST = 8
 
 
-def about_quality(account: Account, quality: Quality | None) -> Section:
+def about_quality(subject: Subject, quality: Quality | None) -> Section:
     """Explained deviance, residuals, calibration.
 
     Parameters
     ----------
-    account : Account
+    subject : Subject
     quality : Quality or None
 
     Returns
     -------
     Section
     """
-    parts: list[Markup] = [tag("p", _in_sum(account, quality))]
+    parts: list[Markup] = [tag("p", _in_sum(subject, quality))]
     figures: dict[str, Any] = {}
     if quality is not None:
         drawn, figures = _calibration(quality)
-        parts += [_columns(account, quality, figures), drawn, _worst_cells(account, quality)]
-        parts.append(_worst_rows(account, quality))
+        parts += [_columns(subject, quality, figures), drawn, _worst_cells(subject, quality)]
+        parts.append(_worst_rows(subject, quality))
     return Section("quality", "How good is the fit?", "Quality of the fit", join(parts), figures)
 
 
-def _in_sum(account: Account, quality: Quality | None) -> str:
-    text = f"The components explain {percent(float(account.explained.sum()))} of the deviance."
+def _in_sum(subject: Subject, quality: Quality | None) -> str:
+    text = f"The components explain {percent(float(subject.explained.sum()))} of the deviance."
     if quality is None:
         return (
-            text + f" {account.name} was not asked to turn scores back into rows, so there are no residuals."
+            text + f" {subject.name} was not asked to turn scores back into rows, so there are no residuals."
         )
     if quality.spread is not None:
         text += f" Squared residuals are {quality.spread:.2f} times as large as the model expects: "
         text += f"{_verdict(quality.spread)}."
-    if quality.n_rows < account.facts.n_rows:
+    if quality.n_rows < subject.facts.n_rows:
         text += f" What follows rests on {number(quality.n_rows)} rows."
     return text + " All numbers are of the rows that were fitted or given here, not of held-out ones."
 
@@ -65,25 +66,25 @@ def _verdict(spread: float) -> str:
     )
 
 
-def _columns(account: Account, quality: Quality, figures: dict[str, Any]) -> Markup:
+def _columns(subject: Subject, quality: Quality, figures: dict[str, Any]) -> Markup:
     """Which columns the components explain."""
     known = np.flatnonzero(np.isfinite(quality.column_share))
     if not len(known):
         return Markup("")
-    names = [account.facts.column_names[j] for j in known]
+    names = [subject.facts.column_names[j] for j in known]
     figures["shares"] = _figures.shares(names, quality.column_share[known])
     caption = "Share of each column's deviance that the components explain."
     parts = [tag("h3", "Columns"), figure("shares", caption, label=caption)]
     if len(known) > 2 * _N_WORST:
         order = known[np.argsort(-quality.column_share[known], kind="stable")]
-        rows = [("best", _shares(account, quality, order)), ("worst", _shares(account, quality, order[::-1]))]
+        rows = [("best", _shares(subject, quality, order)), ("worst", _shares(subject, quality, order[::-1]))]
         parts.append(table(("", "columns"), rows))
     return join(parts)
 
 
-def _shares(account: Account, quality: Quality, order: np.ndarray[Any, Any]) -> str:
+def _shares(subject: Subject, quality: Quality, order: np.ndarray[Any, Any]) -> str:
     return ", ".join(
-        f"{name_text(account.facts.column_names[j])} ({percent(float(quality.column_share[j]))})"
+        f"{name_text(subject.facts.column_names[j])} ({percent(float(quality.column_share[j]))})"
         for j in order[:_N_WORST]
     )
 
@@ -114,13 +115,13 @@ def _calibration(quality: Quality) -> tuple[Markup, dict[str, Any]]:
     return join([tag("h3", "Calibration"), tag("div", *cards, class_="cards")]), figures
 
 
-def _worst_cells(account: Account, quality: Quality) -> Markup:
+def _worst_cells(subject: Subject, quality: Quality) -> Markup:
     if not quality.worst:
         return Markup("")
     rows = [
         (
-            name_text(account.sample.row_names[cell.row]),
-            name_text(account.facts.column_names[cell.column]),
+            name_text(subject.sample.row_names[cell.row]),
+            name_text(subject.facts.column_names[cell.column]),
             number(cell.observed),
             number(cell.fitted),
             f"{cell.residual:+.1f}".replace("-", "\N{MINUS SIGN}"),
@@ -131,30 +132,30 @@ def _worst_cells(account: Account, quality: Quality) -> Markup:
     return join([tag("h3", "Cells far from their fitted mean"), table(heads, rows, numeric=(2, 3, 4))])
 
 
-def _worst_rows(account: Account, quality: Quality) -> Markup:
+def _worst_rows(subject: Subject, quality: Quality) -> Markup:
     order = np.argsort(-quality.row_deviance, kind="stable")[:_N_WORST]
     middle = float(np.median(quality.row_deviance))
     told = ", ".join(
-        f"{name_text(account.sample.row_names[i])} ({number(float(quality.row_deviance[i]))})" for i in order
+        f"{name_text(subject.sample.row_names[i])} ({number(float(quality.row_deviance[i]))})" for i in order
     )
     return tag(
         "p", f"Rows that fit worst, by the mean deviance of their cells (median {number(middle)}): {told}."
     )
 
 
-def about_convergence(account: Account) -> Section:
+def about_convergence(subject: Subject) -> Section:
     """Did the fit end where it should?
 
     Parameters
     ----------
-    account : Account
+    subject : Subject
 
     Returns
     -------
     Section
     """
-    model = account.model
-    parts: list[Markup] = [tag("p", *_ending(account))]
+    model = subject.model
+    parts: list[Markup] = [tag("p", *_ending(subject))]
     figures = {}
     values = np.asarray(getattr(model, "objective_trace_", ()), dtype=float)
     if len(values) > 1:
@@ -164,8 +165,8 @@ def about_convergence(account: Account) -> Section:
     return Section("convergence", "Did the fit converge?", "Convergence", join(parts), figures)
 
 
-def _ending(account: Account) -> tuple[object, ...]:
-    model = account.model
+def _ending(subject: Subject) -> tuple[object, ...]:
+    model = subject.model
     iterations = int(model.n_iter_)
     status = getattr(model, "status_", "")
     told = f" In the solver's words: {status}." if status else ""
@@ -177,27 +178,27 @@ def _ending(account: Account) -> tuple[object, ...]:
     return tag("strong", "Yes."), f" The fit settled after {iterations} iterations.{told}"
 
 
-def about_reproduction(account: Account) -> Section:
+def about_reproduction(subject: Subject) -> Section:
     """Code, parameters, seed, versions.
 
     Parameters
     ----------
-    account : Account
+    subject : Subject
 
     Returns
     -------
     Section
     """
-    parameters = account.parameters
+    parameters = subject.parameters
     seed = parameters.get("random_state")
     parts = [
-        tag("pre", tag("code", account.code or _code(account)), tabindex="0"),
+        tag("pre", tag("code", subject.code or _code(subject)), tabindex="0"),
         tag("p", _seed_sentence(seed)),
         tag("h3", "Versions"),
         table(("", "version"), _versions()),
         tag(
             "details",
-            tag("summary", f"All parameters of {account.name}"),
+            tag("summary", f"All parameters of {subject.name}"),
             table(("parameter", "value"), [(name, repr(value)) for name, value in parameters.items()]),
         ),
     ]
@@ -210,18 +211,18 @@ def _seed_sentence(seed: object) -> str:
     return f"random_state is {seed!r}: what a fit draws at random differs between runs. Pass a number to repeat one."
 
 
-def _code(account: Account) -> str:
+def _code(subject: Subject) -> str:
     """The calls that make this report; X and its companions are the reader's."""
-    defaults = signature(type(account.model).__init__).parameters
+    defaults = signature(type(subject.model).__init__).parameters
     changed = [
         f"{name}={value!r}"
-        for name, value in account.parameters.items()
+        for name, value in subject.parameters.items()
         if repr(value) != repr(defaults[name].default)
     ]
-    companions = "".join(f", {name}={name}" for name in account.sample.companions)
-    call = f"{account.name}({', '.join(changed)})"
+    companions = "".join(f", {name}={name}" for name in subject.sample.companions)
+    call = f"{subject.name}({', '.join(changed)})"
     return (
-        f"from anypca import {account.name}\n\n"
+        f"from anypca import {subject.name}\n\n"
         f"model = {call}\n"
         f"model.fit(X{companions})\n"
         f'model.report("report.html", X{companions})'

@@ -6,10 +6,11 @@ from numbers import Integral
 
 import numpy as np
 
+from anypca._words import percent
 from anypca.report import _figures
-from anypca.report._account import Account
-from anypca.report._html import Markup, figure, join, number, percent, plural, table, tag
+from anypca.report._html import Markup, figure, join, number, plural, table, tag
 from anypca.report._section import Section
+from anypca.report._subject import Subject
 
 _CRITERIA = {
     "bic_": "BIC",
@@ -21,53 +22,53 @@ _CRITERIA = {
 }
 
 
-def about_number(account: Account) -> Section:
+def about_number(subject: Subject) -> Section:
     """The number of components, what each explains, and what decided.
 
     Parameters
     ----------
-    account : Account
+    subject : Subject
 
     Returns
     -------
     Section
     """
-    drawn = _curves(account)
-    if account.n_components:
-        drawn.insert(0, ("scree", _figures.scree(account.explained), _scree_caption(account)))
+    drawn = _curves(subject)
+    if subject.n_components:
+        drawn.insert(0, ("scree", _figures.scree(subject.explained), _scree_caption(subject)))
     cards = [tag("div", figure(key, caption, label=caption), class_="card") for key, _, caption in drawn]
     parts = [
-        tag("p", _reason(account)),
+        tag("p", _reason(subject)),
         tag("div", *cards, class_="cards"),
-        _selection(account),
-        _criteria(account),
-        _removals(account),
-        _pieces(account),
+        _selection(subject),
+        _criteria(subject),
+        _removals(subject),
+        _pieces(subject),
     ]
     figures = {key: drawing for key, drawing, _ in drawn}
     return Section("number", "How many components, and why?", "Number of components", join(parts), figures)
 
 
-def _reason(account: Account) -> str:
+def _reason(subject: Subject) -> str:
     """A sentence on who decided."""
-    count = plural(account.n_components, "component")
-    if hasattr(account.model, "evidence_by_rank_"):
-        tried = ", ".join(str(rank) for rank in sorted(account.model.evidence_by_rank_))
+    count = plural(subject.n_components, "component")
+    if hasattr(subject.model, "evidence_by_rank_"):
+        tried = ", ".join(str(rank) for rank in sorted(subject.model.evidence_by_rank_))
         return (
-            f"{account.name} chose {count} by the variational log evidence, which weighs what a component gains "
+            f"{subject.name} chose {count} by the variational log evidence, which weighs what a component gains "
             f"against the freedom it takes. Components without signal had left before; compared were: {tried}."
         )
-    asked = account.parameters.get("n_components")
-    if isinstance(asked, Integral) and int(asked) == account.n_components:
+    asked = subject.parameters.get("n_components")
+    if isinstance(asked, Integral) and int(asked) == subject.n_components:
         return (
             f"{count[0].upper()}{count[1:]}, as asked for (n_components={asked}); the model did not choose."
         )
-    return f"{account.name} came to {count} from n_components={asked!r}."
+    return f"{subject.name} came to {count} from n_components={asked!r}."
 
 
-def _scree_caption(account: Account) -> str:
-    total = percent(float(account.explained.sum()))
-    if account.is_piecewise:
+def _scree_caption(subject: Subject) -> str:
+    total = percent(float(subject.explained.sum()))
+    if subject.is_piecewise:
         return (
             f"Together {total} of the deviance; shared out over the principal axes of the scores, since components "
             "that bend have no shares of their own."
@@ -78,13 +79,13 @@ def _scree_caption(account: Account) -> str:
     )
 
 
-def _curves(account: Account) -> list[tuple[str, _figures.Figure, str]]:
+def _curves(subject: Subject) -> list[tuple[str, _figures.Figure, str]]:
     """Pictures of what was compared: key, picture and caption."""
-    model, found = account.model, []
+    model, found = subject.model, []
     by_rank = getattr(model, "evidence_by_rank_", None)
     if by_rank is not None and len(by_rank) > 1:
         values = {int(rank): float(value) for rank, value in by_rank.items()}
-        drawing = _figures.rank_curve(values, account.n_components, "log evidence")
+        drawing = _figures.rank_curve(values, subject.n_components, "log evidence")
         found.append(
             (
                 "evidence",
@@ -109,11 +110,11 @@ def _curves(account: Account) -> list[tuple[str, _figures.Figure, str]]:
     return found
 
 
-def _criteria(account: Account) -> Markup:
+def _criteria(subject: Subject) -> Markup:
     rows = [
-        (title, number(round(float(getattr(account.model, name)))))
+        (title, number(round(float(getattr(subject.model, name)))))
         for name, title in _CRITERIA.items()
-        if hasattr(account.model, name)
+        if hasattr(subject.model, name)
     ]
     if not rows:
         return Markup("")
@@ -125,9 +126,9 @@ def _criteria(account: Account) -> Markup:
     )
 
 
-def _selection(account: Account) -> Markup:
+def _selection(subject: Subject) -> Markup:
     """Sparse models: how many columns take part."""
-    model = account.model
+    model = subject.model
     if hasattr(model, "support_"):
         chosen, total = int(np.sum(model.support_)), len(model.support_)
         return tag(
@@ -139,9 +140,9 @@ def _selection(account: Account) -> Markup:
     return Markup("")
 
 
-def _removals(account: Account) -> Markup:
+def _removals(subject: Subject) -> Markup:
     """Components that left during the fit."""
-    path = getattr(account.model, "pruning_path_", ())
+    path = getattr(subject.model, "pruning_path_", ())
     if not path:
         return Markup("")
     rows = [
@@ -157,14 +158,14 @@ def _removals(account: Account) -> Markup:
     return tag("details", title, tag("p", why), table(heads, rows, numeric=(0, 2)))
 
 
-def _pieces(account: Account) -> Markup:
+def _pieces(subject: Subject) -> Markup:
     """The pieces of a piecewise model."""
-    if not account.is_piecewise:
+    if not subject.is_piecewise:
         return Markup("")
-    edges = [-np.inf, *map(float, account.model.breakpoints_), np.inf]
+    edges = [-np.inf, *map(float, subject.model.breakpoints_), np.inf]
     rows = [
         (k + 1, _edge(edges[k]), _edge(edges[k + 1]), percent(float(share)))
-        for k, share in enumerate(account.model.piece_shares_)
+        for k, share in enumerate(subject.model.piece_shares_)
     ]
     said = f"The last component is cut into {plural(len(rows), 'piece')}, each with loadings of its own."
     return join(

@@ -4,40 +4,41 @@ from __future__ import annotations
 
 import numpy as np
 
-from anypca.report._account import Account, ColumnFamily, column_families
-from anypca.report._html import Markup, join, listing, name_text, number, percent, plural, some, table, tag
+from anypca._words import percent
+from anypca.report._html import Markup, join, listing, name_text, number, plural, some, table, tag
 from anypca.report._section import Section
+from anypca.report._subject import ColumnFamily, Subject, column_families
 
 #: More columns than this are told by groups only: nobody reads on.
 _MOST_COLUMNS = 200
 
 
-def about_table(account: Account) -> Section:
+def about_table(subject: Subject) -> Section:
     """Families and why, missing cells, zeros, constant columns.
 
     Parameters
     ----------
-    account : Account
+    subject : Subject
 
     Returns
     -------
     Section
     """
-    families = column_families(account.model, account.facts.n_columns)
+    families = column_families(subject.model, subject.facts.n_columns)
     body = join(
         [
-            tag("p", _size(account)),
-            listing([*_peculiarities(account), *account.notes]),
+            tag("p", _size(subject)),
+            listing([*_peculiarities(subject), *subject.notes]),
             tag("h3", "What the columns were taken for"),
-            _groups(account, families),
-            _columns(account, families),
+            _groups(subject, families),
+            _columns(subject, families),
         ]
     )
     return Section("table", "What was in the table?", "The table", body)
 
 
-def _size(account: Account) -> str:
-    facts, sample = account.facts, account.sample
+def _size(subject: Subject) -> str:
+    facts, sample = subject.facts, subject.sample
     text = f"The table has {plural(facts.n_rows, 'row')} and {plural(facts.n_columns, 'column')}."
     if sample.n_rows < facts.n_rows:
         text += (
@@ -47,18 +48,18 @@ def _size(account: Account) -> str:
     return text
 
 
-def _peculiarities(account: Account) -> list[str]:
+def _peculiarities(subject: Subject) -> list[str]:
     """What a reader should know of the cells, one sentence each."""
-    facts = account.facts
-    return [_missing(account), _zeros(account), *_constant(account), *_companions(account)] + (
+    facts = subject.facts
+    return [_missing(subject), _zeros(subject), *_constant(subject), *_companions(subject)] + (
         [f"{plural(int(facts.summary.n_empty_rows), 'row')} without any observed cell."]
         if facts.summary.n_empty_rows
         else []
     )
 
 
-def _missing(account: Account) -> str:
-    facts = account.facts
+def _missing(subject: Subject) -> str:
+    facts = subject.facts
     if not facts.n_missing.any():
         return "No cell is missing."
     worst = np.argsort(-facts.n_missing, kind="stable")[:3]
@@ -71,8 +72,8 @@ def _missing(account: Account) -> str:
     return f"{plural(count, 'cell')} missing ({percent(facts.missing_share)}), most in {named}."
 
 
-def _zeros(account: Account) -> str:
-    facts = account.facts
+def _zeros(subject: Subject) -> str:
+    facts = subject.facts
     if facts.zero_share == 0:
         return "No cell is zero."
     text = f"{percent(facts.zero_share)} of the observed cells are zero; "
@@ -84,8 +85,8 @@ def _zeros(account: Account) -> str:
     return text + f"{plural(facts.n_zero_rows, 'row')} {verb} all zeros ({where}{more})."
 
 
-def _constant(account: Account) -> list[str]:
-    facts = account.facts
+def _constant(subject: Subject) -> list[str]:
+    facts = subject.facts
     names = [facts.column_names[j] for j in np.flatnonzero(facts.constant)]
     if not names:
         return []
@@ -93,8 +94,8 @@ def _constant(account: Account) -> list[str]:
     return [f"{plural(len(names), 'column')} {told} nothing of the rows: {some(names)}."]
 
 
-def _companions(account: Account) -> list[str]:
-    given = account.sample.companions
+def _companions(subject: Subject) -> list[str]:
+    given = subject.sample.companions
     texts = []
     if "offset" in given:
         texts.append("An offset (the logarithm of a sampling effort, for counts) was part of the model.")
@@ -103,14 +104,14 @@ def _companions(account: Account) -> list[str]:
     return texts
 
 
-def _groups(account: Account, families: list[ColumnFamily]) -> Markup:
+def _groups(subject: Subject, families: list[ColumnFamily]) -> Markup:
     """One line for each family and rule."""
     if not families:
         return tag(
-            "p", f"{account.name} compares rows by a kernel and assumes no distribution of the columns."
+            "p", f"{subject.name} compares rows by a kernel and assumes no distribution of the columns."
         )
     groups: dict[tuple[str, str], list[str]] = {}
-    for name, choice in zip(account.facts.column_names, families, strict=True):
+    for name, choice in zip(subject.facts.column_names, families, strict=True):
         groups.setdefault((choice.family, choice.rule), []).append(name)
     rows = [
         (family.replace("_", " "), number(len(names)), some(names, 6), rule)
@@ -119,9 +120,9 @@ def _groups(account: Account, families: list[ColumnFamily]) -> Markup:
     return table(("family", "number", "columns", "why"), rows, numeric=(1,))
 
 
-def _columns(account: Account, families: list[ColumnFamily]) -> Markup:
+def _columns(subject: Subject, families: list[ColumnFamily]) -> Markup:
     """The columns one by one, folded away."""
-    facts, summary = account.facts, account.facts.summary
+    facts, summary = subject.facts, subject.facts.summary
     shown = min(facts.n_columns, _MOST_COLUMNS)
     heads = ("column", "family", "missing", "zeros", "least", "mean", "largest", "why")
     rows = [

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.plotting._style import shorten
+from anypca._words import shorten
 
 #: One byte per cell; the last code stands for a missing cell.
 MISSING = 255

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats, Ints
-from anypca.plotting._style import shorten
+from anypca._words import shorten
 from anypca.report._encode import plot_text, rounded
 from anypca.report._quality import Curve
 

@@ -7,7 +7,7 @@ from html import escape
 
 import numpy as np
 
-from anypca.plotting._style import shorten
+from anypca._words import listed, shorten
 
 #: Names longer than this would break tables; the start and the end are kept.
 _LONGEST = 60
@@ -128,11 +128,6 @@ def number(value: float) -> str:
     return f"{value:.4g}".replace("-", "\N{MINUS SIGN}")
 
 
-def percent(share: float) -> str:
-    """A share as a percentage with one digit."""
-    return f"{100.0 * share:.1f} %" if np.isfinite(share) else "–"
-
-
 def plural(count: int, noun: str) -> str:
     """``1 row``, ``2 rows``."""
     return f"{number(count)} {noun}{'' if count == 1 else 's'}"
@@ -140,5 +135,4 @@ def plural(count: int, noun: str) -> str:
 
 def some(names: Sequence[object], most: int = 8) -> str:
     """A list of names for a sentence, cut after a few of them."""
-    shown = ", ".join(name_text(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {number(len(names) - most)} more"
+    return listed(names, most, name_text)

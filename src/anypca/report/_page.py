@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
-from anypca.report._account import Account
+from anypca._words import percent
 from anypca.report._encode import to_json
-from anypca.report._html import Markup, join, number, percent, plural, render, tag
+from anypca.report._html import Markup, join, number, plural, render, tag
 from anypca.report._section import Section
+from anypca.report._subject import Subject
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -37,12 +38,12 @@ _PAGE = """<!DOCTYPE html>
 """
 
 
-def build_page(account: Account, sections: Sequence[Section], rows: dict[str, Any] | None) -> str:
+def build_page(subject: Subject, sections: Sequence[Section], rows: dict[str, Any] | None) -> str:
     """The whole report as HTML.
 
     Parameters
     ----------
-    account : Account
+    subject : Subject
     sections : sequence of Section
     rows : dict or None
         What the script needs to draw the rows; ``None`` when there is no component.
@@ -55,16 +56,16 @@ def build_page(account: Account, sections: Sequence[Section], rows: dict[str, An
     figures = {name: drawing for section in sections for name, drawing in section.figures.items()}
     body = join(
         [
-            tag("header", tag("h1", account.title), _tiles(account)),
-            tag("noscript", _without_script(account)),
+            tag("header", tag("h1", subject.title), _tiles(subject)),
+            tag("noscript", _without_script(subject)),
             *(tag("section", tag("h2", part.title), part.body, id=part.key) for part in sections),
         ]
     )
     return _PAGE.format(
         policy=_policy(plotly, script),
-        title=render(account.title),
+        title=render(subject.title),
         style=_asset("style.css"),
-        contents=_contents(account, sections),
+        contents=_contents(subject, sections),
         body=body,
         data=to_json({"figures": figures, "rows": rows}),
         plotly=plotly,
@@ -97,35 +98,35 @@ def _asset(name: str) -> str:
     return resources.files("anypca.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def _contents(account: Account, sections: Sequence[Section]) -> Markup:
+def _contents(subject: Subject, sections: Sequence[Section]) -> Markup:
     links = [tag("li", tag("a", part.short, href=f"#{part.key}")) for part in sections]
-    return join([tag("p", f"anypca · {account.name}"), tag("ol", *links)])
+    return join([tag("p", f"anypca · {subject.name}"), tag("ol", *links)])
 
 
-def _facts(account: Account) -> list[tuple[str, str]]:
+def _facts(subject: Subject) -> list[tuple[str, str]]:
     """The answers in a few words: what, and how much."""
-    facts = account.facts
+    facts = subject.facts
     return [
         ("rows", number(facts.n_rows)),
         ("columns", number(facts.n_columns)),
         ("missing cells", percent(facts.missing_share)),
-        ("components", number(account.n_components)),
-        ("explained deviance", percent(float(account.explained.sum()))),
-        ("converged", "yes" if account.model.converged_ else "no"),
+        ("components", number(subject.n_components)),
+        ("explained deviance", percent(float(subject.explained.sum()))),
+        ("converged", "yes" if subject.model.converged_ else "no"),
     ]
 
 
-def _tiles(account: Account) -> Markup:
-    tiles = [tag("div", tag("dt", what), tag("dd", value)) for what, value in _facts(account)]
+def _tiles(subject: Subject) -> Markup:
+    tiles = [tag("div", tag("dt", what), tag("dd", value)) for what, value in _facts(subject)]
     return tag("dl", *tiles, class_="tiles")
 
 
-def _without_script(account: Account) -> Markup:
+def _without_script(subject: Subject) -> Markup:
     """What the pictures would have shown, in a sentence."""
-    said = f"{account.name} found {plural(account.n_components, 'component')}"
-    shares = ", ".join(percent(float(share)) for share in account.explained[:10])
-    told = f" with {shares} of the deviance" if account.n_components else ""
-    ended = "The fit converged." if account.model.converged_ else "The fit did not converge."
+    said = f"{subject.name} found {plural(subject.n_components, 'component')}"
+    shares = ", ".join(percent(float(share)) for share in subject.explained[:10])
+    told = f" with {shares} of the deviance" if subject.n_components else ""
+    ended = "The fit converged." if subject.model.converged_ else "The fit did not converge."
     return tag(
         "p",
         f"JavaScript is off, so that the pictures are not drawn; tables and text are complete. {said}{told}. {ended}",

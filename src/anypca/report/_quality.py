@@ -9,7 +9,7 @@ import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
 from anypca.families import Family, Gaussian
-from anypca.report._account import Account, family_of, predict
+from anypca.report._subject import Subject, family_of, predict
 
 #: Entries that residuals are computed for, and for which tables are drawn from the model.
 _MOST_ENTRIES = 2_000_000
@@ -80,19 +80,19 @@ class _Entries:
         return np.where(self.seen, self.family.deviance(self.x, eta, self.dispersion), 0.0)
 
 
-def assess(account: Account) -> Quality | None:
+def assess(subject: Subject) -> Quality | None:
     """Compare the shown rows with what the model says of them.
 
     Parameters
     ----------
-    account : Account
+    subject : Subject
 
     Returns
     -------
     Quality or None
         ``None`` for models that cannot turn scores into rows.
     """
-    entries = _open(account)
+    entries = _open(subject)
     if entries is None:
         return None
     deviance = entries.deviance(entries.eta)
@@ -113,12 +113,12 @@ def assess(account: Account) -> Quality | None:
     )
 
 
-def _open(account: Account) -> _Entries | None:
-    sample, model = account.sample, account.model
-    n = min(sample.n_rows, max(100, _MOST_ENTRIES // account.facts.n_columns))
+def _open(subject: Subject) -> _Entries | None:
+    sample, model = subject.sample, subject.model
+    n = min(sample.n_rows, max(100, _MOST_ENTRIES // subject.facts.n_columns))
     companions = {name: values[:n] for name, values in sample.companions.items()}
-    eta = predict(model, account.scores[:n], companions)
-    base = predict(model, np.zeros_like(account.scores[:n]), companions)
+    eta = predict(model, subject.scores[:n], companions)
+    base = predict(model, np.zeros_like(subject.scores[:n]), companions)
     if eta is None or base is None:
         return None
     family = family_of(model) or Gaussian()

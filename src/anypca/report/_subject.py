@@ -11,7 +11,7 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.families import Family, Gaussian, families
 from anypca.models._description import describe, project_rows
-from anypca.report._table import Sample, TableFacts
+from anypca.report._table_facts import Sample, TableFacts
 
 
 class ColumnFamily(NamedTuple):
@@ -25,7 +25,7 @@ class ColumnFamily(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Account:
+class Subject:
     """A fitted model with its table, as far as the report tells of them."""
 
     model: Any

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 
+from anypca.cli._input_table import TableRequest
 from anypca.cli._models import ModelRequest
-from anypca.cli._table import TableRequest
 
 #: Options of reading by the names of their arguments.
 _READING = {"id_column": "--id", "delimiter": "--delimiter", "decimal": "--decimal", "part": "--part"}

@@ -1,4 +1,4 @@
-"""The account printed after a fit."""
+"""What the commands print on the terminal."""
 
 from __future__ import annotations
 
@@ -10,15 +10,21 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from anypca._words import counted, percent, shorten
+from anypca.cli._input_table import InputTable
 from anypca.cli._outcome import Outcome
 from anypca.io import Frame
-from anypca.plotting._style import shorten
 
-#: Column names spelled out in a group.
+#: Column names spelled out in a group: with four short names a line of 80 characters is full.
 _NAMED = 4
 
 
-def show(outcome: Outcome, console: Console) -> None:
+def make_console() -> Console:
+    """The terminal, without colours that rich finds by itself."""
+    return Console(highlight=False)
+
+
+def print_outcome(outcome: Outcome, console: Console) -> None:
     """Print what was in the table, what was chosen, and what was found.
 
     Parameters
@@ -26,36 +32,40 @@ def show(outcome: Outcome, console: Console) -> None:
     outcome : Outcome
     console : rich.console.Console
     """
-    frame, model = outcome.frame, outcome.model
-    console.print()
-    console.print(Text(outcome.table.source, style="bold"), Text(f"with {type(model).__name__}"))
-    console.print(Text(f"{frame.n_rows} rows, {frame.n_columns} columns, {missing(frame)}"))
-    show_notes(frame.notes, console)
-    if outcome.family_groups():
-        console.print(make_table(("family", "columns", "why"), family_rows(outcome)))
-    if outcome.scores.shape[1]:
+    print_input(outcome.table, console, outcome.description.name)
+    if outcome.families:
+        console.print(make_table(("family", "columns", "why"), _family_rows(outcome)))
+    if outcome.n_components:
         heads = ("component", "explained", "in sum", "strongest loadings")
         width = 3 if outcome.loadings is None else 4
-        console.print(make_table(heads[:width], [row[:width] for row in component_rows(outcome)]))
+        console.print(make_table(heads[:width], [row[:width] for row in _component_rows(outcome)]))
     else:
         console.print(Text("no component: nothing in the table stands out from noise", style="bold"))
-    console.print(Text(ending(outcome), style="green" if model.converged_ else "bold red"))
-    show_warnings(outcome.warnings, console)
+    converged = "converged" if outcome.model.converged_ else "NOT converged"
+    ending = f"{converged} after {counted(int(outcome.model.n_iter_), 'iteration')}"
+    console.print(Text(ending, style="green" if outcome.model.converged_ else "bold red"))
+    print_warnings(outcome.warnings, console)
 
 
-def show_notes(notes: Sequence[str], console: Console) -> None:
-    """Print what was ignored or repaired, a line each.
+def print_input(table: InputTable, console: Console, model: str | None = None) -> None:
+    """Print what was read: its name and that of the model, its size, and what was ignored or repaired.
 
     Parameters
     ----------
-    notes : sequence of str
+    table : InputTable
     console : rich.console.Console
+    model : str, optional
+        Name of the one model that it is given to.
     """
-    for note in notes:
+    frame = table.frame
+    console.print()
+    console.print(Text(table.source, style="bold"), *([] if model is None else [Text(f"with {model}")]))
+    console.print(Text(f"{frame.n_rows} rows, {frame.n_columns} columns, {missing(frame)}"))
+    for note in frame.notes:
         console.print(Text(f"note: {note}", style="dim"), soft_wrap=True)
 
 
-def show_warnings(warnings: Sequence[str], console: Console) -> None:
+def print_warnings(warnings: Sequence[str], console: Console) -> None:
     """Print warnings, a line each.
 
     Parameters
@@ -67,15 +77,19 @@ def show_warnings(warnings: Sequence[str], console: Console) -> None:
         console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
 
 
-def show_files(folder: Path, files: Sequence[str]) -> None:
+def print_files(place: Path, files: Sequence[str], console: Console) -> None:
     """Print what was written where, on one line however long.
 
     Parameters
     ----------
-    folder : Path
+    place : Path
+        The folder, or the only file.
     files : sequence of str
+        Names in the folder; empty for a single file.
+    console : rich.console.Console
     """
-    Console(highlight=False, markup=False, soft_wrap=True).print(f"written to {folder}: {', '.join(files)}")
+    listing = f": {', '.join(files)}" if files else ""
+    console.print(Text(f"written to {place}{listing}"), soft_wrap=True)
 
 
 def missing(frame: Frame) -> str:
@@ -92,61 +106,28 @@ def missing(frame: Frame) -> str:
     share = frame.missing_fraction
     if share == 0:
         return "no cell missing"
-    return "less than 0.1 % of cells missing" if share < 0.001 else f"{100 * share:.1f} % of cells missing"
+    # A tenth of a percent is the least that one digit shows.
+    return f"{'less than 0.1 %' if share < 0.001 else percent(share)} of cells missing"
 
 
-def ending(outcome: Outcome) -> str:
-    """Whether and when the fit converged, in words.
-
-    Parameters
-    ----------
-    outcome : Outcome
-
-    Returns
-    -------
-    text : str
-    """
-    count = int(outcome.model.n_iter_)
-    steps = f"{count} iteration{'' if count == 1 else 's'}"
-    return f"converged after {steps}" if outcome.model.converged_ else f"NOT converged after {steps}"
-
-
-def family_rows(outcome: Outcome) -> list[tuple[str, str, str]]:
-    """Family, columns and reason, one row for each group of columns.
-
-    Parameters
-    ----------
-    outcome : Outcome
-
-    Returns
-    -------
-    rows : list of tuple of str
-    """
+def _family_rows(outcome: Outcome) -> list[tuple[str, str, str]]:
+    """Family, columns and reason, one row for each group of columns."""
     rows = []
-    for group in outcome.family_groups():
+    for group in outcome.families.groups():
         names = ", ".join(shorten(name) for name in group.columns[:_NAMED])
         more = len(group.columns) - _NAMED
-        rows.append((group.family, f"{names}, ... ({more} more)" if more > 0 else names, group.reason))
+        rows.append((group.family, f"{names}, ... ({more} more)" if more > 0 else names, group.rule))
     return rows
 
 
-def component_rows(outcome: Outcome) -> list[tuple[str, str, str, str]]:
-    """Number, explained share, running sum and strongest loadings, one row for each component.
-
-    Parameters
-    ----------
-    outcome : Outcome
-
-    Returns
-    -------
-    rows : list of tuple of str
-    """
+def _component_rows(outcome: Outcome) -> list[tuple[str, str, str, str]]:
+    """Number, explained share, running sum and strongest loadings, one row for each component."""
     total = outcome.explained.cumsum()
     return [
         (
             str(k + 1),
-            f"{100 * share:.1f} %",
-            f"{100 * total[k]:.1f} %",
+            percent(share),
+            percent(total[k]),
             ", ".join(f"{shorten(name)} {value:+.2f}" for name, value in outcome.top_loadings(k)),
         )
         for k, share in enumerate(outcome.explained)

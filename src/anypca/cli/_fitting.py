@@ -13,9 +13,9 @@ from typing import Any
 from rich.console import Console
 
 from anypca._typing import Floats
+from anypca.cli._input_table import InputTable
 from anypca.cli._models import ModelRequest, build, check_companions
 from anypca.cli._progress import progress
-from anypca.cli._table import Table
 from anypca.models._description import project_rows
 
 
@@ -44,13 +44,13 @@ class Fit:
     warnings: tuple[str, ...]
 
 
-def fit_model(request: ModelRequest, table: Table, runtime: Runtime, *, words: str = "fitting") -> Fit:
+def fit_model(request: ModelRequest, table: InputTable, runtime: Runtime, *, words: str = "fitting") -> Fit:
     """Fit a model to a table.
 
     Parameters
     ----------
     request : ModelRequest
-    table : Table
+    table : InputTable
     runtime : Runtime
     words : str
         What the progress bar is called.
@@ -64,29 +64,40 @@ def fit_model(request: ModelRequest, table: Table, runtime: Runtime, *, words: s
     ValueError
         If the model cannot use what came with the table.
     """
-    check_companions(
-        request.name,
-        offset=table.is_offset_asked,
-        covariates=table.covariates is not None,
-        missing=table.frame.n_missing > 0,
-    )
-    model = build(request, table.shape, verbose=runtime.shows_bar)
+    model = make_model(request, table, runtime)
     with _place(table, runtime.dask) as X, caught() as said, shown_bar(runtime, words):
         start = time.perf_counter()
-        model.fit(X, **table.companions(model.fit))
+        model.fit(X, **table.companions(model))
         seconds = time.perf_counter() - start
     # Whether somebody watched is no property of the model: its file must not depend on it.
     model.set_params(verbose=0)
     return Fit(model, seconds, tuple(said))
 
 
-def project(model: Any, table: Table) -> tuple[Floats, Floats | None, tuple[str, ...]]:
+def make_model(request: ModelRequest, table: InputTable, runtime: Runtime) -> Any:
+    """The estimator that a user asked for, not yet fitted, if it can use the table and what came with it.
+
+    Raises
+    ------
+    ValueError
+        If it cannot.
+    """
+    check_companions(
+        request.name,
+        offset=table.is_offset_asked,
+        covariates=table.covariates is not None,
+        missing=table.frame.n_missing > 0,
+    )
+    return build(request, table.shape, verbose=runtime.shows_bar)
+
+
+def project(model: Any, table: InputTable) -> tuple[Floats, Floats | None, tuple[str, ...]]:
     """Scores of rows and, where the model has a posterior, their standard deviations.
 
     Parameters
     ----------
     model : fitted estimator
-    table : Table
+    table : InputTable
 
     Returns
     -------
@@ -95,9 +106,8 @@ def project(model: Any, table: Table) -> tuple[Floats, Floats | None, tuple[str,
     said : tuple of str
         Warnings.
     """
-    X, arguments = table.as_input(model), table.companions(model.transform)
     with caught() as said:
-        scores, deviations = project_rows(model, X, **arguments)
+        scores, deviations = project_rows(model, table.as_input(model), **table.companions(model))
     return scores, deviations, tuple(said)
 
 
@@ -137,7 +147,7 @@ def shown_bar(runtime: Runtime, words: str) -> Iterator[None]:
 
 
 @contextmanager
-def _place(table: Table, address: str | None) -> Iterator[Any]:
+def _place(table: InputTable, address: str | None) -> Iterator[Any]:
     """The table in this process, or on the workers of a cluster."""
     if address is None:
         yield table.as_input()

@@ -13,9 +13,11 @@ import numpy as np
 
 from anypca import datasets
 from anypca._typing import Floats
+from anypca._words import counted, numbered, quoted
 from anypca.cli._models import Shape
 from anypca.io import Frame, read_table
-from anypca.io._frame import counted, describe_missing, quoted
+from anypca.io.frame import describe_missing
+from anypca.models._description import describe
 
 _LOGARITHM = re.compile(r"\s*log\((.+)\)\s*")
 
@@ -36,11 +38,11 @@ class TableRequest:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class InputTable:
     """A numeric table with its companions."""
 
     source: str
-    """What it is called in the account."""
+    """What it is called when it is spoken of."""
     place: str
     """Where it came from: an absolute path, or the name of a data set."""
     frame: Frame
@@ -65,20 +67,34 @@ class Table:
 
         A model that was fitted to a table without names (sparse, or on a cluster) gets it without.
         """
-        if self.frame.is_sparse or not (model is None or hasattr(model, "feature_names_in_")):
+        is_nameless = model is not None and describe(model).feature_names is None
+        if self.frame.is_sparse or is_nameless:
             return self.frame.values
         import pandas
 
         return pandas.DataFrame(self.frame.values, columns=list(self.frame.column_names), copy=False)
 
-    def companions(self, method: Callable[..., Any]) -> dict[str, Any]:
-        """``offset`` and ``covariates`` as keyword arguments of a method, those that it takes."""
-        known = inspect.signature(method).parameters
-        given = {"offset": self.offset, "covariates": self.covariates}
-        return {name: value for name, value in given.items() if value is not None and name in known}
+    def companions(self, model: Any) -> dict[str, Any]:
+        """``offset`` and ``covariates`` as keyword arguments, those that there are and that a model takes."""
+        found = describe(model)
+        taken = {
+            "offset": self.offset if found.takes_offset else None,
+            "covariates": self.covariates if found.takes_covariates else None,
+        }
+        return {name: value for name, value in taken.items() if value is not None}
+
+    def content(self) -> dict[str, Any]:
+        """What every JSON document says of the table."""
+        return {
+            "source": self.source,
+            "rows": self.frame.n_rows,
+            "columns": self.frame.n_columns,
+            "missing_fraction": self.frame.missing_fraction,
+            "notes": list(self.frame.notes),
+        }
 
 
-def load_table(request: TableRequest) -> Table:
+def load_table(request: TableRequest) -> InputTable:
     """Read a table and its companions.
 
     Parameters
@@ -87,7 +103,7 @@ def load_table(request: TableRequest) -> Table:
 
     Returns
     -------
-    table : Table
+    table : InputTable
 
     Raises
     ------
@@ -108,16 +124,16 @@ def load_table(request: TableRequest) -> Table:
     return _with_covariates(table, request) if request.covariates else table
 
 
-def drop_constant(table: Table) -> Table:
+def drop_constant(table: InputTable) -> InputTable:
     """A table without the columns that have one value only: they tell nothing, and no model can use them.
 
     Parameters
     ----------
-    table : Table
+    table : InputTable
 
     Returns
     -------
-    table : Table
+    table : InputTable
     """
     constant = table.frame.constant_columns
     if not constant.any() or constant.all():
@@ -137,7 +153,7 @@ def drop_constant(table: Table) -> Table:
     return replace(table, frame=replace(frame, notes=notes), offset=offset)
 
 
-def _from_file(request: TableRequest, aside: tuple[str, ...]) -> Table:
+def _from_file(request: TableRequest, aside: tuple[str, ...]) -> InputTable:
     path = Path(request.source)
     try:
         frame = read_table(path, aside=aside, **request.reading)
@@ -147,7 +163,7 @@ def _from_file(request: TableRequest, aside: tuple[str, ...]) -> Table:
                 f"{error} It is no data set either: anypca datasets lists them."
             ) from error
         raise
-    return Table(path.name, str(path.resolve()), frame)
+    return InputTable(path.name, str(path.resolve()), frame)
 
 
 def loaders() -> dict[str, Callable[..., Any]]:
@@ -175,7 +191,7 @@ def _is_dataset(source: str) -> bool:
     return source in loaders() and not Path(source).exists()
 
 
-def _from_dataset(name: str) -> Table:
+def _from_dataset(name: str) -> InputTable:
     data = loaders()[name]()
     n_rows, n_columns = data.X.shape
     extras: dict[str, Any] = {key: np.asarray(value) for key, value in data.covariates.items()}
@@ -185,9 +201,8 @@ def _from_dataset(name: str) -> Table:
         extras["class"] = np.array(groups, dtype=object)
     extras = {key: _plain(value) for key, value in extras.items() if len(value) == n_rows}
     notes = () if data.offset is None else ("the offset of the data set is used by models that take one",)
-    rows = tuple(str(i) for i in range(1, n_rows + 1))
-    frame = Frame(data.X, tuple(data.feature_names[:n_columns]), rows, notes, extras)
-    return Table(name, name, frame, offset=data.offset, groups=groups)
+    frame = Frame(data.X, tuple(data.feature_names[:n_columns]), numbered("", n_rows), notes, extras)
+    return InputTable(name, name, frame, offset=data.offset, groups=groups)
 
 
 def _plain(values: Any) -> Any:
@@ -232,7 +247,7 @@ def _numbers(frame: Frame, name: str, option: str) -> Floats:
     return np.asarray(values, dtype=float)
 
 
-def _with_covariates(table: Table, request: TableRequest) -> Table:
+def _with_covariates(table: InputTable, request: TableRequest) -> InputTable:
     parts, levels = [], {}
     for name in request.covariates:
         if table.frame.extras[name].dtype.kind != "O":

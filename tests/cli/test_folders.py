@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import anypca
-from anypca.cli import _again
-from anypca.cli._table import TableRequest, load_table
+from anypca.cli import _report, _transform
+from anypca.cli._input_table import TableRequest, load_table
 
 
 @pytest.fixture
@@ -214,7 +214,10 @@ def test_ctrl_c_leaves_whole_files_or_none(fitted, surveyed, tmp_path, call, mon
     def stop(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_again, "write_folder_report" if command == "report" else "project", stop)
+    if command == "report":
+        monkeypatch.setattr(_report, "write_folder_report", stop)
+    else:
+        monkeypatch.setattr(_transform, "project", stop)
     words = (
         ["report", fitted]
         if command == "report"

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from anypca._words import counted, quoted
+
 
 @dataclass(frozen=True, eq=False)
 class Frame:
@@ -100,53 +102,6 @@ class Frame:
             # Missing cells are stored ones: such columns are dense.
             values = np.where(lacks, np.nan, values.toarray() if self.is_sparse else values)
         return replace(self, values=values, column_names=names)
-
-
-def numbered(prefix: str, count: int) -> tuple[str, ...]:
-    """Names for what has none: ``prefix1``, ``prefix2``, ... counted from 1 as people count rows.
-
-    Parameters
-    ----------
-    prefix : str
-    count : int
-
-    Returns
-    -------
-    names : tuple of str, length ``count``
-    """
-    return tuple(f"{prefix}{i}" for i in range(1, count + 1))
-
-
-def quoted(names: list[str] | tuple[str, ...], most: int = 5) -> str:
-    """A list of names for a message, cut after ``most`` of them.
-
-    Parameters
-    ----------
-    names : sequence of str
-    most : int
-        How many names are spelled out.
-
-    Returns
-    -------
-    text : str
-    """
-    shown = ", ".join(repr(str(name)) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
-
-
-def counted(number: int, noun: str) -> str:
-    """``1 row``, ``2 rows``.
-
-    Parameters
-    ----------
-    number : int
-    noun : str
-
-    Returns
-    -------
-    text : str
-    """
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def describe_missing(values: Any, names: tuple[str, ...]) -> list[str]:

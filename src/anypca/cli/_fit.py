@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich.console import Console
-
+from anypca.cli._fitting import Runtime, fit_model, project
+from anypca.cli._input_table import InputTable, TableRequest, drop_constant, load_table
 from anypca.cli._json import emit
 from anypca.cli._models import ModelRequest
 from anypca.cli._outcome import FILES, Outcome
-from anypca.cli._session import Runtime, fit_model, project
-from anypca.cli._show import show, show_files
-from anypca.cli._table import Table, TableRequest, drop_constant, load_table
+from anypca.cli._printing import make_console, print_files, print_outcome
 from anypca.io import check_target, write_atomically
 
 
@@ -38,9 +36,16 @@ def run_fit(
     # What cannot be written, or no model can be made of, is better known before a long fit.
     check_target(folder, FILES)
     table = drop_constant(load_table(table_request))
-    outcome = fit_outcome(table, model_request, runtime, table_request)
-    write_atomically(folder, outcome.writers())
-    _tell(outcome, folder, runtime, command)
+    outcome = _fit_outcome(table, model_request, runtime, table_request)
+    files = outcome.writers()
+    write_atomically(folder, files)
+    # Only now: an account of files that do not exist would be false.
+    if runtime.as_json:
+        emit(command, {**outcome.summary(), "folder": str(folder)})
+        return
+    console = make_console()
+    print_outcome(outcome, console)
+    print_files(folder, list(files), console)
 
 
 def run_demo(model_request: ModelRequest, folder: Path, runtime: Runtime) -> None:
@@ -55,33 +60,12 @@ def run_demo(model_request: ModelRequest, folder: Path, runtime: Runtime) -> Non
     run_fit(TableRequest("digits_counts"), model_request, folder, runtime, command="demo")
 
 
-def fit_outcome(
-    table: Table, request: ModelRequest, runtime: Runtime, table_request: TableRequest
+def _fit_outcome(
+    table: InputTable, request: ModelRequest, runtime: Runtime, table_request: TableRequest
 ) -> Outcome:
-    """Fit a model and project the rows.
-
-    Parameters
-    ----------
-    table : Table
-    request : ModelRequest
-    runtime : Runtime
-    table_request : TableRequest
-
-    Returns
-    -------
-    outcome : Outcome
-    """
+    """Fit a model and project the rows."""
     fit = fit_model(request, table, runtime)
     scores, deviations, said = project(fit.model, table)
     # The same warning from fit and transform is one warning to a reader.
     warnings = tuple(dict.fromkeys([*fit.warnings, *said]))
     return Outcome(fit.model, table, scores, deviations, warnings, request, table_request)
-
-
-def _tell(outcome: Outcome, folder: Path, runtime: Runtime, command: str) -> None:
-    """Say what was found, once all files exist: an account of files that do not would be false."""
-    if runtime.as_json:
-        emit(command, {**outcome.summary(), "folder": str(folder)})
-        return
-    show(outcome, Console(highlight=False))
-    show_files(folder, list(outcome.writers()))

@@ -1,0 +1,42 @@
+"""Numbers and names in sentences: what messages, pictures and reports share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+def shorten(name: object, most: int = 24) -> str:
+    """A name on one line of at most ``most`` characters, cut in the middle: long names tend to differ at the ends."""
+    text = " ".join(str(name).split())
+    if len(text) <= most:
+        return text
+    tail = (most - 1) // 3
+    return f"{text[: most - 1 - tail]}…{text[-tail:]}"
+
+
+def numbered(prefix: str, count: int) -> tuple[str, ...]:
+    """Names for what has none: ``prefix1``, ``prefix2``, ... counted from 1 as people count rows."""
+    return tuple(f"{prefix}{i}" for i in range(1, count + 1))
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 row``, ``2 rows``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def listed(names: Sequence[Any], most: int = 5, form: Callable[[Any], str] = str) -> str:
+    """A list of names for a sentence, the first ``most`` of them spelled out."""
+    shown = ", ".join(form(name) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def quoted(names: Sequence[Any], most: int = 5) -> str:
+    """The same with quotation marks around the names."""
+    return listed(names, most, lambda name: repr(str(name)))
+
+
+def percent(share: float) -> str:
+    """A share as a percentage with one digit; a dash where it is not known."""
+    # NaN is the only number that differs from itself.
+    return f"{100.0 * share:.1f} %" if share == share else "–"
