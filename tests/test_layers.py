@@ -70,6 +70,17 @@ def layer_violations(unit: str, targets: set[str]) -> set[str]:
     return {target for target in targets if target in TOP or LEVEL[target] > LEVEL[unit]}
 
 
+def takes_from_another_model(own: str, module: str, names: tuple[str, ...]) -> bool:
+    """Whether an import in the model's folder ``own`` takes something private from another model's folder.
+
+    Folders and files of models/ that start with an underscore are shared; a model's class is public.
+    """
+    parts = module.split(".")
+    if parts[:2] != ["anypca", "models"] or len(parts) < 3 or parts[2].startswith("_") or parts[2] == own:
+        return False
+    return any(part.startswith("_") for part in (*parts[3:], *names))
+
+
 def private_sklearn(module: str, names: tuple[str, ...]) -> bool:
     parts = [*module.split("."), *names]
     return parts[0] == "sklearn" and any(part.startswith("_") for part in parts)
@@ -96,6 +107,16 @@ def test_every_file_belongs_to_a_layer(path):
 @pytest.mark.parametrize("path", FILES, ids=IDS)
 def test_imports_point_down(path):
     assert not layer_violations(unit_of(path), own_targets(path))
+
+
+@pytest.mark.parametrize(
+    "path", sorted(ROOT.glob("models/*/*.py")), ids=lambda path: "/".join(path.parts[-2:])
+)
+def test_models_share_only_what_is_shared(path):
+    """What two models need lies in models/_*.py or models/_*/, not in the folder of one of them."""
+    assert not [
+        module for module, names in imports(path) if takes_from_another_model(path.parts[-2], module, names)
+    ]
 
 
 @pytest.mark.parametrize("path", FILES, ids=IDS)
@@ -150,3 +171,8 @@ def test_the_checks_see_violations():
     assert layer_violations("engine", {"models", "families", "engine"}) == {"models"}
     assert private_sklearn("sklearn.utils", ("_z",))
     assert not private_sklearn("sklearn.utils", ("z",))
+    assert takes_from_another_model("epca", "anypca.models.ppca._estimator", ("PPCA",))
+    assert takes_from_another_model("epca", "anypca.models.ppca", ("_estimator",))
+    assert not takes_from_another_model("epca", "anypca.models.ppca", ("PPCA",))
+    assert not takes_from_another_model("epca", "anypca.models._gaussian.principal", ("Principal",))
+    assert not takes_from_another_model("ppca", "anypca.models.ppca._estimator", ("PPCA",))
