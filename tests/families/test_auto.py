@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
 
+from anypca.engine import check_data, executor_for, summarise
 from anypca.families import Bernoulli, Gamma, Gaussian, Mixed, NegativeBinomial
-from anypca.families.auto import ColumnFacts, infer_families
+from anypca.families.auto import infer_families
 
 COLUMNS = {
     "zeros and ones": ([0, 1, 1, 0, 1, 0], "bernoulli", "only zeros (3) and ones (3)"),
@@ -30,9 +28,14 @@ COLUMNS = {
 }
 
 
+def infer(X, feature_names=None):
+    data = check_data(X)
+    return infer_families(summarise(data, executor_for(data, 1)), feature_names)
+
+
 @pytest.mark.parametrize(("values", "family", "reason"), COLUMNS.values(), ids=COLUMNS)
 def test_rule_and_reason(values, family, reason):
-    choice = infer_families(ColumnFacts.from_array(np.array(values, float)[:, None]))
+    choice = infer(np.array(values, float)[:, None])
     (record,) = choice.report
     assert record.family == family
     assert reason in record.reason
@@ -41,7 +44,7 @@ def test_rule_and_reason(values, family, reason):
 
 def test_mixed_table_with_names():
     X = np.array([values for values, *_ in COLUMNS.values()], float).T
-    choice = infer_families(ColumnFacts.from_array(X), list(COLUMNS))
+    choice = infer(X, list(COLUMNS))
     assert isinstance(choice.family, Mixed)
     assert set(choice.family.members) == {Bernoulli(), NegativeBinomial(), Gaussian(), Gamma()}
     chosen = [choice.family.members[number].name for number in choice.family.assignment]
@@ -51,12 +54,12 @@ def test_mixed_table_with_names():
 
 def test_homogeneous_table_has_one_family():
     counts = np.random.default_rng(0).poisson(4.0, (50, 3)).astype(float)
-    assert infer_families(ColumnFacts.from_array(counts)).family == NegativeBinomial()
+    assert infer(counts).family == NegativeBinomial()
 
 
 def test_report_prints_one_line_per_column():
     X = np.array([[0.0, 3.0], [1.0, 0.0], [1.0, 12.0]])
-    lines = str(infer_families(ColumnFacts.from_array(X), ["smokes", "visits"]).report).splitlines()
+    lines = str(infer(X, ["smokes", "visits"]).report).splitlines()
     assert len(lines) == 3
     assert lines[0].split() == ["column", "family", "reason"]
     assert lines[1].startswith("smokes  bernoulli")
@@ -66,7 +69,7 @@ def test_report_prints_one_line_per_column():
 def test_report_of_many_columns_is_grouped():
     rng = np.random.default_rng(0)
     X = np.hstack([rng.poisson(4.0, (30, 100)), rng.integers(0, 2, (30, 2))]).astype(float)
-    report = infer_families(ColumnFacts.from_array(X)).report
+    report = infer(X).report
     text = str(report)
     assert len(report) == 102
     assert len(text.splitlines()) == 3
@@ -74,21 +77,6 @@ def test_report_of_many_columns_is_grouped():
     assert "100, 101" in text
 
 
-def test_facts_of_an_array():
-    facts = ColumnFacts.from_array(np.array([[0.0, 1.5], [2.0, np.nan], [4.0, 2.5]]))
-    assert_allclose(facts.count, [3, 2])
-    assert_allclose(facts.minimum, [0, 1.5])
-    assert_allclose(facts.maximum, [4, 2.5])
-    assert_allclose(facts.mean, [2, 2])
-    assert_allclose(facts.variance, [8 / 3, 0.25])
-    assert_allclose(facts.skewness, [0, 0])
-    assert_allclose(facts.non_integers, [0, 2])
-    assert_allclose(facts.zeros, [1, 0])
-
-
 def test_wrong_shapes_are_named():
-    facts = ColumnFacts.from_array(np.ones((3, 2)))
     with pytest.raises(ValueError, match="3 feature names but facts of 2 columns"):
-        infer_families(facts, ["a", "b", "c"])
-    with pytest.raises(ValueError, match="same shape"):
-        dataclasses.replace(facts, zeros=np.zeros(3))
+        infer(np.ones((3, 2)), ["a", "b", "c"])

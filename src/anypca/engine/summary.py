@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
 from anypca.engine._convert import describe_entry
-from anypca.engine._interface import Block, Data, Executor
+from anypca.engine._interface import Block, Data, Executor, Statistics
+from anypca.families.auto import ColumnFacts
 
 #: Row, column and value of an entry.
 Entry = tuple[int, int, float]
@@ -18,31 +19,16 @@ Entry = tuple[int, int, float]
 # Entries worked on at a time, 1 MB in float64: the temporaries of the moments stay in the cache, and small
 # beside the block.
 _SLAB_ENTRIES = 2**17
+# Rows and columns named in an error message: enough to see what they have in common.
 _N_NAMED = 5
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(ColumnFacts):
     """What one pass over a table tells; arrays have shape (n_features,) and describe observed entries."""
 
-    n_observed: Ints
-    """Number of observed entries, infinite ones not counted."""
     weight: Floats
-    """Sum of their sample weights."""
-    mean: Floats
-    """Weighted mean; NaN where the weight is 0, as for variance and skewness."""
-    variance: Floats
-    """Weighted mean of squared deviations from the mean (no correction for degrees of freedom)."""
-    skewness: Floats
-    """Weighted mean of cubed deviations in units of the standard deviation; 0 for constant columns."""
-    minimum: Floats
-    """Smallest entry; NaN where there is none."""
-    maximum: Floats
-    """Largest entry; NaN where there is none."""
-    n_zero: Ints
-    """Number of entries equal to 0."""
-    n_noninteger: Ints
-    """Number of entries that are not whole numbers."""
+    """Sum of the sample weights of the observed entries; moments are NaN where it is 0."""
     has_missing: bool
     first_infinite: Entry | None
     """Row, column and value of the first infinite entry in row order."""
@@ -93,34 +79,29 @@ class _Moments:
 
 
 @dataclass(frozen=True)
-class _First:
-    """The first entry of some kind; adding keeps the one of the lower row."""
+class _Earliest:
+    """Rows or entries that come first; adding keeps a few of the lowest row numbers."""
 
-    entry: Entry | None
+    found: tuple[Any, ...]
 
-    def __add__(self, other: _First) -> _First:
-        found = [entry for entry in (self.entry, other.entry) if entry is not None]
-        return _First(min(found, default=None))
+    def __add__(self, other: _Earliest) -> _Earliest:
+        return _Earliest(tuple(sorted(self.found + other.found)[:_N_NAMED]))
+
+    @property
+    def first(self) -> Any:
+        return self.found[0] if self.found else None
 
 
 @dataclass(frozen=True)
-class _Partial:
+class _Partial(Statistics):
     """Everything that the pass collects from some rows."""
 
     moments: _Moments
-    infinite: _First
-    has_missing: bool
+    infinite: _Earliest
+    n_incomplete: int
+    """Number of blocks with missing entries."""
     n_empty_rows: int
-    empty_rows: tuple[int, ...]
-
-    def __add__(self, other: _Partial) -> _Partial:
-        return _Partial(
-            self.moments + other.moments,
-            self.infinite + other.infinite,
-            self.has_missing or other.has_missing,
-            self.n_empty_rows + other.n_empty_rows,
-            tuple(sorted(self.empty_rows + other.empty_rows)[:_N_NAMED]),
-        )
+    empty_rows: _Earliest
 
 
 def summarise(data: Data, executor: Executor) -> Summary:
@@ -154,10 +135,10 @@ def summarise(data: Data, executor: Executor) -> Summary:
         maximum=np.where(moments.n_observed > 0, moments.maximum, np.nan),
         n_zero=moments.n_zero,
         n_noninteger=moments.n_noninteger,
-        has_missing=partial.has_missing,
-        first_infinite=partial.infinite.entry,
+        has_missing=partial.n_incomplete > 0,
+        first_infinite=partial.infinite.first,
         n_empty_rows=partial.n_empty_rows,
-        empty_rows=partial.empty_rows,
+        empty_rows=partial.empty_rows.found,
         empty_columns=tuple(int(j) for j in np.flatnonzero(~seen)),
     )
 
@@ -228,56 +209,50 @@ def first_outside(data: Data, executor: Executor, predicate: Callable[[Floats], 
     -------
     (row, column, value) or None
     """
-    _, first = executor.sweep(functools.partial(_outside_of_block, predicate=predicate), data)
-    return first.entry
+
+    def visit(block: Block, _: None) -> tuple[None, _Earliest]:
+        table = block.read()
+        outside = ~predicate(table.x)
+        if table.observed is not None:
+            outside &= table.observed
+        return None, _first_true(outside, table.x, block.start)
+
+    found: Entry | None = executor.sweep(visit, data)[1].first
+    return found
 
 
-def _outside_of_block(
-    block: Block, local: None, *, predicate: Callable[[Floats], Bools]
-) -> tuple[None, _First]:
-    table = block.read()
-    outside = ~predicate(table.x)
-    if table.observed is not None:
-        outside &= table.observed
-    return None, _First(_first_true(outside, table.x, block.start))
-
-
-def _first_true(flags: Bools, x: Floats, start: int) -> Entry | None:
+def _first_true(flags: Bools, x: Floats, start: int) -> _Earliest:
+    """The first entry of a block that is flagged."""
     if not flags.any():
-        return None
+        return _Earliest(())
     row, column = divmod(int(np.argmax(flags)), flags.shape[1])
-    return start + row, column, float(x[row, column])
+    return _Earliest(((start + row, column, float(x[row, column])),))
 
 
-def _summarise_block(block: Block, local: None) -> tuple[None, _Partial]:
+def _summarise_block(block: Block, _: None) -> tuple[None, _Partial]:
     x, observed = block.read()
-    has_missing = observed is not None
+    n_incomplete = int(observed is not None)
     empty = np.flatnonzero(~observed.any(axis=1)) if observed is not None else np.empty(0, dtype=int)
     infinite = np.isinf(x)
-    first = _First(_first_true(infinite, x, block.start))
-    if first.entry is not None:  # out of the way of the moments
+    first = _first_true(infinite, x, block.start)
+    if first.found:  # out of the way of the moments
         x[infinite] = 1.0
         observed = ~infinite if observed is None else observed & ~infinite
-    rows = tuple(block.start + int(row) for row in empty[:_N_NAMED])
-    return None, _Partial(_moments(x, observed, block.weight), first, has_missing, len(empty), rows)
+    rows = _Earliest(tuple(block.start + int(row) for row in empty[:_N_NAMED]))
+    return None, _Partial(_moments(x, observed, block.weight), first, n_incomplete, len(empty), rows)
 
 
 def _moments(x: Floats, observed: Bools | None, weight: Floats | None) -> _Moments:
     """Moments of a block, a slab of columns at a time."""
     row_weight = np.ones(len(x)) if weight is None else weight.astype(np.float64)
-    slabs = [
-        _slab_moments(
-            x[:, part].astype(np.float64), None if observed is None else observed[:, part], row_weight
-        )
-        for part in _slabs(*x.shape)
-    ]
-    fields = (tuple(getattr(slab, name) for slab in slabs) for name in _Moments.__dataclass_fields__)
-    return _Moments(*(np.concatenate(pieces) for pieces in fields))
-
-
-def _slabs(n_rows: int, n_columns: int) -> Iterator[slice]:
-    width = max(1, _SLAB_ENTRIES // n_rows)
-    return (slice(first, first + width) for first in range(0, n_columns, width))
+    width = max(1, _SLAB_ENTRIES // len(x))
+    slabs = []
+    for first in range(0, x.shape[1], width):
+        part = np.s_[:, first : first + width]
+        seen = None if observed is None else observed[part]
+        slabs.append(_slab_moments(x[part].astype(np.float64), seen, row_weight))
+    pieces = ([getattr(slab, field.name) for slab in slabs] for field in fields(_Moments))
+    return _Moments(*map(np.concatenate, pieces))
 
 
 def _slab_moments(x: Floats, observed: Bools | None, row_weight: Floats) -> _Moments:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-
-from anypca._typing import Floats
+from anypca._typing import Floats, Ints
 from anypca.families import Family, combine, families
 
 #: Skewness above which positive measurements are taken as gamma; that of the exponential distribution is 2,
@@ -24,43 +22,22 @@ _NAMED = 5
 class ColumnFacts:
     """Summary numbers of the observed values of each column, arrays of shape (n_features,)."""
 
-    count: Floats
-    """Number of observed values."""
-    minimum: Floats
-    maximum: Floats
+    n_observed: Ints
+    """Number of observed entries, infinite ones not counted."""
     mean: Floats
+    """Weighted mean."""
     variance: Floats
+    """Weighted mean of squared deviations from the mean (no correction for degrees of freedom)."""
     skewness: Floats
-    """Third standardised moment; NaN (or anything) for constant columns."""
-    non_integers: Floats
-    """Number of values that are not whole."""
-    zeros: Floats
-    """Number of zeros."""
-
-    def __post_init__(self) -> None:
-        shapes = {field.name: np.shape(getattr(self, field.name)) for field in fields(self)}
-        if len(set(shapes.values())) != 1 or len(shapes["count"]) != 1:
-            raise ValueError(f"all facts need the same shape (n_features,); got {shapes}.")
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return len(self.count)
-
-    @classmethod
-    def from_array(cls, X: Floats) -> ColumnFacts:
-        """The facts of a small table in memory (NaN is missing), shape (n_samples, n_features)."""
-        columns = [column[~np.isnan(column)] for column in np.asarray(X, float).T]
-        return cls(*(np.array(values, float) for values in zip(*map(_facts, columns), strict=True)))
-
-
-def _facts(x: Floats) -> tuple[float, ...]:
-    """The facts of the observed values of one column, in the order of the fields."""
-    if x.size == 0:
-        return (0.0, *[float("nan")] * 5, 0.0, 0.0)
-    mean, variance = x.mean(), x.var()
-    skewness = ((x - mean) ** 3).mean() / variance**1.5 if variance > 0 else np.nan
-    return (x.size, x.min(), x.max(), mean, variance, skewness, np.sum(x != np.floor(x)), np.sum(x == 0))
+    """Weighted mean of cubed deviations in units of the standard deviation; 0 for constant columns."""
+    minimum: Floats
+    """Smallest entry; NaN where there is none."""
+    maximum: Floats
+    """Largest entry; NaN where there is none."""
+    n_zero: Ints
+    """Number of entries equal to 0."""
+    n_noninteger: Ints
+    """Number of entries that are not whole numbers."""
 
 
 class FamilyRecord(NamedTuple):
@@ -132,7 +109,7 @@ def infer_families(facts: ColumnFacts, feature_names: Sequence[str] | None = Non
     Parameters
     ----------
     facts : ColumnFacts
-        Summary numbers of the columns.
+        Summary numbers of the columns, such as `anypca.engine.summarise` makes.
     feature_names : sequence of str of length n_features, optional
         Names of the columns for the report; their numbers by default.
 
@@ -160,16 +137,19 @@ def infer_families(facts: ColumnFacts, feature_names: Sequence[str] | None = Non
 
     Examples
     --------
-    >>> X = np.array([[0.0, 3.0], [1.0, 0.0], [1.0, 12.0]])
-    >>> choice = infer_families(ColumnFacts.from_array(X), ["smokes", "visits"])
+    >>> import numpy as np
+    >>> from anypca.engine import check_data, executor_for, summarise
+    >>> data = check_data(np.array([[0.0, 3.0], [1.0, 0.0], [1.0, 12.0]]))
+    >>> choice = infer_families(summarise(data, executor_for(data, 1)), ["smokes", "visits"])
     >>> print(choice.report)
     column  family             reason
     smokes  bernoulli          only zeros (1) and ones (2)
     visits  negative_binomial  3 whole numbers from 0 to 12: mean 5, variance 26
     """
-    names = [str(j) for j in range(facts.n_features)] if feature_names is None else list(feature_names)
-    if len(names) != facts.n_features:
-        raise ValueError(f"there are {len(names)} feature names but facts of {facts.n_features} columns.")
+    n = len(facts.n_observed)
+    names = [str(j) for j in range(n)] if feature_names is None else list(feature_names)
+    if len(names) != n:
+        raise ValueError(f"there are {len(names)} feature names but facts of {n} columns.")
     records = FamilyReport(FamilyRecord(name, *_choose(facts, j)) for j, name in enumerate(names))
     built = {name: families.create(name) for name in {record.family for record in records}}
     return FamilyChoice(combine([built[record.family] for record in records]), records)
@@ -177,8 +157,8 @@ def infer_families(facts: ColumnFacts, feature_names: Sequence[str] | None = Non
 
 def _choose(facts: ColumnFacts, j: int) -> tuple[str, str, str]:
     """Family, reason and rule of column j."""
-    count, low, high = int(facts.count[j]), facts.minimum[j], facts.maximum[j]
-    fractions, zeros = int(facts.non_integers[j]), int(facts.zeros[j])
+    count, low, high = int(facts.n_observed[j]), facts.minimum[j], facts.maximum[j]
+    fractions, zeros = int(facts.n_noninteger[j]), int(facts.n_zero[j])
     spread = f"mean {facts.mean[j]:.4g}, variance {facts.variance[j]:.4g}"
     span = f"from {low:.6g} to {high:.6g}"
     if count == 0:
@@ -195,7 +175,7 @@ def _choose(facts: ColumnFacts, j: int) -> tuple[str, str, str]:
 
 def _choose_measurement(facts: ColumnFacts, j: int, values: str, spread: str) -> tuple[str, str, str]:
     """Family, reason and rule of a column of fractions >= 0."""
-    zeros, skewness = int(facts.zeros[j]), facts.skewness[j]
+    zeros, skewness = int(facts.n_zero[j]), facts.skewness[j]
     if facts.minimum[j] == facts.maximum[j]:
         return "gaussian", f"{values}, all the same", "constant, not whole"
     if facts.minimum[j] <= 0:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from anypca.engine import Summary, first_outside
+from anypca.engine import first_outside
 from anypca.exceptions import DataConversionWarning
 from anypca.families import Family, families, resolve_family
-from anypca.families.auto import ColumnFacts, FamilyReport, infer_families
+from anypca.families.auto import FamilyReport, infer_families
 from anypca.models._opened import OpenedBlock
 from anypca.models._session import Session
 
@@ -38,8 +38,7 @@ def choose_family(family: Any, session: Session) -> tuple[Family, FamilyReport |
         If the family is unknown or an entry is outside its support.
     """
     if isinstance(family, str) and family.strip().lower() == "auto":
-        chosen, report = infer_families(column_facts(session.summary), session.data.feature_names)
-        return chosen, report
+        return infer_families(session.summary, session.data.feature_names)
     resolved = resolve_family(family, session.data.n_features, session.data.feature_names)
     check_support(resolved, session)
     warn_non_integers(resolved, session)
@@ -54,20 +53,6 @@ def is_nonnegative(family: Any) -> bool:
         return isinstance(family, str) and families.create(family).is_nonnegative
     except ValueError:  # "auto", or a name that fit will complain about
         return False
-
-
-def column_facts(summary: Summary) -> ColumnFacts:
-    """The numbers that tell a column's family."""
-    return ColumnFacts(
-        count=summary.n_observed.astype(float),
-        minimum=summary.minimum,
-        maximum=summary.maximum,
-        mean=summary.mean,
-        variance=summary.variance,
-        skewness=summary.skewness,
-        non_integers=summary.n_noninteger.astype(float),
-        zeros=summary.n_zero.astype(float),
-    )
 
 
 def check_support(family: Family, session: Session) -> None:
