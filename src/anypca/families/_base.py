@@ -33,9 +33,24 @@ class Family(ABC):
     solvers. All methods are elementwise on arrays whose last axis is the columns; ``dispersion`` is a scalar
     or one value per column.
 
-    The log-likelihood is ``evaluate(x, eta, dispersion).value + log_base(x, dispersion)``.
-    It is concave in eta for every family of the registry, so that Newton steps with halving never fail.
-    Families are values: frozen, hashable, comparable, and printed as the call that makes them.
+    Notes
+    -----
+    A family must satisfy the following; `tests/conformance/test_families.py` asks it of every family in the registry.
+
+    - The log-likelihood is ``evaluate(x, eta, dispersion).value + log_base(x, dispersion)``, normalised over the
+      support, and `mean`, `variance` and `sample` belong to it.
+    - It is concave in eta, so that Newton steps with halving never fail, and eta may be any real number: the link
+      maps the means onto the whole line.
+    - It is an exponential dispersion family in x: the score in eta is ``(x - mu) mu' / variance`` with
+      ``mu' = dmu / deta``, and the expected information is ``mu'^2 / variance``. `pearson` rests on that.
+    - Nothing is NaN for eta from -700 to 700, where exp nearly leaves the range of float64: means and values may
+      overflow to infinity or minus infinity, gradients and curvatures of plausible entries stay finite. Nothing is
+      clipped on the way.
+    - 1.0 is in the support of every family: missing entries hold it while arrays are evaluated whole.
+    - Work is done in the dtype of eta, float32 or float64.
+    - Families are values: frozen, hashable, comparable, and printed as the call that makes them.
+
+    The class docstring says the formula, the domain of x, the link, the dispersion, and what `evaluate` drops.
     """
 
     name: ClassVar[str]
@@ -208,7 +223,8 @@ class Family(ABC):
 
     def pearson(self, x: Floats, eta: Floats, dispersion: Floats | float = 1.0) -> Floats:
         """Squared Pearson residual ``(x - mu)^2 / variance``, of mean 1 under the model."""
-        # Equal to score^2 / information, which stays finite where the mean or its variance do not.
+        # In an exponential dispersion family it equals score^2 / information, which stays finite where the mean or
+        # its variance do not.
         with np.errstate(over="ignore", divide="ignore"):
             _, gradient, curvature = self.evaluate(x, eta, dispersion, order=2)
             assert gradient is not None
@@ -222,7 +238,7 @@ def like(dispersion: Floats | float, eta: Floats) -> Floats:
     return np.asarray(dispersion, dtype=eta.dtype)
 
 
-def filled(values: Floats, eta: Floats) -> Floats:
+def filled(values: Floats | float, eta: Floats) -> Floats:
     """A new array of the shape of eta that repeats ``values`` (a scalar or one per column)."""
     result = np.empty_like(eta)
     result[...] = values

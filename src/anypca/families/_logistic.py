@@ -55,6 +55,8 @@ def _cumulant_far(eta: Floats, n_trials: float, order: int) -> Evaluation:
 #: the largest error.)
 _SCALES = (0.3639192276594323, 0.5773506127856185, 0.9071385890779822)
 _WEIGHTS = (0.16213081581076, 0.5845457771465572, 0.25332340704268275)
+#: Root mean square of eta below which a series replaces a quotient.
+_SMALL_TILT = 1e-3
 
 
 @dataclass(frozen=True)
@@ -92,8 +94,9 @@ class Logistic(CanonicalFamily):
         tilt += variance
         np.sqrt(tilt, out=tilt)
         decay = np.exp(-tilt)
-        # tanh(t / 2) / (2 t) = (1 - e^-t) / (1 + e^-t) / (2 t), which tends to 1 / 4 - t^2 / 48.
-        small = tilt < 1e-3
+        # tanh(t / 2) / (2 t) = (1 - e^-t) / (1 + e^-t) / (2 t), which tends to 1 / 4 - t^2 / 48. The next term of the
+        # series, t^4 / 480, is below 1e-14 where the series is used, and the quotient has lost three digits there.
+        small = tilt < _SMALL_TILT
         curvature = 1.0 - decay
         decay += 1.0
         curvature /= decay

@@ -16,7 +16,8 @@ from anypca.families._logistic import Logistic
 class Bernoulli(Logistic):
     r"""Zeros and ones: ``log p(x) = x eta - log(1 + exp(eta))``, mean ``1 / (1 + exp(-eta))``.
 
-    The domain is x in {0, 1}; eta is any real number. ``evaluate`` drops nothing.
+    The domain is x in {0, 1}. The link is the logit, so that eta is any real number. There is no dispersion.
+    ``evaluate`` drops nothing.
 
     Examples
     --------

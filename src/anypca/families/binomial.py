@@ -17,8 +17,9 @@ from anypca.families._logistic import Logistic
 class Binomial(Logistic):
     r"""Successes out of n: ``log p(x) = x eta - n log(1 + exp(eta)) + log C(n, x)``.
 
-    The domain is x in {0, ..., n}; eta is any real number, the mean is ``n / (1 + exp(-eta))``.
-    ``evaluate`` drops the binomial coefficient.
+    The domain is x in {0, ..., n}. The mean is ``n / (1 + exp(-eta))``: the link is the logit of the share mean / n,
+    so that eta is any real number. There is no dispersion. ``evaluate`` drops ``log C(n, x)``, the binomial
+    coefficient.
 
     Parameters
     ----------

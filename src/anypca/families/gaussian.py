@@ -15,7 +15,7 @@ from anypca.families._base import Evaluation, Family, families, filled, like, po
 class Gaussian(Family):
     r"""Real numbers: ``log p(x) = -(x - eta)^2 / (2 v) - log(2 pi v) / 2``, mean ``eta``, variance v.
 
-    The domain is every real number; the dispersion is the variance v. ``evaluate`` drops
+    The domain is every real number. The link is the identity. The dispersion is the variance v. ``evaluate`` drops
     ``-log(2 pi v) / 2``.
 
     Parameters
@@ -66,7 +66,7 @@ class Gaussian(Family):
     def expect(
         self, x: Floats, mean: Floats, variance: Floats, dispersion: Floats | float = 1.0
     ) -> Evaluation:
-        """Exact."""
+        """Exact: ``-((x - mean)^2 + variance) / (2 v)``."""
         found = self.evaluate(x, mean, dispersion)
         assert found.curvature is not None
         return found._replace(value=found.value - 0.5 * found.curvature * variance)
@@ -96,6 +96,6 @@ class Gaussian(Family):
         return total / count
 
     def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
-        # A spread at the level of rounding is that of a constant column, for which any variance will do.
+        # A spread of some units in the last place is that of a constant column, for which any variance will do.
         rounding = 8.0 * np.finfo(variance.dtype).eps * np.abs(mean)
         return np.where(np.sqrt(variance) > rounding, variance, 1.0).astype(variance.dtype)

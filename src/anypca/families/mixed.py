@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,8 @@ from anypca.families._base import Evaluation, Family
 #: How a member's columns are picked: a slice wherever possible, since a slice is a view and indices copy.
 Picker = slice | Ints
 
-#: Average number of neighbouring columns from which on runs are evaluated one by one.
+#: Average number of neighbouring columns from which on runs are evaluated one by one: with fewer, the calls cost more
+#: than the copies that indexing makes.
 _LEAST_RUN = 4
 
 
@@ -138,40 +139,51 @@ class Mixed(Family):
         assert result is not None
         return result
 
+    def _fill(
+        self, n_outputs: int, call: Callable[..., Iterable[Floats | None]], like: Floats, *arrays: Any
+    ) -> list[Floats]:
+        """Several arrays in the shape of ``like``, put together from those that ``call`` returns for each member.
+
+        As `_apply`, but run by run: where time counts.
+        """
+        self._check_width(like.shape[-1])
+        outputs = [np.empty_like(like) for _ in range(n_outputs)]
+        for member, pick in self._runs:
+            parts = call(member, *(_take(array, pick) for array in arrays))
+            for output, part in zip(outputs, parts, strict=False):
+                output[..., pick] = part
+        return outputs
+
     def evaluate(
         self, x: Floats, eta: Floats, dispersion: Floats | float = 1.0, *, order: int = 2
     ) -> Evaluation:
-        self._check_width(eta.shape[-1])
-        outputs = [np.empty_like(eta) for _ in range(order + 1)]
-        for member, pick in self._runs:
-            parts = member.evaluate(x[..., pick], eta[..., pick], _take(dispersion, pick), order=order)
-            for output, part in zip(outputs, parts, strict=False):
-                output[..., pick] = part
+        def call(member: Family, *parts: Floats) -> Evaluation:
+            return member.evaluate(*parts, order=order)
+
+        outputs = self._fill(order + 1, call, eta, x, eta, dispersion)
         return Evaluation(*outputs, *[None] * (2 - order))
 
     def expect(
         self, x: Floats, mean: Floats, variance: Floats, dispersion: Floats | float = 1.0
     ) -> Evaluation:
-        self._check_width(mean.shape[-1])
-        outputs = [np.empty_like(mean) for _ in range(3)]
-        for member, pick in self._runs:
-            parts = member.expect(x[..., pick], mean[..., pick], variance[..., pick], _take(dispersion, pick))
-            for output, part in zip(outputs, parts, strict=True):
-                output[..., pick] = part
-        return Evaluation(*outputs)
+        def call(member: Family, *parts: Floats) -> Evaluation:
+            return member.expect(*parts)
+
+        return Evaluation(*self._fill(3, call, mean, x, mean, variance, dispersion))
 
     @property
     def sharp(self) -> Family:
         return Mixed(tuple(member.sharp for member in self.members), self.assignment)
 
     def observed_curvature(self, found: Evaluation, dispersion: Floats | float = 1.0) -> Floats:
-        assert found.gradient is not None
         assert found.curvature is not None
-        result = np.empty_like(found.curvature)
-        for member, pick in self._runs:
-            part = Evaluation(found.value[..., pick], found.gradient[..., pick], found.curvature[..., pick])
-            result[..., pick] = member.observed_curvature(part, _take(dispersion, pick))
-        return result
+
+        def call(
+            member: Family, value: Floats, slope: Floats, curvature: Floats, phi: Floats
+        ) -> list[Floats]:
+            return [member.observed_curvature(Evaluation(value, slope, curvature), phi)]
+
+        return self._fill(1, call, found.curvature, *found, dispersion)[0]
 
     def log_base(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
         return self._apply(lambda member, *parts: member.log_base(*parts), x, dispersion)

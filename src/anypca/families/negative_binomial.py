@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, gammaln, xlogy
 
-from anypca._typing import Bools, Floats
-from anypca.families._base import Evaluation, Family, families, like, positive_or_none
+from anypca._typing import Floats
+from anypca.families._base import Evaluation, families, like, positive_or_none
+from anypca.families._log_link import Counts
 from anypca.special import log1pexp
 
 #: From this size on the gamma functions' difference is taken from Stirling's series, whose first dropped
@@ -20,13 +21,13 @@ _SMALL = 1e-4
 
 @families.register
 @dataclass(frozen=True)
-class NegativeBinomial(Family):
-    r"""Counts with variance ``mu + a mu^2``, mean ``mu = exp(eta)``.
+class NegativeBinomial(Counts):
+    r"""Counts with mean ``mu = exp(eta)`` and variance ``mu + a mu^2``.
 
     ``log p(x) = x eta - (x + 1/a) log(1 + a mu) + x log a + log G(x + 1/a) - log G(1/a) - log x!``
-    with G the gamma function. The domain is x in {0, 1, 2, ...}; eta is any real number. The dispersion
-    a = 1/size >= 0 is the over-dispersion; a = 0 is the Poisson family. ``evaluate`` drops the terms without
-    eta.
+    with G the gamma function. The domain is x in {0, 1, 2, ...}. The link is the logarithm, so that eta is any real
+    number. The dispersion a = 1/size >= 0 is the over-dispersion; a = 0 is the Poisson family. ``evaluate`` drops
+    the terms without eta, which are those after the second.
 
     Parameters
     ----------
@@ -46,8 +47,6 @@ class NegativeBinomial(Family):
 
     name = "negative_binomial"
     dispersion_kind = "shape"
-    support = "values >= 0"
-    remedy = "Use family='gaussian' for centred or transformed data."
     is_discrete = True
     expectation = "approximate"
 
@@ -116,28 +115,14 @@ class NegativeBinomial(Family):
         value: Floats = xlogy(x, x) - (x + 1.0 / a) * np.log1p(a * x)
         return value
 
-    def mean(self, eta: Floats) -> Floats:
-        with np.errstate(over="ignore"):
-            return np.exp(eta)
-
-    def link(self, mu: Floats) -> Floats:
-        return np.log(mu)
-
     def variance(self, mu: Floats, dispersion: Floats | float = 1.0) -> Floats:
         with np.errstate(over="ignore"):
             return mu * (1.0 + like(dispersion, mu) * mu)
-
-    def in_support(self, x: Floats) -> Bools:
-        return np.isfinite(x) & (x >= 0)
 
     def sample(self, eta: Floats, dispersion: Floats | float, rng: np.random.Generator) -> Floats:
         a = _over_dispersion(dispersion, np.asarray(eta, float))
         rate = rng.gamma(1.0 / a, a, size=eta.shape) * np.exp(eta)
         return rng.poisson(rate).astype(float)
-
-    def interior_mean(self, total: Floats, count: Floats) -> Floats:
-        # Half a count instead of none: the log of a mean of zero is not a start.
-        return np.maximum(total, 0.5) / count
 
     def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
         square = np.maximum(mean * mean, np.finfo(mean.dtype).tiny)

@@ -7,17 +7,19 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from anypca._typing import Bools, Floats
+from anypca._typing import Floats
 from anypca.families._base import Evaluation, families
 from anypca.families._canonical import CanonicalFamily
+from anypca.families._log_link import Counts
 
 
 @families.register
 @dataclass(frozen=True)
-class Poisson(CanonicalFamily):
-    r"""Counts: ``log p(x) = x eta - exp(eta) - log x!``, mean ``exp(eta)``.
+class Poisson(Counts, CanonicalFamily):
+    r"""Counts: ``log p(x) = x eta - exp(eta) - log x!``, mean and variance ``exp(eta)``.
 
-    The domain is x in {0, 1, 2, ...}; eta is any real number. ``evaluate`` drops ``-log x!``.
+    The domain is x in {0, 1, 2, ...}. The link is the logarithm, so that eta is any real number. There is no
+    dispersion. ``evaluate`` drops ``-log x!``.
 
     Examples
     --------
@@ -27,8 +29,6 @@ class Poisson(CanonicalFamily):
     """
 
     name = "poisson"
-    support = "values >= 0"
-    remedy = "Use family='gaussian' for centred or transformed data."
     is_discrete = True
 
     def cumulant(self, eta: Floats, *, order: int = 2) -> Evaluation:
@@ -51,22 +51,8 @@ class Poisson(CanonicalFamily):
         value: Floats = xlogy(x, x) - x
         return value
 
-    def mean(self, eta: Floats) -> Floats:
-        with np.errstate(over="ignore"):
-            return np.exp(eta)
-
-    def link(self, mu: Floats) -> Floats:
-        return np.log(mu)
-
     def variance(self, mu: Floats, dispersion: Floats | float = 1.0) -> Floats:
         return mu
 
-    def in_support(self, x: Floats) -> Bools:
-        return np.isfinite(x) & (x >= 0)
-
     def sample(self, eta: Floats, dispersion: Floats | float, rng: np.random.Generator) -> Floats:
         return rng.poisson(np.exp(eta)).astype(float)
-
-    def interior_mean(self, total: Floats, count: Floats) -> Floats:
-        # Half a count instead of none: the log of a mean of zero is not a start.
-        return np.maximum(total, 0.5) / count

@@ -7,22 +7,26 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from anypca._typing import Bools, Floats
-from anypca.families._base import Evaluation, Family, families, like, positive_or_none
+from anypca._typing import Floats
+from anypca.families._base import Evaluation, families, like, positive_or_none
+from anypca.families._log_link import Counts
 
-#: Smallest ratio of variance to mean to start from: constant columns have none.
+#: Smallest ratio of variance to mean to start an estimate from: that of a constant column is zero, the border of the
+#: parameter space.
 _SMALL = 1e-4
 
 
 @families.register
 @dataclass(frozen=True)
-class ScaledPoisson(Family):
-    r"""Multiples of the dispersion phi: ``x / phi`` is Poisson with mean ``mu / phi``, ``mu = exp(eta)``.
+class ScaledPoisson(Counts):
+    r"""Multiples of the dispersion phi: ``x / phi`` is a Poisson count with mean ``mu / phi``, ``mu = exp(eta)``.
 
     ``log p(x) = (x eta - exp(eta)) / phi - (x / phi) log phi - log (x / phi)! - log phi``, as a density per unit of
-    x. The variance is ``phi mu``: derivatives in eta are those of the quasi-Poisson likelihood, for counts that vary
-    less (phi < 1) or more (phi > 1) than Poisson counts do, and integers are read as lying on the lattice of
-    phi. phi = 1 is the Poisson family.
+    x. The domain is the multiples of phi; other values >= 0 are taken as if they were some. The link is the logarithm,
+    so that eta is any real number. ``evaluate`` drops the terms without eta, which are those after the first.
+
+    The variance is ``phi mu``: derivatives in eta are those of the quasi-Poisson likelihood, for counts that vary less
+    (phi < 1) or more (phi > 1) than Poisson counts do. phi = 1 is the Poisson family.
 
     Parameters
     ----------
@@ -38,8 +42,6 @@ class ScaledPoisson(Family):
 
     name = "scaled_poisson"
     dispersion_kind = "scale"
-    support = "values >= 0"
-    remedy = "Use family='gaussian' for centred or transformed data."
 
     phi: float | None = None
 
@@ -79,27 +81,13 @@ class ScaledPoisson(Family):
         value: Floats = (xlogy(x, x) - x) / like(dispersion, x)
         return value
 
-    def mean(self, eta: Floats) -> Floats:
-        with np.errstate(over="ignore"):
-            return np.exp(eta)
-
-    def link(self, mu: Floats) -> Floats:
-        return np.log(mu)
-
     def variance(self, mu: Floats, dispersion: Floats | float = 1.0) -> Floats:
         return mu * like(dispersion, mu)
-
-    def in_support(self, x: Floats) -> Bools:
-        return np.isfinite(x) & (x >= 0)
 
     def sample(self, eta: Floats, dispersion: Floats | float, rng: np.random.Generator) -> Floats:
         phi = np.broadcast_to(np.asarray(dispersion, float), np.shape(eta))
         drawn: Floats = rng.poisson(np.exp(eta) / phi) * phi
         return drawn
-
-    def interior_mean(self, total: Floats, count: Floats) -> Floats:
-        # Half a count instead of none: the log of a mean of zero is not a start.
-        return np.maximum(total, 0.5) / count
 
     def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
         ratio = np.divide(variance, mean, out=np.ones_like(mean), where=mean > 0)
