@@ -7,8 +7,9 @@ import pytest
 
 from anypca import EPCA, PPCA, SPCA
 from anypca.engine import check_data
+from anypca.models._description import project_rows
 from anypca.report._quality import assess
-from anypca.report._subject import Subject, project
+from anypca.report._subject import Subject
 from anypca.report._table_facts import draw_sample, read_facts
 
 
@@ -18,7 +19,9 @@ def subject():
         names = [f"x{j}" for j in range(X.shape[1])]
         facts = read_facts(check_data(X), names)
         sample = draw_sample(X, X.shape, companions=companions, row_names=None, metadata=None)
-        return Subject(model, "title", (), None, facts, sample, *project(model, sample))
+        return Subject(
+            model, "title", (), None, facts, sample, *project_rows(model, sample.table, **sample.companions)
+        )
 
     return make
 

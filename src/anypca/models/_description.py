@@ -171,6 +171,14 @@ def find_attribute(model: Any, *names: str) -> Any:
     return next((value for value in found if value is not None), None)
 
 
+def is_fitted(model: Any) -> bool:
+    """Whether a model of this package, of scikit-learn or of neither has been fitted."""
+    asked = find_attribute(model, "__sklearn_is_fitted__")
+    if asked is not None:
+        return bool(asked())
+    return any(name.endswith("_") and not name.startswith("_") for name in vars(model))
+
+
 def read_attributes(model: Any) -> Description:
     """What the tags and the fitted attributes of a model show; what else it can do is left open."""
     tags = find_attribute(model, "__sklearn_tags__")

@@ -152,9 +152,8 @@ class GenerativeModel(RowMethods):
         check_is_fitted(self)
         rng, n = make_generator(random_state), check_n_samples(n_samples)
         model, data = self._row_model(), self._companions(n, offset, covariates)
-        scores = model.draw_scores(n, rng)
-        eta = [model.predictor(block, scores[block.start : block.stop]) for block in data.blocks]
-        return model.family.sample(np.concatenate(eta), model.dispersion, rng)
+        eta = _predictors(model, data, model.draw_scores(n, rng))
+        return model.family.sample(eta, model.dispersion, rng)
 
     def entry_log_likelihood(
         self,
@@ -328,6 +327,54 @@ class PosteriorModel(GenerativeModel):
 
         mean, variance = in_order(self._visit_rows(visit, X, offset, covariates), len(rows)).T
         return mean, np.sqrt(variance)
+
+
+def linear_predictor(
+    model: GenerativeModel, scores: Floats, *, offset: Any = None, covariates: Any = None
+) -> Floats:
+    """eta (n_samples, n_features) of rows with given scores, which means may not tell where they round to 0 or 1.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    scores : ndarray of shape (n_samples, n_components)
+    offset, covariates : as in ``fit``, for these rows
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_features)
+    """
+    return _predictors(model._row_model(), model._companions(len(scores), offset, covariates), scores)
+
+
+def integrate_rows(
+    model: RowMethods, X: Any, *, offset: Any = None, covariates: Any = None
+) -> tuple[Floats, Floats]:
+    """Marginal log-likelihoods of rows, and the entropies of the posteriors of their scores in units of the prior.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        Whose row model has `RowModel.integrate`.
+    X : table of shape (n_samples, n_features)
+    offset, covariates : as in ``fit``, for these rows
+
+    Returns
+    -------
+    log_likelihoods, entropies : ndarray of shape (n_samples,)
+    """
+
+    def integrate(rows_of: RowModel[Any], block: Block, rows: OpenedBlock) -> tuple[Floats, Floats]:
+        return rows_of.integrate(rows)
+
+    parts = model._visit_rows(integrate, X, offset, covariates)
+    values, entropies = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return values, entropies
+
+
+def _predictors(model: RowModel[Any], data: Data, scores: Floats) -> Floats:
+    """eta (n_samples, n_features) at scores, with the offsets and covariates of a table."""
+    return np.concatenate([model.predictor(block, scores[block.start : block.stop]) for block in data.blocks])
 
 
 def _plugged_in(model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats
-from anypca._words import listed, shorten
-from anypca.plotting._style import explained, fitted, tidy
+from anypca._words import listed, percent, shorten
+from anypca.models._description import describe
+from anypca.plotting._style import fitted, tidy
 
 
 def check_components(model: Any) -> Floats:
@@ -55,9 +56,11 @@ def count_components(model: Any) -> int:
     NotFittedError, AttributeError, ValueError
         As `check_components`.
     """
-    if hasattr(model, "components_"):
-        return len(check_components(model))
-    return int(fitted(model, "n_components_"))
+    return (
+        int(fitted(model, "n_components_"))
+        if describe(model).loadings is None
+        else len(check_components(model))
+    )
 
 
 def check_plane(axes: tuple[int, int], n_components: int, *, needs_two: bool = False) -> list[int]:
@@ -155,7 +158,7 @@ def check_names(model: Any, names: Sequence[str] | None, n_features: int) -> lis
     ValueError
         If there is not one for each column.
     """
-    names = getattr(model, "feature_names_in_", None) if names is None else names
+    names = describe(model).feature_names if names is None else names
     if names is None:
         return [f"x{j}" for j in range(n_features)]
     if len(names) != n_features:
@@ -183,14 +186,14 @@ def find_column(model: Any, feature: Any) -> int:
     ValueError
         If there is no such column.
     """
-    names = getattr(model, "feature_names_in_", None)
     if isinstance(feature, str):
-        if names is None or feature not in list(names):
-            known = "it was fitted without names" if names is None else f"it has {listed(names, most=20)}"
+        names = describe(model).feature_names or ()
+        if feature not in names:
+            known = f"it has {listed(names, most=20)}" if names else "it was fitted without names"
             raise ValueError(
                 f"the model has no column {feature!r}; {known}. Give a position or one of its names."
             )
-        return list(names).index(feature)
+        return names.index(feature)
     n = int(fitted(model, "n_features_in_"))
     if not -n <= feature < n:
         raise ValueError(f"the model has {n} columns, numbered from 0; got {feature}.")
@@ -209,7 +212,7 @@ def name_column(model: Any, column: int) -> str:
     -------
     name : str
     """
-    names = getattr(model, "feature_names_in_", None)
+    names = describe(model).feature_names
     return f"x{column}" if names is None else shorten(names[column])
 
 
@@ -226,14 +229,14 @@ def name_component(model: Any, position: int) -> str:
     -------
     name : str
     """
-    if hasattr(model, "breakpoints_"):
+    found = describe(model)
+    if found.has_pieces:
         # Latent coordinates of pieces: the shares that such a model reports belong to other, rotated axes.
-        is_last = position == int(model.n_components_) - 1
-        return "t" if is_last else f"w{position + 1}"
-    if not hasattr(model, "explained_deviance_ratio_") and not hasattr(model, "explained_variance_ratio_"):
-        return f"component {position + 1}"
-    ratio, what = explained(model)
-    return f"component {position + 1} ({100 * ratio[position]:.1f} % of {what})"
+        return "t" if position + 1 == found.n_components else f"w{position + 1}"
+    name = f"component {position + 1}"
+    if found.explained is None:
+        return name
+    return f"{name} ({percent(found.explained[position])} of {found.explained_quantity})"
 
 
 def name_plane(ax: Any, model: Any, plane: Sequence[int]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.exceptions import NotFittedError
+from anypca.models._description import describe, find_attribute, is_fitted
 
 BLUE, VERMILLION, GREY = "#0072B2", "#D55E00", "#4D4D4D"
 #: The palette of Okabe and Ito, told apart by all common kinds of colour vision; without yellow, which is
@@ -88,21 +89,13 @@ def fitted(model: Any, *names: str, remedy: str = "Draw a model that has it.") -
     AttributeError
         If it is fitted and has none of them.
     """
-    for name in names:
-        if hasattr(model, name):
-            return getattr(model, name)
+    found = find_attribute(model, *names)
+    if found is not None:
+        return found
     kind = type(model).__name__
-    if not _is_fitted(model):
+    if not is_fitted(model):
         raise NotFittedError(f"{kind} has no {names[0]}; call fit before plotting it.")
     raise AttributeError(f"this picture needs {' or '.join(names)}; {kind} has none. {remedy}")
-
-
-def _is_fitted(model: Any) -> bool:
-    """Whether a model of this package, of scikit-learn or of neither has been fitted."""
-    asked = getattr(model, "__sklearn_is_fitted__", None)
-    if asked is not None:
-        return bool(asked())
-    return any(name.endswith("_") and not name.startswith("_") for name in vars(model))
 
 
 def explained(model: Any) -> tuple[Floats, str]:
@@ -117,6 +110,6 @@ def explained(model: Any) -> tuple[Floats, str]:
     ratio : ndarray of shape (n_components,)
     what : {"deviance", "variance"}
     """
-    ratio = fitted(model, "explained_deviance_ratio_", "explained_variance_ratio_")
-    what = "deviance" if hasattr(model, "explained_deviance_ratio_") else "variance"
-    return np.asarray(ratio, dtype=float), what
+    fitted(model, "explained_deviance_ratio_", "explained_variance_ratio_")
+    found = describe(model)
+    return np.asarray(found.explained), found.explained_quantity

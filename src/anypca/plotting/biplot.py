@@ -9,6 +9,7 @@ import numpy as np
 
 from anypca._typing import Floats, Ints
 from anypca._words import shorten
+from anypca.linalg import largest
 from anypca.plotting._check import (
     check_components,
     check_length,
@@ -110,7 +111,7 @@ def plot_biplot(
     geometry = _lay_out(points, components[plane].T, top, scaling)
     ax = new_axes(6.4, _height(geometry, len(plane))) if ax is None else ax
     draw_points(ax, geometry.points, color)
-    _frame(ax, geometry, model, plane)
+    _finish_axes(ax, geometry, model, plane)
     boxes = _draw_arrows(ax, geometry, names, VERMILLION if color is None else BLACK)
     name_rows(ax, geometry.points, row_names, boxes)
     return ax
@@ -124,9 +125,7 @@ def _lay_out(points: Floats, loadings: Floats, top: int, scaling: str) -> _Geome
     deviation = points.std(axis=0) ** _SHARES[scaling]
     points = points / np.where(deviation > 0, deviation, 1.0)
     loadings = loadings * deviation
-    length = np.linalg.norm(loadings, axis=1)
-    chosen = np.argsort(-length, kind="stable")[: max(top, 0)]
-    chosen = chosen[length[chosen] > 0]
+    chosen = largest(np.linalg.norm(loadings, axis=1), top)
     tips = loadings[chosen] * _stretch(points, loadings[chosen])
     if loadings.shape[1] == 1:
         return _lay_out_line(points[:, 0], tips[:, 0], chosen)
@@ -155,7 +154,7 @@ def _lay_out_line(scores: Floats, tips: Floats, chosen: Ints) -> _Geometry:
     return _Geometry(spread_out(scores), tails, np.column_stack([tips, rung]), chosen)
 
 
-def _frame(ax: Any, geometry: _Geometry, model: Any, plane: Sequence[int]) -> None:
+def _finish_axes(ax: Any, geometry: _Geometry, model: Any, plane: Sequence[int]) -> None:
     """Limits with room for labels, axis names with the explained share, the origin's cross."""
     # Autoscaling stays on, since the equal aspect widens one of the limits.
     ax.update_datalim(np.vstack([geometry.points, geometry.tails, geometry.tips]))

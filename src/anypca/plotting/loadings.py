@@ -9,6 +9,8 @@ import numpy as np
 
 from anypca._typing import Floats, Ints
 from anypca._words import shorten
+from anypca.linalg import largest
+from anypca.models._description import describe
 from anypca.plotting._check import check_components, check_names, name_component
 from anypca.plotting._style import BLACK, BLUE, VERMILLION, new_axes, tidy
 
@@ -66,25 +68,18 @@ def plot_loadings(
         raise ValueError(f"top must be at least 1, the number of columns to draw; got {top}.")
     loadings = components[component - 1]
     names = check_names(model, feature_names, len(loadings))
-    chosen = _largest(loadings, top)
+    chosen = largest(loadings, top)
     ax = new_axes(5.6, 1.1 + 0.24 * max(len(chosen), 3)) if ax is None else ax
     _draw_bars(ax, loadings[chosen], [shorten(names[j]) for j in chosen])
-    std = getattr(model, "components_std_", None)
+    std = describe(model).loading_deviations
     if std is not None:
-        _draw_deviations(ax, loadings[chosen], np.asarray(std, dtype=float)[component - 1, chosen])
+        _draw_deviations(ax, loadings[chosen], std[component - 1, chosen])
     ax.set_xlabel(f"loading on {name_component(model, component - 1)}")
     whiskers = "" if std is None else "\nwhiskers: ± 1 posterior sd"
-    ax.set_title(_tell(loadings, chosen) + whiskers, fontsize=9)
+    ax.set_title(_title(loadings, chosen) + whiskers, fontsize=9)
     tidy(ax)
     ax.spines["left"].set_visible(False)
     return ax
-
-
-def _largest(loadings: Floats, top: int) -> Ints:
-    """Columns with the largest loadings, largest first."""
-    order: Ints = np.argsort(-np.abs(loadings), kind="stable")[:top]
-    nonzero: Ints = order[loadings[order] != 0]
-    return nonzero
 
 
 def _draw_bars(ax: Any, loadings: Floats, names: Sequence[str]) -> None:
@@ -104,7 +99,7 @@ def _draw_deviations(ax: Any, loadings: Floats, std: Floats) -> None:
     ax.errorbar(loadings, np.arange(len(loadings)), xerr=std, **style)
 
 
-def _tell(loadings: Floats, chosen: Ints) -> str:
+def _title(loadings: Floats, chosen: Ints) -> str:
     """How much of the component is drawn."""
     total = float(loadings @ loadings)
     share = 100.0 * float(loadings[chosen] @ loadings[chosen]) / total if total > 0 else 100.0

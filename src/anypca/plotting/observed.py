@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anypca._typing import Bools, Floats
+from anypca.families import Mixed
+from anypca.models._description import describe
 from anypca.plotting._check import find_column
 from anypca.plotting._points import golden
 from anypca.plotting._reading import count_rows, read_table
@@ -107,7 +109,7 @@ def plot_fitted(
     ax = new_axes(5.2, 4.8) if ax is None else ax
     _draw_cells(ax, cells)
     _draw_means(ax, cells)
-    _frame(ax, cells)
+    _finish_axes(ax, cells)
     return ax
 
 
@@ -151,11 +153,12 @@ def _choose_scale(model: Any, observed: Floats, known: Bools) -> str:
     values = observed[known]
     if values.min() >= 0 and values.max() > _MOST_LINEAR and np.all(values == np.round(values)):
         return "log"
-    families = getattr(getattr(model, "family_", None), "members", ())
+    family = describe(model).family
     deviations = _deviations(observed)
     varying = deviations[deviations > 0]
     is_unequal = len(varying) > 0 and varying.max() > _MOST_UNEQUAL * varying.min()
-    return "standardised" if len(families) > 1 or is_unequal else "linear"
+    is_mixed = isinstance(family, Mixed) and len(family.members) > 1
+    return "standardised" if is_mixed or is_unequal else "linear"
 
 
 def _deviations(observed: Floats) -> Floats:
@@ -204,7 +207,7 @@ def _group_means(cells: _Cells) -> tuple[Floats, Floats]:
     return x, y
 
 
-def _frame(ax: Any, cells: _Cells) -> None:
+def _finish_axes(ax: Any, cells: _Cells) -> None:
     unit = {"linear": "", "log": " (log(1 + x) scale)", "standardised": " (column sd from mean)"}[cells.scale]
     if cells.scale == "log":
         _scale_counts(ax, cells)

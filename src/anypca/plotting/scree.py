@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats
+from anypca.models._description import describe
 from anypca.plotting._style import BLUE, VERMILLION, explained, new_axes, tidy
 
 #: Above this many components their numbers would run into each other.
 _MOST_LABELLED = 10
 _GREEN = "#009E73"
-#: Criteria of a single fit, by attribute.
-_CRITERIA = {"evidence_": "log evidence", "icl_": "ICL", "bic_": "BIC", "aic_": "AIC"}
+#: Criteria of a single fit that are told.
+_CRITERIA = {"evidence": "log evidence", "icl": "ICL", "bic": "BIC", "aic": "AIC"}
 
 
 def plot_scree(
@@ -57,7 +58,7 @@ def plot_scree(
     number = np.arange(1, len(ratio) + 1)
     percent = 100.0 * ratio
     _draw_shares(ax, number, percent)
-    found = dict(_evidence(model) if criterion is None else criterion)
+    found = dict(describe(model).evidence_by_rank if criterion is None else criterion)
     name = "log evidence" if criterion is None else criterion_name
     handles = ax.get_legend_handles_labels()[0][::-1]
     ranks = np.array(sorted(found), dtype=int)
@@ -65,9 +66,9 @@ def plot_scree(
     is_drawn = len(ranks) > 1
     if is_drawn:
         handles += _draw_criterion(ax, ranks, np.array([found[rank] for rank in ranks]), name, len(ratio))
-    _frame(ax, number, ranks if is_drawn else number, what)
+    _finish_axes(ax, number, ranks if is_drawn else number, what)
     ax.set_xlabel(f"component (number of components for the {name})" if is_drawn else "component")
-    _add_legend(ax, handles, None if is_drawn else _tell_criteria(model))
+    _add_legend(ax, handles, None if is_drawn else _criteria_in_words(model))
     return ax
 
 
@@ -88,20 +89,11 @@ def _add_legend(ax: Any, handles: list[Any], title: str | None) -> None:
     )
 
 
-def _evidence(model: Any) -> dict[int, float]:
-    """Log evidence by number of components, empty where the model compared none."""
-    if hasattr(model, "evidence_by_rank_"):
-        return dict(model.evidence_by_rank_)
-    if hasattr(model, "evidence_grid_"):
-        pairs = zip(model.n_components_grid_, model.evidence_grid_, strict=True)
-        return {int(rank): float(value) for rank, value in pairs}
-    return {}
-
-
-def _tell_criteria(model: Any) -> str | None:
+def _criteria_in_words(model: Any) -> str | None:
     """The criteria of a single fit in words, None where there are none."""
-    known = [(label, getattr(model, key)) for key, label in _CRITERIA.items() if hasattr(model, key)]
-    return ", ".join(f"{label} {value:,.1f}" for label, value in known) or None
+    known = describe(model).criteria
+    told = [f"{label} {known[name]:,.1f}" for name, label in _CRITERIA.items() if name in known]
+    return ", ".join(told) or None
 
 
 def _draw_shares(ax: Any, number: Any, percent: Floats) -> None:
@@ -136,7 +128,7 @@ def _draw_criterion(ax: Any, ranks: Any, values: Floats, name: str, chosen: int)
     return drawn
 
 
-def _frame(ax: Any, number: Any, ranks: Any, what: str) -> None:
+def _finish_axes(ax: Any, number: Any, ranks: Any, what: str) -> None:
     """Names and limits."""
     first, last = min(ranks.min(initial=1), 1), max(ranks.max(initial=1), len(number))
     if last - first < _MOST_LABELLED:

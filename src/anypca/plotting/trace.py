@@ -56,7 +56,7 @@ def plot_trace(model: Any, ax: Any = None, *, gap: bool = False) -> Any:
     room = max(0.5, 0.03 * len(trace))
     ax.set_xlim(1 - room, len(trace) + room)
     ax.set_xlabel("iteration")
-    _tell_end(ax, len(trace), converged=converged)
+    _write_ending(ax, len(trace), converged=converged)
     tidy(ax)
     return ax
 
@@ -70,7 +70,7 @@ def _gap(number: Ints, trace: Floats) -> tuple[Ints, Floats]:
     return number[positive], missing[positive]
 
 
-def _tell_end(ax: Any, n_iter: int, *, converged: bool) -> None:
+def _write_ending(ax: Any, n_iter: int, *, converged: bool) -> None:
     steps = counted(n_iter, "iteration")
     ax.set_title(
         f"converged after {steps}" if converged else f"not converged after {steps}",

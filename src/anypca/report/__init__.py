@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from anypca.engine import check_data
 from anypca.io import check_target, write_atomically
+from anypca.models._description import project_rows
 from anypca.report._about_components import about_components
 from anypca.report._about_fit import about_convergence, about_quality, about_reproduction
 from anypca.report._about_number import about_number
@@ -19,7 +20,7 @@ from anypca.report._about_rows import about_rows, score_data
 from anypca.report._about_table import about_table
 from anypca.report._page import build_page
 from anypca.report._quality import assess
-from anypca.report._subject import Subject, check_companions, column_names, project
+from anypca.report._subject import Subject, check_companions, column_names
 from anypca.report._table_facts import draw_sample, read_facts
 
 __all__ = ["write_report"]
@@ -100,7 +101,8 @@ def write_report(
         row_names=row_names,
         metadata=metadata,
     )
-    scores, std = project(model, sample)
+    scores, std = project_rows(model, sample.table, **sample.companions)
+    scores, std = scores.astype(float), None if std is None else std.astype(float)
     heading = title or f"{type(model).__name__} of {data.n_samples} rows and {data.n_features} columns"
     page = _page(Subject(model, heading, tuple(notes), code, facts, sample, scores, std))
     write_atomically(target.parent, {target.name: partial(_write, page=page)})

@@ -12,7 +12,7 @@ from anypca.families import Bernoulli, Binomial, Family, Gaussian
 from anypca.report import _figures
 from anypca.report._html import Markup, figure, join, name_text, table, tag
 from anypca.report._section import Section
-from anypca.report._subject import Subject, family_of
+from anypca.report._subject import Subject
 
 #: Components with a picture, and bars in it; the table names the strongest columns of the others.
 _MOST_DRAWN = 8
@@ -49,9 +49,9 @@ def _introduction(subject: Subject) -> str:
             "correlations of the columns with the scores, which show what rows at either end have in common."
         )
     text = "Columns with loadings of the same sign rise and fall together along a component."
-    if subject.is_piecewise:
+    if subject.description.has_pieces:
         text += " The loadings are averages over the pieces, weighted by their prior probabilities."
-    if hasattr(subject.model, "components_std_"):
+    if subject.description.loading_deviations is not None:
         text += " Error bars are two posterior standard deviations to either side: bars that cross 0 may be noise."
     return text
 
@@ -61,7 +61,7 @@ def _overview(subject: Subject) -> Markup:
     effects = _effects(subject)
     rows = []
     for k, name in enumerate(subject.component_names):
-        share = "–" if subject.is_piecewise else percent(float(subject.explained[k]))
+        share = "–" if subject.description.has_pieces else percent(float(subject.explained[k]))
         rows.append((name, share, _ends(subject, k, sign=1), _ends(subject, k, sign=-1)))
     parts = [table(("", "explained", "more of", "less of"), rows, numeric=(1,))]
     if effects is not None:
@@ -81,7 +81,7 @@ def _ends(subject: Subject, component: int, *, sign: int) -> str:
 
 def _card(subject: Subject, component: int, key: str) -> Markup:
     title = subject.component_names[component].capitalize()
-    if not subject.is_piecewise:
+    if not subject.description.has_pieces:
         title += f" · {percent(float(subject.explained[component]))}"
     strongest = subject.strongest(component, _MOST_BARS)
     caption = f"The {len(strongest)} strongest of {subject.facts.n_columns} columns."
@@ -96,18 +96,18 @@ def _card(subject: Subject, component: int, key: str) -> Markup:
 
 def _bars(subject: Subject, component: int) -> _figures.Figure:
     chosen = subject.strongest(component, _MOST_BARS)
-    std = getattr(subject.model, "components_std_", None)
+    std = subject.description.loading_deviations
     return _figures.loadings(
         [subject.facts.column_names[j] for j in chosen],
         subject.weights[component, chosen],
-        None if std is None else np.asarray(std)[component, chosen],
+        None if std is None else std[component, chosen],
         "loading" if subject.loadings is not None else "correlation with the scores",
     )
 
 
 def _effects(subject: Subject) -> Floats | None:
     """Change of each column's predictor by one standard deviation of each score; ``None`` where it varies."""
-    if subject.loadings is None or subject.is_piecewise:
+    if subject.loadings is None or subject.description.has_pieces:
         return None
     return np.asarray(subject.loadings * subject.scores.std(axis=0)[:, None])
 
@@ -127,7 +127,7 @@ def _effect_sentence(subject: Subject, component: int, effects: Floats) -> str:
 def _tellers(subject: Subject) -> list[Callable[[float], str]]:
     """For each column how a change of its predictor is told."""
     n = subject.facts.n_columns
-    family = family_of(subject.model)
+    family = subject.description.family
     tellers: list[Callable[[float], str]] = [_shift] * n
     for member, index in [] if family is None else family.member_columns(n):
         for j in index:

@@ -154,10 +154,8 @@ def about_convergence(subject: Subject) -> Section:
     -------
     Section
     """
-    model = subject.model
     parts: list[Markup] = [tag("p", *_ending(subject))]
-    figures = {}
-    values = np.asarray(getattr(model, "objective_trace_", ()), dtype=float)
+    figures, values = {}, subject.description.trace
     if len(values) > 1:
         figures["trace"] = _figures.trace(values)
         caption = "The objective after each iteration; it never falls, and should end flat."
@@ -168,7 +166,7 @@ def about_convergence(subject: Subject) -> Section:
 def _ending(subject: Subject) -> tuple[object, ...]:
     model = subject.model
     iterations = int(model.n_iter_)
-    status = getattr(model, "status_", "")
+    status = subject.description.status
     told = f" In the solver's words: {status}." if status else ""
     if not model.converged_:
         advice = "Results may still change. Raise max_iter and fit again."

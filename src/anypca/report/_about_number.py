@@ -12,14 +12,16 @@ from anypca.report._html import Markup, figure, join, number, plural, table, tag
 from anypca.report._section import Section
 from anypca.report._subject import Subject
 
+#: The criteria in words.
 _CRITERIA = {
-    "bic_": "BIC",
-    "icl_": "ICL",
-    "aic_": "AIC",
-    "log_likelihood_": "log-likelihood",
-    "n_parameters_": "free parameters",
-    "evidence_": "log evidence (variational)",
+    "bic": "BIC",
+    "icl": "ICL",
+    "aic": "AIC",
+    "log_likelihood": "log-likelihood",
+    "n_parameters": "free parameters",
+    "evidence": "log evidence (variational)",
 }
+_BOUND = "lower bound of the log-likelihood"
 
 
 def about_number(subject: Subject) -> Section:
@@ -52,13 +54,14 @@ def about_number(subject: Subject) -> Section:
 def _reason(subject: Subject) -> str:
     """A sentence on who decided."""
     count = plural(subject.n_components, "component")
-    if hasattr(subject.model, "evidence_by_rank_"):
-        tried = ", ".join(str(rank) for rank in sorted(subject.model.evidence_by_rank_))
+    asked, compared = subject.parameters.get("n_components"), subject.description.evidence_by_rank
+    # A model that was told the number compared nothing, even where it tells the evidence of that number.
+    if compared and (asked is None or len(compared) > 1):
+        left = " Components without signal had left before." if subject.description.removals else ""
         return (
             f"{subject.name} chose {count} by the variational log evidence, which weighs what a component gains "
-            f"against the freedom it takes. Components without signal had left before; compared were: {tried}."
+            f"against the freedom it takes.{left} Compared were: {', '.join(map(str, sorted(compared)))}."
         )
-    asked = subject.parameters.get("n_components")
     if isinstance(asked, Integral) and int(asked) == subject.n_components:
         return (
             f"{count[0].upper()}{count[1:]}, as asked for (n_components={asked}); the model did not choose."
@@ -68,7 +71,7 @@ def _reason(subject: Subject) -> str:
 
 def _scree_caption(subject: Subject) -> str:
     total = percent(float(subject.explained.sum()))
-    if subject.is_piecewise:
+    if subject.description.has_pieces:
         return (
             f"Together {total} of the deviance; shared out over the principal axes of the scores, since components "
             "that bend have no shares of their own."
@@ -81,40 +84,23 @@ def _scree_caption(subject: Subject) -> str:
 
 def _curves(subject: Subject) -> list[tuple[str, _figures.Figure, str]]:
     """Pictures of what was compared: key, picture and caption."""
-    model, found = subject.model, []
-    by_rank = getattr(model, "evidence_by_rank_", None)
-    if by_rank is not None and len(by_rank) > 1:
-        values = {int(rank): float(value) for rank, value in by_rank.items()}
-        drawing = _figures.rank_curve(values, subject.n_components, "log evidence")
-        found.append(
-            (
-                "evidence",
-                drawing,
-                "Variational log evidence by number of components; higher is better.",
-            )
-        )
-    if len(getattr(model, "n_components_grid_", ())) > 1:
-        values = {
-            int(k): float(v) for k, v in zip(model.n_components_grid_, model.evidence_grid_, strict=True)
-        }
-        drawing = _figures.rank_curve(values, int(model.latent_dimension_), "variational evidence")
-        found.append(("grid", drawing, "Evidence by latent dimension; higher is better."))
-    if hasattr(model, "evidence_path_"):
-        drawing = _figures.path_curve(
-            np.asarray(model.evidence_path_),
-            int(model.n_features_selected_),
-            "most relevant variables",
-            "evidence",
-        )
-        found.append(("path", drawing, "Evidence of the sets of the 1, 2, ... most relevant variables."))
-    return found
+    model, drawn = subject.description, []
+    if len(model.evidence_by_rank) > 1:
+        drawing = _figures.rank_curve(model.evidence_by_rank, model.chosen_rank, "log evidence")
+        caption = "Variational log evidence by number of components; higher is better."
+        drawn.append(("evidence", drawing, caption))
+    if model.evidence_path is not None and model.support is not None:
+        chosen = int(model.support.sum())
+        drawing = _figures.path_curve(model.evidence_path, chosen, "most relevant variables", "evidence")
+        drawn.append(("path", drawing, "Evidence of the sets of the 1, 2, ... most relevant variables."))
+    return drawn
 
 
 def _criteria(subject: Subject) -> Markup:
+    known = subject.description.criteria
+    titles = _CRITERIA | ({"log_likelihood": _BOUND} if subject.description.likelihood == "bound" else {})
     rows = [
-        (title, number(round(float(getattr(subject.model, name)))))
-        for name, title in _CRITERIA.items()
-        if hasattr(subject.model, name)
+        (titles[name], number(round(known[name]))) for name in titles if np.isfinite(known.get(name, np.nan))
     ]
     if not rows:
         return Markup("")
@@ -128,21 +114,21 @@ def _criteria(subject: Subject) -> Markup:
 
 def _selection(subject: Subject) -> Markup:
     """Sparse models: how many columns take part."""
-    model = subject.model
-    if hasattr(model, "support_"):
-        chosen, total = int(np.sum(model.support_)), len(model.support_)
+    model = subject.description
+    if model.support is not None:
+        chosen, total = int(model.support.sum()), len(model.support)
         return tag(
             "p", f"{chosen} of {plural(total, 'column')} were selected; all others have loadings of 0."
         )
-    if hasattr(model, "n_nonzero_"):
-        counts = ", ".join(str(int(n)) for n in model.n_nonzero_)
+    if model.has_sparse_loadings and model.loadings is not None:
+        counts = ", ".join(str(n) for n in np.count_nonzero(model.loadings, axis=1))
         return tag("p", f"Non-zero loadings of the components, in order: {counts}.")
     return Markup("")
 
 
 def _removals(subject: Subject) -> Markup:
     """Components that left during the fit."""
-    path = getattr(subject.model, "pruning_path_", ())
+    path = subject.description.removals
     if not path:
         return Markup("")
     rows = [
@@ -160,12 +146,12 @@ def _removals(subject: Subject) -> Markup:
 
 def _pieces(subject: Subject) -> Markup:
     """The pieces of a piecewise model."""
-    if not subject.is_piecewise:
+    breakpoints, shares = subject.description.breakpoints, subject.description.piece_shares
+    if breakpoints is None or shares is None:
         return Markup("")
-    edges = [-np.inf, *map(float, subject.model.breakpoints_), np.inf]
+    edges = [-np.inf, *breakpoints, np.inf]
     rows = [
-        (k + 1, _edge(edges[k]), _edge(edges[k + 1]), percent(float(share)))
-        for k, share in enumerate(subject.model.piece_shares_)
+        (k + 1, _edge(edges[k]), _edge(edges[k + 1]), percent(float(share))) for k, share in enumerate(shares)
     ]
     said = f"The last component is cut into {plural(len(rows), 'piece')}, each with loadings of its own."
     return join(

@@ -109,7 +109,7 @@ def score_data(subject: Subject, quality: Quality | None) -> dict[str, Any]:
 def _axis_title(subject: Subject, component: int) -> str:
     name = subject.component_names[component]
     share = float(subject.explained[component])
-    return name if subject.is_piecewise else f"{name} ({percent(share)})"
+    return name if subject.description.has_pieces else f"{name} ({percent(share)})"
 
 
 def _colour_columns(subject: Subject, quality: Quality | None) -> list[dict[str, Any]]:

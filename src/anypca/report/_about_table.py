@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from anypca._words import percent
+from anypca.families.auto import FamilyReport
 from anypca.report._html import Markup, join, listing, name_text, number, plural, some, table, tag
 from anypca.report._section import Section
-from anypca.report._subject import ColumnFamily, Subject, column_families
+from anypca.report._subject import Subject
 
 #: More columns than this are told by groups only: nobody reads on.
 _MOST_COLUMNS = 200
@@ -24,7 +25,7 @@ def about_table(subject: Subject) -> Section:
     -------
     Section
     """
-    families = column_families(subject.model, subject.facts.n_columns)
+    families = subject.description.column_families(subject.facts.column_names)
     body = join(
         [
             tag("p", _size(subject)),
@@ -104,23 +105,20 @@ def _companions(subject: Subject) -> list[str]:
     return texts
 
 
-def _groups(subject: Subject, families: list[ColumnFamily]) -> Markup:
+def _groups(subject: Subject, families: FamilyReport) -> Markup:
     """One line for each family and rule."""
     if not families:
         return tag(
             "p", f"{subject.name} compares rows by a kernel and assumes no distribution of the columns."
         )
-    groups: dict[tuple[str, str], list[str]] = {}
-    for name, choice in zip(subject.facts.column_names, families, strict=True):
-        groups.setdefault((choice.family, choice.rule), []).append(name)
     rows = [
         (family.replace("_", " "), number(len(names)), some(names, 6), rule)
-        for (family, rule), names in groups.items()
+        for names, family, rule in families.groups()
     ]
     return table(("family", "number", "columns", "why"), rows, numeric=(1,))
 
 
-def _columns(subject: Subject, families: list[ColumnFamily]) -> Markup:
+def _columns(subject: Subject, families: FamilyReport) -> Markup:
     """The columns one by one, folded away."""
     facts, summary = subject.facts, subject.facts.summary
     shown = min(facts.n_columns, _MOST_COLUMNS)

@@ -46,7 +46,7 @@ def scree(explained: Floats) -> Figure:
     return {"data": [bars, line] if len(number) > 1 else [bars], "layout": layout}
 
 
-def rank_curve(values: Mapping[int, float], chosen: int, title: str) -> Figure:
+def rank_curve(values: Mapping[int, float], chosen: int | None, title: str) -> Figure:
     """A criterion by number of components, the chosen one marked."""
     ranks = sorted(values)
     numbers = np.array([values[rank] for rank in ranks], dtype=float)
@@ -55,7 +55,7 @@ def rank_curve(values: Mapping[int, float], chosen: int, title: str) -> Figure:
     layout = _layout("components", title)
     layout["xaxis"] |= _whole(ranks)
     data = [line]
-    if chosen in values:
+    if chosen is not None and chosen in values:
         data.append(_mark(chosen, values[chosen], f"chosen: {chosen}"))
     return {"data": data, "layout": layout}
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
 from anypca.families import Family, Gaussian
-from anypca.report._subject import Subject, family_of, predict
+from anypca.report._subject import Subject
 
-#: Entries that residuals are computed for, and for which tables are drawn from the model.
+#: Entries that residuals are computed for, some 100 MB of intermediate arrays, and entries for which tables are drawn
+#: from the model: the standard error of a share of 5 % is then below a tenth of a percent.
 _MOST_ENTRIES = 2_000_000
 _MOST_DRAWN = 100_000
+#: However wide the table: residuals of fewer rows tell nothing of a column, draws of fewer nothing of the spread.
+_LEAST_ROWS, _LEAST_DRAWN = 100, 20
 #: Draws per entry: with 19 there are 20 ranks, so that each should hold 5 % of the entries.
 N_DRAWS = 19
 _N_BINS = 20
@@ -114,34 +117,16 @@ def assess(subject: Subject) -> Quality | None:
 
 
 def _open(subject: Subject) -> _Entries | None:
-    sample, model = subject.sample, subject.model
-    n = min(sample.n_rows, max(100, _MOST_ENTRIES // subject.facts.n_columns))
-    companions = {name: values[:n] for name, values in sample.companions.items()}
-    eta = predict(model, subject.scores[:n], companions)
-    base = predict(model, np.zeros_like(subject.scores[:n]), companions)
+    n = min(subject.sample.n_rows, max(_LEAST_ROWS, _MOST_ENTRIES // subject.facts.n_columns))
+    values, scores, model = subject.sample.values[:n], subject.scores[:n], subject.description
+    eta, base = subject.predict(scores), subject.predict(np.zeros_like(scores))
     if eta is None or base is None:
         return None
-    family = family_of(model) or Gaussian()
-    seen = ~np.isnan(sample.values[:n])
-    noise = _dispersion(model, family, eta.shape[1])
-    dispersion = np.ones(eta.shape[1]) if noise is None else noise
-    return _Entries(
-        family, np.where(seen, sample.values[:n], 1.0), seen, eta, base, dispersion, noise is not None
-    )
-
-
-def _dispersion(model: Any, family: Family, n_columns: int) -> Floats | None:
-    """Dispersion of each column under the model; ``None`` where the model has none for every column."""
-    if hasattr(model, "dispersion_"):
-        return np.asarray(model.dispersion_, dtype=float)
-    # A globally sparse model knows the noise of the columns it left out only.
-    if hasattr(model, "support_"):
-        return None
-    known = family.known_dispersion(n_columns)
-    if not np.isnan(known).any():
-        return known
-    noise = getattr(model, "noise_variance_", None)
-    return np.full(n_columns, float(noise)) if noise is not None and noise > 0 else None
+    seen, family = ~np.isnan(values), model.family or Gaussian()
+    # A table that the components reproduce exactly has a noise of 0, in units of which nothing can be told.
+    has_noise = model.dispersion is not None and bool((model.dispersion > 0).all())
+    dispersion = np.asarray(model.dispersion) if has_noise else np.ones(eta.shape[1])
+    return _Entries(family, np.where(seen, values, 1.0), seen, eta, base, dispersion, has_noise)
 
 
 def _intercept(entries: _Entries) -> Floats:
@@ -219,7 +204,7 @@ def _relative(entries: _Entries) -> Floats:
 
 def _ranks(entries: _Entries) -> Ints:
     """Ranks of entries among draws from the model, ties broken at random; uniform for a calibrated model."""
-    n = min(len(entries.x), max(20, _MOST_DRAWN // entries.x.shape[1]))
+    n = min(len(entries.x), max(_LEAST_DRAWN, _MOST_DRAWN // entries.x.shape[1]))
     rng = np.random.default_rng(0)
     rows = np.sort(rng.choice(len(entries.x), n, replace=False))
     x, eta = entries.x[rows], entries.eta[rows]
