@@ -42,6 +42,7 @@ def test_abilities_are_those_of_the_methods(fits, name):
     )
     assert found.has_posterior == takes(model.transform, "return_std")
     assert found.has_entries == hasattr(model, "entry_log_likelihood")
+    assert found.has_path == hasattr(model, "path")
     assert found.handles_missing == model.__sklearn_tags__().input_tags.allow_nan
     assert found.likelihood in {"marginal", "bound", "Laplace", "plug-in", "distance"}
     before = describe(getattr(anypca, name)())

@@ -39,6 +39,8 @@ class Description:
     """Whether single entries have a probability: ``entry_log_likelihood``."""
     has_way_back: bool = False
     """Whether ``inverse_transform`` turns scores into rows."""
+    has_path: bool = False
+    """Whether ``path`` fits several numbers of components in one go."""
     uses_offset: bool = False
     """Whether the fit had an offset."""
     family: Family | None = None
@@ -141,6 +143,7 @@ def describe(model: Any) -> Description:
         has_posterior="return_std" in transform,
         has_entries=find_attribute(model, "entry_log_likelihood") is not None,
         has_way_back=find_attribute(model, "inverse_transform") is not None,
+        has_path=find_attribute(model, "path") is not None,
     )
 
 

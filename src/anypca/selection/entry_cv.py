@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from anypca._typing import Floats
 from anypca.engine import hide_entries, take_entries
+from anypca.models._description import describe
 from anypca.selection.facts import Companions
 from anypca.selection.path import fit_ranks, rank_parameter, settle_family
 from anypca.selection.splits import Entries, check_splitter
@@ -142,7 +143,7 @@ def cross_validate_ranks(
 def check_scorable(estimator: Any) -> None:
     """Raise a TypeError unless an estimator can score single entries."""
     rank_parameter(estimator)
-    if not hasattr(estimator, "entry_log_likelihood"):
+    if not describe(estimator).has_entries:
         raise TypeError(
             f"{type(estimator).__name__} cannot score held-out entries: it has no method entry_log_likelihood. Use "
             "EPCA, SePCA, PPCA, PLNPCA or PiecewisePCA."

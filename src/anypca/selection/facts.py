@@ -11,6 +11,8 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.engine import check_data, executor_for, summarise
 from anypca.models import EPCA, PPCA
+from anypca.models._description import describe
+from anypca.models._row_methods import integrate_rows
 
 
 class Likelihood(NamedTuple):
@@ -87,13 +89,12 @@ def describe_fit(model: Any, X: Any, companions: Companions) -> FitFacts:
     -------
     FitFacts
     """
-    evidence = getattr(model, "evidence_", None)
-    entropy = getattr(model, "entropy_", None)
-    if not hasattr(model, "n_parameters_"):
-        return FitFacts(entropy=entropy, evidence=evidence)
-    value = float(model.log_likelihood_ if hasattr(model, "log_likelihood_") else model.objective_trace_[-1])
-    likelihood = _integrated(value, int(model.n_parameters_), companions.total_weight(n_rows(X)))
-    return FitFacts(likelihood, likelihood, entropy, evidence)
+    found, likelihood = describe(model), None
+    known = found.criteria
+    if "n_parameters" in known:
+        value = known["log_likelihood"] if "log_likelihood" in known else float(found.trace[-1])
+        likelihood = _integrated(value, int(known["n_parameters"]), companions.total_weight(n_rows(X)))
+    return FitFacts(likelihood, likelihood, known.get("entropy"), known.get("evidence"))
 
 
 @describe_fit.register
@@ -102,7 +103,7 @@ def _describe_ppca(model: PPCA, X: Any, companions: Companions) -> FitFacts:
     k, p = model.components_.shape
     count = p * k - k * (k - 1) // 2 + p + 1
     likelihood = _integrated(float(model.objective_trace_[-1]), count, companions.total_weight(n_rows(X)))
-    return FitFacts(likelihood, likelihood, _ppca_entropy(model, X, companions))
+    return FitFacts(likelihood, likelihood, companions.weighted(integrate_rows(model, X)[1]))
 
 
 @describe_fit.register
@@ -115,10 +116,7 @@ def _describe_epca(model: EPCA, X: Any, companions: Companions) -> FitFacts:
     by_column = p * (k + n_fixed) + n_dispersions
     # Scores are told up to a linear map of k x k numbers and up to multiples of the fixed features.
     by_row = max(round(k * (rows - n_fixed - k)), 0)
-    parts = model._visit_rows(
-        lambda rows_of, _, rows: rows_of.integrate(rows), X, companions.offset, companions.covariates
-    )
-    marginal, entropy = (np.concatenate(part) for part in zip(*parts, strict=True))
+    marginal, entropy = integrate_rows(model, X, **companions.for_rows())
     return FitFacts(
         likelihood=Likelihood(
             companions.weighted(model.plug_in_log_likelihood(X, **companions.for_rows())),
@@ -156,16 +154,3 @@ def _count_dispersions(model: EPCA) -> int:
         for _, columns in model.family_.member_columns(model.n_features_in_)
         if is_open[columns].any()
     )
-
-
-def _ppca_entropy(model: PPCA, X: Any, companions: Companions) -> float:
-    """Of the normal posteriors of the scores, in units of their prior standard deviations."""
-    signal = np.maximum(model.explained_variance_ - model.noise_variance_, 0.0)
-    # Without signal the posterior is the prior: a covariance of 1 in its units.
-    scale = np.sqrt(np.where(signal > 0, signal, 1.0))
-    covariance = model.posterior_covariance(X) / np.outer(scale, scale)
-    empty = np.flatnonzero(signal == 0)
-    covariance[..., empty, empty] = 1.0
-    determinants = np.linalg.slogdet(covariance)[1]
-    rows = np.broadcast_to(determinants, n_rows(X))
-    return companions.weighted(0.5 * (len(signal) * np.log(2.0 * np.pi * np.e) + rows))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any
 
-import numpy as np
 from sklearn.base import clone
 
 from anypca.engine import check_data
 from anypca.models._bilinear.estimator import BilinearModel
+from anypca.models._description import describe, find_attribute
+from anypca.models._ranks import check_ranks
 from anypca.models._session import open_session
 from anypca.models._support import choose_family
 from anypca.selection.facts import Companions
@@ -54,8 +54,7 @@ def rank_path(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from anypca import PPCA
+    >>>     >>> from anypca import PPCA
     >>> from anypca.selection import rank_path
     >>> X = np.random.default_rng(0).normal(size=(50, 6))
     >>> [model.n_components_ for model in rank_path(PPCA(), X, [1, 3])]
@@ -63,14 +62,14 @@ def rank_path(
     """
     name = rank_parameter(estimator)
     companions = Companions(offset, covariates, sample_weight)
-    return fit_ranks(estimator, name, X, check_ranks(ranks, X), companions)
+    return fit_ranks(estimator, name, X, choose_ranks(ranks, X), companions)
 
 
 def fit_ranks(
     estimator: Any, name: str, X: Any, ranks: Sequence[int], companions: Companions
 ) -> tuple[Any, ...]:
     """Fitted copies of an estimator for checked ranks."""
-    if hasattr(estimator, "path"):
+    if describe(estimator).has_path:
         return tuple(estimator.path(X, ranks, **companions.for_fit()).models)
     return tuple(clone(estimator).set_params(**{name: rank}).fit(X, **companions.for_fit()) for rank in ranks)
 
@@ -83,7 +82,7 @@ def rank_parameter(estimator: Any) -> str:
     TypeError
         If it is no estimator, or has no such parameter.
     """
-    if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
+    if isinstance(estimator, type) or find_attribute(estimator, "get_params") is None:
         call = f" Write {estimator.__name__}()." if isinstance(estimator, type) else ""
         raise TypeError(f"estimator must be an estimator such as EPCA(); got {estimator!r}.{call}")
     parameters = estimator.get_params(deep=False)
@@ -96,8 +95,8 @@ def rank_parameter(estimator: Any) -> str:
     )
 
 
-def check_ranks(ranks: Any, X: Any) -> list[int]:
-    """Ranks in increasing order without repetitions; the default ones for None.
+def choose_ranks(ranks: Any, X: Any) -> list[int]:
+    """Ranks that fit a table, in increasing order without repetitions; the default ones for None.
 
     Raises
     ------
@@ -108,15 +107,7 @@ def check_ranks(ranks: Any, X: Any) -> list[int]:
     largest = min(data.n_samples, data.n_features)
     if ranks is None:
         return list(range(1, max(min(_DEFAULT_LARGEST, largest - 1), 1) + 1))
-    found = list(np.atleast_1d(np.asarray(list(ranks) if np.iterable(ranks) else ranks, dtype=object)))
-    if not found:
-        raise ValueError("ranks is empty. Pass the numbers of components to try, such as range(1, 11).")
-    for rank in found:
-        if isinstance(rank, bool) or not isinstance(rank, Integral):
-            raise TypeError(f"ranks must be integers, numbers of components; got {rank!r}.")
-        if not 0 <= int(rank) <= largest:
-            raise ValueError(f"ranks must lie from 0 to min(n_samples, n_features) = {largest}; got {rank}.")
-    return sorted({int(rank) for rank in found})
+    return check_ranks(ranks, largest)
 
 
 def settle_family(estimator: Any, X: Any) -> Any:
@@ -126,8 +117,8 @@ def settle_family(estimator: Any, X: Any) -> Any:
     ones only would become binary, and its other counts impossible.
     """
     copy = clone(estimator)
-    family = getattr(copy, "family", None)
-    if not (isinstance(copy, BilinearModel) and isinstance(family, str) and family.strip().lower() == "auto"):
+    family = copy.family if isinstance(copy, BilinearModel) else None
+    if not (isinstance(family, str) and family.strip().lower() == "auto"):
         return copy
     with open_session(check_data(X), copy.n_jobs) as session:
         chosen, _ = choose_family(family, session)

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats
+from anypca.models._description import describe
 from anypca.selection.criteria import Criterion, evaluate_all, resolve_criterion
 from anypca.selection.entry_cv import EntryScores, check_scorable, cross_validate_ranks
 from anypca.selection.facts import Companions, FitFacts, describe_fit
-from anypca.selection.path import check_ranks, fit_ranks, rank_parameter, settle_family
+from anypca.selection.path import choose_ranks, fit_ranks, rank_parameter, settle_family
 from anypca.selection.splits import check_splitter
 
 
@@ -191,7 +192,7 @@ def select_rank(
         estimator,
         rank_parameter(estimator),
         X,
-        check_ranks(ranks, X),
+        choose_ranks(ranks, X),
         Companions(offset, covariates, sample_weight),
     )
     if one_standard_error and not chosen.is_held_out:
@@ -286,6 +287,6 @@ def _describe(rank: int, model: Any, facts: FitFacts) -> dict[str, Any]:
 
 
 def _unavailable(name: str, model: Any, facts: FitFacts) -> str:
-    known = [*evaluate_all(facts), *(["held_out"] if hasattr(model, "entry_log_likelihood") else [])]
+    known = [*evaluate_all(facts), *(["held_out"] if describe(model).has_entries else [])]
     remedy = f"It has {', '.join(map(repr, known))}." if known else "It has none; choose another estimator."
     return f"criterion {name!r} is not defined for a fit of {type(model).__name__}. {remedy}"

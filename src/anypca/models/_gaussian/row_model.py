@@ -66,6 +66,13 @@ class PrincipalRowModel(RowModel[SolvedRows]):
     def log_likelihood(self, rows: OpenedBlock) -> Floats:
         return self.solve(rows).posterior.log_likelihood
 
+    def integrate(self, rows: OpenedBlock) -> tuple[Floats, Floats]:
+        solved = self.solve(rows)
+        covariance = self.principal.noise * solved.posterior.inverse
+        unit = len(self._scale) * float(np.log(2.0 * np.pi * np.e))
+        entropy = 0.5 * (unit + np.linalg.slogdet(covariance)[1])
+        return solved.posterior.log_likelihood, solved.patterns.spread(entropy)
+
     def predictor(self, block: Block, scores: Floats) -> Floats:
         return np.asarray(scores @ self.principal.components + self.principal.mean)
 

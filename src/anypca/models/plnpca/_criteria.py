@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -120,22 +119,3 @@ class RankPath:
             options = ", ".join(map(repr, _CRITERIA))
             raise ValueError(f"criterion must be one of {options}; got {criterion!r}.")
         return int(np.argmin(getattr(self, criterion)))
-
-
-def check_ranks(ranks: Any, largest: int) -> list[int]:
-    """Ranks in increasing order without repetitions.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are not integers from 1 to ``largest``.
-    """
-    found = list(np.atleast_1d(np.asarray(ranks, dtype=object)))
-    if not found:
-        raise ValueError("ranks is empty. Pass the numbers of components to try, such as range(1, 11).")
-    for rank in found:
-        if isinstance(rank, bool) or not isinstance(rank, Integral):
-            raise TypeError(f"ranks must be integers, numbers of components; got {rank!r}.")
-        if not 1 <= int(rank) <= largest:
-            raise ValueError(f"ranks must lie from 1 to min(n_samples, n_features) = {largest}; got {rank}.")
-    return sorted({int(rank) for rank in found})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -16,9 +17,11 @@ from anypca.models._base import make_generator
 from anypca.models._bilinear.estimator import BilinearModel
 from anypca.models._bilinear.kernel import Coefficients
 from anypca.models._bilinear.row_model import Reported
+from anypca.models._description import Description
+from anypca.models._ranks import check_ranks
 from anypca.models._session import Session
 from anypca.models._support import check_support, warn_non_integers
-from anypca.models.plnpca._criteria import RankPath, check_ranks
+from anypca.models.plnpca._criteria import RankPath
 from anypca.models.plnpca._fit import Options, PLNFit, PLNFitter
 from anypca.models.plnpca._row_model import CountRowModel
 
@@ -205,7 +208,7 @@ class PLNPCA(BilinearModel):
         companions = {"offset": offset, "covariates": covariates, "sample_weight": sample_weight}
         with opener._open_fit(X, **companions) as session:
             data = session.data
-            checked = check_ranks(ranks, min(data.n_samples, data.n_features))
+            checked = check_ranks(ranks, min(data.n_samples, data.n_features), least=1)
             fits = opener._fitter(session).fit(checked, make_generator(self.random_state))
         models = []
         for rank, fit in zip(checked, fits, strict=True):
@@ -215,6 +218,9 @@ class PLNPCA(BilinearModel):
             model._warn_unless_converged(fit.result)
             models.append(model)
         return RankPath.of(checked, [fit.criteria for fit in fits], models)
+
+    def describe(self) -> Description:
+        return replace(super().describe(), has_path=True)
 
     @property
     def latent_covariance_(self) -> Floats:

@@ -1,0 +1,41 @@
+"""Numbers of components that are to be compared."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+
+def check_ranks(ranks: Any, largest: int, *, least: int = 0) -> list[int]:
+    """Ranks in increasing order without repetitions.
+
+    Parameters
+    ----------
+    ranks : int or iterable of int
+    largest : int
+        The smaller side of the table.
+    least : int
+        The smallest rank that the model has.
+
+    Returns
+    -------
+    list of int
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are not integers from ``least`` to ``largest``.
+    """
+    found = list(ranks) if np.iterable(ranks) else [ranks]
+    if not found:
+        raise ValueError("ranks is empty. Pass the numbers of components to try, such as range(1, 11).")
+    for rank in found:
+        if isinstance(rank, bool) or not isinstance(rank, Integral):
+            raise TypeError(f"ranks must be integers, numbers of components; got {rank!r}.")
+        if not least <= int(rank) <= largest:
+            raise ValueError(
+                f"ranks must lie from {least} to min(n_samples, n_features) = {largest}; got {rank}."
+            )
+    return sorted({int(rank) for rank in found})
