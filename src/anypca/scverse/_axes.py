@@ -9,8 +9,8 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.linalg import fix_signs
-from anypca.models import PLNPCA
 from anypca.models._bilinear.estimator import BilinearModel
+from anypca.models._description import describe
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +42,10 @@ class Axes:
         model : estimator
         """
         k = int(model.n_components_)
-        shares = getattr(model, "explained_deviance_ratio_", None)
-        own = cls(np.eye(k), np.eye(k), shares)
-        if not _can_turn(model):
+        found = describe(model)
+        own = cls(np.eye(k), np.eye(k), found.explained)
+        # Only scores that are coefficients of dense loadings are turned: zeros of sparse ones would be filled.
+        if not isinstance(model, BilinearModel) or k == 0 or found.has_sparse_loadings:
             return own
         deviation = np.sqrt(np.asarray(model.explained_variance_, dtype=float))
         weighted = deviation[:, None] * model.components_ * np.sqrt(_information(model))
@@ -53,7 +54,7 @@ class Axes:
             return own  # a component that has vanished leaves no basis
         left = left * fix_signs(right)
         # What all components explain together is divided by the variances along the axes.
-        shares = None if shares is None else np.sum(shares) * values**2 / np.sum(values**2)
+        shares = np.sum(model.explained_deviance_ratio_) * values**2 / np.sum(values**2)
         return cls(
             left / deviation[:, None] * values, (left * deviation[:, None]).T / values[:, None], shares
         )
@@ -75,15 +76,8 @@ class Axes:
         return np.asarray(np.sqrt(self.inverse**2 @ deviations**2))
 
 
-def _can_turn(model: Any) -> bool:
-    """Whether scores are coefficients of dense loadings: sparse ones would be filled."""
-    is_linear = isinstance(model, BilinearModel | PLNPCA)
-    return is_linear and model.n_components_ > 0 and not float(getattr(model, "sparsity_", 0)) > 0
-
-
-def _information(model: Any) -> Floats:
+def _information(model: BilinearModel) -> Floats:
     """Fisher information about the predictor in one count of each gene, (n_genes,)."""
-    eta = np.asarray(model.intercept_, dtype=float) + getattr(model, "mean_offset_", 0.0)
-    dispersion = getattr(model, "dispersion_", 1.0)
-    curvature = model.family_.evaluate(model.family_.mean(eta), eta, dispersion).curvature
+    eta = model.intercept_ + vars(model).get("mean_offset_", 0.0)
+    curvature = model.family_.evaluate(model.family_.mean(eta), eta, model.dispersion_).curvature
     return np.asarray(curvature)

@@ -10,14 +10,15 @@ import numpy as np
 from anypca._typing import Bools, Floats
 from anypca.families import NegativeBinomial, Poisson, ScaledPoisson
 from anypca.models import EPCA, SePCA
-from anypca.models._description import describe, project_rows
+from anypca.models._description import describe, find_attribute, project_rows
 from anypca.scverse._axes import Axes
 from anypca.scverse._tables import CellTable, Genes, choose_matrix, open_table
 
 logger = logging.getLogger("anypca")
 
-#: Families whose predictor is the logarithm of a rate, by name, and what ``"auto"`` makes of counts.
+#: Families whose predictor is the logarithm of a rate: by name, with what ``"auto"`` makes of counts, and as objects.
 _COUNTS = ("poisson", "negative_binomial", "scaled_poisson", "auto")
+_RATES = Poisson | NegativeBinomial | ScaledPoisson
 _DEFAULT_MASK = "highly_variable"
 
 
@@ -206,34 +207,30 @@ def _make_model(family: Any, n_comps: int | None, random_state: Any, n_jobs: int
 
 def _takes_offset(model: Any) -> bool:
     """Whether the model's predictor is the logarithm of a rate."""
-    if not describe(model).takes_offset:
-        return False
-    family = getattr(model, "family", "poisson")
-    return isinstance(family, Poisson | NegativeBinomial | ScaledPoisson) or (
-        isinstance(family, str) and family in _COUNTS
-    )
+    family = find_attribute(model, "family")
+    is_counts = family in _COUNTS if isinstance(family, str) else isinstance(family, _RATES)
+    return describe(model).takes_offset and (is_counts or family is None)
 
 
 def _write(
     adata: Any,
     key_added: str | None,
     mask: Bools,
-    found: tuple[Floats, Floats | None],
+    scored: tuple[Floats, Floats | None],
     model: Any,
     params: dict[str, Any],
 ) -> None:
     obsm, varm, uns = ("X_pca", "PCs", "pca") if key_added is None else (key_added,) * 3
-    scores, std = found
+    scores, std = scored
     write_scores(adata, obsm, scores, std)
-    axes = Axes.of(model)
-    for key, attribute, turn in (
-        (varm, "components_", axes.turn_loadings),
-        (f"{varm}_std", "components_std_", axes.turn_loading_deviations),
+    axes, found = Axes.of(model), describe(model)
+    for key, values, turn in (
+        (varm, found.loadings, axes.turn_loadings),
+        (f"{varm}_std", found.loading_deviations, axes.turn_loading_deviations),
     ):
-        values = getattr(model, attribute, None)
         if values is not None:
             loadings = np.zeros((adata.n_vars, scores.shape[1]))
-            loadings[mask] = turn(np.asarray(values)).T
+            loadings[mask] = turn(values).T
             adata.varm[key] = loadings
     # h5ad files have no None.
     kept = {name: value for name, value in params.items() if value is not None}

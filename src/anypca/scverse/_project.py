@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from anypca.models._description import describe
 from anypca.scverse._pca import find_offset, score_cells, write_scores
 from anypca.scverse._tables import Genes, choose_matrix, open_table
 
@@ -64,7 +65,7 @@ def project(
         adata = adata.to_memory() if adata.isbacked else adata.copy()
     genes = _align(adata, model)
     with open_table(choose_matrix(adata, layer), genes) as table:
-        offset = find_offset(adata, table, size_factors, wanted=bool(getattr(model, "_uses_offset", False)))
+        offset = find_offset(adata, table, size_factors, wanted=describe(model).uses_offset)
         scores, std = score_cells(model, table, offset)
     write_scores(adata, "X_pca" if key_added is None else key_added, scores, std)
     return adata if copy else None
@@ -72,7 +73,7 @@ def project(
 
 def _align(adata: Any, model: Any) -> Genes:
     """Where the model's genes are among the new ones."""
-    names = getattr(model, "var_names_", None)
+    names = vars(model).get("var_names_")
     if names is None:
         raise ValueError(
             f"this {type(model).__name__} knows no genes. Fit it with anypca.scverse.pca(adata, model=...)."
@@ -95,7 +96,7 @@ def _align(adata: Any, model: Any) -> Genes:
 def _tell_missing(model: Any, lacking: list[str], count: int) -> None:
     some = ", ".join(lacking[:5]) + (", ..." if len(lacking) > 5 else "")
     what = f"{len(lacking)} of the model's {count} genes are not in adata: {some}"
-    if not model.__sklearn_tags__().input_tags.allow_nan:
+    if not describe(model).handles_missing:
         raise ValueError(
             f"{what}. {type(model).__name__} cannot work with missing entries: fit it to the common genes."
         )
