@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -21,6 +21,7 @@ from anypca.models.gsppca._noise import NOISE
 from anypca.models.gsppca._row_model import SparseRowModel
 
 
+@dataclass(eq=False, repr=False)
 class GSPPCA(PosteriorModel):
     r"""Globally sparse probabilistic PCA: choose the variables that carry the principal subspace.
 
@@ -177,30 +178,17 @@ class GSPPCA(PosteriorModel):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        n_components: int | str = "auto",
-        *,
-        n_features_to_select: int | str = "evidence",
-        noise: str = "bc",
-        prior: str = "uniform",
-        scale: bool = False,
-        tol: float = 1e-4,
-        max_iter: int = 2000,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_features_to_select = n_features_to_select
-        self.noise = noise
-        self.prior = prior
-        self.scale = scale
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+    n_components: int | str = "auto"
+    _: KW_ONLY
+    n_features_to_select: int | str = "evidence"
+    noise: str = "bc"
+    prior: str = "uniform"
+    scale: bool = False
+    tol: float = 1e-4
+    max_iter: int = 2000
+    n_jobs: int | None = None
+    verbose: int = 0
+    random_state: Any = None
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
         """Rank the variables, select some, and find their principal components.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -33,6 +33,7 @@ def _has_rows(model: KernelPCA) -> bool:
     return True
 
 
+@dataclass(eq=False, repr=False)
 class KernelPCA(RowMethods):
     r"""Kernel principal component analysis: exact, by random Fourier features, or by landmarks.
 
@@ -157,38 +158,21 @@ class KernelPCA(RowMethods):
     }
     _synonyms: ClassVar[dict[str, str]] = {"poly": "polynomial", "gaussian": "rbf", "fourier": "rff"}
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        kernel: str | Callable[..., float] = "rbf",
-        method: str = "exact",
-        n_basis: int = 1000,
-        gamma: float | str | None = "median",
-        degree: float = 3,
-        coef0: float = 1.0,
-        kernel_params: Mapping[str, Any] | None = None,
-        fit_inverse_transform: bool = False,
-        alpha: float = 1.0,
-        eigen_solver: str = "auto",
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.method = method
-        self.n_basis = n_basis
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.fit_inverse_transform = fit_inverse_transform
-        self.alpha = alpha
-        self.eigen_solver = eigen_solver
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+    n_components: int | None = None
+    _: KW_ONLY
+    kernel: str | Callable[..., float] = "rbf"
+    method: str = "exact"
+    n_basis: int = 1000
+    gamma: float | str | None = "median"
+    degree: float = 3
+    coef0: float = 1.0
+    kernel_params: Mapping[str, Any] | None = None
+    fit_inverse_transform: bool = False
+    alpha: float = 1.0
+    eigen_solver: str = "auto"
+    n_jobs: int | None = None
+    verbose: int = 0
+    random_state: Any = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

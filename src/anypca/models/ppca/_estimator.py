@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -19,6 +20,7 @@ from anypca.models._row_methods import PosteriorModel
 from anypca.solvers import Result
 
 
+@dataclass(eq=False, repr=False)
 class PPCA(PosteriorModel):
     r"""Probabilistic principal component analysis, with missing entries.
 
@@ -119,22 +121,13 @@ class PPCA(PosteriorModel):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        n_components: int | float | str | None = None,
-        *,
-        tol: float = 1e-5,
-        max_iter: int = 1000,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+    n_components: int | float | str | None = None
+    _: KW_ONLY
+    tol: float = 1e-5
+    max_iter: int = 1000
+    n_jobs: int | None = None
+    verbose: int = 0
+    random_state: Any = None
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
         """Fit the model.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -21,6 +21,7 @@ from anypca.models.spca._row_model import RegressionRowModel
 from anypca.solvers import Result
 
 
+@dataclass(eq=False, repr=False)
 class SPCA(RowMethods):
     r"""Sparse principal component analysis by elastic-net regression.
 
@@ -145,30 +146,17 @@ class SPCA(RowMethods):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_nonzero: int | Sequence[int] | None = None,
-        penalty: float | Sequence[float] | None = None,
-        ridge: float = 1e-6,
-        input: str = "data",
-        tol: float = 1e-8,
-        max_iter: int = 1000,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_nonzero = n_nonzero
-        self.penalty = penalty
-        self.ridge = ridge
-        self.input = input
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+    n_components: int | None = None
+    _: KW_ONLY
+    n_nonzero: int | Sequence[int] | None = None
+    penalty: float | Sequence[float] | None = None
+    ridge: float = 1e-6
+    input: str = "data"
+    tol: float = 1e-8
+    max_iter: int = 1000
+    n_jobs: int | None = None
+    verbose: int = 0
+    random_state: Any = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

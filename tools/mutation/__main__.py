@@ -1,0 +1,82 @@
+"""Break the code on purpose and see that the tests notice: ``python -m tools.mutation [words]``.
+
+Each mutation of `tools.mutation.catalogue` is applied to a copy of the sources, and the tests named with it are run
+against that copy. A mutation that no test notices survives: the tests have a hole there. Exits non-zero if one does.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from tools.mutation.catalogue import MUTATIONS, Mutation
+
+ROOT = Path(__file__).resolve().parents[2]
+# No single set of tests takes longer on two busy cores; a mutant that makes the code hang is noticed by this.
+_TIME_LIMIT = 300.0
+_WORKERS = max(1, min(os.cpu_count() or 1, 4))
+
+
+@contextmanager
+def mutated(mutation: Mutation) -> Iterator[Path]:
+    """A folder with the sources in which one place is changed."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "src"
+        shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
+        file = source / "anypca" / mutation.file
+        text = file.read_text(encoding="utf-8")
+        if text.count(mutation.old) != 1:
+            raise ValueError(
+                f"{mutation.file} has {text.count(mutation.old)} places {mutation.old!r}; one is needed."
+            )
+        file.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
+        yield source
+
+
+def is_noticed(mutation: Mutation) -> bool:
+    """Whether some test of the mutation fails on the changed sources."""
+    with mutated(mutation) as source:
+        environment = os.environ | {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-x",
+            "-p",
+            "no:cacheprovider",
+            *mutation.tests.split(),
+        ]
+        try:
+            ended = subprocess.run(
+                command, cwd=ROOT, env=environment, capture_output=True, timeout=_TIME_LIMIT, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return True
+    # 1: tests failed. Anything else but 0 (usage, nothing collected) is a fault of the catalogue.
+    if ended.returncode not in (0, 1, 2):
+        raise RuntimeError(f"{mutation.name}: pytest ended with {ended.returncode}.\n{ended.stdout.decode()}")
+    return ended.returncode != 0
+
+
+def main(words: list[str]) -> int:
+    """Run the mutations whose names or files contain one of the words, or all; the number of survivors."""
+    chosen = [m for m in MUTATIONS if not words or any(word in m.name or word in m.file for word in words)]
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        survivors = []
+        for mutation, noticed in zip(chosen, pool.map(is_noticed, chosen), strict=True):
+            print(f"{'noticed' if noticed else 'SURVIVED'}: {mutation.file}: {mutation.name}", flush=True)
+            survivors += [] if noticed else [mutation]
+    print(f"{len(chosen)} mutations, {len(survivors)} survivors")
+    return len(survivors)
+
+
+if __name__ == "__main__":
+    sys.exit(min(main(sys.argv[1:]), 1))
