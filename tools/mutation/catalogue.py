@@ -40,7 +40,7 @@ FAMILIES = [
     ),
     Mutation(
         "no start for a column of zeros",
-        "families/poisson.py",
+        "families/_log_link.py",
         "np.maximum(total, 0.5) / count",
         "np.maximum(total, 0.0) / count",
         _FAMILIES,
@@ -76,13 +76,13 @@ FAMILIES = [
     Mutation(
         "shape and dispersion are confused",
         "families/gamma.py",
-        "evaluate_positive(x, eta, 1.0 / like(dispersion, eta), order)",
-        "evaluate_positive(x, eta, like(dispersion, eta), order)",
+        "shape = 1.0 / like(dispersion, x)",
+        "shape = like(dispersion, x)",
         _FAMILIES,
     ),
     Mutation(
         "observed curvature is the expected one",
-        "families/gamma.py",
+        "families/_log_link.py",
         "return found.gradient + found.curvature",
         "return found.curvature",
         _FAMILIES,
@@ -221,8 +221,8 @@ SELECTION = [
     Mutation(
         "BIC counts a parameter once",
         "selection/criteria.py",
-        "found = facts.likelihood\n        if found is None:\n            return None\n        return -2.0 * found.value",
-        "found = facts.likelihood\n        if found is None:\n            return None\n        return -1.0 * found.value",
+        "found = facts.likelihood\n        if found is None:\n            return None\n        return -2.0 *",
+        "found = facts.likelihood\n        if found is None:\n            return None\n        return -1.0 *",
         _SELECTION,
     ),
     Mutation(
@@ -255,6 +255,190 @@ SELECTION = [
     ),
 ]
 
-MODELS: list[Mutation] = []
+_PPCA = "tests/models/test_ppca.py tests/models/test_ppca_missing.py"
+_GSPPCA = "tests/models/test_gsppca.py tests/models/test_gsppca_em.py tests/models/test_gsppca_rows.py"
+_SPCA = "tests/models/test_spca.py tests/models/test_spca_regression.py"
+_KERNEL = "tests/models/test_kernel_pca.py"
+_ROWS = "tests/models/test_row_methods.py tests/models/test_entry_likelihood.py"
 
-MUTATIONS = [*FAMILIES, *LINALG, *ENGINE, *SOLVERS, *SELECTION, *MODELS]
+ROW_SIDE = [
+    Mutation(
+        "predicted entries have no noise",
+        "models/_row_model.py",
+        "np.sqrt(noise + spread)",
+        "np.sqrt(spread)",
+        _ROWS,
+    ),
+    Mutation(
+        "predicted entries have a known mean",
+        "models/_row_model.py",
+        "np.sqrt(noise + spread)",
+        "np.sqrt(noise)",
+        _ROWS,
+    ),
+    Mutation(
+        "offsets of entries are lost",
+        "models/_row_model.py",
+        "    if rows.offset is None:\n        return mean, variance\n",
+        "    return mean, variance\n",
+        _ROWS,
+    ),
+    Mutation(
+        "a failed fit leaves its traces",
+        "models/_base.py",
+        "            self.__dict__.update(before)\n",
+        "",
+        _ROWS,
+    ),
+    Mutation(
+        "observed entries are filled in too",
+        "models/_row_methods.py",
+        "np.where(rows.observed, rows.x, expected)",
+        "np.where(rows.observed, expected, expected)",
+        _ROWS,
+    ),
+]
+
+GAUSSIAN = [
+    Mutation(
+        "posterior spread does not reach the noise",
+        "models/_gaussian/problem.py",
+        "squares=float(weight @ (rows.squares + spread))",
+        "squares=float(weight @ rows.squares)",
+        _PPCA,
+    ),
+    Mutation(
+        "second moments without covariance",
+        "models/_gaussian/problem.py",
+        "second[:, inner] += covariance[:, rows[inner], cols[inner]] * weights",
+        "second[:, inner] += 0.0 * weights",
+        _PPCA,
+    ),
+    Mutation(
+        "variances with the divisor n",
+        "models/_gaussian/principal.py",
+        "factor = weight / (weight - 1.0)",
+        "factor = 1.0",
+        _PPCA,
+    ),
+    Mutation(
+        "noise divided by all eigenvalues",
+        "models/_gaussian/principal.py",
+        "noise = max(factor * rest / (rank - k), floor)",
+        "noise = max(factor * rest / rank, floor)",
+        _PPCA,
+    ),
+    Mutation(
+        "likelihood without the determinant",
+        "models/_gaussian/principal.py",
+        "(p * np.log(2.0 * np.pi) + log_determinant + k",
+        "(p * np.log(2.0 * np.pi) + k",
+        _PPCA,
+    ),
+]
+
+GSPPCA = [
+    Mutation(
+        "bias-corrected noise is maximum likelihood",
+        "models/gsppca/_noise.py",
+        '"bc": bias_corrected',
+        '"bc": maximum_likelihood',
+        "tests/models/test_gsppca_rows.py tests/models/test_gsppca.py",
+    ),
+    Mutation(
+        "the noise of inactive columns is not counted",
+        "models/gsppca/_evidence.py",
+        "return np.asarray(active - inactive)",
+        "return np.asarray(active)",
+        "tests/models/test_gsppca_evidence.py tests/models/test_gsppca.py",
+    ),
+    Mutation(
+        "curvature of the Bessel term",
+        "models/gsppca/_evidence.py",
+        "curvature = slope**2 + 2.0 * order * slope - z * z",
+        "curvature = slope**2 + order * slope - z * z",
+        "tests/models/test_gsppca_evidence.py",
+    ),
+    Mutation(
+        "a sparse prior is the uniform one",
+        "models/gsppca/_evidence.py",
+        "return min(0.5, float(betaincinv(n + 1, n_features - n, _LEVEL)))",
+        "return 0.5",
+        "tests/models/test_gsppca_evidence.py tests/models/test_gsppca.py",
+    ),
+]
+
+SPCA = [
+    Mutation(
+        "the penalty counts twice",
+        "models/spca/_regression.py",
+        "soft_threshold(target, 0.5 * penalty), penalty)",
+        "soft_threshold(target, penalty), penalty)",
+        _SPCA,
+    ),
+    Mutation(
+        "optimality is not checked",
+        "models/spca/_regression.py",
+        "return b if keeps_signs and kkt_distance",
+        "return b if True or kkt_distance",
+        _SPCA,
+    ),
+    Mutation(
+        "one loading too many",
+        "models/spca/_regression.py",
+        "np.partition(sizes, -count - 1)[-count - 1]) if count < len(sizes)",
+        "np.partition(sizes, -count - 2)[-count - 2]) if count + 1 < len(sizes)",
+        _SPCA,
+    ),
+    Mutation(
+        "variances of correlated scores are not adjusted",
+        "models/spca/_fit.py",
+        "return np.asarray(np.diag(triangle) ** 2)",
+        "return np.asarray(np.diag(inner))",
+        _SPCA,
+    ),
+]
+
+KERNEL = [
+    Mutation(
+        "distances lack the centre",
+        "models/kernel/_embedding.py",
+        "- 2.0 * np.concatenate(cross) + self.centerer.K_fit_all_",
+        "- 2.0 * np.concatenate(cross)",
+        _KERNEL,
+    ),
+    Mutation(
+        "features are not centred",
+        "models/kernel/_embedding.py",
+        "shift = self.mean @ self.axes",
+        "shift = 0.0 * self.mean @ self.axes",
+        _KERNEL,
+    ),
+    Mutation(
+        "Fourier features have the wrong length",
+        "models/kernel/_features.py",
+        "angles *= np.sqrt(2.0 / angles.shape[1])",
+        "angles *= np.sqrt(1.0 / angles.shape[1])",
+        _KERNEL,
+    ),
+    Mutation(
+        "landmarks see every row whole",
+        "models/kernel/_features.py",
+        "np.maximum(self.kernel.diagonal(rows) - squares, 0.0)",
+        "np.zeros(len(rows))",
+        _KERNEL,
+    ),
+]
+
+MUTATIONS = [
+    *FAMILIES,
+    *LINALG,
+    *ENGINE,
+    *SOLVERS,
+    *SELECTION,
+    *ROW_SIDE,
+    *GAUSSIAN,
+    *GSPPCA,
+    *SPCA,
+    *KERNEL,
+]
