@@ -9,8 +9,13 @@ import scipy.linalg
 
 from anypca._typing import Floats, Ints
 
-# A pivot below this fraction of its diagonal entry is rounding: far below any statistical scale.
+# A pivot below this fraction of its diagonal entry, or an eigenvalue below this fraction of the largest, is rounding
+# after a few thousand operations: far below any statistical scale.
 _JITTER = 1e-12
+# Null eigenvalues of a matrix that was just summed up come out at some units in the last place of the largest.
+_NULL = 1e-14
+# Of varimax: the gain per step falls geometrically, so this share of it leaves loadings right to five digits or so.
+_VARIMAX_GAIN = 1e-9
 
 
 @cache
@@ -145,7 +150,7 @@ def solve_spd(matrices: Floats, vectors: Floats) -> Floats:
 def symmetric_power(matrix: Floats, power: float) -> Floats:
     """A power of a symmetric positive semi-definite matrix; null directions stay null."""
     values, vectors = scipy.linalg.eigh(matrix)
-    floor = max(values[-1], 0.0) * 1e-14 if values.size else 0.0
+    floor = max(values[-1], 0.0) * _NULL if values.size else 0.0
     powered = np.where(values > floor, np.maximum(values, floor), 1.0) ** power
     powered[values <= floor] = 0.0
     result: Floats = (vectors * powered) @ vectors.T
@@ -183,7 +188,7 @@ def balance(left: Floats, right: Floats) -> tuple[Floats, Floats]:
 def _is_well_conditioned(matrix: Floats) -> bool:
     """Whether a symmetric matrix is safely positive definite."""
     values = np.linalg.eigvalsh(matrix)
-    return bool(values.size and values[0] > 1e-12 * values[-1])
+    return bool(values.size and values[0] > _JITTER * values[-1])
 
 
 def fix_signs(components: Floats) -> Floats:
@@ -215,7 +220,7 @@ def varimax(loadings: Floats, max_iter: int = 200) -> Floats:
         target = rotated**3 - rotated * (rotated**2).mean(axis=0)
         left, values, right = np.linalg.svd(loadings.T @ target)
         rotation = left @ right
-        if values.sum() <= gain * (1.0 + 1e-9):
+        if values.sum() <= gain * (1.0 + _VARIMAX_GAIN):
             break
         gain = float(values.sum())
     return rotation

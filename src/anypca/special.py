@@ -27,12 +27,14 @@ _DEBYE_TERMS = 11
 #: Beyond this argument the library routine loses digits and then returns NaN; below order 15 three terms of
 #: the expansion in 1/x are exact to working precision from here on.
 _LARGE_ARGUMENT = 1e6
-#: Closed forms of truncated moments subtract numbers of size edge^2; past these bounds quadrature is used.
+#: Closed forms of truncated moments subtract numbers of size edge^2 and divide by the mass: for intervals narrower than
+#: the first or beyond the second they lose three digits or more, and quadrature is used.
 _WIDE = 0.5
 _NEAR = 4.0
 #: exp(-40) is below the working precision: the density further out does not count.
 _NEGLIGIBLE = 40.0
-#: Of the normal distribution function's tail, highest power first.
+#: Coefficients of the normal distribution function's tail (Abramowitz and Stegun 26.2.17), highest power first.
+_TAIL_RATE = 0.2316419
 _TAIL = (1.330274429, -1.821255978, 1.781477937, -0.356563782, 0.319381530)
 
 
@@ -82,7 +84,7 @@ def normal_below(x: Floats) -> tuple[Floats, Floats]:
     np.exp(density, out=density)
     density *= 1.0 / np.sqrt(2.0 * np.pi)
     inner = np.abs(x)
-    inner *= 0.2316419
+    inner *= _TAIL_RATE
     inner += 1.0
     np.reciprocal(inner, out=inner)
     beyond = inner * _TAIL[0]
@@ -282,6 +284,7 @@ def _edge_product(edge: Floats, ratio: Floats) -> Floats:
     return np.where(finite, edge, 0.0) * ratio
 
 
+# Exact to working precision over the part that carries mass, which is at most nine standard deviations wide.
 _NODES, _WEIGHTS = leggauss(48)
 _UNIT_NODES, _UNIT_WEIGHTS = 0.5 * (_NODES + 1.0), 0.5 * _WEIGHTS
 

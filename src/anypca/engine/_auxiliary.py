@@ -12,7 +12,7 @@ from anypca._typing import Floats
 from anypca.engine._convert import as_numbers, check_two_dimensional, describe_entry
 from anypca.engine.sources import CsrSource, DenseSource, make_source
 
-# Entries looked at in one go when a dense offset, possibly memory-mapped, is checked.
+# Entries looked at in one go when a dense offset, possibly memory-mapped, is checked: 8 MB in float64.
 _CHECK_ENTRIES = 2**20
 
 

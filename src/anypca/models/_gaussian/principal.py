@@ -19,7 +19,8 @@ from anypca.solvers.closed_form import Centring, Spectrum
 # Noise variance below this share of the mean variance is rounding: single components of well-scaled data come
 # out at 1e-15 of the trace, and the likelihood of data of exactly low rank has no maximum.
 _NOISE_FLOOR = 1e-12
-# A rarely observed column must not dominate the start: its entries are scaled up at most this much.
+# A rarely observed column must not dominate the start: its entries are scaled up at most as those of a column of
+# which a quarter is seen.
 _MAX_UPSCALING = 4.0
 
 

@@ -19,9 +19,9 @@ from anypca.models.gsppca._start import EquivalentTable, rotate_table, start_pos
 from anypca.solvers import Result
 from anypca.solvers.closed_form import Centring
 
-# Numbers of components that "auto" tries, in this order, ...
+# Numbers of components that "auto" tries, in this order: all small ones, then steps of about a tenth to a fifth, ...
 _GRID = (*range(1, 11), *range(12, 21, 2), *range(25, 51, 5), *range(60, 101, 10))
-# ... until this many in a row have less evidence than the best so far.
+# ... until this many in a row have less evidence than the best so far: one may be a poor local optimum of the EM.
 _PATIENCE = 3
 
 

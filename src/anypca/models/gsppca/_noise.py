@@ -9,7 +9,8 @@ import numpy as np
 
 from anypca._typing import Floats
 
-# Smallest noise variance as a share of the mean variance: below it is rounding.
+# Smallest noise variance as a share of the mean variance: it is a difference of sums of squares, whose rounding is
+# some thousand units in the last place.
 _FLOOR = 1e-12
 
 

@@ -267,7 +267,7 @@ class SPCA(RowMethods):
         return super().score(X, y, **score_params)
 
 
-def _list(values: Any) -> str:
+def _list(values: Any, most: int = 5) -> str:
     """The first few of some numbers, for a message."""
-    shown = ", ".join(map(str, values[:5]))
-    return f"{shown}, ..." if len(values) > 5 else shown
+    shown = ", ".join(map(str, values[:most]))
+    return f"{shown}, ..." if len(values) > most else shown
