@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from anypca._compat import (
     CallbackSupportMixin,
+    Interval,
     InvalidParameterError,
     StrOptions,
     check_features,
@@ -35,11 +36,20 @@ from anypca.engine import (
     executor_for,
 )
 from anypca.exceptions import ConvergenceWarning
+from anypca.models._complete import refuse_missing
 from anypca.models._description import Described
 from anypca.models._session import Session, open_session
 from anypca.solvers import Callback, Progress, Result
 
 logger = logging.getLogger("anypca")
+
+#: Of the parameters that nearly all estimators have, for their ``_parameter_constraints``.
+COMMON_CONSTRAINTS: dict[str, list[Any]] = {
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "n_jobs": [Integral, None],
+    "verbose": ["verbose"],
+    "random_state": ["random_state"],
+}
 
 
 class LatentModel(
@@ -55,6 +65,8 @@ class LatentModel(
     _parameter_constraints: ClassVar[dict[str, Any]] = {}
     #: Other names of options, for the suggestion in the error message; they are not accepted.
     _synonyms: ClassVar[dict[str, str]] = {}
+    #: Whether the training table must be complete.
+    _needs_every_entry: ClassVar[bool] = False
     # Of models that have no such parameter: those that do not iterate, or do not draw.
     max_iter: int = 1
     tol: float = 0.0
@@ -148,7 +160,7 @@ class LatentModel(
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
+        tags.input_tags.allow_nan = not self._needs_every_entry
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
@@ -225,6 +237,8 @@ class LatentModel(
                     tol=float(self.tol),
                 ) as session,
             ):
+                if self._needs_every_entry:
+                    refuse_missing(session, type(self).__name__)
                 yield session
 
     @contextmanager

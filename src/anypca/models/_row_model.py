@@ -45,9 +45,9 @@ class RowModel(ABC, Generic[Solved]):
     def solve(self, rows: OpenedBlock) -> Solved:
         """The rows' latent points, or their posteriors, each row to its own convergence."""
 
-    @abstractmethod
     def scores(self, solved: Solved) -> Floats:
-        """Scores of solved rows, shape (rows, k)."""
+        """Scores of solved rows, shape (rows, k); by default what they were solved to."""
+        return np.asarray(solved)
 
     def deviations(self, solved: Solved) -> Floats:
         """Posterior standard deviations of the scores, shape (rows, k)."""

@@ -6,6 +6,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 from anypca._compat import Interval, StrOptions
+from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._bilinear.estimator import BilinearModel
 from anypca.models._bilinear.row_model import ModeRowModel, Reported
 from anypca.models._support import choose_family
@@ -116,11 +117,8 @@ class EPCA(BilinearModel):
         "score_penalty": [StrOptions({"ridge", "l1"})],
         "l1_strength": [Interval(Real, 0, None, closed="left")],
         "fit_intercept": ["boolean"],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
-        "n_jobs": [None, Integral],
-        "verbose": ["verbose"],
-        "random_state": ["random_state"],
+        **COMMON_CONSTRAINTS,
     }
     _synonyms: ClassVar[dict[str, str]] = {"lasso": "l1", "sparse": "l1", "l2": "ridge", "gaussian": "ridge"}
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from anypca._compat import Interval, StrOptions
 from anypca._typing import Bools, Ints
 from anypca.families import Gaussian
-from anypca.models._complete import refuse_missing
+from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._description import Description
 from anypca.models._row_methods import PosteriorModel
 from anypca.models.gsppca._fit import Fitted, Settings, fit_globally_sparse
@@ -165,6 +165,7 @@ class GSPPCA(PosteriorModel):
     array([0, 1, 2, 3])
     """
 
+    _needs_every_entry = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "n_features_to_select": [Interval(Integral, 1, None, closed="left"), StrOptions({"evidence"})],
@@ -172,10 +173,7 @@ class GSPPCA(PosteriorModel):
         "prior": [StrOptions({"uniform", "sparse"})],
         "scale": ["boolean"],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
-        "random_state": ["random_state"],
+        **COMMON_CONSTRAINTS,
     }
 
     n_components: int | str = "auto"
@@ -207,7 +205,6 @@ class GSPPCA(PosteriorModel):
         self : GSPPCA
         """
         with self._open_fit(X, sample_weight=sample_weight) as session:
-            refuse_missing(session, type(self).__name__)
             fitted = fit_globally_sparse(session, self._settings())
             self._store(fitted)
         self._warn_unless_converged(fitted.relaxed.result)
@@ -283,8 +280,3 @@ class GSPPCA(PosteriorModel):
         if not selected:
             return super().get_feature_names_out(input_features)
         return OneToOneFeatureMixin.get_feature_names_out(self, input_features)[self.support_]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = False
-        return tags

@@ -12,7 +12,6 @@ from sklearn.utils.metaestimators import available_if
 
 from anypca._compat import Interval, StrOptions
 from anypca._typing import Floats
-from anypca.models._complete import refuse_missing
 from anypca.models._description import Description
 from anypca.models._row_methods import RowMethods
 from anypca.models._session import Session
@@ -140,6 +139,7 @@ class KernelPCA(RowMethods):
     True
     """
 
+    _needs_every_entry = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "kernel": [StrOptions({*KERNELS, PRECOMPUTED}), callable],
@@ -176,7 +176,6 @@ class KernelPCA(RowMethods):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = False
         tags.input_tags.pairwise = self.kernel == PRECOMPUTED
         return tags
 
@@ -199,7 +198,6 @@ class KernelPCA(RowMethods):
         settings = Settings(choice, self.n_components, self.n_basis, self.eigen_solver)
         with self._all_or_nothing():
             with self._open_fit(X) as session:
-                refuse_missing(session, type(self).__name__)
                 self._check_combination(session.data.n_samples)
                 method = METHODS[self.method](session, settings)
                 collected = method.sweep()

@@ -30,9 +30,6 @@ class KernelRowModel(RowModel[Floats]):
     def solve(self, rows: OpenedBlock) -> Floats:
         return self.embedding.scores(rows.x)
 
-    def scores(self, solved: Floats) -> Floats:
-        return solved
-
     def log_likelihood(self, rows: OpenedBlock) -> Floats:
         """Negative squared distances of the rows from the span of the components, shape (rows,)."""
         x = rows.x.astype(np.float64)

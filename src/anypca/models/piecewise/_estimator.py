@@ -16,7 +16,7 @@ from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.exceptions import ConvergenceWarning
 from anypca.families import families
-from anypca.models._base import check_n_samples, make_generator
+from anypca.models._base import COMMON_CONSTRAINTS, check_n_samples, make_generator
 from anypca.models._description import Description
 from anypca.models._opened import OpenedBlock
 from anypca.models._row_methods import PosteriorModel
@@ -154,10 +154,7 @@ class PiecewisePCA(PosteriorModel):
         "breakpoints": [StrOptions({"quantile", "fit"}), "array-like"],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
-        "random_state": ["random_state"],
+        **COMMON_CONSTRAINTS,
     }
     _synonyms: ClassVar[dict[str, str]] = {
         "normal": "gaussian",

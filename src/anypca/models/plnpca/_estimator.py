@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from anypca._compat import Interval
 from anypca._typing import Floats
 from anypca.families import Poisson
-from anypca.models._base import make_generator
+from anypca.models._base import COMMON_CONSTRAINTS, make_generator
 from anypca.models._bilinear.estimator import BilinearModel
 from anypca.models._bilinear.kernel import Coefficients
 from anypca.models._bilinear.row_model import Reported
@@ -126,11 +126,8 @@ class PLNPCA(BilinearModel):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "fit_intercept": ["boolean"],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
-        "n_jobs": [None, Integral],
-        "verbose": ["verbose"],
-        "random_state": ["random_state"],
+        **COMMON_CONSTRAINTS,
     }
 
     def __init__(

@@ -13,6 +13,7 @@ from anypca._compat import Interval, RealNotInt, StrOptions
 from anypca._typing import Floats
 from anypca.engine import Block
 from anypca.families import Gaussian
+from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._gaussian.principal import Principal, fit_principal
 from anypca.models._gaussian.row_model import PrincipalRowModel
 from anypca.models._opened import OpenedBlock
@@ -115,10 +116,7 @@ class PPCA(PosteriorModel):
             None,
         ],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
-        "random_state": ["random_state"],
+        **COMMON_CONSTRAINTS,
     }
 
     n_components: int | float | str | None = None

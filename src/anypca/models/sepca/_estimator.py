@@ -12,7 +12,7 @@ import numpy as np
 from anypca._compat import Interval, StrOptions
 from anypca.families import Family
 from anypca.linalg import fix_signs
-from anypca.models._base import make_generator
+from anypca.models._base import COMMON_CONSTRAINTS, make_generator
 from anypca.models._bilinear.estimator import BilinearModel
 from anypca.models._bilinear.kernel import Coefficients
 from anypca.models._bilinear.passes import Deviances
@@ -149,11 +149,8 @@ class SePCA(BilinearModel):
         "n_draws": [Interval(Integral, 1, None, closed="left")],
         "n_tune": [Interval(Integral, 1, None, closed="left")],
         "n_chains": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
-        "n_jobs": [None, Integral],
-        "verbose": ["verbose"],
-        "random_state": ["random_state"],
+        **COMMON_CONSTRAINTS,
     }
 
     def __init__(

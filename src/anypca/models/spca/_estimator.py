@@ -12,7 +12,7 @@ import numpy as np
 
 from anypca._compat import Interval, StrOptions
 from anypca.families import Gaussian
-from anypca.models._complete import refuse_missing
+from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._description import Description
 from anypca.models._row_methods import RowMethods
 from anypca.models.spca._alternation import Pair
@@ -133,6 +133,7 @@ class SPCA(RowMethods):
            [0, 0, 0, 1, 1]])
     """
 
+    _needs_every_entry = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "n_nonzero": [Interval(Integral, 1, None, closed="left"), "array-like", None],
@@ -140,10 +141,7 @@ class SPCA(RowMethods):
         "ridge": [Interval(Real, 0, np.inf, closed="both")],
         "input": [StrOptions({"data", "gram"})],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
-        "random_state": ["random_state"],
+        **COMMON_CONSTRAINTS,
     }
 
     n_components: int | None = None
@@ -157,11 +155,6 @@ class SPCA(RowMethods):
     n_jobs: int | None = None
     verbose: int = 0
     random_state: Any = None
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = False
-        return tags
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
         """Fit the model.
@@ -180,7 +173,6 @@ class SPCA(RowMethods):
         self : SPCA
         """
         with self._open_fit(X, sample_weight=sample_weight) as session:
-            refuse_missing(session, type(self).__name__)
             settings = Settings(self.n_components, self.n_nonzero, self.penalty, self.ridge, self.input)
             found, result = fit_sparse(session, settings)
             self._store(found, result)

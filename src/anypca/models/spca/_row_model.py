@@ -32,9 +32,6 @@ class RegressionRowModel(RowModel[Floats]):
     def solve(self, rows: OpenedBlock) -> Floats:
         return np.asarray((rows.x - self.centre) @ self.components.T)
 
-    def scores(self, solved: Floats) -> Floats:
-        return solved
-
     def log_likelihood(self, rows: OpenedBlock) -> Floats:
         """Negative squared distances of the rows from their reconstructions, shape (rows,)."""
         residuals = rows.x - self.centre - self.solve(rows) @ self.back

@@ -6,6 +6,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 from anypca._compat import Interval, StrOptions
+from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._session import Session
 from anypca.models.sepca import SePCA
 
@@ -64,11 +65,8 @@ class SPPCA(SePCA):
         "max_components": [None, Interval(Integral, 0, None, closed="left")],
         "method": [StrOptions({"default", "paper"})],
         "dispersion": [StrOptions({"auto", "feature", "poisson"})],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
-        "n_jobs": [None, Integral],
-        "verbose": ["verbose"],
-        "random_state": ["random_state"],
+        **COMMON_CONSTRAINTS,
     }
 
     # What a configuration does not offer is fixed here, under the names by which SePCA asks for it.
