@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -9,21 +10,22 @@ import pytest
 from scipy.special import ndtr
 
 from anypca import PPCA, PiecewisePCA
-from anypca.engine import check_data, check_values, executor_for, summarise
+from anypca.engine import check_data
 from anypca.exceptions import ConvergenceWarning
 from anypca.models._opened import open_block
+from anypca.models._session import open_session
+from anypca.models.piecewise._gaussian_ascent import ExactLikelihood, make_chart, sum_rows
 from anypca.models.piecewise._pieces import (
     COUPLINGS,
     Coefficients,
     Pieces,
     contract,
-    count_parameters,
     expand,
+    make_canonical,
 )
-from anypca.models.piecewise._polish import ExactLikelihood, make_chart
 from anypca.models.piecewise._problem import GaussianProblem
 from anypca.models.piecewise._row_model import GaussianRowModel
-from anypca.solvers import Loop
+from anypca.models.piecewise._settings import Settings, count_parameters
 
 
 def hinge(n=300, seed=0, corner=0.0, noise=0.1):
@@ -57,19 +59,25 @@ def gaps(X, share, seed=0):
 
 
 class Bench:
-    """A table with an executor, for the parts below the estimator."""
+    """A table and a problem, for the parts below the estimator."""
 
     def __init__(self, X, coupling, q=2, sample_weight=None):
-        data = check_data(X, sample_weight=sample_weight)
-        self.executor = executor_for(data, 1)
-        self.data = check_values(summarise(data, self.executor), data)
+        with open_session(check_data(X, sample_weight=sample_weight), 1) as session:
+            self.session = session
         self.problem = GaussianProblem(COUPLINGS[coupling], q, 1e-9)
 
     def sums(self, shared):
-        return self.executor.sweep(lambda block, _: self.problem.step(block, shared, None), self.data)[1]
+        return sum_rows(self.problem, shared, self.session)
 
     def value(self, shared):
         return self.sums(shared).log_likelihood
+
+
+def assert_rises(model, X):
+    """The trace of a Gaussian fit, as it is, falls nowhere by more than the log-likelihood's rounding."""
+    shared = contract(model._row_model().pieces, COUPLINGS[model.coupling])
+    bench = Bench(X, model.coupling, q=model.n_components)
+    assert np.diff(model.objective_trace_).min() >= -bench.problem.resolution(shared, bench.sums(shared))
 
 
 def rows_of(pieces, X):
@@ -168,10 +176,9 @@ def test_chart_pulls_the_gradient_back(coupling):
     bench = Bench(np.random.default_rng(3).normal(size=(30, 4)), coupling)
     origin = random_pieces(coupling)
     chart = make_chart(bench.problem, origin, bench.sums(origin), fit_breakpoints=True)
-    likelihood = ExactLikelihood(bench.problem, bench.data, bench.executor, chart)
+    likelihood = ExactLikelihood(bench.problem, bench.session, chart)
     rng = np.random.default_rng(6)
-    size = origin.matrix.size + 3
-    point, direction = 0.3 * rng.normal(size=(2, size))
+    point, direction = 0.3 * rng.normal(size=(2, chart.size))
     slope = likelihood.value_and_gradient(point)[1]
     up, down = (likelihood.value_and_gradient(point + h * direction)[0] for h in (1e-5, -1e-5))
     assert (up - down) / 2e-5 == pytest.approx(slope @ direction, rel=1e-5)
@@ -182,7 +189,7 @@ def test_chart_pulls_the_gradient_back(coupling):
 def test_em_never_decreases_the_likelihood(coupling, share):
     bench = Bench(gaps(hinge(150), share), coupling)
     start = random_pieces(coupling, p=3, breakpoints=(0.0,))
-    loop = Loop(bench.problem, bench.data, bench.executor, max_iter=60, tol=0.0, accelerate=False)
+    loop = bench.session.loop(bench.problem, max_iter=60, tol=0.0, accelerate=False)
     trace = loop.run(start)[0].trace
     assert len(trace) >= 60
     assert np.diff(trace).min() > 0
@@ -194,9 +201,39 @@ def test_trace_of_a_fit_is_monotone_and_ends_at_a_stationary_point(coupling, sha
     X = gaps(hinge(120), share)
     model = PiecewisePCA(coupling=coupling, n_init=2, n_jobs=1).fit(X)
     assert model.converged_
-    assert np.diff(model.objective_trace_).min() >= 0
+    assert_rises(model, X)
     assert model.objective_trace_[-1] == pytest.approx(model.log_likelihood_, abs=1e-8)
     assert model.score_samples(X).sum() == pytest.approx(model.log_likelihood_, abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("scale", "breakpoints"), [(1e-20, "quantile"), (1e-20, "fit"), (1e-12, "quantile"), (1e20, "quantile")]
+)
+def test_units_do_not_matter(scale, breakpoints):
+    X = hinge(150)
+    here, there = (PiecewisePCA(breakpoints=breakpoints, n_init=2, n_jobs=1).fit(c * X) for c in (1.0, scale))
+    assert_rises(there, scale * X)
+    shift = X.size * np.log(scale)
+    assert there.log_likelihood_ + shift == pytest.approx(here.log_likelihood_, abs=1e-5)
+    np.testing.assert_allclose(there.components_ / scale, here.components_, atol=1e-4)
+    assert there.noise_variance_ / scale**2 == pytest.approx(here.noise_variance_, rel=1e-5)
+
+
+def test_trace_of_tight_fits_rises():
+    X = hinge(100, seed=5)
+    for tol in (1e-7, 1e-9):
+        model = PiecewisePCA(n_init=2, tol=tol, n_jobs=1)
+        with warnings.catch_warnings():  # rounding may end the fit before the gradient is that small
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            assert_rises(model.fit(X), X)
+
+
+def test_trace_of_rows_on_the_pieces_rises_to_the_noise_floor():
+    """The likelihood has no maximum: the noise ends at its floor, a share of 1e-10 of the variance."""
+    X = hinge(200, noise=0.0)
+    model = PiecewisePCA(n_init=2, n_jobs=1).fit(X)
+    assert_rises(model, X)
+    assert model.noise_variance_ == pytest.approx(1e-10 * X.var(axis=0).mean(), rel=0.02)
 
 
 def test_continuous_pieces_meet_at_the_hinge():
@@ -264,15 +301,17 @@ def test_given_breakpoints_stay():
 
 @pytest.mark.parametrize(
     ("coupling", "expected"),
-    [("continuous", 8 * 5 + 1 - 1), ("shared", 8 * 6 + 1 - 1), ("free", 2 * 8 * 4 + 1 - 2)],
+    [("continuous", 8 * 5 - 1), ("shared", 8 * 6 - 1), ("free", 2 * 8 * 4 - 2)],
 )
 def test_parameter_counts(coupling, expected):
-    assert count_parameters(coupling, 8, 3, 2, fitted=False) == expected
-    assert count_parameters(coupling, 8, 3, 2, fitted=True) == expected + 1
+    fixed, fitted = (Settings(3, coupling, np.zeros(1), is_fitted, 1) for is_fitted in (False, True))
+    assert count_parameters(fixed, 8) == expected
+    assert count_parameters(fitted, 8) == expected + 1
 
 
-def test_parameter_count_of_one_piece_is_that_of_ppca():
-    assert count_parameters("continuous", 8, 3, 1, fitted=False) == 8 * 4 + 1 - 3
+@pytest.mark.parametrize("coupling", COUPLINGS)
+def test_parameter_count_of_one_piece_is_that_of_ppca(coupling):
+    assert count_parameters(Settings(3, coupling, np.empty(0), False, 1), 8) == 8 * 4 - 3
 
 
 def test_rotations_and_mirrors_leave_the_density():
@@ -281,6 +320,34 @@ def test_rotations_and_mirrors_leave_the_density():
     # The canonical form must be the same density as the one that was fitted.
     assert model.score_samples(X).sum() == pytest.approx(model.objective_trace_[-1], abs=1e-7)
     assert np.abs(model.components_).max(axis=1) == pytest.approx(model.components_.max(axis=1))
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS)
+@pytest.mark.parametrize("sign", [1.0, -1.0], ids=["as-it-is", "mirrored"])
+def test_canonical_form_tells_whether_it_is_mirrored(coupling, sign):
+    coefficients = random_pieces(coupling, breakpoints=(-0.5, 0.5))
+    pieces = expand(coefficients, COUPLINGS[coupling], 2)
+    pieces, _ = make_canonical(pieces, is_free=coupling == "free", may_mirror=True)
+    other = pieces.maps[:: int(sign)] * [1.0, sign, 1.0]
+    again, is_mirrored = make_canonical(
+        replace(pieces, maps=other), is_free=coupling == "free", may_mirror=True
+    )
+    assert is_mirrored == (sign < 0)
+    np.testing.assert_allclose(again.maps, pieces.maps, atol=1e-12)
+    assert not make_canonical(replace(pieces, maps=other), is_free=False, may_mirror=False)[1]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_shares_are_mean_probabilities_in_the_order_of_the_pieces(seed):
+    rng = np.random.default_rng(seed)
+    t = rng.exponential(size=150) - 0.7  # skewed, so that the pieces have different numbers of rows
+    X = np.column_stack([t, np.abs(t), rng.normal(size=150)]) + 0.1 * rng.normal(size=(150, 3))
+    X *= rng.choice([-1.0, 1.0], 3)  # some fits are mirrored, some are not
+    weight = rng.integers(1, 3, 150)
+    model = PiecewisePCA(n_init=2, random_state=seed, n_jobs=1).fit(X, sample_weight=weight)
+    expected = np.average(model.piece_proba(X), axis=0, weights=weight)
+    np.testing.assert_allclose(model.piece_shares_, expected, atol=1e-10)
+    assert abs(model.piece_shares_[0] - 0.5) > 0.01
 
 
 def test_latent_draws_have_the_posterior_moments():
@@ -364,6 +431,26 @@ def test_select_finds_the_size():
     assert (selection.n_pieces, selection.n_components) == (2, 2)
     assert len(selection.trials) == 4
     assert selection.best.bic_ == min(trial.bic for trial in selection.trials)
+
+
+def test_selection_compares_the_fits_themselves():
+    X, weight = hinge(120), np.random.default_rng(0).uniform(0.5, 2.0, 120)
+    model = PiecewisePCA(n_init=1, n_jobs=1)
+    found = model.select(
+        X, n_pieces=iter((2, 1)), n_components=iter((1, 2)), criterion="aic", sample_weight=weight
+    )
+    assert not hasattr(model, "n_components_")
+    assert [trial[:2] for trial in found.trials] == [(1, 1), (1, 2), (2, 1), (2, 2)]
+    alone = PiecewisePCA(1, n_pieces=2, n_init=1, n_jobs=1).fit(X, sample_weight=weight)
+    values = (alone.log_likelihood_, alone.n_parameters_, alone.bic_, alone.aic_)
+    assert found.trials[2][2:] == pytest.approx(values)
+    assert found.best.aic_ == pytest.approx(min(trial.aic for trial in found.trials))
+    assert found.criterion == "aic"
+    for empty in ({"n_pieces": ()}, {"n_components": ()}):
+        with pytest.raises(ValueError, match="empty grid"):
+            model.select(X, **empty)
+    with pytest.raises(ValueError, match="'bic' or 'aic'"):
+        model.select(X, criterion="icl")
 
 
 def test_an_empty_piece_is_restarted_and_reported():

@@ -6,15 +6,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.special import gammaln
+from scipy.special import gammaln, xlogy
 
 from anypca import PiecewisePCA
 from anypca.engine import check_data
 from anypca.models._opened import open_block
-from anypca.models.piecewise._bound import Counts, evaluate, find_rates, read_counts
 from anypca.models.piecewise._pieces import COUPLINGS, Coefficients, Pieces, expand
-from anypca.models.piecewise._poisson_problem import PoissonProblem, collect_columns
-from anypca.models.piecewise._poisson_rows import Scores, solve_scores
+from anypca.models.piecewise._poisson_bound import (
+    Counts,
+    Scores,
+    evaluate,
+    find_rates,
+    read_counts,
+    solve_scores,
+    sum_columns,
+)
+from anypca.models.piecewise._problem import PoissonProblem
 from anypca.models.piecewise._row_model import PoissonRowModel
 
 Q = 2
@@ -90,16 +97,14 @@ def test_gradient_in_the_rows(coordinate):
 def test_gradient_and_curvature_in_the_maps(piece):
     counts, pieces, m, s = setting()
     weight = np.array([1.0, 2.0, 0.5, 1.0])
-    slope, curvature, _ = collect_columns(counts, pieces, Scores(m, s), weight)
+    slope, curvature, _ = sum_columns(counts, pieces, Scores(m, s), weight)
     for column, a in ((0, 0), (2, 1), (4, 2)):
         change = np.zeros_like(pieces.maps)
         change[piece, column, a] = h = 1e-6
         up, down = (replace(pieces, maps=pieces.maps + sign * change) for sign in (1, -1))
         value = [weight @ evaluate(counts, moved, m, s).value for moved in (up, down)]
         assert slope[piece, column, a] == pytest.approx((value[0] - value[1]) / (2 * h), rel=1e-6, abs=1e-7)
-        slopes = [
-            collect_columns(counts, moved, Scores(m, s), weight)[0][piece, column] for moved in (up, down)
-        ]
+        slopes = [sum_columns(counts, moved, Scores(m, s), weight)[0][piece, column] for moved in (up, down)]
         numeric = -(slopes[0] - slopes[1]) / (2 * h)
         np.testing.assert_allclose(curvature[piece, column, a], numeric, rtol=1e-6, atol=1e-7)
 
@@ -109,12 +114,12 @@ def test_mean_has_its_closed_form_at_a_newton_fixed_point():
     counts, pieces, m, s = setting()
     moved = pieces
     for _ in range(30):
-        slope, curvature, _ = collect_columns(counts, moved, Scores(m, s), np.ones(4))
+        slope, curvature, _ = sum_columns(counts, moved, Scores(m, s), np.ones(4))
         maps = moved.maps.copy()
         maps[:, :, -1] += slope[:, :, -1] / curvature[:, :, -1, -1]
         moved = replace(moved, maps=maps)
     np.testing.assert_allclose(
-        collect_columns(counts, moved, Scores(m, s), np.ones(4))[0][:, :, -1], 0, atol=1e-9
+        sum_columns(counts, moved, Scores(m, s), np.ones(4))[0][:, :, -1], 0, atol=1e-9
     )
 
 
@@ -151,10 +156,31 @@ def test_rows_are_stationary_and_independent():
 def test_bound_never_decreases(coupling):
     X = bent_counts(100)
     model = PiecewisePCA(family="poisson", coupling=coupling, n_init=2, tol=1e-3, n_jobs=1).fit(X)
-    assert np.diff(model.objective_trace_).min() >= -1e-7
+    rounding = np.finfo(float).eps * (10 * abs(model.log_likelihood_) + X.size)
+    assert np.diff(model.objective_trace_).min() >= -rounding
+    assert model.objective_trace_[-1] == model.log_likelihood_
     assert model.converged_
     assert 0 < model.pseudo_r2_ < 1
     assert np.isnan(model.noise_variance_)
+
+
+def test_shares_pseudo_r2_and_parameters_of_a_weighted_fit_with_offsets_and_gaps():
+    rng = np.random.default_rng(3)
+    X, offset, weight = bent_counts(100, seed=3), 0.4 * rng.normal(size=(100, 5)), rng.integers(1, 3, 100)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    for seed in (0, 1):  # one of them is mirrored
+        model = PiecewisePCA(family="poisson", n_init=1, tol=1e-3, n_jobs=1, random_state=seed)
+        model.fit(X, sample_weight=weight, offset=offset)
+        shares = np.average(model.piece_proba(X, offset=offset), axis=0, weights=weight)
+        np.testing.assert_allclose(model.piece_shares_, shares, atol=1e-3)  # rows of the fit are at its tol
+    seen, y = np.isfinite(X), np.nan_to_num(X)
+    w = weight[:, None] * seen
+    rate = (w * y).sum(axis=0) / (w * np.exp(offset)).sum(axis=0) * np.exp(offset)
+    worst, best = ((w * (xlogy(y, mean) - mean - gammaln(y + 1))).sum() for mean in (rate, y))
+    assert model.pseudo_r2_ == pytest.approx((model.log_likelihood_ - worst) / (best - worst), rel=1e-12)
+    assert model.explained_deviance_ratio_.sum() == pytest.approx(model.pseudo_r2_)
+    assert model.n_parameters_ == 5 * 4  # as for real numbers, without a noise variance
+    assert model.bic_ == pytest.approx(-2 * model.log_likelihood_ + 20 * np.log(weight.sum()))
 
 
 def test_bend_is_seen_in_the_bound():

@@ -80,8 +80,8 @@ class Session:
         )
 
 
-def _ignore(progress: Progress) -> None:
-    """Report nothing."""
+def ignore(progress: Progress) -> None:
+    """The callback of fits that nobody is told of."""
 
 
 @contextmanager
@@ -89,7 +89,7 @@ def open_session(
     data: Data,
     n_jobs: int | None = None,
     *,
-    callback: Callback = _ignore,
+    callback: Callback = ignore,
     rng: np.random.Generator | None = None,
     max_iter: int = 1,
     tol: float = 0.0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
@@ -21,13 +22,12 @@ from anypca.models._description import Description
 from anypca.models._opened import OpenedBlock
 from anypca.models._row_methods import PosteriorModel
 from anypca.models._row_model import RowModel
-from anypca.models.piecewise._canonical import is_symmetric, make_canonical, mean_components
-from anypca.models.piecewise._check import check_breakpoints, check_counts, check_sizes
-from anypca.models.piecewise._families import FAMILIES, Report
-from anypca.models.piecewise._fit import Task
-from anypca.models.piecewise._pieces import COUPLINGS, Pieces
+from anypca.models._session import Session
+from anypca.models._support import choose_family, is_nonnegative
+from anypca.models.piecewise._fit import METHODS, Fit, pseudo_r2, score_shares
+from anypca.models.piecewise._pieces import COUPLINGS, Pieces, mean_components, slab_names
 from anypca.models.piecewise._row_model import PieceRowModel
-from anypca.models.piecewise._select import Selection, select_model
+from anypca.models.piecewise._settings import Settings, count_parameters, make_settings
 
 
 class PiecewisePCA(PosteriorModel):
@@ -149,7 +149,7 @@ class PiecewisePCA(PosteriorModel):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "n_pieces": [Interval(Integral, 1, None, closed="left")],
-        "family": [StrOptions(set(FAMILIES))],
+        "family": [StrOptions({family.name for family in METHODS})],
         "coupling": [StrOptions(set(COUPLINGS))],
         "breakpoints": [StrOptions({"quantile", "fit"}), "array-like"],
         "n_init": [Interval(Integral, 1, None, closed="left")],
@@ -210,59 +210,36 @@ class PiecewisePCA(PosteriorModel):
         -------
         self : PiecewisePCA
         """
-        family = FAMILIES[self.family] if isinstance(self.family, str) and self.family in FAMILIES else None
         with self._open_fit(X, sample_weight=sample_weight, offset=offset) as session:
-            assert family is not None
-            task = self._task(session.data.n_samples, session.data.n_features)
-            check_counts(self.family, offset, session)
-            fitted = family.fit(task, session.data, session.executor, session.summary, session.callback)
-            pieces = self._canonical(fitted.pieces, task)
-            report = family.report(fitted, pieces, task, session.data, session.executor, session.summary)
-            self._store(pieces, report)
-        self._warn_unless_converged(report.result)
-        self._warn_of_empty(fitted.empty)
+            method = METHODS[type(families.create(self.family))]
+            settings = make_settings(self, session, can_fit_breakpoints=method.can_fit_breakpoints)
+            self.family_, _ = choose_family(self.family, session)
+            method.check_table(session, has_offset=offset is not None)
+            fit = method.fit(settings, session).in_canonical_form(settings)
+            self._store(fit, settings, session)
+        self._warn_unless_converged(fit.result)
+        self._warn_of_empty(fit.empty_pieces)
         return self
 
-    def _task(self, n_samples: int, n_features: int) -> Task:
-        edges = check_breakpoints(self.breakpoints, self.n_pieces, self.family)
-        check_sizes(self.n_components, self.n_pieces, n_samples, n_features)
-        return Task(
-            n_components=int(self.n_components),
-            coupling=self.coupling,
-            breakpoints=edges,
-            fit_breakpoints=isinstance(self.breakpoints, str)
-            and self.breakpoints == "fit"
-            and self.n_pieces > 1,
-            n_init=int(self.n_init),
-            tol=float(self.tol),
-            max_iter=int(self.max_iter),
-            rng=make_generator(self.random_state),
-        )
-
-    def _canonical(self, pieces: Pieces, task: Task) -> Pieces:
-        may_mirror = task.fit_breakpoints or is_symmetric(task.breakpoints)
-        return make_canonical(pieces, is_free=self.coupling == "free", may_mirror=may_mirror)
-
-    def _store(self, pieces: Pieces, report: Report) -> None:
+    def _store(self, fit: Fit, settings: Settings, session: Session) -> None:
         """Set the fitted attributes."""
-        self.family_ = families.create(self.family)
-        self.piece_loadings_ = pieces.maps[:, :, :-1]
-        self.piece_means_ = pieces.maps[:, :, -1]
+        pieces, sums = fit.pieces, fit.sums
+        self.piece_loadings_, self.piece_means_ = pieces.maps[:, :, :-1], pieces.maps[:, :, -1]
         self.breakpoints_ = pieces.breakpoints
-        self.noise_variance_ = report.noise
+        has_noise = self.family_.fixed_dispersion is None
+        self.noise_variance_ = pieces.noise if has_noise else float("nan")
         self.components_ = mean_components(pieces)
         self.intercept_ = pieces.predict(np.zeros((1, pieces.n_components)))[0]
-        self.piece_shares_ = report.shares
-        self.log_likelihood_, self.n_parameters_ = report.log_likelihood, report.n_parameters
-        self.bic_ = -2.0 * report.log_likelihood + report.n_parameters * float(np.log(report.n_rows))
-        self.aic_ = -2.0 * report.log_likelihood + 2.0 * report.n_parameters
-        self.pseudo_r2_, self.explained_deviance_ratio_ = (
-            report.pseudo_r2,
-            report.pseudo_r2 * report.score_shares,
-        )
-        self.n_restarts_, self.start_objectives_ = report.n_restarts, report.start_objectives
-        result = report.result
-        self._store_result(result)
+        self.piece_shares_ = sums.occupancy / sums.weight
+        self.log_likelihood_ = sums.log_likelihood
+        self.n_parameters_ = count_parameters(settings, session.data.n_features) + int(has_noise)
+        self.bic_ = -2.0 * sums.log_likelihood + self.n_parameters_ * float(np.log(sums.weight))
+        self.aic_ = -2.0 * sums.log_likelihood + 2.0 * self.n_parameters_
+        self.pseudo_r2_ = pseudo_r2(self.family_, fit, session)
+        shares = score_shares(METHODS[type(self.family_)].row_model(pieces), session)
+        self.explained_deviance_ratio_ = self.pseudo_r2_ * shares
+        self.n_restarts_, self.start_objectives_ = fit.n_restarts, fit.start_objectives
+        self._store_result(fit.result)
         self.n_components_ = pieces.n_components
 
     def describe(self) -> Description:
@@ -280,8 +257,8 @@ class PiecewisePCA(PosteriorModel):
 
     def _row_model(self) -> PieceRowModel[Any]:
         maps = np.concatenate([self.piece_loadings_, self.piece_means_[:, :, None]], axis=2)
-        noise = self.noise_variance_ if np.isfinite(self.noise_variance_) else 1.0
-        return FAMILIES[self.family].rows(Pieces(maps, noise, self.breakpoints_))
+        noise = self.noise_variance_ if self.family_.fixed_dispersion is None else 1.0
+        return METHODS[type(self.family_)].row_model(Pieces(maps, noise, self.breakpoints_))
 
     def piece_proba(self, X: Any, *, offset: Any = None) -> Floats:
         """Posterior probabilities of the pieces.
@@ -362,7 +339,7 @@ class PiecewisePCA(PosteriorModel):
         n_components: Iterable[int] = (1, 2),
         criterion: str = "bic",
         **fit_params: Any,
-    ) -> Selection:
+    ) -> Any:
         """Fit copies of this model with several numbers of pieces and components, and compare them.
 
         Parameters
@@ -380,14 +357,10 @@ class PiecewisePCA(PosteriorModel):
             With ``trials`` (one row per fit), the fitted ``best`` model, its ``n_pieces`` and ``n_components``. This
             model itself is left as it is.
         """
-        if criterion not in ("bic", "aic"):
-            raise ValueError(f"criterion must be 'bic' or 'aic'; got {criterion!r}.")
-        if not isinstance(self.breakpoints, str):
-            raise ValueError(
-                "select compares numbers of pieces, so breakpoints cannot be given as numbers. "
-                "Use breakpoints='quantile' or 'fit'."
-            )
-        return select_model(self, X, (n_pieces, n_components), criterion, fit_params)
+        # By name and when called: selection is built on the models, which therefore must not import it.
+        select_pieces = importlib.import_module("anypca.selection.pieces").select_pieces
+        sizes = {"n_pieces": n_pieces, "n_components": n_components}
+        return select_pieces(self, X, **sizes, criterion=criterion, **fit_params)
 
     def loadings_frame(self) -> Any:
         """The loadings of all pieces with their names, as a pandas data frame.
@@ -397,12 +370,23 @@ class PiecewisePCA(PosteriorModel):
         pandas.DataFrame of shape (n_features, n_pieces * (n_components + 1))
             Columns have two levels: the piece (with its slab) and the latent coordinate or ``mean``.
         """
-        from anypca.models.piecewise._frame import loadings_frame  # pandas is optional
-
         check_is_fitted(self)
-        return loadings_frame(self)
+        try:
+            import pandas as pd  # optional
+        except ImportError as error:
+            raise ImportError(
+                "loadings_frame needs pandas; install it with pip install 'anypca[io]', or use piece_loadings_."
+            ) from error
+        _, p, q = self.piece_loadings_.shape
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(p)])
+        coordinates = [*(f"w{j + 1}" for j in range(q - 1)), "t", "mean"]
+        columns = pd.MultiIndex.from_product(
+            [slab_names(self.breakpoints_), coordinates], names=["piece", "coordinate"]
+        )
+        values = np.concatenate([self.piece_loadings_, self.piece_means_[:, :, None]], axis=2)
+        return pd.DataFrame(values.transpose(1, 0, 2).reshape(p, -1), index=list(names), columns=columns)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = self.family == "poisson"
+        tags.input_tags.positive_only = is_nonnegative(self.family)
         return tags

@@ -1,14 +1,17 @@
-"""Pieces of a latent space, and how they hang together."""
+"""Pieces of a latent space, how they hang together, and the form in which they are reported."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from anypca._typing import Floats
+from anypca._typing import Floats, Ints
+from anypca.engine import Statistics
+from anypca.linalg import fix_signs, procrustes
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,12 @@ class Pieces:
         return np.concatenate([[-np.inf], self.breakpoints, [np.inf]])
 
     @property
+    def slabs(self) -> list[tuple[Floats, float, float]]:
+        """``[B_k, mu_k]`` of each piece and the ends of its slab."""
+        ends = pairwise(self.edges.tolist())
+        return [(matrix, low, high) for matrix, (low, high) in zip(self.maps, ends, strict=True)]
+
+    @property
     def prior(self) -> Floats:
         """Prior probabilities of the pieces (K,)."""
         return np.asarray(np.diff(ndtr(self.edges)))
@@ -46,7 +55,7 @@ class Pieces:
             value[rows] = w[rows] @ matrix[:, :-1].T + matrix[:, -1]
         return value
 
-    def piece_of(self, w: Floats) -> Floats:
+    def piece_of(self, w: Floats) -> Ints:
         """Number of the piece of each latent point (n,)."""
         return np.asarray(np.searchsorted(self.breakpoints, w[:, -1], side="left"))
 
@@ -60,6 +69,26 @@ class Coefficients:
     noise: float
     breakpoints: Floats
     """(K - 1,)"""
+
+
+@dataclass(frozen=True)
+class PieceSums(Statistics):
+    """What is summed over rows at some pieces, whatever the family."""
+
+    log_likelihood: float
+    """Of the observed entries, or its bound."""
+    weight: float
+    """Sum of the sample weights."""
+    n_entries: float
+    """Weighted number of observed entries."""
+    occupancy: Floats
+    """Weighted sum of the posterior probabilities of each piece (K,)."""
+
+    def empty_pieces(self, n_components: int) -> list[int]:
+        """Pieces, counted from 0, with fewer expected rows than a column has parameters there: nothing to fit to."""
+        # In a table with hardly more rows than that, a piece is empty at half of its even share.
+        least = min(n_components + 1.0, 0.5 * self.weight / len(self.occupancy))
+        return [int(k) for k in np.flatnonzero(self.occupancy < least)]
 
 
 #: From the latent dimension q and the breakpoints to the matrices T_k, an array (K, m, q + 1).
@@ -131,27 +160,70 @@ def quantile_breakpoints(n_pieces: int) -> Floats:
     return np.asarray(ndtri(np.arange(1, n_pieces) / n_pieces))
 
 
-def count_parameters(
-    coupling: str, n_features: int, n_components: int, n_pieces: int, *, fitted: bool
-) -> int:
-    """Number of free parameters of the Gaussian model, noise variance included.
+def make_canonical(pieces: Pieces, *, is_free: bool, may_mirror: bool) -> tuple[Pieces, bool]:
+    """The same density with principal axes first, t last, and signs fixed.
 
     Parameters
     ----------
-    coupling : {"continuous", "shared", "free"}
-    n_features, n_components, n_pieces : int
-    fitted : bool
-        Whether the breakpoints were fitted.
+    pieces : Pieces
+    is_free : bool
+        Whether pieces may be rotated each by itself; the others are then aligned with the most probable one.
+    may_mirror : bool
+        Whether t may change its sign, which reverses the order of the pieces: not for breakpoints that were given
+        and are not symmetric.
 
     Returns
     -------
-    int
-        Less the rotations that leave the density as it is: of the first q - 1 latent coordinates (of each piece by
-        itself if they are free), and of all q when there is one piece.
+    pieces : Pieces
+    is_mirrored : bool
+        Whether they are in reversed order.
     """
-    p, q, n = n_features, n_components, n_pieces
-    if n == 1:
-        return p * (q + 1) + 1 - q * (q - 1) // 2
-    rotation = (q - 1) * (q - 2) // 2
-    size = int(COUPLINGS[coupling](q, np.arange(n - 1.0)).shape[1])
-    return p * size + 1 - (n if coupling == "free" else 1) * rotation + (n - 1 if fitted else 0)
+    pieces = _rotate(pieces, is_free=is_free)
+    signs = fix_signs(mean_components(pieces))
+    is_mirrored = bool(signs[-1] < 0) and may_mirror
+    if is_mirrored:
+        pieces = _mirror(pieces)
+    signs[-1] = 1.0
+    return replace(pieces, maps=pieces.maps * np.append(signs, 1.0)), is_mirrored
+
+
+def mean_components(pieces: Pieces) -> Floats:
+    """Loadings averaged over the latent space, (q, n_features): the mean slope of the map."""
+    return np.asarray(np.einsum("k,kpa->ap", pieces.prior, pieces.maps[:, :, :-1]))
+
+
+def is_symmetric(breakpoints: Floats) -> bool:
+    """Whether breakpoints stay the same when t changes its sign."""
+    # Quantiles of symmetric probabilities are off by rounding, 1e-15; no fit resolves a shift of 1e-12.
+    return bool(np.allclose(breakpoints, -breakpoints[::-1], rtol=0.0, atol=1e-12))
+
+
+def _rotate(pieces: Pieces, *, is_free: bool) -> Pieces:
+    """Orthogonal loadings, longest first, of the coordinates that may be rotated: all q for a single piece."""
+    maps = pieces.maps.copy()
+    n = pieces.n_components - (len(maps) > 1)
+    if n < 1:
+        return pieces
+    reference = int(np.argmax(pieces.prior)) if is_free else 0
+    right = np.linalg.svd(maps[reference, :, :n], full_matrices=False)[2]
+    target = maps[reference, :, :n] @ right.T
+    for k in range(len(maps)):
+        turn = procrustes(maps[k, :, :n], target) if is_free and k != reference else right.T
+        maps[k, :, :n] = maps[k, :, :n] @ turn
+    return replace(pieces, maps=maps)
+
+
+def _mirror(pieces: Pieces) -> Pieces:
+    """t in the opposite direction, pieces in the opposite order."""
+    maps = pieces.maps[::-1].copy()
+    maps[:, :, -2] *= -1.0
+    return replace(pieces, maps=maps, breakpoints=0.0 - pieces.breakpoints[::-1])
+
+
+def slab_names(breakpoints: Floats) -> list[str]:
+    """``"1: t <= 0"``, ``"2: 0 < t"`` and so on; ``"1"`` for a single piece."""
+    ends = [f"{c:.3g}" for c in breakpoints]
+    if not ends:
+        return ["1"]
+    middle = [f"{k + 2}: {a} < t <= {b}" for k, (a, b) in enumerate(pairwise(ends))]
+    return [f"1: t <= {ends[0]}", *middle, f"{len(ends) + 1}: {ends[-1]} < t"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 
@@ -14,10 +13,15 @@ from anypca.families import Family, Gaussian, Poisson
 from anypca.models._gaussian.posterior import find_patterns
 from anypca.models._opened import OpenedBlock
 from anypca.models._row_model import RowModel, Solved
-from anypca.models.piecewise._bound import find_rates, read_counts, slab_moments
+from anypca.models.piecewise._gaussian_posterior import Mixture, draw_points, find_mixture
 from anypca.models.piecewise._pieces import Pieces
-from anypca.models.piecewise._poisson_rows import Scores, solve_scores
-from anypca.models.piecewise._posterior import Mixture, draw_points, find_mixture
+from anypca.models.piecewise._poisson_bound import (
+    Scores,
+    find_rates,
+    read_counts,
+    slab_moments,
+    solve_scores,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +133,7 @@ class PoissonRowModel(PieceRowModel[Scores]):
         """Expected counts under the variational posterior."""
         everywhere = replace(read_counts(rows), mask=None)
         value = np.zeros((rows.n_rows, rows.n_features))
-        for matrix, (low, high) in zip(self.pieces.maps, pairwise(self.pieces.edges), strict=True):
+        for matrix, low, high in self.pieces.slabs:
             value += find_rates(everywhere, matrix, low, high, solved.m, solved.s).value
         return value
 
@@ -137,7 +141,7 @@ class PoissonRowModel(PieceRowModel[Scores]):
         self, rows: OpenedBlock, solved: Scores, index: Ints, columns: Ints
     ) -> tuple[Floats, Floats]:
         m, s = solved.m[index], solved.s[index]
-        slabs = [slab_moments(m[:, -1], s[:, -1], low, high) for low, high in pairwise(self.pieces.edges)]
+        slabs = [slab_moments(m[:, -1], s[:, -1], low, high) for _, low, high in self.pieces.slabs]
         levels = []
         mean, variance = np.zeros((2, len(index)))
         for matrix, slab in zip(self.pieces.maps, slabs, strict=True):
@@ -165,16 +169,16 @@ class PoissonRowModel(PieceRowModel[Scores]):
         shift, value = np.zeros(len(index)), np.zeros(len(index))
         if rows.offset is not None:
             shift += rows.offset[index, columns if rows.offset.shape[1] > 1 else 0]
-        for matrix, (low, high) in zip(power * self.pieces.maps, pairwise(self.pieces.edges), strict=True):
-            B = matrix[columns, :-1]
-            eta = np.einsum("ea,ea->e", m + 0.5 * s**2 * B, B) + matrix[columns, -1] + power * shift
+        for matrix, low, high in self.pieces.slabs:
+            B = power * matrix[columns, :-1]
+            eta = np.einsum("ea,ea->e", m + 0.5 * s**2 * B, B) + power * (matrix[columns, -1] + shift)
             tilted = m[:, -1] + s[:, -1] ** 2 * B[:, -1]
             value += np.exp(eta) * slab_moments(tilted, s[:, -1], low, high).zeroth
         return value
 
     def probabilities(self, solved: Scores) -> Floats:
-        mean, std, edges = solved.m[:, -1], solved.s[:, -1], self.pieces.edges
-        return np.column_stack([slab_moments(mean, std, low, high).zeroth for low, high in pairwise(edges)])
+        mean, std, slabs = solved.m[:, -1], solved.s[:, -1], self.pieces.slabs
+        return np.column_stack([slab_moments(mean, std, low, high).zeroth for _, low, high in slabs])
 
     def draw_latent(self, solved: Scores, n_draws: int, rng: np.random.Generator) -> Floats:
         return solved.m + solved.s * rng.standard_normal((n_draws, *solved.m.shape))
