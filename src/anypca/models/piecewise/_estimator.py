@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -30,6 +30,7 @@ from anypca.models.piecewise._row_model import PieceRowModel
 from anypca.models.piecewise._settings import Settings, count_parameters, make_settings
 
 
+@dataclass(eq=False, repr=False)
 class PiecewisePCA(PosteriorModel):
     r"""Piecewise probabilistic PCA: affine in each of several slabs of the latent space.
 
@@ -165,32 +166,18 @@ class PiecewisePCA(PosteriorModel):
         "hinge": "continuous",
     }
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        n_pieces: int = 2,
-        family: str = "gaussian",
-        coupling: str = "continuous",
-        breakpoints: Any = "quantile",
-        n_init: int = 20,
-        tol: float = 1e-5,
-        max_iter: int = 1000,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_pieces = n_pieces
-        self.family = family
-        self.coupling = coupling
-        self.breakpoints = breakpoints
-        self.n_init = n_init
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+    n_components: int = 2
+    _: KW_ONLY
+    n_pieces: int = 2
+    family: str = "gaussian"
+    coupling: str = "continuous"
+    breakpoints: Any = "quantile"
+    n_init: int = 20
+    tol: float = 1e-5
+    max_iter: int = 1000
+    n_jobs: int | None = None
+    verbose: int = 0
+    random_state: Any = 0
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, offset: Any = None) -> Self:
         """Fit the model.
