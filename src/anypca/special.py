@@ -257,7 +257,7 @@ def truncated_normal(a: npt.ArrayLike, b: npt.ArrayLike) -> TruncatedNormal:
     low, high = np.broadcast_arrays(np.asarray(a, float), np.asarray(b, float))
     if not np.all(low <= high):
         raise ValueError("an interval needs a <= b; some a is larger than its b, or NaN.")
-    # Mirrored so that the end nearer to the mode is the lower one: log_ndtr is accurate on the left.
+    # Intervals are mirrored so that the end nearer to the mode is the lower one: log_ndtr is accurate on the left.
     mirrored = high < -low
     near, far = np.where(mirrored, -high, low), np.where(mirrored, -low, high)
     log_mass, mean, variance = (np.empty(low.shape) for _ in range(3))

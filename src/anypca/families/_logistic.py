@@ -22,7 +22,7 @@ def logistic_cumulant(eta: Floats, n_trials: float, order: int) -> Evaluation:
     n_trials : float
     order : {0, 1, 2}
     """
-    # Negated, so that a NaN, which is less than nothing, does not hide that others overflow.
+    # The comparison is negated, so that a NaN among the values does not hide that others overflow.
     if not np.max(eta, initial=-np.inf) <= np.log(np.finfo(eta.dtype).max):
         return _cumulant_far(eta, n_trials, order)
     # One exponential serves everything: with e = exp(eta), the complement 1 / (1 + e) keeps its relative

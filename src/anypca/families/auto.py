@@ -12,9 +12,9 @@ from anypca.families import Family, combine, families
 #: Skewness above which positive measurements are taken as gamma; that of the exponential distribution is 2,
 #: of a gamma distribution with shape 4 it is 1.
 SKEWED = 1.0
-#: Reports of more columns than this are printed by groups.
+#: Reports of more columns than this, which is about a screen, are printed by groups.
 _LINES = 20
-#: Columns named in one line of a grouped report.
+#: Columns named in one line of a grouped report, so that most lines stay short.
 _NAMED = 5
 
 

@@ -144,7 +144,7 @@ class Mixed(Family):
     ) -> list[Floats]:
         """Several arrays in the shape of ``like``, put together from those that ``call`` returns for each member.
 
-        As `_apply`, but run by run: where time counts.
+        It goes run by run, which takes less time than the groups of `_apply`.
         """
         self._check_width(like.shape[-1])
         outputs = [np.empty_like(like) for _ in range(n_outputs)]

@@ -15,7 +15,8 @@ from anypca.special import log1pexp
 #: From this size on the gamma functions' difference is taken from Stirling's series, whose first dropped
 #: term is below 1e-17 there; the difference itself would lose all digits as the size grows.
 _STIRLING_SIZE = 100.0
-#: Smallest over-dispersion to start an estimate from: zero would be the border of the parameter space.
+#: Smallest over-dispersion to start an estimate from, which adds 5 % to the standard deviation of a Poisson count of
+#: 1000: zero would be the border of the parameter space.
 _SMALL = 1e-4
 
 

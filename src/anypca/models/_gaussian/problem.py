@@ -177,7 +177,7 @@ def _principal_axes(W: Floats) -> Floats:
     conditioned as scaling can make them, however small the noise.
     """
     _, _, right = np.linalg.svd(W, full_matrices=False)
-    # Of the possible signs and orders the nearest to the old axes, so that extrapolation sees a smooth path.
+    # Signs and order are those nearest to the old axes, so that extrapolation sees a smooth path.
     order = np.argmax(np.abs(right), axis=1)
     if len(set(order)) < len(order):
         order = np.arange(len(order))

@@ -29,8 +29,8 @@ _CHUNK = 2**15
 # Cardinalities solved first; the others start from an interpolation of their solutions. With 12 or more of them two
 # evaluations per cardinality are enough, where a start from moments needs three.
 _N_COARSE = 48
-# Steps of at most this length in log(beta), a factor of 7 in beta, keep the first ones from overshooting; four or five
-# are the rule, and the limit only ends what rounding keeps from ending.
+# Steps in log(beta) are at most this long, a factor of 7 in beta, so that the first ones do not overshoot. Four or five
+# steps are the rule; the limit on their number ends solves that rounding would keep going.
 _LONGEST_STEP = 2.0
 _MAX_NEWTON = 100
 # At a step of this size in log(beta) the evidence is exact: its error is of second order.
@@ -106,7 +106,7 @@ class CompositeEvidence:
     @cached_property
     def inactive(self) -> Floats:
         """Sums of squares of the other columns, (p,)."""
-        # From the far end, so that the last ones do not cancel.
+        # They are summed from the far end, so that the last ones do not cancel.
         squares = self.table.column_squares[self.order]
         return np.append(np.cumsum(squares[::-1])[::-1][1:], 0.0)
 
@@ -161,7 +161,7 @@ class CompositeEvidence:
         floor = _SMALLEST_NORM * np.sqrt(self.active[q - 1] / self.table.n_rows)
         least = _SMALLEST_NORM**2 * self.active[-1] / self.table.n_rows
         nu, beta = 0.5 * (q - self.n_components), np.exp(log_beta)
-        table, order = self.table, self.order  # the visitor travels to workers, self does not
+        table, order = self.table, self.order  # only what visit uses is sent to the workers
 
         def visit(block: Block, _: None) -> RowSums:
             rows = table.rows(block, weighted=False)[:, order]

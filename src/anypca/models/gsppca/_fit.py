@@ -105,7 +105,7 @@ def fit_globally_sparse(session: Session, settings: Settings) -> Fitted:
     equivalent = rotate_table(session, table, min(largest, n_features - 1))
     tried = _fit_relaxed(session, settings, equivalent, table)
     best = max(tried, key=lambda relaxed: relaxed.evidence)
-    # Stable, so that equally relevant columns stay in their order.
+    # The sort is stable, so that equally relevant columns stay in their order.
     order = np.argsort(-best.result.shared.relevance, kind="stable")
     path = CompositeEvidence(session, table, order, best.n_components, best.noise).path()
     inclusion = inclusion_probability(len(order), n_rows, settings.prior)

@@ -87,7 +87,7 @@ class _Columns:
 def _posterior_of_columns(shared: LoadingPosterior, moments: Floats, product: Floats) -> _Columns:
     """Best posteriors of the loadings, in the basis in which the moments (d,) of the latent vectors are diagonal."""
     u = shared.relevance
-    # In place where it can be: for many columns these arrays leave the cache, and new memory costs most.
+    # Arrays are overwritten where possible: for many columns they leave the cache, and new memory costs most.
     variances = np.outer(moments / shared.noise, u**2).T
     variances += 1.0 / shared.prior_variance
     np.reciprocal(variances, out=variances)
@@ -184,7 +184,7 @@ class RelaxedProblem(BlockProblem[LoadingPosterior, None, Floats]):
             square = latent_scale(self.n_rows, p, moments, second.sum(axis=0))
             size = second @ square
             root = relevance * np.sqrt(size)
-            # Without any signal all sizes shrink to 0; then the relevances shall, not the prior variance.
+            # Without any signal all sizes shrink to 0. The relevances are to vanish then, and not the prior variance.
             largest = max(root.max(), np.sqrt(_SMALLEST_SIGNAL * self.total / self.n_rows / p))
             scaled = np.maximum(root / largest, _SMALLEST_RELEVANCE)
             factor = relevance / scaled
@@ -236,7 +236,7 @@ def latent_scale(n_rows: float, n_columns: int, moments: Floats, second: Floats)
         low -= 1.0
     while excess(high) > 0.0:
         high += 1.0
-    # To rounding: the scales must be a minimum for the free energy never to rise.
+    # It is solved to rounding, since the free energy falls for certain only where the scales are its minimum.
     return squares(low if low == high else brentq(excess, low, high, xtol=1e-12, rtol=1e-12))
 
 

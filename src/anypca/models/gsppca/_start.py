@@ -67,7 +67,7 @@ def rotate_table(session: Session, table: Standardiser, n_components: int) -> Eq
     if not is_whole:
         return EquivalentTable(data, table.rows, None, values, vectors)
     rotated = np.sqrt(n * values)[:, None] * vectors.T
-    # Few rows would be one block: cut finer, so that wide tables too are shared between threads.
+    # Few rows would be one block by default. They are cut finer, so that threads share wide tables too.
     blocks = check_data(rotated, block_rows=max(1, min(_MOST_ROWS, -(-len(rotated) // _LEAST_BLOCKS))))
     return EquivalentTable(mark_missing(blocks, may_miss=False), _as_stored, rotated, values, vectors)
 

@@ -201,7 +201,7 @@ class KernelPCA(RowMethods):
                 self._check_combination(session.data.n_samples)
                 method = METHODS[self.method](session, settings)
                 collected = method.sweep()
-            # Outside of the session, whose threads leave BLAS one each.
+            # The session has ended, which allowed BLAS one thread only: this algebra is dense and large.
             kernel, embedding = method.solve(collected)
             self._store(kernel, embedding, session)
             self._preimage = None

@@ -49,14 +49,14 @@ class FourierMap:
     """Frequencies w and, in the last row, phases b: (n_features + 1, m)."""
 
     def features(self, rows: Floats) -> Floats:
-        # The phases as coefficients of a column of ones: one pass over the result less.
+        # The phases are the coefficients of a column of ones, which saves a pass over the result.
         angles = np.column_stack([rows, np.ones(len(rows), dtype=rows.dtype)]) @ self.waves
         np.cos(angles, out=angles)
         angles *= np.sqrt(2.0 / angles.shape[1])
         return np.asarray(angles)
 
     def missed(self, rows: Floats, features: Floats) -> Floats:
-        # The features have lengths of their own, near those of the kernel on average only.
+        # The features have lengths of their own, which equal those of the kernel on average only.
         return np.zeros(len(rows))
 
 
@@ -74,7 +74,7 @@ class LandmarkMap:
         return np.asarray(self.kernel.between(rows, self.landmarks) @ self.whitening)
 
     def missed(self, rows: Floats, features: Floats) -> Floats:
-        # The part of phi(x) that is orthogonal to those of all landmarks.
+        # This is the part of phi(x) that is orthogonal to phi of all landmarks.
         squares = np.einsum("ij,ij->i", features, features)
         return np.asarray(np.maximum(self.kernel.diagonal(rows) - squares, 0.0))
 

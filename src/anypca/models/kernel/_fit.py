@@ -202,7 +202,7 @@ def sum_features(session: Session, feature_map: FeatureMap, shift: Floats) -> Fe
             missed += float(feature_map.missed(part, features).sum())
             features -= shift.astype(features.dtype)
             total += features.sum(axis=0, dtype=np.float64)
-            # Half the work of a product. Passing the transpose hands over the memory as it is.
+            # syrk does half the work of a product. The transpose is the same memory in the order that BLAS expects.
             gram += scipy.linalg.get_blas_funcs("syrk", (features,))(1.0, features.T)
         return FeatureSums(block.n_rows, total, gram, missed)
 

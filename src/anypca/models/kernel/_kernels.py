@@ -49,7 +49,7 @@ class Rbf(NamedKernel):
     parameters = ("gamma",)
 
     def median_gamma(self, rows: Floats) -> float | None:
-        # The median distance as the standard deviation of the kernel.
+        # The median distance becomes the standard deviation of the kernel.
         distance = _median_positive(pdist(rows))
         return None if distance is None else 0.5 / distance**2
 

@@ -62,7 +62,7 @@ class Alternation:
     scale: float
     """Largest eigenvalue of G: the unit of gradients."""
     session: Session
-    """Tells the limits and is told of progress."""
+    """It has the limits of the fit and reports its progress."""
 
     @property
     def constant(self) -> float:
