@@ -25,9 +25,10 @@ from anypca.datasets import make_low_rank
 from anypca.engine import check_data
 from anypca.families import Family, resolve_family
 from anypca.linalg import pack_symmetric
+from anypca.models._bilinear.alternating import Shared
 from anypca.models._bilinear.kernel import Coefficients
 from anypca.models._bilinear.passes import Pass
-from anypca.models._bilinear.problem import BilinearProblem, Shared
+from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._bilinear.start import mean_coefficients, null_coefficients, residual_loadings
 from anypca.models._session import Session, open_session
 from anypca.models.sepca._posterior import Loadings

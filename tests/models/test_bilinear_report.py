@@ -9,21 +9,23 @@ from anypca.datasets import make_low_rank
 from anypca.engine import check_data
 from anypca.families import Gamma, Gaussian, NegativeBinomial, combine
 from anypca.linalg import pack_symmetric
+from anypca.models._bilinear.alternating import SweepSums
 from anypca.models._bilinear.canonical import orthonormal, reorder, unit_loadings
 from anypca.models._bilinear.dispersion import estimate_dispersion, start_dispersion
 from anypca.models._bilinear.kernel import Coefficients
 from anypca.models._bilinear.passes import Deviances, Pass
-from anypca.models._bilinear.problem import Stats
 from anypca.models._session import open_session
 
 N, P, K = 40, 6, 3
+#: A one for the intercept and a covariate.
+FEATURES = np.column_stack([np.ones(N), np.linspace(-1.0, 2.0, N)])
 
 
-def _stats(scores: np.ndarray) -> Stats:
+def _stats(scores: np.ndarray) -> SweepSums:
     """Only what a report needs: moments of the scores."""
     empty = np.zeros(P)
     gram = scores.T @ scores
-    return Stats(
+    return SweepSums(
         exit_columns=empty,
         entry_columns=empty,
         linear=empty,
@@ -50,7 +52,7 @@ def _fit(size: float = 1.0, seed: int = 0) -> tuple[np.ndarray, Coefficients]:
 
 
 def _predictor(scores: np.ndarray, coefficients: Coefficients) -> np.ndarray:
-    return scores @ coefficients.loadings.T + coefficients.fixed[:, 0]
+    return scores @ coefficients.loadings.T + FEATURES @ coefficients.fixed.T
 
 
 @pytest.mark.parametrize("size", [1.0, 1e-6, 1e-11], ids=["equal", "small", "vanishing"])
@@ -58,7 +60,7 @@ def _predictor(scores: np.ndarray, coefficients: Coefficients) -> np.ndarray:
 def test_reported_coordinates_leave_the_predictor_as_it_is(size: float, fit_intercept: bool) -> None:
     scores, coefficients = _fit(size)
     found = orthonormal(coefficients, _stats(scores), fit_intercept=fit_intercept)
-    new = found.gauge.apply(scores)
+    new = found.gauge.apply(scores, FEATURES)
     expected = _predictor(scores, coefficients)
     np.testing.assert_allclose(_predictor(new, found.coefficients), expected, rtol=1e-6, atol=1e-6)
 
@@ -67,7 +69,7 @@ def test_reported_coordinates_leave_the_predictor_as_it_is(size: float, fit_inte
 def test_reported_coordinates_are_a_singular_value_decomposition(fit_intercept: bool) -> None:
     scores, coefficients = _fit()
     found = orthonormal(coefficients, _stats(scores), fit_intercept=fit_intercept)
-    new, loadings = found.gauge.apply(scores), found.coefficients.loadings
+    new, loadings = found.gauge.apply(scores, FEATURES), found.coefficients.loadings
     np.testing.assert_allclose(loadings.T @ loadings, np.eye(K), atol=1e-12)
     moments = new.T @ new / N
     np.testing.assert_allclose(moments, np.diag(found.variance), atol=1e-10 * moments.max())
@@ -82,7 +84,7 @@ def test_unit_loadings_do_not_rotate() -> None:
     scores, coefficients = _fit()
     scores[:, 1] = 0.0
     found = unit_loadings(coefficients, _stats(scores))
-    new, loadings = found.gauge.apply(scores), found.coefficients.loadings
+    new, loadings = found.gauge.apply(scores, FEATURES), found.coefficients.loadings
     np.testing.assert_allclose(np.linalg.norm(loadings, axis=0), 1.0, rtol=1e-12)
     np.testing.assert_array_equal(new[:, 1], 0.0)
     np.testing.assert_allclose(new @ loadings.T, scores @ coefficients.loadings.T, rtol=1e-10, atol=1e-10)
@@ -92,7 +94,7 @@ def test_unit_loadings_do_not_rotate() -> None:
 def test_reorder_keeps_the_predictor() -> None:
     scores, coefficients = _fit()
     found = reorder(orthonormal(coefficients, _stats(scores), fit_intercept=True), np.array([2, 0, 1]))
-    new = found.gauge.apply(scores)
+    new = found.gauge.apply(scores, FEATURES)
     np.testing.assert_allclose(
         _predictor(new, found.coefficients), _predictor(scores, coefficients), rtol=1e-9
     )

@@ -153,7 +153,7 @@ def test_criteria(model: PLNPCA) -> None:
     np.testing.assert_allclose(model.bic_, -2 * bound + n_parameters * np.log(N))
     np.testing.assert_allclose(model.aic_, -2 * bound + 2 * n_parameters)
     np.testing.assert_allclose(model.icl_, model.bic_ + 2 * model.entropy_)
-    coefficients, matrix = model._fit.coefficients, model._fit.canonical.matrix
+    coefficients, matrix = model._fit.coefficients, model._fit.canonical.gauge.matrix
     mean = model.transform(X, **COMPANIONS) @ np.linalg.inv(matrix)
     fixed = (
         COMPANIONS["offset"][:, None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,14 @@ from scipy.special import gammaln
 from scipy.stats import norm
 
 from anypca.engine import check_data
+from anypca.families import Poisson
 from anypca.linalg import pack_symmetric, unpack_symmetric
 from anypca.models._bilinear.kernel import Coefficients
+from anypca.models._opened import open_block
 from anypca.models.plnpca import PLNPCA
-from anypca.models.plnpca._kernel import Kernel, State, open_counts
-from anypca.models.plnpca._problem import Gauge, newton_rows
+from anypca.models.plnpca._kernel import CountKernel, Divergence, Posterior
+from anypca.models.plnpca._problem import PosteriorGauge
 from anypca.models.plnpca._rotation import diagonalise
-from anypca.models.plnpca._rows import solve_rows
 from anypca.models.plnpca._start import _independent
 
 N, P, K, D = 9, 6, 2, 2
@@ -28,18 +30,23 @@ COVARIATES = RNG.normal(size=(N, 1))
 WEIGHTS = RNG.uniform(0.5, 2.0, size=N)
 HIDDEN = RNG.random((N, P)) < 0.2
 HIDDEN[:, 0] = False
-STATE = State(RNG.normal(size=(N, K)), RNG.uniform(0.1, 0.8, size=(N, K)))
+STATE = Posterior(RNG.normal(size=(N, K)), RNG.uniform(0.1, 0.8, size=(N, K)))
 COEFFICIENTS = Coefficients(0.6 * RNG.normal(size=(P, K)), 0.3 * RNG.normal(size=(P, D)), np.ones(P))
 
 
-def make_kernel(*, missing: bool = False, stored: Any = np.asarray, offset: Any = OFFSET) -> Kernel:
+def make_kernel(*, missing: bool = False, stored: Any = np.asarray, offset: Any = OFFSET) -> CountKernel:
     X = np.where(HIDDEN, np.nan, COUNTS) if missing else COUNTS.astype(int)
     data = check_data(stored(X), sample_weight=WEIGHTS, offset=offset, covariates=COVARIATES)
-    return Kernel(COEFFICIENTS, open_counts(data.blocks[0], fit_intercept=True))
+    rows = open_block(data.blocks[0], fit_intercept=True, family=Poisson())
+    return CountKernel(Poisson(), COEFFICIENTS, rows)
 
 
 def bound(
-    state: State, coefficients: Coefficients = COEFFICIENTS, *, missing: bool = False, offset: Any = OFFSET
+    state: Posterior,
+    coefficients: Coefficients = COEFFICIENTS,
+    *,
+    missing: bool = False,
+    offset: Any = OFFSET,
 ) -> np.ndarray:
     """The bound of each row without ``-log y!``, written out."""
     features = np.hstack([np.ones((N, 1)), COVARIATES])
@@ -75,8 +82,9 @@ def test_bound_is_its_definition_by_quadrature() -> None:
     joint = (COUNTS[0] * z - np.exp(z) - gammaln(COUNTS[0] + 1)).sum(axis=1) + norm.logpdf(w).sum(axis=1)
     posterior = norm.logpdf(w, STATE.mean[0], np.sqrt(STATE.variance[0])).sum(axis=1)
     kernel = make_kernel()
-    ours = kernel.row_values(STATE) - STATE.divergence() + kernel.rows.log_base()
-    np.testing.assert_allclose(ours[0], weight @ (joint - posterior), rtol=1e-11)
+    ours = kernel.row_values(STATE.points) - Divergence().value(STATE.points)
+    base = Poisson().log_base(COUNTS[0]).sum()
+    np.testing.assert_allclose(ours[0] + base, weight @ (joint - posterior), rtol=1e-11)
 
 
 @pytest.mark.parametrize("wide", [True, False], ids=["offset by entry", "offset by row"])
@@ -88,10 +96,10 @@ def test_bound_is_its_definition_by_quadrature() -> None:
 def test_values_equal_the_written_out_bound(missing: bool, wide: bool, stored: Any) -> None:
     offset = OFFSET if wide else OFFSET[:, :1]
     kernel = make_kernel(missing=missing, stored=stored, offset=offset)
-    wanted = bound(STATE, missing=missing, offset=offset) + STATE.divergence()
-    np.testing.assert_allclose(kernel.row_values(STATE), wanted, rtol=1e-12)
-    np.testing.assert_allclose(kernel.row_sums(STATE).value, wanted, rtol=1e-12)
-    sums = kernel.column_sums(STATE)
+    wanted = bound(STATE, missing=missing, offset=offset) + Divergence().value(STATE.points)
+    np.testing.assert_allclose(kernel.row_values(STATE.points), wanted, rtol=1e-12)
+    np.testing.assert_allclose(kernel.row_sums(STATE.points).value, wanted, rtol=1e-12)
+    sums = kernel.column_sums(STATE.points)
     np.testing.assert_allclose(sums.rows, wanted, rtol=1e-12)
     total = WEIGHTS @ (wanted - kernel.rows.offset_values)
     np.testing.assert_allclose(sums.value.sum(), total, rtol=1e-12)
@@ -99,12 +107,13 @@ def test_values_equal_the_written_out_bound(missing: bool, wide: bool, stored: A
 
 @MISSING
 def test_row_steps_use_gradient_and_hessian(missing: bool) -> None:
-    newton = newton_rows(STATE, make_kernel(missing=missing).row_sums(STATE))
+    sums = make_kernel(missing=missing).row_sums(STATE.points)
+    newton = Divergence().newton(STATE.points, sums.gradient, sums.curvature)
 
     def of_row(vector: np.ndarray, i: int) -> float:
         mean, log_variance = STATE.mean.copy(), np.log(STATE.variance)
         mean[i], log_variance[i] = vector[:K], vector[K:]
-        return float(bound(State(mean, np.exp(log_variance)), missing=missing)[i])
+        return float(bound(Posterior(mean, np.exp(log_variance)), missing=missing)[i])
 
     for i in range(3):
         point = np.concatenate([STATE.mean[i], np.log(STATE.variance[i])])
@@ -121,7 +130,7 @@ def test_row_steps_use_gradient_and_hessian(missing: bool) -> None:
 
 @MISSING
 def test_column_gradient(missing: bool) -> None:
-    sums = make_kernel(missing=missing).column_sums(STATE)
+    sums = make_kernel(missing=missing).column_sums(STATE.points)
 
     def value(joint: np.ndarray) -> float:
         return float(WEIGHTS @ bound(STATE, COEFFICIENTS.with_joint(joint), missing=missing))
@@ -132,14 +141,14 @@ def test_column_gradient(missing: bool) -> None:
 
 
 def test_column_curvature_is_exact_for_equal_variances() -> None:
-    state = State(STATE.mean, np.broadcast_to(STATE.variance[0], (N, K)).copy())
-    curvature = unpack_symmetric(make_kernel().column_sums(state).curvature, K + D)
+    state = Posterior(STATE.mean, np.broadcast_to(STATE.variance[0], (N, K)).copy())
+    curvature = unpack_symmetric(make_kernel().column_sums(state.points).curvature, K + D)
 
     def slope(row: np.ndarray, j: int) -> np.ndarray:
         joint = COEFFICIENTS.joint.copy()
         joint[j] = row
-        changed = Kernel(COEFFICIENTS.with_joint(joint), make_kernel().rows)
-        return changed.column_sums(state).gradient[j]
+        changed = replace(make_kernel(), coefficients=COEFFICIENTS.with_joint(joint))
+        return changed.column_sums(state.points).gradient[j]
 
     for j in range(P):
         row = COEFFICIENTS.joint[j].copy()
@@ -148,16 +157,18 @@ def test_column_curvature_is_exact_for_equal_variances() -> None:
 
 
 def test_column_curvature_is_positive_definite() -> None:
-    curvature = unpack_symmetric(make_kernel().column_sums(STATE).curvature, K + D)
+    curvature = unpack_symmetric(make_kernel().column_sums(STATE.points).curvature, K + D)
     assert np.linalg.eigvalsh(curvature).min() > 0
 
 
 def test_gauge_keeps_the_rates() -> None:
-    gauge = Gauge(RNG.normal(size=(D, K)), np.array([0.5, 1.7]))
+    scale = np.array([0.5, 1.7])
+    gauge = PosteriorGauge(RNG.normal(size=(D, K)), np.diag(1.0 / scale), np.diag(scale))
     kernel = make_kernel()
-    moved = Kernel(gauge.forward(COEFFICIENTS), kernel.rows)
-    state = gauge.apply(STATE, kernel.rows.features)
-    np.testing.assert_allclose(moved.rates(state, slice(None)), kernel.rates(STATE, slice(None)), rtol=1e-12)
+    moved = replace(kernel, coefficients=gauge.forward(COEFFICIENTS))
+    points = gauge.apply(STATE.points, kernel.rows.features)
+    found = moved.means(points, slice(None))
+    np.testing.assert_allclose(found, kernel.means(STATE.points, slice(None)), rtol=1e-12)
     back = gauge.backward(moved.coefficients)
     np.testing.assert_allclose(back.joint, COEFFICIENTS.joint, rtol=1e-12)
 
@@ -198,9 +209,10 @@ def test_what_holds_at_the_maximum() -> None:
     X = rng.poisson(np.exp(rng.normal(size=(40, 2)) @ rng.normal(size=(2, 7)) + 1.5))
     model = PLNPCA(2, tol=1e-8, max_iter=5000, n_jobs=1).fit(X)
     fit = model._fit
-    rows = open_counts(check_data(X).blocks[0], fit_intercept=True, dense=True)
-    state = solve_rows(fit.problem, fit.coefficients, rows).state
-    rates = Kernel(fit.coefficients, rows).rates(state, slice(None))
+    rows = open_block(check_data(X).blocks[0], fit_intercept=True, family=Poisson(), dense=True)
+    points = fit.problem.posteriors(fit.coefficients, rows).points
+    state = Posterior.of(points)
+    rates = fit.problem.kernel(fit.coefficients, rows).means(points, slice(None))
     loadings = fit.coefficients.loadings
     np.testing.assert_allclose(rates.sum(axis=0), X.sum(axis=0), rtol=1e-6)
     np.testing.assert_allclose(state.variance, 1.0 / (1.0 + rates @ loadings**2), rtol=1e-7)

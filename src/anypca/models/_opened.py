@@ -26,7 +26,7 @@ class OpenedBlock:
     table: Table | None
     """Dense entries; ``None`` when products suffice."""
     product: Any
-    """The complete entries as a matrix that multiplies (dense or sparse); ``None`` when ``table`` is used."""
+    """The entries, 0 where missing, as a matrix that multiplies (dense or sparse); ``None`` where only ``table`` is."""
     offset: Floats | None
     weight: Floats | None
     features: Floats
@@ -61,6 +61,9 @@ class OpenedBlock:
         """What ``x offset`` adds to the rows' values where products are used, shape (rows,)."""
         if self.product is None or self.offset is None:
             return np.zeros(self.n_rows)
+        if self.offset.shape[1] > 1:
+            # Blocks with such offsets are dense.
+            return np.asarray(np.einsum("ij,ij->i", self.product, self.offset, dtype=float))
         totals: Floats = self.product @ np.ones(self.n_features, self.dtype)
         return self.offset[:, 0] * totals
 
@@ -92,7 +95,9 @@ class OpenedBlock:
         return float(self.weights @ self.observed.sum(axis=1))
 
 
-def open_block(block: Block, *, fit_intercept: bool = False, family: Family | None = None) -> OpenedBlock:
+def open_block(
+    block: Block, *, fit_intercept: bool = False, family: Family | None = None, dense: bool = False
+) -> OpenedBlock:
     """Read a block and lay out its fixed features.
 
     Parameters
@@ -100,18 +105,25 @@ def open_block(block: Block, *, fit_intercept: bool = False, family: Family | No
     block : Block
     fit_intercept : bool, default=False
     family : Family or None
-        Given where sums over the entries are all that is needed: if the log-likelihood is linear in the entries,
-        a complete block is then used through products only, and a sparse one is never made dense.
+        Given where sums over the entries are needed: if the log-likelihood is linear in the entries, these enter
+        through products only, and a sparse complete block is not made dense.
+    dense : bool, default=False
+        Whether the entries themselves are needed all the same.
     """
     features = fixed_features(block, fit_intercept=fit_intercept)
     offset = block.offset()
+    table: Table | None = None
+    product: Any = None
+    is_linear = family is not None and family.is_linear
     has_wide_offset = offset is not None and offset.shape[1] > 1
-    if family is None or not family.is_linear or block.may_miss or has_wide_offset:
-        table, product = block.read(), None
-        n_features = table.x.shape[1]
+    if is_linear and not (block.may_miss or has_wide_offset or dense):
+        product = block.matrix()
     else:
-        table, product = None, block.matrix()
-        n_features = product.shape[1]
+        table = block.read()
+        if is_linear and table.observed is not None:
+            table.x[~table.observed] = 0.0
+        product = table.x if is_linear else None
+    n_features = product.shape[1] if table is None else table.x.shape[1]
     numbers = np.arange(block.start, block.stop)
     return OpenedBlock(table, product, offset, block.weight, features, n_features, block.dtype, numbers)
 

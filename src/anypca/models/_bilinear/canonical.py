@@ -9,8 +9,8 @@ import scipy.linalg
 
 from anypca._typing import Floats, Ints
 from anypca.linalg import fix_signs
+from anypca.models._bilinear.alternating import Gauge, SweepSums, intercept_shift
 from anypca.models._bilinear.kernel import Coefficients
-from anypca.models._bilinear.problem import Gauge, Stats
 
 # Components whose loadings vanish relative to the largest have a formal, not an infinite, score precision.
 _SMALLEST = 1e-7
@@ -27,14 +27,14 @@ class Canonical:
     """Mean square of the reported scores, shape (k,)."""
 
 
-def orthonormal(coefficients: Coefficients, stats: Stats, *, fit_intercept: bool) -> Canonical:
+def orthonormal(coefficients: Coefficients, stats: SweepSums, *, fit_intercept: bool) -> Canonical:
     """Orthonormal loadings with uncorrelated scores, in order of decreasing score variance.
 
     The predictor ``Z W'`` stays as it is; this is its singular value decomposition, found from k x k matrices.
     """
     k = coefficients.loadings.shape[1]
-    shift = stats.score_sum / stats.weight if fit_intercept else np.zeros(k)
-    gram = stats.score_gram / stats.weight - np.outer(shift, shift)
+    centre = stats.score_sum / stats.weight if fit_intercept else np.zeros(k)
+    gram = stats.score_gram / stats.weight - np.outer(centre, centre)
     left, sizes, right = scipy.linalg.svd(coefficients.loadings, full_matrices=False)
     to_basis = right.T * sizes
     variance, rotation = scipy.linalg.eigh(to_basis.T @ gram @ to_basis)
@@ -42,22 +42,22 @@ def orthonormal(coefficients: Coefficients, stats: Stats, *, fit_intercept: bool
     loadings = left @ rotation
     signs = fix_signs(loadings.T)
     rotation = rotation * signs
-    fixed = coefficients.fixed.copy()
-    if fit_intercept:
-        fixed[:, 0] += coefficients.loadings @ shift
+    shift = intercept_shift(centre, coefficients.fixed.shape[1])
     # Only the way back is bounded: scores of a vanishing component can be huge, and the predictor must not change.
     bounded = np.maximum(sizes, max(_SMALLEST * sizes.max(initial=0.0), np.finfo(float).tiny ** 0.25))
     gauge = Gauge(shift, to_basis @ rotation, rotation.T @ (right / bounded[:, None]))
+    fixed = coefficients.fixed + coefficients.loadings @ shift.T
     new = Coefficients(loadings * signs, fixed, coefficients.dispersion)
     return Canonical(new, gauge, np.maximum(variance[::-1], 0.0))
 
 
-def unit_loadings(coefficients: Coefficients, stats: Stats) -> Canonical:
+def unit_loadings(coefficients: Coefficients, stats: SweepSums) -> Canonical:
     """Loadings of unit length without a rotation, for scores whose zeros mean something."""
     sizes = np.linalg.norm(coefficients.loadings, axis=0)
     sizes = np.maximum(sizes, max(_SMALLEST * sizes.max(initial=0.0), np.finfo(float).tiny ** 0.25))
     sizes = sizes * fix_signs(coefficients.loadings.T)
-    gauge = Gauge(np.zeros(len(sizes)), np.diag(sizes), np.diag(1.0 / sizes))
+    shift = np.zeros((coefficients.fixed.shape[1], len(sizes)))
+    gauge = Gauge(shift, np.diag(sizes), np.diag(1.0 / sizes))
     new = Coefficients(coefficients.loadings / sizes, coefficients.fixed, coefficients.dispersion)
     return Canonical(new, gauge, np.diag(stats.score_gram) / stats.weight * sizes**2)
 

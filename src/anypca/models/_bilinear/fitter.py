@@ -9,9 +9,11 @@ import numpy as np
 
 from anypca._typing import Floats, Ints
 from anypca.families import Family
+from anypca.models._bilinear.alternating import Gauge
 from anypca.models._bilinear.kernel import Coefficients
 from anypca.models._bilinear.passes import Pass
 from anypca.models._bilinear.start import mean_coefficients, null_coefficients
+from anypca.models._opened import fixed_features
 from anypca.models._session import Session
 
 
@@ -62,3 +64,11 @@ class BilinearFitter(Generic[Settings]):
     def _each(self, local: Sequence[Any], change: Callable[[Any], Any]) -> Sequence[Any]:
         """Something made of the scores of each block, where the blocks are."""
         return self.session.map(lambda _, scores: change(scores), local)
+
+    def _moved(self, local: Sequence[Any], gauge: Gauge) -> Sequence[Any]:
+        """The scores of each block in other latent coordinates, where the blocks are."""
+        fit_intercept = self.settings.fit_intercept
+        return self.session.map(
+            lambda block, scores: gauge.apply(scores, fixed_features(block, fit_intercept=fit_intercept)),
+            local,
+        )

@@ -7,17 +7,17 @@ columns; the predictor, means and curvatures of one tile at a time exist, in cac
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
 from anypca.families import Evaluation, Family
-from anypca.linalg import packed_products, packed_size
-from anypca.models._opened import OpenedBlock
+from anypca.linalg import packed_products
+from anypca.models._opened import OpenedBlock, observed_only
 
 
 class Operand(NamedTuple):
@@ -60,12 +60,12 @@ class Operand(NamedTuple):
 
 
 class Working(NamedTuple):
-    """Coefficients as the sweeps use them."""
+    """Coefficients as the sweeps use them, in the precision of a block."""
 
     joint: Floats
-    """K, shape (n_features, m)."""
+    """What the design is multiplied with: K, shape (n_features, m)."""
     operand: Operand
-    """Of the loadings."""
+    """Of the derivatives of the predictor in the points of the rows: of the loadings."""
     dispersion: Floats
 
 
@@ -86,18 +86,18 @@ class Coefficients:
         return np.hstack([self.loadings, self.fixed])
 
     @cached_property
-    def _working(self) -> dict[np.dtype[Any], Working]:
+    def _working(self) -> dict[Any, Working]:
         return {}
 
-    def working(self, dtype: np.dtype[Any]) -> Working:
-        """The forms that sweeps use, in a block's precision, made once."""
-        if dtype not in self._working:
-            self._working[dtype] = Working(
-                self.joint.astype(dtype),
-                Operand.of(self.loadings).astype(dtype),
-                self.dispersion.astype(dtype),
+    def working(self, dtype: np.dtype[Any], make: Callable[[Coefficients], tuple[Floats, Floats]]) -> Working:
+        """The forms that sweeps use, in a block's precision, made once from what ``make`` says of them."""
+        key = dtype, make
+        if key not in self._working:
+            joint, slopes = make(self)
+            self._working[key] = Working(
+                joint.astype(dtype), Operand.of(slopes).astype(dtype), self.dispersion.astype(dtype)
             )
-        return self._working[dtype]
+        return self._working[key]
 
     def with_joint(self, joint: Floats) -> Coefficients:
         """The same dispersion with other coefficients."""
@@ -110,7 +110,8 @@ class Kernel:
     """A family with coefficients on the rows of a block.
 
     Where the log-likelihood is linear in the entries, ``x eta - A(eta)``, the sums over ``x`` are products with the
-    block and only the cumulant A is evaluated entry by entry.
+    block and only the cumulant A is evaluated entry by entry. What belongs to a row is its point: its scores, and what
+    a subclass adds to them.
     """
 
     family: Family
@@ -119,21 +120,32 @@ class Kernel:
 
     @cached_property
     def _working(self) -> Working:
-        return self.coefficients.working(self.rows.dtype)
+        return self.coefficients.working(self.rows.dtype, _joint_and_loadings)
 
     @cached_property
     def _image(self) -> Floats:
-        """``X K``, shape (rows, m); it does not depend on the scores."""
-        image: Floats = self.rows.product @ self._working.joint
+        """``X K``, shape (rows, m); it does not depend on the points."""
+        joint = self._working.joint[:, : self.coefficients.joint.shape[1]]
+        image: Floats = self.rows.product @ np.ascontiguousarray(joint)
         return image
 
-    def take(self, index: Ints | Bools) -> Kernel:
+    @property
+    def origin(self) -> Floats:
+        """The points at zero, where rows start, shape (rows, n_coordinates)."""
+        return np.zeros((self.rows.n_rows, self._working.operand.size))
+
+    def take(self, index: Ints | Bools) -> Self:
         """The same for some of the rows."""
         return replace(self, rows=self.rows.take(index))
 
-    def predictor(self, scores: Floats, tile: slice) -> Floats:
+    def predictor(self, points: Floats, tile: slice) -> Floats:
         """eta of a tile, shape (rows, columns of the tile)."""
-        return self._predictor(self.design(scores), tile)
+        return self._predictor(self.design(points), tile)
+
+    def means(self, points: Floats, tile: slice) -> Floats:
+        """Expected entries of a tile, 0 where they are missing, shape (rows, columns of the tile)."""
+        mean = self.family.columns(tile).mean(self.predictor(points, tile))
+        return observed_only(self.rows, tile, mean)
 
     def tiles(
         self, design: Floats, order: int, *, observed: bool = False
@@ -146,58 +158,66 @@ class Kernel:
         for tile in rows.tiles():
             eta = self._predictor(design, tile)
             family = self.family.columns(tile)
-            if rows.table is None:
-                yield tile, family.cumulant(eta, order=order)
-                continue
-            dispersion = self._working.dispersion[tile]
-            found = family.evaluate(rows.table.x[:, tile], eta, dispersion, order=order)
-            if observed:
-                found = found._replace(curvature=family.observed_curvature(found, dispersion))
-            present = rows.table.observed
-            yield tile, found if present is None else mask_missing(found, present[:, tile])
+            if rows.product is not None:
+                found = family.cumulant(eta, order=order)
+            else:
+                dispersion = self._working.dispersion[tile]
+                found = family.evaluate(rows.x[:, tile], eta, dispersion, order=order)
+                if observed:
+                    found = found._replace(curvature=family.observed_curvature(found, dispersion))
+            yield tile, found if rows.observed is None else mask_missing(found, rows.observed[:, tile])
 
-    def row_values(self, scores: Floats) -> Floats:
+    def row_values(self, points: Floats) -> Floats:
         """Log-likelihood of each row without constants, shape (rows,)."""
-        design = self.design(scores)
+        design = self.design(points)
         total = np.zeros(self.rows.n_rows)
         for _, found in self.tiles(design, order=0):
             total += found.value.sum(axis=1, dtype=float)
         return self._with_linear(design, total)
 
-    def row_sums(self, scores: Floats, *, observed: bool = False) -> RowSums:
+    def row_sums(self, points: Floats, *, observed: bool = False) -> RowSums:
         """Everything a Newton step of the rows needs; ``observed`` as in `tiles`."""
-        rows, k = self.rows, scores.shape[1]
-        design = self.design(scores)
+        rows, operand = self.rows, self._working.operand
+        k, size = self.coefficients.loadings.shape[1], operand.size
+        design = self.design(points)
         columns = np.empty(rows.n_features)
-        sums = np.zeros((rows.n_rows, 1 + k + packed_size(k)))
+        sums = np.zeros((rows.n_rows, operand.stacked.shape[1]))
         weights = rows.weights.astype(rows.dtype, copy=False)
         for tile, found in self.tiles(design, order=2, observed=observed):
             columns[tile] = self._sign * (weights @ found.value)
-            sums += self._working.operand.sums(found, tile, over_rows=False)
-        value, gradient, curvature = sums[:, 0], sums[:, 1 : k + 1], sums[:, k + 1 :]
+            sums += operand.sums(found, tile, over_rows=False)
+        value, gradient, curvature = sums[:, 0], self._sign * sums[:, 1 : size + 1], sums[:, size + 1 :]
         if rows.product is not None:
-            gradient = self._image[:, :k] - gradient
+            gradient[:, :k] += self._image[:, :k]
         return RowSums(self._with_linear(design, value), columns, gradient, curvature)
 
-    def column_sums(self, scores: Floats) -> ColumnSums:
-        """Everything a Newton step of the columns needs, and the rows' values at the same scores."""
-        rows = self.rows
-        design = self.design(scores)
-        m = design.shape[1]
-        weights = rows.weights.astype(rows.dtype, copy=False)
-        operand = Operand.of(design, weights)
+    def column_sums(self, points: Floats) -> ColumnSums:
+        """Everything a Newton step of the columns needs, and the rows' values at the same points."""
+        rows, joint = self.rows, self.coefficients.joint
+        design = self.design(points)
+        operand = self._column_operand(design, rows.weights.astype(rows.dtype, copy=False))
         rowwise = np.zeros(rows.n_rows)
         sums = np.empty((rows.n_features, operand.stacked.shape[1]))
         for tile, found in self.tiles(design, order=2):
             rowwise += found.value @ np.ones(found.value.shape[1], rows.dtype)
             sums[tile] = operand.sums(found, slice(None), over_rows=True)
-        value, gradient, curvature = sums[:, 0], sums[:, 1 : m + 1], sums[:, m + 1 :]
-        linear = np.zeros((rows.n_features, m))
+        value, gradient, curvature = self._column_terms(sums)
+        linear = np.zeros(joint.shape)
         if rows.product is not None:
-            linear = (rows.product.T @ operand.stacked[:, 1 : m + 1]).astype(float, copy=False)
+            weighted = operand.stacked[:, 1 : joint.shape[1] + 1]
+            linear = (rows.product.T @ weighted).astype(float, copy=False)
             gradient = linear - gradient
-            value = np.einsum("ja,ja->j", linear, self.coefficients.joint) - value
+            value = np.einsum("ja,ja->j", linear, joint) - value
         return ColumnSums(self._with_linear(design, rowwise), value, linear, gradient, curvature)
+
+    def _column_operand(self, design: Floats, weights: Floats) -> Operand:
+        """What the terms of the rows are multiplied with for the sums over them."""
+        return Operand.of(design, weights)
+
+    def _column_terms(self, sums: Floats) -> tuple[Floats, Floats, Floats]:
+        """Values, gradients and curvatures of the columns from the products of the terms with the operand."""
+        m = self.coefficients.joint.shape[1]
+        return sums[:, 0], sums[:, 1 : m + 1], sums[:, m + 1 :]
 
     @property
     def _sign(self) -> float:
@@ -208,13 +228,14 @@ class Kernel:
         """Log-likelihood of the rows from the sums of the tiles' values."""
         if self.rows.product is None:
             return value
-        linear = np.einsum("ia,ia->i", self._image, design, dtype=float)
+        image = self._image
+        linear = np.einsum("ia,ia->i", image, design[:, : image.shape[1]], dtype=float)
         total: Floats = linear + self.rows.offset_values - value
         return total
 
-    def design(self, scores: Floats) -> Floats:
+    def design(self, points: Floats) -> Floats:
         """D = [Z | F] in the block's precision, shape (rows, m)."""
-        return np.hstack([scores, self.rows.features]).astype(self.rows.dtype, copy=False)
+        return np.hstack([points, self.rows.features]).astype(self.rows.dtype, copy=False)
 
     def _predictor(self, design: Floats, tile: slice) -> Floats:
         eta: Floats = design @ self._working.joint[tile].T
@@ -222,6 +243,10 @@ class Kernel:
         if offset is not None:
             eta += offset if offset.shape[1] == 1 else offset[:, tile]
         return eta
+
+
+def _joint_and_loadings(coefficients: Coefficients) -> tuple[Floats, Floats]:
+    return coefficients.joint, coefficients.loadings
 
 
 class RowSums(NamedTuple):
@@ -232,9 +257,9 @@ class RowSums(NamedTuple):
     columns: Floats
     """Weighted log-likelihood of each column over the block, without its part linear in x, shape (n_features,)."""
     gradient: Floats
-    """In the scores, shape (rows, k)."""
+    """In the points, shape (rows, n_coordinates)."""
     curvature: Floats
-    """In the scores, packed, shape (rows, k (k + 1) / 2)."""
+    """In the points, packed, shape (rows, packed size of n_coordinates)."""
 
 
 class ColumnSums(NamedTuple):
@@ -254,9 +279,14 @@ class ColumnSums(NamedTuple):
 
 def mask_missing(found: Evaluation, observed: Bools) -> Evaluation:
     """Zero at missing entries (their placeholder value is arbitrary)."""
-    return Evaluation(
-        *(None if part is None else np.where(observed, part, np.zeros((), part.dtype)) for part in found)  # type: ignore[arg-type]
-    )
+
+    def mask(part: Floats | None) -> Floats | None:
+        return None if part is None else np.where(observed, part, np.zeros((), part.dtype))
+
+    value = np.where(observed, found.value, np.zeros((), found.value.dtype))
+    # One array stays one: sums then take a single product.
+    rest = (value if part is found.value else mask(part) for part in found[1:])
+    return Evaluation(value, *rest)
 
 
 def with_dispersion(coefficients: Coefficients, dispersion: Floats) -> Coefficients:

@@ -54,14 +54,24 @@ class Pass:
         self, function: Callable[[OpenedBlock, Floats], Floats], local: Sequence[Any] | None = None
     ) -> Floats:
         """Sum of ``function(rows, scores)`` over the blocks; without locals the scores have no columns."""
+        found: Floats = self.session.sum(self._opened(function), local)
+        return found
+
+    def map(
+        self, function: Callable[[OpenedBlock, Floats], Any], local: Sequence[Any] | None = None
+    ) -> Sequence[Any]:
+        """``function(rows, scores)`` of each block, where the blocks are."""
+        return self.session.map(self._opened(function), local)
+
+    def _opened(self, function: Callable[[OpenedBlock, Floats], Any]) -> Callable[[Block, Any], Any]:
+        """``function`` of a block in place of its opened rows."""
         fit_intercept = self.fit_intercept
 
-        def visit(block: Block, scores: Floats | None) -> Floats:
+        def visit(block: Block, scores: Floats | None) -> Any:
             rows = open_block(block, fit_intercept=fit_intercept)
             return function(rows, np.zeros((rows.n_rows, 0)) if scores is None else scores)
 
-        found: Floats = self.session.sum(visit, local)
-        return found
+        return visit
 
     def log_base(self, family: Family, dispersion: Floats) -> float:
         """Weighted sum of the likelihood's terms without eta."""
@@ -72,22 +82,24 @@ class Pass:
 
         return float(self.sum(function)[0])
 
-    def deviances(self, family: Family, coefficients: Coefficients, local: Sequence[Any] | None) -> Floats:
-        """Deviance of the model, then of the model without each component: shape (k + 1,)."""
+    def deviance(
+        self, family: Family, coefficients: Coefficients, local: Sequence[Any] | None = None
+    ) -> float:
+        """Deviance of a model."""
+        found = self.sum(lambda rows, scores: _deviances(Kernel(family, coefficients, rows), [scores]), local)
+        return float(found[0])
+
+    def deviances(
+        self, family: Family, coefficients: Coefficients, local: Sequence[Any], null: Coefficients
+    ) -> Deviances:
+        """Deviances of a model and of ``null``, the one without components."""
 
         def function(rows: OpenedBlock, scores: Floats) -> Floats:
-            k = coefficients.loadings.shape[1]
-            kernel = Kernel(family, coefficients, rows)
-            saturated = observed_only(rows, slice(None), family.saturated(rows.x, coefficients.dispersion))
-            found = np.full(k + 1, rows.weights @ saturated.sum(axis=1, dtype=float))
-            found[0] -= rows.weights @ kernel.row_values(scores)
-            for a in range(k):
-                without = scores.copy()
-                without[:, a] = 0.0
-                found[a + 1] -= rows.weights @ kernel.row_values(without)
-            return 2.0 * found
+            without = [np.where(one, 0.0, scores) for one in np.eye(scores.shape[1], dtype=bool)]
+            return _deviances(Kernel(family, coefficients, rows), [scores, *without])
 
-        return self.sum(function, local)
+        found = self.sum(function, local)
+        return Deviances(self.deviance(family, null), float(found[0]), found[1:])
 
     def pearson(self, family: Family, coefficients: Coefficients, local: Sequence[Any] | None) -> Floats:
         """Weighted sum of squared Pearson residuals and weighted number of entries per column: (2, n_features)."""
@@ -105,3 +117,11 @@ class Pass:
             return found
 
         return self.sum(function, local)
+
+
+def _deviances(kernel: Kernel, points: Sequence[Floats]) -> Floats:
+    """Deviance of a block's rows at each of several sets of points."""
+    rows, dispersion = kernel.rows, kernel.coefficients.dispersion
+    saturated = observed_only(rows, slice(None), kernel.family.saturated(rows.x, dispersion))
+    best = rows.weights @ saturated.sum(axis=1, dtype=float)
+    return 2.0 * np.array([best - rows.weights @ kernel.row_values(some) for some in points])

@@ -11,16 +11,10 @@ import numpy as np
 from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.families import Family
+from anypca.models._bilinear.alternating import RowFit
 from anypca.models._bilinear.kernel import Coefficients
 from anypca.models._bilinear.problem import BilinearProblem
-from anypca.models._bilinear.rows import (
-    RowFit,
-    check_solved,
-    covariances,
-    integrate_rows,
-    solve_rows,
-    standard_deviations,
-)
+from anypca.models._bilinear.rows import check_solved, covariances, integrate_rows, standard_deviations
 from anypca.models._opened import OpenedBlock, fixed_features, open_block
 from anypca.models._row_model import RowModel
 from anypca.models._support import check_rows
@@ -87,7 +81,7 @@ class ModeRowModel(BilinearRowModel[RowFit]):
         return self._solve(rows, self.problem.score_prior)
 
     def scores(self, solved: RowFit) -> Floats:
-        return solved.scores
+        return solved.points
 
     def deviations(self, solved: RowFit) -> Floats:
         return standard_deviations(self.problem.score_prior, solved)
@@ -106,15 +100,16 @@ class ModeRowModel(BilinearRowModel[RowFit]):
         self, rows: OpenedBlock, solved: RowFit, index: Ints, columns: Ints
     ) -> tuple[Floats, Floats]:
         known = self.reported.coefficients
-        z = np.hstack([solved.scores[index], rows.features[index]])
+        z = np.hstack([solved.points[index], rows.features[index]])
         used, place = np.unique(index, return_inverse=True)
-        some = solved._replace(scores=solved.scores[used], curvature=solved.curvature[used])
+        some = solved._replace(points=solved.points[used], curvature=solved.curvature[used])
         covariance, w = covariances(self.problem.score_prior, some)[place], known.loadings[columns]
         return np.einsum("ea,ea->e", z, known.joint[columns]), np.einsum("ea,eab,eb->e", w, covariance, w)
 
     def _solve(self, rows: OpenedBlock, prior: Prior) -> RowFit:
         """Modes of rows under a score prior."""
         problem = replace(self.problem, score_prior=prior, eps=float(np.finfo(rows.dtype).eps))
-        found = solve_rows(problem, self.reported.coefficients, rows)
+        kernel = problem.kernel(self.reported.coefficients, rows)
+        found = problem.solve_rows(kernel, kernel.origin)
         check_solved(found, rows.numbers)
         return found

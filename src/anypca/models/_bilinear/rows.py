@@ -1,75 +1,18 @@
-"""Scores of rows with frozen coefficients, each row solved to its own convergence."""
+"""What solved rows tell: whether they are solved, the posterior of their scores by Laplace's approximation."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
 from anypca.exceptions import ConvergenceWarning, NonFiniteError
 from anypca.families import Family
-from anypca.linalg import PackedCholesky, packed_size
-from anypca.models._bilinear.kernel import Coefficients, Kernel
-from anypca.models._bilinear.problem import BilinearProblem
+from anypca.linalg import PackedCholesky
+from anypca.models._bilinear.alternating import RowFit
 from anypca.models._opened import OpenedBlock
 from anypca.priors import Prior, Ridge
-
-_MAX_NEWTON = 200
-
-
-class RowFit(NamedTuple):
-    """Modes of rows."""
-
-    scores: Floats
-    """(rows, k)."""
-    value: Floats
-    """Log-likelihood at the mode without constants, shape (rows,)."""
-    curvature: Floats
-    """Curvature of the log-likelihood at the mode, without the prior, packed, shape (rows, k (k + 1) / 2)."""
-    converged: Bools
-    """(rows,)."""
-
-
-@dataclass
-class _Progress:
-    """State of the rows while they are solved; rows leave when they have converged."""
-
-    scores: Floats
-    value: Floats
-    curvature: Floats
-    converged: Bools
-
-
-def solve_rows(problem: BilinearProblem, coefficients: Coefficients, rows: OpenedBlock) -> RowFit:
-    """Mode of the penalised log-likelihood of each row, by damped Newton from zero.
-
-    A row's answer does not depend on its neighbours: each has its own step length and its own stop.
-    """
-    kernel = Kernel(problem.family, coefficients, rows)
-    n, k = rows.n_rows, coefficients.loadings.shape[1]
-    state = _Progress(np.zeros((n, k)), np.zeros(n), np.zeros((n, packed_size(k))), np.zeros(n, dtype=bool))
-    active = np.arange(n)
-    with np.errstate(over="ignore", invalid="ignore"):
-        for _ in range(_MAX_NEWTON):
-            some = kernel if active.size == n else kernel.take(active)
-            scores = state.scores[active]
-            sums = some.row_sums(scores, observed=True)
-            state.value[active], state.curvature[active] = sums.value, sums.curvature
-            newton = problem.newton_rows(scores, sums.gradient, sums.curvature)
-            # A gain that the objective cannot resolve is taken unseen, as the last step: Newton's error squares.
-            solved = newton.decrement <= problem.slack(sums.value)
-            state.converged[active[solved]] = True
-            state.scores[active[solved]] += newton.step[solved]
-            active, going = active[~solved], ~solved
-            if active.size == 0:
-                break
-            state.scores[active] = problem.halve(
-                some.take(going), scores[going], newton.step[going], sums.value[going], first=1.0
-            )
-    return RowFit(state.scores, state.value, state.curvature, state.converged)
 
 
 def check_solved(found: RowFit, numbers: Ints) -> None:
@@ -97,8 +40,8 @@ def warn_unsolved(converged: Bools, numbers: Ints) -> None:
 
 def covariances(prior: Prior, found: RowFit) -> Floats:
     """Of the scores, from the curvature at their modes (Laplace), shape (rows, k, k)."""
-    precision = found.curvature + prior.curvature(found.scores)
-    return PackedCholesky(precision, found.scores.shape[1]).inverse()
+    precision = found.curvature + prior.curvature(found.points)
+    return PackedCholesky(precision, found.points.shape[1]).inverse()
 
 
 def standard_deviations(prior: Prior, found: RowFit) -> Floats:
@@ -117,9 +60,9 @@ def integrate_rows(
     base = family.log_base(rows.x, dispersion)
     if rows.observed is not None:
         base = np.where(rows.observed, base, 0.0)
-    k = found.scores.shape[1]
-    precision = PackedCholesky(found.curvature + prior.curvature(found.scores), k)
+    k = found.points.shape[1]
+    precision = PackedCholesky(found.curvature + prior.curvature(found.points), k)
     determinant = precision.log_determinant() - np.log(prior.precision).sum()
-    joint: Floats = found.value + base.sum(axis=1) - prior.value(found.scores)
+    joint: Floats = found.value + base.sum(axis=1)
     entropy: Floats = 0.5 * (k * np.log(2.0 * np.pi * np.e) - determinant)
     return joint - 0.5 * determinant, entropy

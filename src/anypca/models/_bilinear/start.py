@@ -10,17 +10,21 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.engine import Summary
 from anypca.families import Family
+from anypca.linalg import leading_directions
+from anypca.models._bilinear.alternating import Shared
 from anypca.models._bilinear.kernel import Coefficients, Kernel
 from anypca.models._bilinear.passes import Pass
-from anypca.models._bilinear.problem import BilinearProblem, Shared
+from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._opened import OpenedBlock, observed_only
 from anypca.priors import Ridge
 
-# Power iterations of the range finder, and extra directions: the sweeps correct what these leave.
-_POWER_ITERATIONS = 3
-_OVERSAMPLING = 6
+# Products of the range finder: the sweeps correct what three of them leave.
+_PRODUCTS = 3
 # Pearson residuals of rare events are huge and would claim the leading directions.
 _CLIP = 3.0
+# Share of the typical curvature that is added to each column's: one that tells little cannot have huge loadings.
+_SHRINKAGE = 0.1
+# Newton's method needs about ten steps; only columns whose intercept is infinite take more, and are left then.
 _NULL_ITERATIONS = 100
 
 
@@ -88,29 +92,22 @@ def residual_directions(
     Each pass multiplies by R'R without forming R. Columns are brought from residual units to the scale of eta by
     their mean curvature, shrunk for columns with little information.
     """
-    n_features = null.fixed.shape[0]
-    width = min(n_components + _OVERSAMPLING, n_features)
-    basis = np.linalg.qr(rng.standard_normal((n_features, width)))[0]
-    values: Floats = np.ones(width)
-    curvature: Floats = np.ones(n_features)
-    weight = mean_square = 1.0
-    for _ in range(_POWER_ITERATIONS):
-        found = visit.sum(
-            lambda rows, scores, basis=basis: _residual_product(family, null, rows, scores, basis),  # type: ignore[misc]
-            local,
-        )
-        image, weight = found[:, :-3], float(found[0, -1])
-        curvature = found[:, -2] / weight
-        mean_square = float(found[:, -3].mean()) / weight
-        values, rotation = np.linalg.eigh(basis.T @ image)
-        # Ritz vectors, largest first; the next basis is the image in that order.
-        basis = np.linalg.qr(image @ rotation[:, ::-1])[0]
-        values = values[::-1]
-    size = np.sqrt(np.maximum(values[:n_components], 0.0) / weight)
+
+    def multiply(basis: Floats) -> Floats:
+        return visit.sum(lambda rows, scores: _residual_product(family, null, rows, scores, basis), local)
+
+    vectors, values, rest = leading_directions(
+        multiply, len(null.fixed), n_components, rng, n_products=_PRODUCTS
+    )
+    weight = float(rest[0, -1])
+    squares, curvature = rest[:, 0] / weight, rest[:, 1] / weight
+    size = np.sqrt(np.maximum(values, 0.0) / weight)
     typical = max(float(np.median(curvature)), np.finfo(float).tiny)
-    to_eta = np.sqrt(curvature) / (curvature + 0.1 * typical)
-    loadings: Floats = basis[:, :n_components] * size * to_eta[:, None]
-    return Directions(loadings, float(values[0]) / max(mean_square, np.finfo(float).tiny))
+    to_eta = np.sqrt(curvature) / (curvature + _SHRINKAGE * typical)
+    loadings: Floats = vectors * size * to_eta[:, None]
+    return Directions(
+        loadings, float(values.max(initial=0.0)) / max(float(squares.mean()), np.finfo(float).tiny)
+    )
 
 
 def _residual_product(
@@ -143,16 +140,14 @@ def link_loadings(
     family: Family, null: Coefficients, visit: Pass, n_components: int, rng: np.random.Generator
 ) -> Floats:
     """Loadings (n_features, n_components) of an ordinary PCA, not centred, of the entries on the scale of eta."""
-    n_features = null.fixed.shape[0]
-    width = min(n_components + _OVERSAMPLING, n_features)
-    basis = np.linalg.qr(rng.standard_normal((n_features, width)))[0]
-    for _ in range(_POWER_ITERATIONS):
-        found = visit.sum(lambda rows, _, basis=basis: _link_product(family, rows, basis))  # type: ignore[misc]
-        image, weight = found[:, :-1], float(found[0, -1])
-        values, rotation = np.linalg.eigh(basis.T @ image)
-        basis = np.linalg.qr(image @ rotation[:, ::-1])[0]
-    size = np.sqrt(np.maximum(values[::-1][:n_components], 0.0) / weight)
-    loadings: Floats = basis[:, :n_components] * size
+
+    def multiply(basis: Floats) -> Floats:
+        return visit.sum(lambda rows, _: _link_product(family, rows, basis))
+
+    vectors, values, weights = leading_directions(
+        multiply, len(null.fixed), n_components, rng, n_products=_PRODUCTS
+    )
+    loadings: Floats = vectors * np.sqrt(np.maximum(values, 0.0) / weights[0])
     return loadings
 
 

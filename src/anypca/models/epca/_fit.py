@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats
+from anypca.models._bilinear.alternating import Shared, SweepSums
 from anypca.models._bilinear.canonical import Canonical, orthonormal, reorder, unit_loadings
 from anypca.models._bilinear.dispersion import estimate_dispersion, noise_units, start_dispersion
 from anypca.models._bilinear.fitter import BilinearFitter
 from anypca.models._bilinear.kernel import Coefficients, with_dispersion
 from anypca.models._bilinear.passes import Deviances
-from anypca.models._bilinear.problem import BilinearProblem, Shared, Stats
+from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._bilinear.start import residual_loadings
 from anypca.priors import L1, Ridge
 from anypca.solvers import Result
@@ -97,7 +98,7 @@ class EPCAFitter(BilinearFitter[Settings]):
         problem: BilinearProblem,
         result: Result[Shared],
         local: Sequence[Any],
-        stats: Stats,
+        stats: SweepSums,
         null: Coefficients,
     ) -> EPCAFit:
         """Change to reporting coordinates, order components by the deviance they explain."""
@@ -107,16 +108,15 @@ class EPCAFitter(BilinearFitter[Settings]):
             if self.settings.l1_strength is None
             else unit_loadings(fitted, stats)
         )
-        local = self._each(local, canonical.gauge.apply)
-        deviances = self.visit.deviances(self.family, canonical.coefficients, local)
-        null_deviance = float(self.visit.deviances(self.family, null, None)[0])
-        order = np.argsort(-deviances[1:], kind="stable")
+        local = self._moved(local, canonical.gauge)
+        deviances = self.visit.deviances(self.family, canonical.coefficients, local, null)
+        order = np.argsort(-deviances.without, kind="stable")
         canonical = reorder(canonical, order)
         return EPCAFit(
             replace(problem, score_prior=self._score_prior(canonical)),
             canonical.coefficients,
             canonical.variance,
-            Deviances(null_deviance, float(deviances[0]), deviances[1:][order]),
+            replace(deviances, without=deviances.without[order]),
             result,
         )
 

@@ -13,16 +13,15 @@ from sklearn.utils.validation import check_is_fitted
 from anypca._compat import Interval
 from anypca._typing import Floats
 from anypca.families import Poisson
-from anypca.models._base import COMMON_CONSTRAINTS, make_generator
+from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._bilinear.estimator import BilinearModel
-from anypca.models._bilinear.kernel import Coefficients
 from anypca.models._bilinear.row_model import Reported
 from anypca.models._description import Description
 from anypca.models._ranks import check_ranks
 from anypca.models._session import Session
 from anypca.models._support import check_support, warn_non_integers
 from anypca.models.plnpca._criteria import RankPath
-from anypca.models.plnpca._fit import Options, PLNFit, PLNFitter
+from anypca.models.plnpca._fit import PLNFit, PLNFitter, Settings
 from anypca.models.plnpca._row_model import CountRowModel
 
 
@@ -173,7 +172,7 @@ class PLNPCA(BilinearModel):
         """
         with self._open_fit(X, sample_weight=sample_weight, offset=offset, covariates=covariates) as session:
             self._check_rank(session.data.n_samples, session.data.n_features)
-            fits = self._fitter(session).fit([self.n_components], make_generator(self.random_state))
+            fits = self._fitter(session).fit([self.n_components])
             self._store(fits[0])
         self._warn_unless_converged(fits[0].result)
         return self
@@ -206,7 +205,7 @@ class PLNPCA(BilinearModel):
         with opener._open_fit(X, **companions) as session:
             data = session.data
             checked = check_ranks(ranks, min(data.n_samples, data.n_features), least=1)
-            fits = opener._fitter(session).fit(checked, make_generator(self.random_state))
+            fits = opener._fitter(session).fit(checked)
         models = []
         for rank, fit in zip(checked, fits, strict=True):
             model = clone(self).set_params(n_components=rank)
@@ -231,8 +230,7 @@ class PLNPCA(BilinearModel):
         """Check the counts and make what fits them."""
         check_support(_Counts(), session)
         warn_non_integers(Poisson(), session)
-        options = Options(bool(self.fit_intercept), self.max_iter, float(self.tol))
-        return PLNFitter(session.data, session.executor, options, session.callback)
+        return PLNFitter(session, Poisson(), Settings(bool(self.fit_intercept)))
 
     def _check_rank(self, n_samples: int, n_features: int) -> None:
         if self.n_components > min(n_samples, n_features):
@@ -245,7 +243,7 @@ class PLNPCA(BilinearModel):
         """Set the fitted attributes."""
         self._fit, criteria, fixed = fit, fit.criteria, fit.coefficients.fixed
         self.family_ = Poisson()
-        self._coefficients = Coefficients(fit.canonical.components.T, fixed, np.ones(len(fixed)))
+        self._coefficients = replace(fit.canonical.coefficients, fixed=fixed)
         self._store_coefficients(self._coefficients)
         self.explained_variance_ = variance = fit.canonical.variance
         self.pseudo_r2_ = criteria.r2

@@ -2,16 +2,71 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import scipy.linalg
 
 from anypca._typing import Floats
+from anypca.linalg import packed_products, packed_size, unpack_symmetric
+from anypca.models._bilinear.kernel import Coefficients, Kernel
+from anypca.models._bilinear.passes import Pass
+from anypca.models._opened import OpenedBlock
+from anypca.models.plnpca._kernel import Posterior, information_of
+from anypca.models.plnpca._problem import PLNProblem
 
-_MAX_STEPS = 50
+# Rows whose precisions decide a rotation: it is a proposal, and a few thousand tell it well enough.
+_MOST_PRECISIONS = 2000
+# Newton's angles are right for nearly diagonal matrices; half a radian at a time keeps steps within their reach, and
+# fifty of them go round many times.
 _LARGEST_ANGLE = 0.5
-# Gain per matrix below which no further step is worth its while.
+_MAX_STEPS = 50
+# Gain per matrix below which no further step is worth its while: the bound is then right to a millionth of a nat a row.
 _SMALLEST_GAIN = 1e-6
+# A thousandth of a step of at most half a radian turns nothing.
 _MAX_HALVINGS = 10
+# Planes of equal variance have no curvature; this share of the rows stands for it, which bounds the angle.
+_LEAST_CURVATURE = 0.05
+
+
+def find_rotation(
+    visit: Pass, problem: PLNProblem, coefficients: Coefficients, local: Sequence[Any]
+) -> Floats:
+    """The rotation (k, k) of a fit's latent space, told by the precisions of some of its rows."""
+    stride = max(1, -(-visit.session.data.n_samples // _MOST_PRECISIONS))
+
+    def precisions(rows: OpenedBlock, points: Floats) -> Floats:
+        index = np.flatnonzero(rows.numbers % stride == 0)
+        some = rows.take(index)
+        packed = _precisions(problem.kernel(coefficients, some), points[index])
+        return np.hstack([some.weights[:, None], packed])
+
+    found = np.concatenate(visit.session.executor.gather(visit.map(precisions, local)))
+    k = coefficients.loadings.shape[1]
+    return diagonalise(np.eye(k) + unpack_symmetric(found[:, 1:], k), found[:, 0])[0]
+
+
+def rotate(
+    visit: Pass, problem: PLNProblem, coefficients: Coefficients, local: Sequence[Any], rotation: Floats
+) -> Sequence[Any]:
+    """Posteriors in rotated coordinates, with the variances that suit the old rates there."""
+    loadings = coefficients.loadings @ rotation
+
+    def function(rows: OpenedBlock, points: Floats) -> Floats:
+        information = information_of(problem.kernel(coefficients, rows), points, loadings)
+        return Posterior(Posterior.of(points).mean @ rotation, 1.0 / (1.0 + information)).points
+
+    return visit.map(function, local)
+
+
+def _precisions(kernel: Kernel, points: Floats) -> Floats:
+    """``sum_j A c c'`` of each row, packed, shape (rows, k (k + 1) / 2)."""
+    loadings = kernel.coefficients.loadings
+    found = np.zeros((kernel.rows.n_rows, packed_size(loadings.shape[1])))
+    for tile in kernel.rows.tiles():
+        found += kernel.means(points, tile) @ packed_products(loadings[tile])
+    return found
 
 
 def diagonalise(precisions: Floats, weights: Floats) -> tuple[Floats, float]:
@@ -71,8 +126,7 @@ def _angles(matrices: Floats, weights: Floats) -> Floats:
     weighted = weights[:, None] / diagonal
     slope = np.einsum("ikl,ik->kl", matrices, weighted)
     ratio = np.einsum("il,ik->kl", diagonal, weighted)
-    # Equal diagonal entries leave the angle undetermined: the floor keeps steps bounded there.
     total = float(weights.sum())
-    curvature = np.maximum(ratio + ratio.T - 2.0 * total, 0.05 * total)
+    curvature = np.maximum(ratio + ratio.T - 2.0 * total, _LEAST_CURVATURE * total)
     angles: Floats = (slope - slope.T) / curvature
     return angles * min(1.0, _LARGEST_ANGLE / max(float(np.abs(angles).max(initial=0.0)), 1e-300))

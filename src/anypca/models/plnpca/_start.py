@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Bools, Floats
-from anypca.models._bilinear.kernel import Coefficients
-from anypca.models.plnpca._kernel import CountRows, Kernel, State
-from anypca.models.plnpca._passes import CountPass, information_of
-from anypca.models.plnpca._problem import PLNProblem, Shared
-from anypca.solvers import Loop
+from anypca.linalg import leading_directions
+from anypca.models._bilinear.alternating import Shared
+from anypca.models._bilinear.kernel import Coefficients, Kernel
+from anypca.models._bilinear.passes import Pass
+from anypca.models._opened import OpenedBlock, observed_only
+from anypca.models.plnpca._kernel import Posterior, information_of
+from anypca.models.plnpca._problem import HALF, PLNProblem
 
-# Power iterations of the range finder, and extra directions: the sweeps correct what these leave.
-_POWER_ITERATIONS = 4
-_OVERSAMPLING = 6
-# Added to counts and rates before logarithms: log(x + 1/2) is nearly unbiased for the logarithm of a rate.
-HALF = 0.5
+# Products of the range finder: the sweeps correct what four of them leave.
+_PRODUCTS = 4
+# Newton's method needs about ten steps; only columns whose intercept is infinite take more, and are left then.
 _NULL_ITERATIONS = 100
 # A feature depends on others when they leave less than this share of its centred sum of squares ...
 _DEPENDENT = 1e-10
@@ -30,7 +30,7 @@ _CONSTANT = 1e-20
 _NULL_DIRECTION = 1e-7
 
 
-def independent_features(visit: CountPass) -> Bools:
+def independent_features(visit: Pass) -> Bools:
     """Which fixed features do not depend linearly on those before them; warns of the others.
 
     Returns
@@ -39,8 +39,8 @@ def independent_features(visit: CountPass) -> Bools:
         The intercept first when there is one, then the covariates.
     """
     first = int(visit.fit_intercept)
-    n_fixed = first + visit.data.n_covariates
-    if visit.data.n_covariates == 0:
+    n_fixed = first + visit.session.data.n_covariates
+    if visit.session.data.n_covariates == 0:
         return np.ones(n_fixed, dtype=bool)
     centre = np.zeros(n_fixed)
     if first:
@@ -48,7 +48,7 @@ def independent_features(visit: CountPass) -> Bools:
         sums = visit.sum(lambda rows, _: rows.weights @ rows.features)
         centre[1:] = sums[1:] / sums[0]
 
-    def squares(rows: CountRows, _: State) -> Floats:
+    def squares(rows: OpenedBlock, _: Floats) -> Floats:
         features = rows.features.astype(float)
         centred = features - centre
         return np.vstack([(centred * rows.weights[:, None]).T @ centred, rows.weights @ features**2])
@@ -88,26 +88,26 @@ def _warn_dependent(columns: Any, *, fit_intercept: bool) -> None:
     )
 
 
-def null_coefficients(visit: CountPass, problem: PLNProblem, *, tol: float) -> Coefficients:
+def null_coefficients(visit: Pass, problem: PLNProblem) -> Coefficients:
     """The Poisson regression on intercept and covariates alone."""
-    data = visit.data
+    data = visit.session.data
     fixed = np.zeros((data.n_features, len(problem.kept)))
     start = Coefficients(np.zeros((data.n_features, 0)), fixed, np.ones(data.n_features))
     if problem.kept.size == 0:
         return start
     if visit.fit_intercept:
 
-        def totals(rows: CountRows, state: State) -> Floats:
+        def totals(rows: OpenedBlock, points: Floats) -> Floats:
             exposure = np.empty(rows.n_features)
-            kernel = Kernel(start, rows)
+            kernel = problem.kernel(start, rows)
             for tile in rows.tiles():
-                exposure[tile] = rows.weights @ kernel.rates(state, tile)
-            return np.vstack([rows.weights @ rows.x, exposure])
+                exposure[tile] = rows.weights @ kernel.means(points, tile)
+            return np.vstack([rows.weights @ observed_only(rows, slice(None), rows.x), exposure])
 
         count, exposure = visit.sum(totals)
         # Half a count instead of none: the log of a mean of zero is not a start.
         fixed[:, 0] = np.log(np.maximum(count, HALF)) - np.log(exposure)
-    loop = Loop(problem, data, visit.executor, max_iter=_NULL_ITERATIONS, tol=tol, accelerate=False)
+    loop = visit.session.loop(problem, max_iter=_NULL_ITERATIONS, accelerate=False, is_reported=False)
     return loop.run(Shared(start))[0].shared.coefficients
 
 
@@ -115,63 +115,54 @@ def null_coefficients(visit: CountPass, problem: PLNProblem, *, tol: float) -> C
 class Residuals:
     """Residuals ``log(x + 1/2) - log(A + 1/2)`` of a fit, less what fixed features explain of them."""
 
+    problem: PLNProblem
     coefficients: Coefficients
     change: Floats
     """Regression of the residuals on the fixed features, shape (n_features, n_fixed)."""
 
     @classmethod
     def of(
-        cls, visit: CountPass, coefficients: Coefficients, local: Sequence[Any] | None, kept: Bools
+        cls, visit: Pass, problem: PLNProblem, coefficients: Coefficients, local: Sequence[Any] | None
     ) -> Residuals:
-        """Regress the residuals of a fit on the kept features."""
-        n_features, n_fixed = coefficients.fixed.shape
-        plain = cls(coefficients, np.zeros((n_features, n_fixed)))
+        """Regress the residuals of a fit on the features that are kept."""
+        kept, change = problem.kept, np.zeros_like(coefficients.fixed)
+        plain = cls(problem, coefficients, change)
         if not kept.any():
             return plain
 
-        def function(rows: CountRows, state: State) -> Floats:
+        def function(rows: OpenedBlock, points: Floats) -> Floats:
             weighted = rows.features[:, kept] * rows.weights[:, None]
-            return np.hstack([weighted.T @ rows.features[:, kept], weighted.T @ plain.rows(rows, state)])
+            return np.hstack([weighted.T @ rows.features[:, kept], weighted.T @ plain.rows(rows, points)])
 
-        found = visit.sum(function, local)
-        d = int(kept.sum())
-        change = np.zeros((n_features, n_fixed))
+        found, d = visit.sum(function, local), int(kept.sum())
+        change = change.copy()
         change[:, kept] = np.linalg.solve(found[:, :d], found[:, d:]).T
-        return cls(coefficients, change)
+        return replace(plain, change=change)
 
-    def rows(self, rows: CountRows, state: State) -> Floats:
+    def rows(self, rows: OpenedBlock, points: Floats) -> Floats:
         """Residuals of a block, 0 where entries are missing, shape (rows, n_features)."""
-        kernel = Kernel(self.coefficients, rows)
+        kernel = self.problem.kernel(self.coefficients, rows)
         found = np.log(np.asarray(rows.x, dtype=float) + HALF)
         for tile in rows.tiles():
-            found[:, tile] -= np.log(kernel.rates(state, tile) + HALF)
+            found[:, tile] -= np.log(kernel.means(points, tile) + HALF)
         found -= rows.features @ self.change.T
-        if rows.observed is not None:
-            found[~rows.observed] = 0.0
-        return found
+        return observed_only(rows, slice(None), found)
 
 
 def add_components(
-    visit: CountPass,
-    coefficients: Coefficients,
-    local: Sequence[Any] | None,
-    kept: Bools,
-    n_new: int,
-    rng: np.random.Generator,
+    visit: Pass, problem: PLNProblem, coefficients: Coefficients, local: Sequence[Any] | None, n_new: int
 ) -> tuple[Coefficients, Sequence[Any]]:
     """A fit with more components, along the leading singular vectors of its log residuals.
 
     Parameters
     ----------
-    visit : CountPass
+    visit : Pass
+    problem : PLNProblem
     coefficients : Coefficients
         Of the fit so far, possibly without components.
     local : sequence or None
         Its posteriors.
-    kept : ndarray of bool of shape (n_fixed,)
-        Independent fixed features.
     n_new : int
-    rng : numpy.random.Generator
 
     Returns
     -------
@@ -179,8 +170,8 @@ def add_components(
     local : sequence
         Posteriors: means from the residuals, variances from the rates.
     """
-    residuals = Residuals.of(visit, coefficients, local, kept)
-    directions, sizes = _leading(visit, residuals, local, n_new, rng)
+    residuals = Residuals.of(visit, problem, coefficients, local)
+    directions, sizes = _leading(visit, residuals, local, n_new)
     usable = sizes > _NULL_DIRECTION * max(float(sizes.max()), np.finfo(float).tiny)
     inverse = np.where(usable, 1.0 / np.where(usable, sizes, 1.0), 0.0)
     new = replace(
@@ -189,37 +180,31 @@ def add_components(
         fixed=coefficients.fixed + residuals.change,
     )
 
-    def extend(rows: CountRows, state: State) -> State:
-        mean = np.hstack([state.mean, residuals.rows(rows, state) @ directions * inverse])
-        certain = State(mean, np.zeros_like(mean))
-        return State(mean, 1.0 / (1.0 + information_of(Kernel(new, rows), certain, new.loadings)))
+    def extend(rows: OpenedBlock, points: Floats) -> Floats:
+        old = Posterior.of(points).mean
+        mean = np.hstack([old, residuals.rows(rows, points) @ directions * inverse])
+        # The rates at the means, as if these were known.
+        information = information_of(Kernel(problem.family, new, rows), mean, new.loadings)
+        return Posterior(mean, 1.0 / (1.0 + information)).points
 
     return new, visit.map(extend, local)
 
 
 def _leading(
-    visit: CountPass,
-    residuals: Residuals,
-    local: Sequence[Any] | None,
-    n_new: int,
-    rng: np.random.Generator,
+    visit: Pass, residuals: Residuals, local: Sequence[Any] | None, n_new: int
 ) -> tuple[Floats, Floats]:
     """Leading right singular vectors (n_features, n_new) of the residuals, and root mean squares along them."""
-    n_features = visit.data.n_features
-    width = min(n_new + _OVERSAMPLING, n_features)
-    basis = np.linalg.qr(rng.standard_normal((n_features, width)))[0]
-    values, weight = np.ones(width), 1.0
 
-    def product(rows: CountRows, state: State) -> Floats:
-        found = residuals.rows(rows, state)
-        image = found.T @ ((found @ basis) * rows.weights[:, None])
-        return np.vstack([image, np.full((1, width), rows.weights.sum())])
+    def multiply(basis: Floats) -> Floats:
+        def product(rows: OpenedBlock, points: Floats) -> Floats:
+            found = residuals.rows(rows, points)
+            image = found.T @ ((found @ basis) * rows.weights[:, None])
+            return np.hstack([image, np.full((len(image), 1), rows.weights.sum())])
 
-    for _ in range(_POWER_ITERATIONS):
-        total = visit.sum(product, local)
-        image, weight = total[:-1], total[-1, 0]
-        values, rotation = np.linalg.eigh(basis.T @ image)
-        # Ritz vectors, largest first; the next basis is the image in that order.
-        basis = np.linalg.qr(image @ rotation[:, ::-1])[0]
-        values = values[::-1]
-    return basis[:, :n_new], np.sqrt(np.maximum(values[:n_new], 0.0) / weight)
+        return visit.sum(product, local)
+
+    session = visit.session
+    vectors, values, weights = leading_directions(
+        multiply, session.data.n_features, n_new, session.rng, n_products=_PRODUCTS
+    )
+    return vectors, np.sqrt(np.maximum(values, 0.0) / weights[0])

@@ -244,6 +244,5 @@ class VariationalFitter(Neighbours):
 
     def deviances(self, fit: VariationalFit) -> Deviances:
         """Deviances at the posterior means."""
-        found = self.visit.deviances(self.family, means_of(fit.loadings), self._score_means(fit.local))
-        null = float(self.visit.deviances(self.family, fit.null, None)[0])
-        return Deviances(null, float(found[0]), found[1:])
+        means = self._score_means(fit.local)
+        return self.visit.deviances(self.family, means_of(fit.loadings), means, fit.null)

@@ -20,11 +20,12 @@ import numpy as np
 from anypca._typing import Floats, Ints
 from anypca.families import Bernoulli, Binomial
 from anypca.linalg import PackedCholesky, packed_diagonal
+from anypca.models._bilinear.alternating import Gauge, Shared, SweepSums, intercept_shift
 from anypca.models._bilinear.dispersion import estimate_dispersion, has_settled, start_dispersion
 from anypca.models._bilinear.fitter import BilinearFitter
 from anypca.models._bilinear.kernel import Coefficients, Kernel
 from anypca.models._bilinear.passes import Deviances
-from anypca.models._bilinear.problem import BilinearProblem, Gauge, Shared, Stats
+from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._bilinear.start import (
     link_loadings,
     residual_loadings,
@@ -85,7 +86,7 @@ class MapFit:
 class _State:
     result: Result[Shared]
     local: Sequence[Any]
-    stats: Stats
+    stats: SweepSums
     alpha: Floats
     value: float
     """J."""
@@ -203,7 +204,8 @@ class MapFitter(BilinearFitter[MapOptions]):
         usable = (size > _NOTHING) & ((loadings**2).sum(axis=0) > _NOTHING)
         scale = np.where(usable, np.sqrt(count / self.settings.nu / np.where(usable, size, 1.0)), 1.0)
         coefficients = replace(state.coefficients, loadings=loadings / scale)
-        gauge = Gauge(np.zeros(len(scale)), np.diag(scale), np.diag(1.0 / scale))
+        shift = np.zeros((coefficients.fixed.shape[1], len(scale)))
+        gauge = Gauge(shift, np.diag(scale), np.diag(1.0 / scale))
         alpha = _relevance(coefficients.loadings)
         problem = self._problem(np.where(np.isfinite(alpha), alpha, 0.0))
         gained = replace(
@@ -251,7 +253,7 @@ class MapFitter(BilinearFitter[MapOptions]):
     def _without(self, state: _State, keep: Ints) -> tuple[Shared, Sequence[Any], Floats]:
         gauge = state.result.shared.gauge
         assert gauge is not None
-        local = self._each(state.local, lambda scores: gauge.apply(scores)[:, keep])
+        local = self._each(self._moved(state.local, gauge), lambda scores: scores[:, keep])
         old = state.coefficients
         return Shared(replace(old, loadings=old.loadings[:, keep])), local, state.alpha[keep]
 
@@ -261,22 +263,16 @@ class MapFitter(BilinearFitter[MapOptions]):
         """Scores of unit second moment, centred if there is an intercept to take their mean; exact zeros."""
         stats, old = state.stats, state.coefficients
         k = len(state.alpha)
-        shift = stats.score_sum / stats.weight if self.settings.fit_intercept else np.zeros(k)
-        moment = np.diag(stats.score_gram) / stats.weight - shift**2
+        centre = stats.score_sum / stats.weight if self.settings.fit_intercept else np.zeros(k)
+        moment = np.diag(stats.score_gram) / stats.weight - centre**2
         scale = np.sqrt(np.where(moment > 0, moment, 1.0))
-        fixed = old.fixed.copy()
-        if self.settings.fit_intercept:
-            fixed[:, 0] += old.loadings @ shift
+        shift = intercept_shift(centre, old.fixed.shape[1])
+        fixed = old.fixed + old.loadings @ shift.T
         coefficients = Coefficients(self._snap(old.loadings) * scale, fixed, old.dispersion)
         before = state.result.shared.gauge
-
-        def change(scores: Floats) -> Floats:
-            current = scores if before is None else before.apply(scores)
-            return (current - shift) / scale
-
-        local = self._each(state.local, change)
-        found = self.visit.deviances(self.family, coefficients, local)
-        null_deviance = float(self.visit.deviances(self.family, null, None)[0])
+        local = state.local if before is None else self._moved(state.local, before)
+        local = self._moved(local, Gauge(shift, np.diag(1.0 / scale), np.diag(scale)))
+        deviances = self.visit.deviances(self.family, coefficients, local, null)
         problem = self._problem(state.alpha)
         precision = stats.curvature.copy()
         precision[:, packed_diagonal(old.joint.shape[1])[:k]] += state.alpha / self.settings.nu
@@ -289,7 +285,7 @@ class MapFitter(BilinearFitter[MapOptions]):
             coefficients,
             std,
             state.alpha / scale**2,
-            Deviances(null_deviance, float(found[0]), found[1:]),
+            deviances,
             state.result,
             removals,
             joint,

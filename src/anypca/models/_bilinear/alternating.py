@@ -1,0 +1,340 @@
+"""Alternating Newton steps on the rows and on the columns of a bilinear model."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from anypca._typing import Bools, Floats
+from anypca.engine import Block, Statistics
+from anypca.families import Family
+from anypca.linalg import packed_diagonal, packed_size
+from anypca.models._bilinear.kernel import Coefficients, ColumnSums, Kernel, RowSums
+from anypca.models._opened import OpenedBlock, open_block
+from anypca.priors import NewtonStep, Prior
+from anypca.solvers import BlockProblem, Coordinates, Update
+
+# After 30 halvings a Newton step is a billionth of itself, which no objective resolves: the row stays.
+_MAX_HALVINGS = 30
+# Objectives of rows and columns are compared up to this many units in the last place of their terms, as sums of many
+# terms lose a few of them.
+_SLACK_ULPS = 16.0
+# A column's step that is this small a part of the column, and still worse, only has rounding to gain: at a distance of
+# 1e-6 from the optimum the objective differs by 1e-12 of its curvature.
+_TINY_STEP = 1e-6
+# Relative change that a column may suffer from being moved to new latent coordinates and back: a column that was put
+# back to where it was has not moved.
+_ROUND_TRIP = 1e-10
+# Newton needs about ten steps, some tens where halvings hold it back; only rows without a finite optimum need more.
+_MAX_NEWTON = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Gauge:
+    """A change of the latent coordinates, ``z -> (z - shift' f) @ matrix``, that leaves the predictor as it is."""
+
+    shift: Floats
+    """What of the fixed features f moves from the scores into their coefficients, shape (n_fixed, k)."""
+    matrix: Floats
+    """(k, k)."""
+    inverse: Floats
+    """Of ``matrix``, (k, k)."""
+
+    def apply(self, points: Floats, features: Floats) -> Floats:
+        """Scores (rows, k) of rows with fixed features (rows, n_fixed) in the new coordinates."""
+        return (points - features @ self.shift) @ self.matrix
+
+    def forward(self, old: Coefficients) -> Coefficients:
+        """Coefficients in the new coordinates."""
+        fixed = old.fixed + old.loadings @ self.shift.T
+        return Coefficients(old.loadings @ self.inverse.T, fixed, old.dispersion)
+
+    def backward(self, new: Coefficients) -> Coefficients:
+        """Coefficients in the coordinates that the gauge starts from."""
+        loadings = new.loadings @ self.matrix.T
+        return Coefficients(loadings, new.fixed - loadings @ self.shift.T, new.dispersion)
+
+
+def intercept_shift(centre: Floats, n_fixed: int) -> Floats:
+    """The shift (n_fixed, k) of a `Gauge` that moves the centre of the scores (k,) into the intercept."""
+    shift = np.zeros((n_fixed, len(centre)))
+    shift[:1] = centre
+    return shift
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """The shared parameters, and how points under the previous ones translate to their coordinates."""
+
+    coefficients: Coefficients
+    gauge: Gauge | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class SweepSums(Statistics):
+    """What the blocks of a sweep add up to. "Entry" is before the rows' step, "exit" after it."""
+
+    entry_columns: Floats
+    """Log-likelihood of each column at entry without its part linear in x, shape (n_features,)."""
+    exit_columns: Floats
+    """Log-likelihood of each column at exit, shape (n_features,)."""
+    linear: Floats
+    """Derivative of that part in the coefficients at exit, shape (n_features, m)."""
+    offset_value: float
+    """The part of the log-likelihood that ``exit_columns`` leaves out; it does not depend on parameters."""
+    score_penalty: float
+    """Of the rows' points at exit."""
+    gradient: Floats
+    """In the coefficients at exit, shape (n_features, m)."""
+    curvature: Floats
+    """In the coefficients at exit, packed, shape (n_features, m (m + 1) / 2)."""
+    row_decrement: float
+    weight: float
+    """Sum of the sample weights."""
+    n_entries: float
+    """Weighted number of observed entries."""
+    score_sum: Floats
+    """Weighted sum of scores, shape (k,)."""
+    score_gram: Floats
+    """Weighted sum of outer products of scores, shape (k, k)."""
+
+
+class RowStep(NamedTuple):
+    """What one Newton step of the rows of a block did."""
+
+    points: Floats
+    """Where the rows are after it, shape (rows, n_coordinates)."""
+    sums: ColumnSums
+    """There."""
+    entry_columns: Floats
+    """Log-likelihood of each column before it, without its part linear in x, shape (n_features,)."""
+    decrement: Floats
+    """Of each row before it, shape (rows,)."""
+
+
+class RowFit(NamedTuple):
+    """Optima of rows under fixed coefficients."""
+
+    points: Floats
+    """(rows, n_coordinates)."""
+    value: Floats
+    """Log-likelihood less penalty at the optimum, without constants, shape (rows,)."""
+    curvature: Floats
+    """Of the log-likelihood alone at the optimum, packed, shape (rows, packed size of n_coordinates)."""
+    converged: Bools
+    """(rows,)."""
+
+
+Sums = TypeVar("Sums", bound=SweepSums)
+
+
+class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
+    r"""Maximise a penalised log-likelihood, or a bound of one, over the points of the rows and the coefficients.
+
+    .. math:: J = \sum_i s_i \Big( \sum_j \ell(x_{ij}; u_i, w_j, b_j) - \pi(u_i) \Big) - \sum_j \rho(w_j, b_j)
+
+    The point u of a row begins with its scores. Rows take one Newton step in a sweep, then all columns take one; both
+    are halved until J is no worse. A subclass says how the latent coordinates are chosen (`regauge`), and has:
+
+    Attributes
+    ----------
+    family : Family
+    score_prior : Prior
+        pi, on the points of the rows.
+    loading_prior : Prior
+        rho, on the rows of [W | B].
+    fit_intercept : bool
+    constant : float
+        Added to the objective: the likelihood's terms that do not depend on the parameters.
+    eps : float
+        Relative rounding error of the blocks' arithmetic.
+    """
+
+    family: Family
+    score_prior: Prior
+    loading_prior: Prior
+    fit_intercept: bool
+    constant: float
+    eps: float
+
+    @abstractmethod
+    def regauge(self, coefficients: Coefficients, stats: Sums) -> Shared:
+        """The coefficients in the best latent coordinates, from sums over the points they belong to."""
+
+    def add_up(self, rows: OpenedBlock, found: RowStep, stats: SweepSums) -> Sums:
+        """The sums of a block with what `regauge` asks for beyond them; by default nothing."""
+        return stats  # type: ignore[return-value]
+
+    def kernel(self, coefficients: Coefficients, rows: OpenedBlock) -> Kernel:
+        """Evaluates the model on a block."""
+        return Kernel(self.family, coefficients, rows)
+
+    def column_slopes(self, stats: Sums) -> tuple[Floats, Floats]:
+        """Gradient (n_features, m) and packed curvature of the coefficients that are estimated."""
+        return stats.gradient, stats.curvature
+
+    def step(self, block: Block, shared: Shared, local: Floats | None) -> tuple[Floats, Sums]:
+        """One Newton step of the block's rows; statistics for the columns at the new points."""
+        rows = open_block(block, fit_intercept=self.fit_intercept, family=self.family)
+        kernel = self.kernel(shared.coefficients, rows)
+        points = kernel.origin if local is None else local
+        if local is not None and shared.gauge is not None:
+            points = shared.gauge.apply(local, rows.features)
+        # Trial points may overflow: their value is then -inf or NaN, which no comparison accepts.
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self._step_rows(kernel, points)
+        return found.points, self.add_up(rows, found, self._sums(kernel, found))
+
+    def _sums(self, kernel: Kernel, found: RowStep) -> SweepSums:
+        rows, sums, weights = kernel.rows, found.sums, kernel.rows.weights
+        scores = found.points[:, : kernel.coefficients.loadings.shape[1]]
+        return SweepSums(
+            found.entry_columns,
+            sums.value,
+            sums.linear,
+            float(weights @ rows.offset_values),
+            float(weights @ self.score_prior.value(found.points)),
+            sums.gradient,
+            sums.curvature,
+            float(weights @ found.decrement),
+            float(weights.sum()),
+            rows.count(),
+            weights @ scores,
+            (scores * weights[:, None]).T @ scores,
+        )
+
+    def _step_rows(self, kernel: Kernel, points: Floats) -> RowStep:
+        if points.shape[1] == 0:
+            sums = kernel.column_sums(points)
+            linear = np.einsum("ja,ja->j", sums.linear, kernel.coefficients.joint)
+            return RowStep(points, sums, sums.value - linear, np.zeros(len(points)))
+        entry = kernel.row_sums(points, observed=True)
+        newton = self._newton_rows(points, entry)
+        new, sums = self._guarded(kernel, points, newton.step, entry.value)
+        return RowStep(new, sums, entry.columns, newton.decrement)
+
+    def _newton_rows(self, points: Floats, sums: RowSums) -> NewtonStep:
+        """The Newton step of the rows; that of the penalty alone where the predictor overflowed."""
+        _, _, gradient, curvature = sums
+        usable: Bools = np.isfinite(gradient.sum(axis=1) + curvature.sum(axis=1))
+        if not usable.all():
+            gradient = np.where(usable[:, None], gradient, 0.0)
+            curvature = np.where(usable[:, None], curvature, 0.0)
+        return self.score_prior.newton(points, gradient, curvature)
+
+    def _guarded(
+        self, kernel: Kernel, points: Floats, step: Floats, value: Floats
+    ) -> tuple[Floats, ColumnSums]:
+        """Take the step where it helps, halved where it does not; column sums at the result."""
+        before = value - self.score_prior.value(points)
+        new = points + step
+        sums = kernel.column_sums(new)
+        worse = self._is_worse(sums.rows - self.score_prior.value(new), before, value)
+        if not worse.any():
+            return new, sums
+        new[worse] = self._halve(kernel.take(worse), points[worse], step[worse], value[worse], first=0.5)
+        return new, kernel.column_sums(new)
+
+    def _halve(self, kernel: Kernel, points: Floats, step: Floats, value: Floats, *, first: float) -> Floats:
+        """Shorten the steps of rows, from the fraction ``first`` on, until none is worse; else a row stays."""
+        new = points.copy()
+        open_rows = np.arange(len(points))
+        before = value - self.score_prior.value(points)
+        for halving in range(_MAX_HALVINGS):
+            trial = points[open_rows] + first * 0.5**halving * step[open_rows]
+            after = kernel.take(open_rows).row_values(trial) - self.score_prior.value(trial)
+            worse = self._is_worse(after, before[open_rows], value[open_rows])
+            new[open_rows[~worse]] = trial[~worse]
+            open_rows = open_rows[worse]
+            if open_rows.size == 0:
+                break
+        return new
+
+    def _is_worse(self, after: Floats, before: Floats, value: Floats) -> Bools:
+        """Where rows or columns lost objective (NaN counts as lost); ``value`` tells the rounding level."""
+        return np.asarray(~(after >= before - self._slack(value)))
+
+    def _slack(self, value: Floats) -> Floats:
+        """Rounding level of the objectives of rows or columns."""
+        return _SLACK_ULPS * self.eps * (1.0 + np.abs(value))
+
+    def objective(self, shared: Shared, stats: Sums) -> float:
+        """J with all constants, at the exit of a sweep."""
+        penalty = float(self.loading_prior.value(shared.coefficients.joint).sum())
+        likelihood = float(stats.exit_columns.sum()) + stats.offset_value + self.constant
+        return likelihood - stats.score_penalty - penalty
+
+    def resolution(self, shared: Shared, stats: Sums) -> float:
+        """Rounding level of the objective: what its columns are granted, and the sum's own."""
+        return _SLACK_ULPS * self.eps * (float(np.abs(stats.exit_columns).sum()) + abs(self.constant))
+
+    def update(self, shared: Shared, stats: Sums) -> Update[Shared]:
+        """One Newton step of every column, then the best latent coordinates."""
+        old = shared.coefficients
+        newton = self.loading_prior.newton(old.joint, *self.column_slopes(stats))
+        decrement = float(newton.decrement.sum()) + stats.row_decrement
+        criterion = np.sqrt(max(decrement, 0.0) / max(stats.n_entries, 1.0))
+        proposal = self.regauge(old.with_joint(old.joint + newton.step), stats)
+        return Update(proposal, float(criterion), gain=0.5 * decrement)
+
+    def repair(self, shared: Shared, proposal: Shared, before: Sums, after: Sums) -> Shared | None:
+        """Halve the step of the columns whose penalised log-likelihood got worse."""
+        gauge, coefficients = proposal.gauge, proposal.coefficients
+        old = shared.coefficients.joint
+        new = (coefficients if gauge is None else gauge.backward(coefficients)).joint
+        value_before = before.exit_columns - self.loading_prior.value(old)
+        # The points have not moved between the two, so the linear part is a product with the old derivative.
+        linear = np.einsum("ja,ja->j", before.linear, new)
+        value_after = after.entry_columns + linear - self.loading_prior.value(new)
+        moved = (np.abs(new - old) > _ROUND_TRIP * (1.0 + np.abs(old))).any(axis=1)
+        worse = self._is_worse(value_after, value_before, before.exit_columns) & moved
+        if not worse.any():
+            return None
+        halved = 0.5 * (old + new)
+        is_tiny = np.all(np.abs(halved - old) <= _TINY_STEP * (1.0 + np.abs(old)), axis=1, keepdims=True)
+        joint = np.where(worse[:, None], np.where(is_tiny, old, halved), new)
+        return self.regauge(shared.coefficients.with_joint(joint), before)
+
+    def coordinates(self, shared: Shared, stats: Sums) -> Coordinates:
+        """All coefficients; rare columns move much but matter little, hence the curvature as metric."""
+        joint = shared.coefficients.joint
+        diagonal = stats.curvature[:, packed_diagonal(joint.shape[1])]
+        return Coordinates(joint.ravel(), np.sqrt(diagonal).ravel())
+
+    def with_coordinates(self, vector: Floats, like: Shared) -> Shared:
+        joint = vector.reshape(like.coefficients.joint.shape)
+        return replace(like, coefficients=like.coefficients.with_joint(joint))
+
+    def solve_rows(self, kernel: Kernel, start: Floats) -> RowFit:
+        """Optimum of each row by damped Newton steps from ``start``.
+
+        A row's answer does not depend on its neighbours: each has its own step length and its own stop.
+        """
+        n = kernel.rows.n_rows
+        found = RowFit(
+            start.copy(), np.zeros(n), np.zeros((n, packed_size(start.shape[1]))), np.zeros(n, dtype=bool)
+        )
+        active = np.arange(n)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for _ in range(_MAX_NEWTON):
+                some = kernel if active.size == n else kernel.take(active)
+                points = found.points[active]
+                sums = some.row_sums(points, observed=True)
+                # Both parts of the value at one point: apart, they change in the first order of the last step.
+                found.value[active] = sums.value - self.score_prior.value(points)
+                found.curvature[active] = sums.curvature
+                newton = self._newton_rows(points, sums)
+                # A gain that the objective cannot resolve is taken unseen, as the last step: Newton's error squares.
+                solved = newton.decrement <= self._slack(sums.value)
+                found.converged[active[solved]] = True
+                found.points[active[solved]] += newton.step[solved]
+                active, going = active[~solved], ~solved
+                if active.size == 0:
+                    break
+                found.points[active] = self._halve(
+                    some.take(going), points[going], newton.step[going], sums.value[going], first=1.0
+                )
+        return found
