@@ -14,10 +14,11 @@ from anypca import GPCA
 from anypca.datasets import make_low_rank
 from anypca.exceptions import ConvergenceWarning
 from anypca.families import Bernoulli, Binomial, Family, Gaussian, Poisson
-from anypca.models.gpca._moves import rotate_pairs, threshold_columns
-from anypca.models.gpca._penalty import Absolute, Scad
-from anypca.models.gpca._rows import HoldOut, Rows, Subspace, evaluate, project
+from anypca.models.gpca._orthonormal import improve, rotate_pairs, threshold_columns
+from anypca.models.gpca._projection import Subspace, evaluate, project
+from anypca.models.gpca._reader import HoldOut, SaturatedRows
 from anypca.models.gpca._saturated import saturated_parameters
+from anypca.priors import L1, Group, Prior, Ridge, Scaled, priors
 
 FAMILIES: list[Family] = [Gaussian(), Poisson(), Bernoulli(), Binomial(n_trials=7)]
 NAMES = ["gaussian", "poisson", "bernoulli", "binomial(7)"]
@@ -99,7 +100,7 @@ def test_saturated_parameters(family: Family, x: list[float], expected: list[flo
     np.testing.assert_allclose(saturated_parameters(family, np.array(x), 3.0), expected, rtol=1e-12)
 
 
-def make_rows(family: Family, *, missing: bool) -> tuple[Rows, Subspace]:
+def make_rows(family: Family, *, missing: bool) -> tuple[SaturatedRows, Subspace]:
     rng = np.random.default_rng(1)
     n, p, k = 12, 6, 2
     x = family.sample(rng.normal(size=(n, p)), 1.0, rng)
@@ -108,7 +109,7 @@ def make_rows(family: Family, *, missing: bool) -> tuple[Rows, Subspace]:
         observed[:2] = False  # a row with one entry and a row with none
         observed[0, 1] = True
     U = np.linalg.qr(rng.normal(size=(p, k)))[0]
-    rows = Rows(x, saturated_parameters(family, x, 2.0), observed, None, rng.uniform(0.5, 2.0, n))
+    rows = SaturatedRows(x, saturated_parameters(family, x, 2.0), observed, None, rng.uniform(0.5, 2.0, n))
     return rows, Subspace(U, 0.3 * rng.normal(size=p), 0.3 * rng.normal(size=p))
 
 
@@ -193,7 +194,7 @@ def test_no_nearby_space_is_better(family: str) -> None:
     model = fit(X, family, tol=1e-7)
     rng = np.random.default_rng(2)
     x, observed = np.where(np.isnan(X), 1.0, X), np.isfinite(X)
-    rows = Rows(x, saturated_parameters(model.family_, x, 4.0), observed, None, np.ones(len(X)))
+    rows = SaturatedRows(x, saturated_parameters(model.family_, x, 4.0), observed, None, np.ones(len(X)))
     typical = model._fit.subspace.typical
     best = evaluate(model.family_, rows, Subspace(model.components_.T, model.intercept_, typical)).value
     for scale in (1e-3, 1e-2, 1e-1):
@@ -364,7 +365,7 @@ def sparse_truth(family: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return chosen.sample(scale * (eta - (family == "bernoulli")), 0.2, rng), loadings
 
 
-@pytest.mark.parametrize("penalty", ["l1", "scad"])
+@pytest.mark.parametrize("penalty", ["l1", "scad", "group"])
 @pytest.mark.parametrize(
     ("family", "alpha"),
     [("gaussian", 0.04), ("poisson", 0.04), ("bernoulli", 0.02)],
@@ -380,7 +381,7 @@ def test_supports_are_found(family: str, alpha: float, penalty: str) -> None:
     score = 2.0 * np.sum(found & expected) / (found.sum() + expected.sum())
     assert score > 0.9
     assert np.all(np.diff(model.explained_deviance_ratio_) <= 0)
-    penalised = {"l1": Absolute(), "scad": Scad()}[penalty].value(np.abs(model.components_.T)).sum()
+    penalised = priors.create(penalty).value(np.sqrt(30.0) * model.components_.T).sum() / np.sqrt(30.0)
     objective = -0.5 * model.deviance_ - 0.5 * alpha * model.null_deviance_ * penalised
     np.testing.assert_allclose(model.objective_trace_[-1], objective, rtol=1e-9)
 
@@ -412,16 +413,68 @@ def test_missing_entries_and_sparse_loadings() -> None:
     np.testing.assert_allclose(scores.mean(axis=0), 0.0, atol=1e-7)
 
 
-def test_scad_slope_is_its_derivative_and_tangents_lie_above() -> None:
-    penalty, sizes = Scad(), np.linspace(0.0, 1.0, 50)[:, None]
-    step = 1e-7
-    inner = sizes[1:-1] + 1e-4  # off the two kinks of the slope
-    full = np.vstack([sizes[:1], inner, sizes[-1:]])  # the number of rows sets the knee
-    numeric = (penalty.value(full + step) - penalty.value(np.maximum(full - step, 0.0))) / (2 * step)
-    np.testing.assert_allclose(penalty.slope(full)[1:-1], numeric[1:-1], atol=1e-5)
-    for other in sizes[:, 0]:
-        tangent = penalty.value(sizes) + penalty.slope(sizes) * (other - sizes)
-        assert np.all(tangent >= penalty.value(np.full_like(sizes, other)) - 1e-12)
+@pytest.mark.parametrize("family", ["gaussian", "poisson", "bernoulli"])
+@pytest.mark.parametrize("penalty", ["group", "adaptive_l0", L1(2.0), Scaled(Group(), 0.3, 2.0, ridge=0.1)])
+def test_any_prior_is_a_penalty(family: str, penalty: str | Prior) -> None:
+    model = fit(draw(family, 100, 8), family, penalty=penalty, alpha=0.02)
+    assert model.converged_
+    assert_monotone(model)
+    np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(2), atol=1e-10)
+
+
+def test_a_group_penalty_takes_columns_out_of_all_components() -> None:
+    X, truth = sparse_truth("poisson")
+    turned = fit(X, "poisson", penalty="group", alpha=0.05)
+    used = turned.components_ != 0
+    np.testing.assert_array_equal(used.any(axis=0), used.all(axis=0))
+    np.testing.assert_array_equal(used.any(axis=0), (truth != 0).any(axis=0))
+    # Its components may be rotated: they are those of uncorrelated scores.
+    correlation = np.corrcoef(turned.transform(X).T)[0, 1]
+    assert abs(correlation) < 1e-8
+    # Strength and weight multiply.
+    again = fit(X, "poisson", penalty=Group(0.5), alpha=0.1)
+    np.testing.assert_allclose(again.components_, turned.components_, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("penalty", ["ridge", Ridge(3.0)])
+def test_a_ridge_changes_nothing(penalty: str | Prior) -> None:
+    X = draw("poisson")
+    model, plain = fit(X, "poisson", penalty=penalty), fit(X, "poisson")
+    np.testing.assert_array_equal(model.components_, plain.components_)
+    # One that weighs the columns of the table does: here it keeps the first of them out.
+    heavy = fit(X, "poisson", penalty=Ridge(1.0, np.where(np.arange(10) < 3, 1e4, 0.0)))
+    assert_monotone(heavy)
+    assert np.abs(heavy.components_[:, :3]).max() < 0.1 * np.abs(plain.components_[:, :3]).max()
+
+
+@pytest.mark.parametrize(
+    "prior", [Group(0.8), Ridge(np.array([1.0, 2.0, 5.0])), Scaled(Group(), 0.5, ridge=1.0)]
+)
+def test_rows_move_to_the_best_orthonormal_loadings(prior: Prior) -> None:
+    rng = np.random.default_rng(0)
+    old = np.linalg.qr(rng.normal(size=(12, 3)))[0]
+    gradient = rng.normal(size=(12, 3))
+    found = improve(old, gradient, prior, 4.0)
+    new, target = found.stepped, found.curvature * old + gradient
+    np.testing.assert_allclose(new.T @ new, np.eye(3), atol=1e-12)
+    np.testing.assert_array_equal(found.turned, new)
+
+    def value(v: np.ndarray) -> float:
+        return float(np.vdot(target, v) - prior.value(v).sum())
+
+    for scale in (1e-3, 1e-2, 0.1, 1.0):
+        for _ in range(100):
+            left, _, right = np.linalg.svd(new + scale * rng.normal(size=(12, 3)), full_matrices=False)
+            assert value(left @ right) <= value(new) + 1e-10
+    if isinstance(prior, Group):
+        assert 0 < np.sum((new == 0).all(axis=1)) < 9
+
+
+def test_a_curvature_that_leaves_nothing_is_doubled() -> None:
+    old = np.linalg.qr(np.random.default_rng(0).normal(size=(12, 2)))[0]
+    found = improve(old, np.zeros((12, 2)), Group(3.0), 1e-3)
+    assert found.curvature > 1.0
+    np.testing.assert_allclose(found.stepped.T @ found.stepped, np.eye(2), atol=1e-12)
 
 
 def test_thresholds_maximise_over_the_sphere() -> None:
@@ -452,10 +505,10 @@ def test_rotations_find_a_sparse_basis(n_features: int) -> None:
     truth += 1e-3 * np.random.default_rng(1).normal(size=truth.shape) * (truth != 0)
     truth /= np.linalg.norm(truth, axis=0)
     turn = np.array([[0.8, -0.6], [0.6, 0.8]])
-    found, rotation = rotate_pairs(truth @ turn, Absolute())
+    found, rotation = rotate_pairs(truth @ turn, L1())
     np.testing.assert_allclose(found, truth @ turn @ rotation, atol=1e-12)
     assert np.abs(found).sum() <= np.abs(truth).sum() * (1.0 + 1e-3)
-    again, still = rotate_pairs(truth, Absolute())
+    again, still = rotate_pairs(truth, L1())
     np.testing.assert_array_equal(still, np.eye(2))
     np.testing.assert_array_equal(again, truth)
 
@@ -516,7 +569,7 @@ def test_the_family_is_guessed(values: list[list[float]], expected: str) -> None
         ({"family": "gamma"}, "'gaussian', 'poisson', 'bernoulli' and 'binomial"),
         ({"family": ["poisson"] * 9 + ["bernoulli"]}, "got 'mixed'"),
         ({"family": "bernoulli"}, "family 'bernoulli' needs values 0 or 1"),
-        ({"family": "poisson", "penalty": "lasso"}, "Did you mean 'l1'"),
+        ({"family": "poisson", "penalty": "lasso"}, "penalty='lasso': .* Did you mean 'l1'"),
         ({"family": "poisson", "bound": 0.0}, "'bound'"),
         ({"family": "poisson", "n_components": 11}, "Choose at most 10"),
     ],

@@ -9,15 +9,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from anypca._compat import Interval, StrOptions
-from anypca.models._base import make_generator
+from anypca.families import Family
 from anypca.models._description import Description
 from anypca.models._row_methods import GenerativeModel
+from anypca.models._session import Session
 from anypca.models._support import is_nonnegative
-from anypca.models.gpca._bound import compare_bounds
-from anypca.models.gpca._fit import Fitter, GPCAFit, Options
-from anypca.models.gpca._penalty import penalties
+from anypca.models.gpca._choose_bound import compare_bounds
+from anypca.models.gpca._fit import GPCAFit, Settings, fit_gpca
 from anypca.models.gpca._row_model import ProjectionRowModel
 from anypca.models.gpca._saturated import find_family
+from anypca.priors import Prior, Ridge, find_prior
 
 
 class GPCA(GenerativeModel):
@@ -42,8 +43,11 @@ class GPCA(GenerativeModel):
     bound : float or "cv", default=4.0
         M. ``"cv"`` takes of 1, 2, 3, 4, 6, 8 and 10 the one with the smallest deviance of held-out entries (five folds,
         35 fits). Not used by the gaussian family.
-    penalty : {"l1", "scad"} or None, default=None
-        Makes loadings sparse: absolute values, or the smoothly clipped ones that leave large loadings alone.
+    penalty : str, Prior or None, default=None
+        Of the loadings. ``"l1"`` (absolute values) and ``"scad"`` (the same, smoothly clipped, so that large loadings
+        are left alone) make single loadings zero; ``"group"`` (lengths of the rows of loadings) takes columns out of
+        all components. Also a `anypca.priors.Prior` of one strength for all components. ``"ridge"`` changes
+        nothing here: it is the same for all orthonormal components.
     alpha : float, default=0.01
         Weight of the penalty, as a share of the null deviance.
     fit_intercept : bool, default=True
@@ -104,11 +108,14 @@ class GPCA(GenerativeModel):
     and is halved should the deviance not fall, so that it falls with every family, the Poisson with its unbounded
     curvature included. The path of the iterates is extrapolated. With a penalty the objective is
 
-    .. math:: \tfrac12 D(U, \mu) + \tfrac12 \alpha D_0 \sum_{ja} p(|u_{ja}|), \qquad U^\top U = I,
+    .. math:: \tfrac12 D(U, \mu) + \tfrac12 \alpha D_0 \sum_j p(\sqrt d u_j) / \sqrt d, \qquad U^\top U = I,
 
-    D being the deviance and :math:`D_0` that without components. It starts at the model without penalty; thresholding
-    of single columns and rotations of pairs of columns alternate, both of which keep the loadings orthonormal. It ends
-    where neither of them gains; as with other sparse methods there can be several such points.
+    D being the deviance, :math:`D_0` that without components, and :math:`u_j` the loadings of column j of d. Times
+    :math:`\sqrt d` they are 1 in a component in which all columns have equal parts, which is where ``"scad"`` becomes
+    flat; to ``"l1"`` and ``"group"`` this makes no difference. The fit starts at the model without penalty. For a
+    penalty of single loadings, thresholding of columns and rotations of pairs of columns alternate, both of which keep
+    the loadings orthonormal; for others all loadings move together. It ends where nothing gains; as with other sparse
+    methods there can be several such points.
 
     Time is proportional to ``n_samples * n_features * n_components**2``; memory beyond the table is a few blocks,
     ``n_features * n_components**2 / 2`` numbers, and at the start ``min(n_samples, n_features)**2`` if that is at most
@@ -135,7 +142,7 @@ class GPCA(GenerativeModel):
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "family": "no_validation",
         "bound": [StrOptions({"cv"}), Interval(Real, 0, None, closed="neither")],
-        "penalty": [StrOptions({"l1", "scad"}), None],
+        "penalty": "no_validation",
         "alpha": [Interval(Real, 0, None, closed="left")],
         "fit_intercept": ["boolean"],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -144,7 +151,7 @@ class GPCA(GenerativeModel):
         "verbose": ["verbose"],
         "random_state": ["random_state"],
     }
-    _synonyms: ClassVar[dict[str, str]] = {"lasso": "l1", "sparse": "l1", "auto": "cv"}
+    _synonyms: ClassVar[dict[str, str]] = {"auto": "cv"}
 
     def __init__(
         self,
@@ -152,7 +159,7 @@ class GPCA(GenerativeModel):
         *,
         family: Any = "auto",
         bound: float | str = 4.0,
-        penalty: str | None = None,
+        penalty: str | Prior | None = None,
         alpha: float = 0.01,
         fit_intercept: bool = True,
         max_iter: int = 1000,
@@ -192,10 +199,9 @@ class GPCA(GenerativeModel):
         with self._open_fit(X, sample_weight=sample_weight) as session:
             self._check_rank(session.data.n_samples, session.data.n_features)
             family = find_family(self.family, session)
-            fitter = Fitter(session.data, session.executor, family, self._options())
-            rng = make_generator(self.random_state)
-            bound, deviances = self._find_bound(fitter, rng)
-            fit = fitter.fit(bound, rng, session.callback)
+            settings = self._settings()
+            bound, deviances = self._find_bound(session, family, settings)
+            fit = fit_gpca(session, family, settings, bound)
             self.family_ = family
             self.bound_, self.bound_deviances_ = bound, deviances
             self._store(fit)
@@ -207,15 +213,11 @@ class GPCA(GenerativeModel):
         tags.input_tags.positive_only = is_nonnegative(self.family)
         return tags
 
-    def _options(self) -> Options:
-        return Options(
-            n_components=self.n_components,
-            penalty=None if self.penalty is None else penalties.create(self.penalty),
-            alpha=float(self.alpha),
-            fit_intercept=bool(self.fit_intercept),
-            max_iter=self.max_iter,
-            tol=float(self.tol),
-        )
+    def _settings(self) -> Settings:
+        prior = None if self.penalty is None else find_prior(self.penalty, "penalty")
+        if isinstance(prior, Ridge) and prior.is_isotropic and np.ndim(prior.strength) == 0:
+            prior = None  # it is the same for all orthonormal loadings
+        return Settings(self.n_components, prior, float(self.alpha), bool(self.fit_intercept))
 
     def _check_rank(self, n_samples: int, n_features: int) -> None:
         largest = min(n_samples, n_features)
@@ -226,14 +228,14 @@ class GPCA(GenerativeModel):
             )
 
     def _find_bound(
-        self, fitter: Fitter, rng: np.random.Generator
+        self, session: Session, family: Family, settings: Settings
     ) -> tuple[float, dict[float, float] | None]:
         """The bound and, if it was chosen, what was compared."""
         if not isinstance(self.bound, str):
             return float(self.bound), None
-        if fitter.family.has_units:
+        if family.has_units:
             return np.inf, None
-        deviances = compare_bounds(fitter, rng)
+        deviances = compare_bounds(session, family, settings)
         return min(deviances, key=lambda bound: deviances[bound]), deviances
 
     def _store(self, fit: GPCAFit) -> None:

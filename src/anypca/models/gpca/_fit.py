@@ -1,47 +1,53 @@
-"""Generalised PCA: from a checked table to a reported fit."""
+"""Generalised PCA: from a session to a reported fit."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
 from anypca._typing import Bools, Floats, Ints
-from anypca.engine import Data, Executor
 from anypca.families import Family
 from anypca.linalg import fix_signs
 from anypca.models._bilinear.passes import Deviances
-from anypca.models.gpca._penalty import Penalty
-from anypca.models.gpca._problem import Iterate, ProjectionProblem, Setting
-from anypca.models.gpca._rows import Reader, Rows, Subspace, Sums, project
-from anypca.models.gpca._sparse import SparseProblem, start_sparse
-from anypca.models.gpca._start import Facts, find_facts, null_deviance, start, sum_rows
-from anypca.solvers import Callback, Loop, Result
+from anypca.models._session import Session
+from anypca.models.gpca._penalised import PenalisedProblem, start_penalised
+from anypca.models.gpca._problem import Iterate, ProjectionProblem, SubspaceProblem
+from anypca.models.gpca._projection import Subspace, Sums, project
+from anypca.models.gpca._reader import Reader, SaturatedRows
+from anypca.models.gpca._start import Facts, facts_of, null_deviance, start
+from anypca.priors import Prior, Scaled
+from anypca.solvers import Result
 
-# The dense fit is only where the sparse one starts.
+# The fit without a penalty is only where the penalised one starts.
 _START_TOLERANCE = 1e-3
+# Loadings have unit length, so that smaller ones are rounding.
 _DUST = 1e-15
 
 
 @dataclass(frozen=True, eq=False)
-class Options:
+class Settings:
     """Settings of a fit; see `anypca.GPCA`."""
 
     n_components: int
-    penalty: Penalty | None
+    prior: Prior | None
     alpha: float
     fit_intercept: bool
-    max_iter: int
-    tol: float
+
+    @property
+    def is_rotated(self) -> bool:
+        """Whether components may be rotated to be reported."""
+        return self.prior is None or self.prior.is_isotropic
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
     """Where the iterations ended."""
 
-    result: Result[Subspace]
+    result: Result[Any]
     stats: Sums
     null_deviance: float
 
@@ -59,124 +65,106 @@ class GPCAFit:
     entries: float
     """Weighted number of observed entries."""
     deviances: Deviances
-    result: Result[Subspace]
+    result: Result[Any]
 
 
-@dataclass(frozen=True, eq=False)
-class Fitter:
-    """Fits one table.
+def fit_gpca(session: Session, family: Family, settings: Settings, bound: float) -> GPCAFit:
+    """Fit with a given bound and report."""
+    reader = Reader(family, bound)
+    solution = solve(session, reader, settings)
+    canonical, squares = _canonical(solution, settings)
+    found = _deviances(session, reader, canonical)
+    order = np.argsort(-found[1:], kind="stable")
+    return GPCAFit(
+        _arrange(canonical, order),
+        reader,
+        squares[order],
+        solution.stats.weight,
+        solution.stats.entries,
+        Deviances(solution.null_deviance, float(found[0]), found[1:][order]),
+        solution.result,
+    )
 
-    Parameters
-    ----------
-    data, executor
-        The checked table.
-    family : Family
-    options : Options
+
+def solve(
+    session: Session,
+    reader: Reader,
+    settings: Settings,
+    *,
+    tol: float | None = None,
+    is_reported: bool = True,
+) -> Solution:
+    """Start and iterate; ``reader`` says what is read, with which bound."""
+    tol = session.tol if tol is None else tol
+    fit_intercept = settings.fit_intercept
+    facts = reader.sum(session, partial(facts_of, reader.family))
+    null = null_deviance(session, reader, facts, fit_intercept=fit_intercept)
+    # Without units a typical entry has a deviance of about 1.
+    unit = null / float(facts.weight.sum()) if reader.family.has_units and null > 0 else 1.0
+    dense = ProjectionProblem(reader, _free(facts, settings), float(facts.saturated.sum()), unit)
+    begin = start(session, reader, facts, n_components=settings.n_components, fit_intercept=fit_intercept)
+    first = Iterate(begin.loadings, begin.intercept, begin.typical)
+    if settings.prior is None:
+        return Solution(*_run(session, dense, first, tol, is_reported), null)
+    found = _run(session, dense, first, max(tol, _START_TOLERANCE), False)[0].shared
+    prior = _in_units(settings.prior, 0.5 * settings.alpha * null, session.data.n_features)
+    problem = PenalisedProblem(dense.reader, dense.free, dense.saturated, dense.unit, prior)
+    return Solution(*_run(session, problem, start_penalised(found, prior), tol, is_reported), null)
+
+
+def _run(
+    session: Session, problem: SubspaceProblem[Any], first: Subspace, tol: float, is_reported: bool
+) -> tuple[Result[Any], Sums]:
+    result, _, stats = session.loop(problem, tol=tol, is_reported=is_reported).run(first)
+    return result, stats
+
+
+def _in_units(prior: Prior, strength: float, n_features: int) -> Prior:
+    """A penalty of loadings in units of those of a component in which all columns have equal parts.
+
+    It is divided by these units again, so that absolute values are what they are.
     """
+    unit = 1.0 / np.sqrt(n_features)
+    return Scaled(prior, strength * unit, unit)
 
-    data: Data
-    executor: Executor
-    family: Family
-    options: Options
 
-    def fit(self, bound: float, rng: np.random.Generator, callback: Callback | None = None) -> GPCAFit:
-        """Fit with a given bound and report."""
-        reader = Reader(self.family, bound)
-        solution = self.solve(reader, rng, tol=self.options.tol, callback=callback)
-        canonical, squares = self._canonical(solution)
-        found = self._deviances(reader, canonical)
-        order = np.argsort(-found[1:], kind="stable")
-        return GPCAFit(
-            _arrange(canonical, order),
-            reader,
-            squares[order],
-            solution.stats.weight,
-            solution.stats.entries,
-            Deviances(solution.null_deviance, float(found[0]), found[1:][order]),
-            solution.result,
-        )
+def _free(facts: Facts, settings: Settings) -> Bools:
+    """What is estimated: nothing of a column with one value, which its main effect fits as well as can be."""
+    free = np.ones((len(facts.varies), settings.n_components + 1), dtype=bool)
+    if settings.fit_intercept:
+        return free & facts.varies[:, None]
+    free[:, -1] = False
+    return free
 
-    def solve(
-        self, reader: Reader, rng: np.random.Generator, *, tol: float, callback: Callback | None = None
-    ) -> Solution:
-        """Start and iterate; ``reader`` says what is read, with which bound."""
-        options = self.options
-        facts = find_facts(self.data, self.executor, reader)
-        intercept = options.fit_intercept
-        null = null_deviance(self.data, self.executor, reader, facts, fit_intercept=intercept)
-        # Without units a typical entry has a deviance of about 1.
-        unit = null / float(facts.weight.sum()) if self.family.has_units and null > 0 else 1.0
-        setting = Setting(reader, self._free(facts), float(facts.saturated.sum()), unit)
-        begin = start(
-            self.data,
-            self.executor,
-            reader,
-            facts,
-            n_components=options.n_components,
-            fit_intercept=intercept,
-            rng=rng,
-        )
-        dense = ProjectionProblem(setting)
-        first = Iterate(begin.loadings, begin.intercept, begin.typical)
-        if options.penalty is None:
-            return Solution(*self._run(dense, first, tol, callback), null)
-        found = self._run(dense, first, max(tol, _START_TOLERANCE), None)[0].shared
-        sparse = SparseProblem(setting, options.penalty, 0.5 * options.alpha * null)
-        return Solution(*self._run(sparse, start_sparse(found, options.penalty), tol, callback), null)
 
-    def _free(self, facts: Facts) -> Bools:
-        """What is estimated: nothing of a column with one value, which its main effect fits as well as can be."""
-        shape = (self.data.n_features, self.options.n_components + 1)
-        free = np.ones(shape, dtype=bool)
-        if self.options.fit_intercept:
-            return free & facts.varies[:, None]
-        free[:, -1] = False
-        return free
+def _canonical(solution: Solution, settings: Settings) -> tuple[Subspace, Floats]:
+    """Main effects at the centre of the scores, axes along their principal directions; their squares.
 
-    def _run(
-        self, problem: Any, first: Subspace, tol: float, callback: Callback | None
-    ) -> tuple[Result[Subspace], Sums]:
-        max_iter = self.options.max_iter
-        loop: Loop[Subspace, None, Sums] = Loop(
-            problem, self.data, self.executor, max_iter=max_iter, tol=tol, callback=callback
-        )
-        result, _, stats = loop.run(first)
-        return result, stats
+    The predictor depends on the main effects only through what the loadings do not span; the rest is free to
+    be chosen. Sparse loadings are left as they are.
+    """
+    at, stats = solution.result.shared, solution.stats
+    mean = stats.score_sum / stats.weight * float(settings.fit_intercept)
+    gram = stats.score_gram - stats.weight * np.outer(mean, mean)
+    effects = at.intercept + at.loadings @ mean
+    if not settings.is_rotated:
+        return Subspace(at.loadings, effects, at.typical), np.diag(gram).copy()
+    values, rotation = scipy.linalg.eigh(gram)
+    turned = Subspace(at.loadings @ rotation[:, ::-1], effects, at.typical)
+    return turned, np.maximum(values[::-1], 0.0)
 
-    def _canonical(self, solution: Solution) -> tuple[Subspace, Floats]:
-        """Main effects at the centre of the scores, axes along their principal directions; their squares.
 
-        The predictor depends on the main effects only through what the loadings do not span; the rest is free to
-        be chosen. Sparse loadings are left as they are.
-        """
-        at, stats = solution.result.shared, solution.stats
-        mean = (
-            stats.score_sum / stats.weight if self.options.fit_intercept else np.zeros(at.loadings.shape[1])
-        )
-        gram = stats.score_gram - stats.weight * np.outer(mean, mean)
-        effects = at.intercept + at.loadings @ mean
-        if self.options.penalty is not None:
-            return Subspace(at.loadings, effects, at.typical), np.diag(gram).copy()
-        values, rotation = scipy.linalg.eigh(gram)
-        turned = Subspace(at.loadings @ rotation[:, ::-1], effects, at.typical)
-        return turned, np.maximum(values[::-1], 0.0)
+def _deviances(session: Session, reader: Reader, at: Subspace) -> Floats:
+    """Deviance of the model, then of the model without each component, shape (k + 1,)."""
+    k = at.loadings.shape[1]
+    models = [at, *(replace(at, loadings=np.delete(at.loadings, a, axis=1)) for a in range(k))]
 
-    def _deviances(self, reader: Reader, at: Subspace) -> Floats:
-        """Deviance of the model, then of the model without each component, shape (k + 1,)."""
-        family = self.family
+    def deviance(rows: SaturatedRows, model: Subspace) -> float:
+        eta = project(rows, model).scores @ model.loadings.T + model.intercept
+        terms = reader.family.deviance(rows.x, rows.only_observed(eta))
+        return float(rows.weight @ rows.only_observed(terms).sum(axis=1))
 
-        k = at.loadings.shape[1]
-        models = [at, *(replace(at, loadings=np.delete(at.loadings, a, axis=1)) for a in range(k))]
-
-        def deviance(rows: Rows, model: Subspace) -> float:
-            eta = project(rows, model).scores @ model.loadings.T + model.intercept
-            terms = family.deviance(rows.x, rows.only_observed(eta))
-            return float(rows.weight @ rows.only_observed(terms).sum(axis=1))
-
-        def function(rows: Rows) -> Floats:
-            return np.array([deviance(rows, model) for model in models])
-
-        return sum_rows(self.data, self.executor, reader, function)
+    return reader.sum(session, lambda rows: np.array([deviance(rows, model) for model in models]))
 
 
 def _arrange(at: Subspace, order: Ints) -> Subspace:

@@ -11,7 +11,8 @@ from anypca.engine import Block
 from anypca.families import Family
 from anypca.models._opened import OpenedBlock, observed_only
 from anypca.models._row_model import RowModel
-from anypca.models.gpca._rows import Reader, Subspace, project
+from anypca.models.gpca._projection import Subspace, project
+from anypca.models.gpca._reader import Reader
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
+from functools import partial
 
 import numpy as np
 
 from anypca._typing import Bools, Floats
-from anypca.engine import Block, Data, Executor
+from anypca.engine import Block
+from anypca.families import Family
 from anypca.linalg import fix_signs
-from anypca.models.gpca._rows import Reader, Rows, Subspace
+from anypca.models._session import Session
+from anypca.models.gpca._projection import Subspace
+from anypca.models.gpca._reader import Reader, SaturatedRows
 from anypca.models.gpca._saturated import saturated_parameters
-from anypca.solvers.closed_form import Centring, covariance_spectrum
+from anypca.solvers.closed_form import Centring
 
 _TINY = np.finfo(float).tiny
 # Rows or columns up to which principal components are found exactly: the eigenproblem is then nothing beside a fit.
 _DENSE_LIMIT = 500
+# Steps of subspace iteration and directions beyond those asked for. The iterations of the fit correct what they leave.
 _POWER_ITERATIONS = 5
 _OVERSAMPLING = 6
 
@@ -61,51 +63,32 @@ class Facts:
         return np.where(self.weight > 0, mean, 1.0)
 
 
-def sum_rows(data: Data, executor: Executor, reader: Reader, function: Callable[[Rows], Floats]) -> Floats:
-    """Sum of an array that ``function`` makes of some rows, over all rows."""
-
-    def visit(block: Block, _: None) -> tuple[None, Floats]:
-        return None, reduce(add, (function(rows) for rows in reader.chunks(block)))
-
-    return executor.sweep(visit, data)[1]
-
-
-def find_facts(data: Data, executor: Executor, reader: Reader) -> Facts:
-    """One pass over the table."""
-
-    def visit(block: Block, _: None) -> tuple[None, Facts]:
-        return None, reduce(add, (_facts_of(reader, rows) for rows in reader.chunks(block)))
-
-    return executor.sweep(visit, data)[1]
-
-
-def _facts_of(reader: Reader, rows: Rows) -> Facts:
+def facts_of(family: Family, rows: SaturatedRows) -> Facts:
+    """The facts that some rows tell."""
     w = rows.weight
     counts = (w > 0)[:, None] & (True if rows.observed is None else rows.observed)
     return Facts(
         w @ counts,
         w @ rows.only_observed(rows.x),
         w @ rows.only_observed(rows.saturated),
-        w @ rows.only_observed(reader.family.saturated(rows.x)),
+        w @ rows.only_observed(family.saturated(rows.x)),
         rows.x.min(axis=0, where=counts, initial=np.inf),
         rows.x.max(axis=0, where=counts, initial=-np.inf),
     )
 
 
-def null_deviance(
-    data: Data, executor: Executor, reader: Reader, facts: Facts, *, fit_intercept: bool
-) -> float:
+def null_deviance(session: Session, reader: Reader, facts: Facts, *, fit_intercept: bool) -> float:
     """Deviance of the columns' means, or of eta = 0 without main effects."""
     family, varies = reader.family, facts.varies
     eta = family.link(np.where(varies, facts.mean, 0.5)) if fit_intercept else np.zeros(len(varies))
     # A column with one value has an infinite link and no deviance.
     used = varies.astype(float) if fit_intercept else np.ones(len(varies))
 
-    def function(rows: Rows) -> Floats:
+    def deviance(rows: SaturatedRows) -> float:
         terms = rows.only_observed(family.deviance(rows.x, np.broadcast_to(eta, rows.x.shape)))
-        return np.array([rows.weight @ terms @ used])
+        return float(rows.weight @ terms @ used)
 
-    return float(sum_rows(data, executor, reader, function)[0])
+    return reader.sum(session, deviance)
 
 
 def main_effects(reader: Reader, facts: Facts) -> Floats:
@@ -116,7 +99,7 @@ def main_effects(reader: Reader, facts: Facts) -> Floats:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _SaturatedRows(Centring):
+class _SaturatedCentring(Centring):
     """Centred saturated parameters in place of centred entries."""
 
     reader: Reader
@@ -130,23 +113,15 @@ class _SaturatedRows(Centring):
 
 
 def start(
-    data: Data,
-    executor: Executor,
-    reader: Reader,
-    facts: Facts,
-    *,
-    n_components: int,
-    fit_intercept: bool,
-    rng: np.random.Generator,
+    session: Session, reader: Reader, facts: Facts, *, n_components: int, fit_intercept: bool
 ) -> Subspace:
     """Principal components of the saturated parameters with the main effects of the means."""
-    nothing = np.zeros(data.n_features)
+    data, nothing = session.data, np.zeros(session.data.n_features)
     centre = facts.parameters / np.maximum(facts.weight, _TINY) if fit_intercept else nothing
-    centring = _SaturatedRows(centre, reader=reader)
+    centring = _SaturatedCentring(centre, reader=reader)
     # For real numbers this is the answer, elsewhere only a start.
     is_exact = reader.family.has_units or min(data.n_samples, data.n_features) <= _DENSE_LIMIT
-    find = _principal if is_exact else _roughly_principal
-    vectors = find(data, executor, centring, n_components, rng)
+    vectors = (_principal if is_exact else _roughly_principal)(session, centring, n_components)
     if fit_intercept and facts.varies.sum() >= n_components:
         vectors[~facts.varies] = 0.0  # of rounding: columns with one value are not in any component
     # The signs of eigenvectors are chance, and the order in which loadings are made sparse depends on them.
@@ -155,29 +130,25 @@ def start(
     return Subspace(vectors, typical if fit_intercept else nothing, typical)
 
 
-def _principal(
-    data: Data, executor: Executor, centring: Centring, n_components: int, rng: np.random.Generator
-) -> Floats:
+def _principal(session: Session, centring: Centring, n_components: int) -> Floats:
     """Leading eigenvectors (p, k) to working precision."""
-    spectrum = covariance_spectrum(
-        data, executor, centring, divisor=float(data.n_samples), n_components=n_components, rng=rng
-    )
+    # The divisor has no influence on eigenvectors.
+    spectrum = session.spectrum(centring, divisor=float(session.data.n_samples), n_components=n_components)
     return spectrum.vectors[:, :n_components].copy()
 
 
-def _roughly_principal(
-    data: Data, executor: Executor, centring: Centring, n_components: int, rng: np.random.Generator
-) -> Floats:
+def _roughly_principal(session: Session, centring: Centring, n_components: int) -> Floats:
     """Leading eigenvectors (p, k) by a few steps of subspace iteration, nothing larger than a block being made."""
-    width = min(n_components + _OVERSAMPLING, data.n_features)
-    basis = np.linalg.qr(rng.standard_normal((data.n_features, width)))[0]
+    n_features = session.data.n_features
+    width = min(n_components + _OVERSAMPLING, n_features)
+    basis = np.linalg.qr(session.rng.standard_normal((n_features, width)))[0]
+
+    def multiply(basis: Floats, block: Block, _: None) -> Floats:
+        rows = centring.rows(block)
+        return rows.T @ (rows @ basis)
+
     for _ in range(_POWER_ITERATIONS):
-
-        def visit(block: Block, _: None, basis: Floats = basis) -> tuple[None, Floats]:
-            rows = centring.rows(block)
-            return None, rows.T @ (rows @ basis)
-
-        image = executor.sweep(visit, data)[1]
+        image = session.sum(partial(multiply, basis))
         rotation = np.linalg.eigh(basis.T @ image)[1][:, ::-1]
         basis = np.linalg.qr(image @ rotation)[0]
     return basis[:, :n_components].copy()

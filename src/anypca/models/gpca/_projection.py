@@ -8,22 +8,16 @@ again and again, ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from anypca._typing import Bools, Floats
-from anypca.engine import Block, Statistics
+from anypca._typing import Floats
+from anypca.engine import Statistics
 from anypca.families import Family
 from anypca.linalg import PackedCholesky, packed_position, packed_products, packed_size
-from anypca.models._opened import OpenedBlock, open_block
-from anypca.models.gpca._saturated import saturated_parameters
+from anypca.models.gpca._reader import SaturatedRows
 
-# Entries worked on at a time: some eight arrays of this size are alive.
-_CHUNK_ENTRIES = 2**17
-_MIN_CHUNK = 64
 # Weight with which a missing entry draws its predictor to that of the column's mean, against 1 of an observed entry.
 # It makes scores unique where a row has fewer entries than components, and vanishes beside what any entry tells.
 PULL = 1e-6
@@ -39,94 +33,6 @@ class Subspace:
     """Main effects mu, shape (p,)."""
     typical: Floats
     """What predictors of missing entries are drawn to where nothing else tells; never changed, shape (p,)."""
-
-
-@dataclass(frozen=True)
-class HoldOut:
-    """A fold of entries that are hidden from a fit, the same however the rows are cut into blocks."""
-
-    fold: int
-    n_folds: int
-    seed: int
-
-    def mask(self, start: int, shape: tuple[int, int]) -> Bools:
-        """True where an entry of the rows from ``start`` on is held out."""
-        first = np.arange(start, start + shape[0], dtype=np.int64) * shape[1]
-        numbers = np.add.outer(first, np.arange(shape[1], dtype=np.int64)).astype(np.uint64)
-        held: Bools = _mix(numbers + np.uint64(self.seed << 32)) % np.uint64(self.n_folds) == np.uint64(
-            self.fold
-        )
-        return held
-
-
-def _mix(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Unrelated numbers from neighbouring ones: the finaliser of the generator splitmix64."""
-    mixed = numbers * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(mixed ^ (mixed >> np.uint64(31)))
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Some rows in float64."""
-
-    x: Floats
-    """(n, p)."""
-    saturated: Floats
-    """Saturated parameters (n, p); of no meaning where missing."""
-    observed: Bools | None
-    """False where missing or held out (n, p), ``None`` when complete."""
-    held: Bools | None
-    """True where held out (n, p)."""
-    weight: Floats
-    """(n,)."""
-
-    def only_observed(self, terms: Floats) -> Floats:
-        """The terms (n, p), 0 where missing."""
-        return terms if self.observed is None else np.where(self.observed, terms, 0.0)
-
-    def count(self) -> float:
-        """Weighted number of observed entries."""
-        if self.observed is None:
-            return float(self.weight.sum() * self.x.shape[1])
-        return float(self.weight @ self.observed.sum(axis=1))
-
-
-@dataclass(frozen=True)
-class Reader:
-    """How a table is read.
-
-    Parameters
-    ----------
-    family : Family
-    bound : float
-        M, see `saturated_parameters`.
-    held_out : HoldOut or None
-    """
-
-    family: Family
-    bound: float
-    held_out: HoldOut | None = None
-
-    def chunks(self, block: Block) -> Iterator[Rows]:
-        """A block's rows, a few at a time."""
-        return self.split(open_block(block))
-
-    def split(self, opened: OpenedBlock) -> Iterator[Rows]:
-        """Opened rows, a few at a time."""
-        size = max(_CHUNK_ENTRIES // opened.n_features, _MIN_CHUNK)
-        for first in range(0, opened.n_rows, size):
-            part = slice(first, min(first + size, opened.n_rows))
-            x = opened.x[part].astype(np.float64)
-            observed = None if opened.observed is None else opened.observed[part]
-            held = None
-            if self.held_out is not None:
-                held = self.held_out.mask(int(opened.numbers[first]), x.shape)
-                held &= True if observed is None else observed
-                observed = ~held if observed is None else observed & ~held
-            weight = opened.weights[part].astype(np.float64)
-            yield Rows(x, saturated_parameters(self.family, x, self.bound), observed, held, weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +57,7 @@ class Projection:
         return terms if self.trust is None else terms * self.trust
 
 
-def project(rows: Rows, at: Subspace) -> Projection:
+def project(rows: SaturatedRows, at: Subspace) -> Projection:
     """Scores of rows."""
     U = at.loadings
     deviation = rows.saturated - at.intercept
@@ -193,7 +99,7 @@ class Sums(Statistics):
         return cls(-np.inf, 0.0, 0.0, 0.0, *nothing)
 
 
-def evaluate(family: Family, rows: Rows, at: Subspace) -> Sums:
+def evaluate(family: Family, rows: SaturatedRows, at: Subspace) -> Sums:
     r"""Log-likelihood of rows with its derivatives in the loadings and the intercept.
 
     Notes
@@ -234,7 +140,9 @@ def evaluate(family: Family, rows: Rows, at: Subspace) -> Sums:
     )
 
 
-def _slopes(rows: Rows, at: Subspace, found: Projection, gradient: Floats, residual: Floats) -> Floats:
+def _slopes(
+    rows: SaturatedRows, at: Subspace, found: Projection, gradient: Floats, residual: Floats
+) -> Floats:
     """Sums of the rows' derivatives in loadings and main effects, (p, k + 1)."""
     w, k = rows.weight[:, None], at.loadings.shape[1]
     back = found.solve(gradient @ at.loadings)
@@ -244,7 +152,9 @@ def _slopes(rows: Rows, at: Subspace, found: Projection, gradient: Floats, resid
     return np.asarray(steps)
 
 
-def _curvatures(rows: Rows, at: Subspace, found: Projection, curvature: Floats, residual: Floats) -> Floats:
+def _curvatures(
+    rows: SaturatedRows, at: Subspace, found: Projection, curvature: Floats, residual: Floats
+) -> Floats:
     """Sums of the rows' curvatures in each column's loadings and main effect, (p, packed size of k + 1)."""
     w, k = rows.weight[:, None], at.loadings.shape[1]
     design = np.hstack([found.scores, np.ones_like(w)])
