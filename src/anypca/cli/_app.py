@@ -87,65 +87,53 @@ def start(
         typer.echo(context.get_help())
 
 
+def _stem(request: TableRequest) -> str:
+    """Name of a file without its endings."""
+    return Path(request.source).name.split(".")[0]
+
+
 @app.command()
+@options.reads_table
 def fit(
-    table: options.Source,
+    request: TableRequest,
     model: options.Model = "auto",
     family: options.Family = "auto",
     components: options.Components = None,
     out: options.Folder = None,
-    offset: options.Offset = None,
-    covariates: options.Covariates = None,
-    id_column: options.Id = None,
-    na: options.Missing = None,
     seed: options.Seed = 0,
     threads: options.Threads = None,
     dask: options.Dask = None,
     settings: options.Settings = None,
-    delimiter: options.Delimiter = None,
-    decimal: options.Decimal = None,
-    header: options.Header = None,
-    part: options.Part = None,
     as_json: options.Json = False,
     bar: options.Bar = None,
 ) -> None:
     """Fit a model to a table; write scores, loadings, a summary, pictures, the model and a report."""
     options.check_dask(dask, threads)
-    reading = options.reading(delimiter, decimal, header, id_column, na, part)
-    request = TableRequest(table, reading, offset, options.names(covariates))
     wanted = ModelRequest(model, family, components, seed, threads, parse_settings(settings or []))
-    folder = Path(f"anypca-{Path(table).name.split('.')[0]}") if out is None else out
+    folder = Path(f"anypca-{_stem(request)}") if out is None else out
     run_fit(request, wanted, folder, Runtime(as_json, bar, dask))
 
 
 @app.command()
+@options.reads_table
 def transform(
+    request: TableRequest,
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a fit, or its model.anypca.")],
-    table: options.Source,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="CSV file for the scores.", show_default="scores-<TABLE>.csv"),
     ] = None,
-    offset: options.Offset = None,
-    covariates: options.Covariates = None,
-    id_column: options.Id = None,
-    na: options.Missing = None,
-    delimiter: options.Delimiter = None,
-    decimal: options.Decimal = None,
-    header: options.Header = None,
-    part: options.Part = None,
     as_json: options.Json = False,
 ) -> None:
     """Project new rows with a fitted model; columns are found by name, offset and covariates as in the fit."""
-    reading = options.reading(delimiter, decimal, header, id_column, na, part)
-    request = TableRequest(table, reading, offset, options.names(covariates))
-    target = Path(f"scores-{Path(table).name.split('.')[0]}.csv") if out is None else out
+    target = Path(f"scores-{_stem(request)}.csv") if out is None else out
     run_transform(model, request, target, Runtime(as_json))
 
 
 @app.command()
+@options.reads_table
 def select(
-    table: options.Source,
+    request: TableRequest,
     model: options.Model = "epca",
     family: options.Family = "auto",
     ranks: Annotated[
@@ -163,23 +151,13 @@ def select(
         Path | None,
         typer.Option("--out", "-o", help="Folder for the table and a picture.", show_default="none"),
     ] = None,
-    offset: options.Offset = None,
-    covariates: options.Covariates = None,
-    id_column: options.Id = None,
-    na: options.Missing = None,
     seed: options.Seed = 0,
     threads: options.Threads = None,
     settings: options.Settings = None,
-    delimiter: options.Delimiter = None,
-    decimal: options.Decimal = None,
-    header: options.Header = None,
-    part: options.Part = None,
     as_json: options.Json = False,
     bar: options.Bar = None,
 ) -> None:
     """Choose the number of components of a model by a criterion or by held-out cells."""
-    reading = options.reading(delimiter, decimal, header, id_column, na, part)
-    request = TableRequest(table, reading, offset, options.names(covariates))
     wanted = ModelRequest(model, family, None, seed, threads, parse_settings(settings or []))
     run_select(
         request,
@@ -193,8 +171,9 @@ def select(
 
 
 @app.command()
+@options.reads_table
 def compare(
-    table: options.Source,
+    request: TableRequest,
     models: Annotated[
         list[str] | None,
         typer.Option(
@@ -213,22 +192,12 @@ def compare(
         ),
     ] = None,
     splits: Annotated[int, typer.Option(min=1, help="How often a tenth of the cells is held out.")] = 1,
-    offset: options.Offset = None,
-    covariates: options.Covariates = None,
-    id_column: options.Id = None,
-    na: options.Missing = None,
     seed: options.Seed = 0,
     threads: options.Threads = None,
-    delimiter: options.Delimiter = None,
-    decimal: options.Decimal = None,
-    header: options.Header = None,
-    part: options.Part = None,
     as_json: options.Json = False,
     bar: options.Bar = None,
 ) -> None:
     """Fit several models; print held-out log-likelihood per cell, dimension, sparsity and time."""
-    reading = options.reading(delimiter, decimal, header, id_column, na, part)
-    request = TableRequest(table, reading, offset, options.names(covariates))
     wanted = ModelRequest("auto", family, components, seed, threads)
     run_compare(request, wanted, options.names(models), Runtime(as_json, bar), n_splits=splits)
 

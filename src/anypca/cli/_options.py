@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from anypca.cli._input_table import TableRequest
 from anypca.cli._models import available, find_model
 
 _RANGE = re.compile(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?")
@@ -90,26 +94,18 @@ Bar = Annotated[
 ]
 
 
-def reading(
-    delimiter: str | None,
-    decimal: str | None,
-    header: bool | None,
-    id_column: str | None,
-    na: str | None,
-    part: str | None,
-) -> dict[str, Any]:
-    """Arguments of `anypca.io.read_table`, those that were given.
-
-    Parameters
-    ----------
-    delimiter, decimal, header, id_column, part : as there
-    na : str or None
-        Separated by commas.
-
-    Returns
-    -------
-    arguments : dict
-    """
+def request_table(
+    table: Source,
+    offset: Offset = None,
+    covariates: Covariates = None,
+    id_column: Id = None,
+    na: Missing = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    header: Header = None,
+    part: Part = None,
+) -> TableRequest:
+    """The table that a user wants; of the arguments of `anypca.io.read_table` those that were given."""
     given = {
         "delimiter": delimiter,
         "decimal": decimal,
@@ -118,7 +114,35 @@ def reading(
         "missing": None if na is None else tuple(word.strip() for word in na.split(",")),
         "part": part,
     }
-    return {name: value for name, value in given.items() if value is not None}
+    reading = {name: value for name, value in given.items() if value is not None}
+    return TableRequest(table, reading, offset, names(covariates))
+
+
+def reads_table(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the argument and the options of `request_table` in place of its parameter ``request``.
+
+    Parameters
+    ----------
+    command : callable
+        Its first parameter is a `TableRequest` called ``request``.
+
+    Returns
+    -------
+    callable
+        For typer, which reads the options from the signature.
+    """
+    own = dict(inspect.signature(command, eval_str=True).parameters)
+    shared = inspect.signature(request_table, eval_str=True).parameters
+    del own["request"]
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        command(request_table(**{name: given.pop(name) for name in shared}), **given)
+
+    parameters = [part.replace(kind=part.KEYWORD_ONLY) for part in (*own.values(), *shared.values())]
+    run.__annotations__ = {part.name: part.annotation for part in parameters}
+    vars(run)["__signature__"] = inspect.Signature(parameters)
+    return run
 
 
 def names(given: list[str] | None) -> tuple[str, ...]:
