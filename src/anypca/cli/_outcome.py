@@ -66,17 +66,6 @@ class Outcome:
         """Number of components."""
         return int(self.scores.shape[1])
 
-    @property
-    def explained(self) -> Floats:
-        """Share of deviance of each component, shape (n_components,)."""
-        assert self.description.explained is not None
-        return self.description.explained
-
-    @property
-    def loadings(self) -> Floats | None:
-        """(n_components, n_columns); ``None`` for models whose components are no directions of the columns."""
-        return self.description.loadings
-
     @cached_property
     def families(self) -> FamilyReport:
         """The family of each column and why; empty for models without a distribution."""
@@ -84,9 +73,9 @@ class Outcome:
 
     def top_loadings(self, component: int) -> list[tuple[str, float]]:
         """Names and values of a component's largest loadings that are not 0, by decreasing magnitude."""
-        if self.loadings is None:
+        if self.description.loadings is None:
             return []
-        loadings = self.loadings[component]
+        loadings = self.description.loadings[component]
         return [(self.frame.column_names[j], float(loadings[j])) for j in largest(loadings, _TOP)]
 
     def summary(self) -> dict[str, Any]:
@@ -116,7 +105,7 @@ class Outcome:
             "components": [
                 {
                     "name": name,
-                    "explained_deviance_ratio": float(self.explained[k]),
+                    "explained_deviance_ratio": float(found.explained[k]),
                     "top_loadings": dict(self.top_loadings(k)),
                 }
                 for k, name in enumerate(numbered("component_", self.n_components))
@@ -135,7 +124,7 @@ class Outcome:
             MODEL_FILE: lambda path: save(self.model, path),
             REPORT_FILE: self.write_report,
         }
-        if self.loadings is None:
+        if self.description.loadings is None:
             del found["loadings.csv"]
             found["scores.png"] = found.pop("biplot.png")
         return found
@@ -146,7 +135,7 @@ class Outcome:
 
     def write_loadings(self, path: Path) -> None:
         """Loadings, and their standard deviations where known, with column names, families and intercepts."""
-        assert self.loadings is not None
+        assert self.description.loadings is not None
         deviations = self.description.loading_deviations
         names = {
             "column": self.frame.column_names,
@@ -154,7 +143,7 @@ class Outcome:
         }
         write_components(
             path,
-            self.loadings.T,
+            self.description.loadings.T,
             None if deviations is None else deviations.T,
             names,
             {"intercept": self.model.intercept_},

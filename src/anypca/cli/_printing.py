@@ -37,7 +37,7 @@ def print_outcome(outcome: Outcome, console: Console) -> None:
         console.print(make_table(("family", "columns", "why"), _family_rows(outcome)))
     if outcome.n_components:
         heads = ("component", "explained", "in sum", "strongest loadings")
-        width = 3 if outcome.loadings is None else 4
+        width = 3 if outcome.description.loadings is None else 4
         console.print(make_table(heads[:width], [row[:width] for row in _component_rows(outcome)]))
     else:
         console.print(Text("no component: nothing in the table stands out from noise", style="bold"))
@@ -122,7 +122,8 @@ def _family_rows(outcome: Outcome) -> list[tuple[str, str, str]]:
 
 def _component_rows(outcome: Outcome) -> list[tuple[str, str, str, str]]:
     """Number, explained share, running sum and strongest loadings, one row for each component."""
-    total = outcome.explained.cumsum()
+    explained = outcome.description.explained
+    total = explained.cumsum()
     return [
         (
             str(k + 1),
@@ -130,7 +131,7 @@ def _component_rows(outcome: Outcome) -> list[tuple[str, str, str, str]]:
             percent(total[k]),
             ", ".join(f"{shorten(name)} {value:+.2f}" for name, value in outcome.top_loadings(k)),
         )
-        for k, share in enumerate(outcome.explained)
+        for k, share in enumerate(explained)
     ]
 
 

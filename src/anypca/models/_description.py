@@ -51,7 +51,7 @@ class Description:
     """Why the family is this one where there is no report."""
     feature_names: tuple[str, ...] | None = None
     """Names of the columns that ``fit`` saw."""
-    n_components: int | None = None
+    n_components: int = 0
     loadings: Floats | None = None
     """(n_components, n_features); None also where components are no directions of the columns."""
     loading_deviations: Floats | None = None
@@ -60,8 +60,8 @@ class Description:
     """Whether loadings are 0 on purpose."""
     dispersion: Floats | None = None
     """Of each column given its predictor, (n_features,)."""
-    explained: Floats | None = None
-    """Share of ``explained_quantity`` of each component, (n_components,)."""
+    explained: Floats = field(default_factory=lambda: np.zeros(0))
+    """Share of ``explained_quantity`` of each component, (n_components,); empty where it is not known."""
     explained_quantity: str = "deviance"
     """``"deviance"``, or ``"variance"`` of models that know only this."""
     trace: Floats = field(default_factory=lambda: np.zeros(0))

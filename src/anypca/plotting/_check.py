@@ -234,7 +234,7 @@ def name_component(model: Any, position: int) -> str:
         # Latent coordinates of pieces: the shares that such a model reports belong to other, rotated axes.
         return "t" if position + 1 == found.n_components else f"w{position + 1}"
     name = f"component {position + 1}"
-    if found.explained is None:
+    if not len(found.explained):
         return name
     return f"{name} ({percent(found.explained[position])} of {found.explained_quantity})"
 

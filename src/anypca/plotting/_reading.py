@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.engine import Block, check_data, executor_for
+from anypca.engine import Block, Data, check_data, executor_for
 from anypca.plotting._check import check_length
 
 
@@ -41,7 +41,7 @@ def read_table(X: Any) -> Floats:
     table : ndarray of shape (n_samples, n_features)
         NaN where missing.
     """
-    return np.concatenate(_map_blocks(_read, X))
+    return np.concatenate(map_blocks(read_block, check_data(X)))
 
 
 def count_rows(X: Any) -> int:
@@ -56,6 +56,20 @@ def count_rows(X: Any) -> int:
     n_samples : int
     """
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def column_deviations(table: Floats) -> Floats:
+    """Standard deviations of the columns (n_features,), NaN being missing; 0 for columns without entries."""
+    some = np.where(np.isnan(table).all(axis=0), 0.0, table)
+    return np.asarray(np.nanstd(some, axis=0))
+
+
+def standardise(observed: Floats, fitted: Floats) -> tuple[Floats, Floats]:
+    """Observed entries, NaN being missing, and fitted ones in standard deviations from the mean of their column."""
+    some = np.where(np.isnan(observed).all(axis=0), 0.0, observed)
+    centre, deviation = np.nanmean(some, axis=0), column_deviations(observed)
+    deviation = np.where(deviation > 0, deviation, 1.0)
+    return (observed - centre) / deviation, (fitted - centre) / deviation
 
 
 def correlate(X: Any, scores: Floats) -> tuple[Floats, Floats]:
@@ -75,10 +89,10 @@ def correlate(X: Any, scores: Floats) -> tuple[Floats, Floats]:
     """
 
     def visit(block: Block) -> _Moments:
-        return _measure(_read(block), scores[block.start : block.stop])
+        return _measure(read_block(block), scores[block.start : block.stop])
 
     check_length("X", range(count_rows(X)), len(scores))
-    first, *rest = _map_blocks(visit, X)
+    first, *rest = map_blocks(visit, check_data(X))
     for more in rest:
         first = _merge(first, more)
     scale = np.sqrt(first.xx * first.zz)
@@ -86,18 +100,18 @@ def correlate(X: Any, scores: Floats) -> tuple[Floats, Floats]:
     return correlations, np.sqrt(first.xx / np.maximum(first.seen, 1.0))[0]
 
 
-def _map_blocks(function: Callable[[Block], Any], X: Any) -> list[Any]:
+def map_blocks(function: Callable[[Block], Any], data: Data) -> list[Any]:
     """A function of each block, in row order."""
 
     def visit(block: Block, _: Any) -> tuple[Any, float]:
         return function(block), 0.0
 
-    data = check_data(X)
     with executor_for(data, 1) as executor:
         return executor.gather(executor.sweep(visit, data)[0])
 
 
-def _read(block: Block) -> Floats:
+def read_block(block: Block) -> Floats:
+    """The entries of a block, NaN where missing, shape (rows, n_features)."""
     x, observed = block.read()
     return x if observed is None else np.where(observed, x, np.nan)
 

@@ -6,8 +6,6 @@ import os
 import warnings
 from typing import Any
 
-import numpy as np
-
 from anypca._typing import Floats
 from anypca.exceptions import NotFittedError
 from anypca.models._description import describe, find_attribute, is_fitted
@@ -112,4 +110,4 @@ def explained(model: Any) -> tuple[Floats, str]:
     """
     fitted(model, "explained_deviance_ratio_", "explained_variance_ratio_")
     found = describe(model)
-    return np.asarray(found.explained), found.explained_quantity
+    return found.explained, found.explained_quantity

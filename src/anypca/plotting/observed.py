@@ -12,7 +12,7 @@ from anypca.families import Mixed
 from anypca.models._description import describe
 from anypca.plotting._check import find_column
 from anypca.plotting._points import golden
-from anypca.plotting._reading import count_rows, read_table
+from anypca.plotting._reading import column_deviations, count_rows, read_table, standardise
 from anypca.plotting._style import BLUE, GREY, VERMILLION, fitted, new_axes, tidy
 
 #: Counts that go beyond this are drawn on a logarithmic scale.
@@ -141,7 +141,7 @@ def _choose_cells(
     if scale == "auto":
         scale = _choose_scale(model, observed, known)
     if scale == "standardised":
-        observed, means = _standardise(observed, means)
+        observed, means = standardise(observed, means)
     index = np.flatnonzero(known)
     n_all = round(len(index) * n_rows / len(observed))
     if len(index) > max_cells:
@@ -154,24 +154,11 @@ def _choose_scale(model: Any, observed: Floats, known: Bools) -> str:
     if values.min() >= 0 and values.max() > _MOST_LINEAR and np.all(values == np.round(values)):
         return "log"
     family = describe(model).family
-    deviations = _deviations(observed)
+    deviations = column_deviations(observed)
     varying = deviations[deviations > 0]
     is_unequal = len(varying) > 0 and varying.max() > _MOST_UNEQUAL * varying.min()
     is_mixed = isinstance(family, Mixed) and len(family.members) > 1
     return "standardised" if is_mixed or is_unequal else "linear"
-
-
-def _deviations(observed: Floats) -> Floats:
-    """Standard deviations of the columns, 0 for columns without entries."""
-    some = np.where(np.isnan(observed).all(axis=0), 0.0, observed)
-    return np.asarray(np.nanstd(some, axis=0))
-
-
-def _standardise(observed: Floats, means: Floats) -> tuple[Floats, Floats]:
-    some = np.where(np.isnan(observed).all(axis=0), 0.0, observed)
-    centre, deviation = np.nanmean(some, axis=0), _deviations(observed)
-    deviation = np.where(deviation > 0, deviation, 1.0)
-    return (observed - centre) / deviation, (means - centre) / deviation
 
 
 def _draw_cells(ax: Any, cells: _Cells) -> None:

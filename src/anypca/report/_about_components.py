@@ -43,7 +43,7 @@ def about_components(subject: Subject) -> Section | None:
 
 
 def _introduction(subject: Subject) -> str:
-    if subject.loadings is None:
+    if subject.description.loadings is None:
         return (
             "The components lie in the feature space of the kernel and have no loadings. In place of them: the "
             "correlations of the columns with the scores, which show what rows at either end have in common."
@@ -61,7 +61,7 @@ def _overview(subject: Subject) -> Markup:
     effects = _effects(subject)
     rows = []
     for k, name in enumerate(subject.component_names):
-        share = "–" if subject.description.has_pieces else percent(float(subject.explained[k]))
+        share = "–" if subject.description.has_pieces else percent(float(subject.description.explained[k]))
         rows.append((name, share, _ends(subject, k, sign=1), _ends(subject, k, sign=-1)))
     parts = [table(("", "explained", "more of", "less of"), rows, numeric=(1,))]
     if effects is not None:
@@ -82,7 +82,7 @@ def _ends(subject: Subject, component: int, *, sign: int) -> str:
 def _card(subject: Subject, component: int, key: str) -> Markup:
     title = subject.component_names[component].capitalize()
     if not subject.description.has_pieces:
-        title += f" · {percent(float(subject.explained[component]))}"
+        title += f" · {percent(float(subject.description.explained[component]))}"
     strongest = subject.strongest(component, _MOST_BARS)
     caption = f"The {len(strongest)} strongest of {subject.facts.n_columns} columns."
     if not len(strongest):
@@ -101,15 +101,15 @@ def _bars(subject: Subject, component: int) -> _figures.Figure:
         [subject.facts.column_names[j] for j in chosen],
         subject.weights[component, chosen],
         None if std is None else std[component, chosen],
-        "loading" if subject.loadings is not None else "correlation with the scores",
+        "loading" if subject.description.loadings is not None else "correlation with the scores",
     )
 
 
 def _effects(subject: Subject) -> Floats | None:
     """Change of each column's predictor by one standard deviation of each score; ``None`` where it varies."""
-    if subject.loadings is None or subject.description.has_pieces:
+    if subject.description.loadings is None or subject.description.has_pieces:
         return None
-    return np.asarray(subject.loadings * subject.scores.std(axis=0)[:, None])
+    return np.asarray(subject.description.loadings * subject.scores.std(axis=0)[:, None])
 
 
 def _effect_sentence(subject: Subject, component: int, effects: Floats) -> str:

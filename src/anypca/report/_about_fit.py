@@ -42,7 +42,7 @@ def about_quality(subject: Subject, quality: Quality | None) -> Section:
 
 
 def _in_sum(subject: Subject, quality: Quality | None) -> str:
-    text = f"The components explain {percent(float(subject.explained.sum()))} of the deviance."
+    text = f"The components explain {percent(float(subject.description.explained.sum()))} of the deviance."
     if quality is None:
         return (
             text + f" {subject.name} was not asked to turn scores back into rows, so there are no residuals."

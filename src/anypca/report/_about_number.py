@@ -37,7 +37,7 @@ def about_number(subject: Subject) -> Section:
     """
     drawn = _curves(subject)
     if subject.n_components:
-        drawn.insert(0, ("scree", _figures.scree(subject.explained), _scree_caption(subject)))
+        drawn.insert(0, ("scree", _figures.scree(subject.description.explained), _scree_caption(subject)))
     cards = [tag("div", figure(key, caption, label=caption), class_="card") for key, _, caption in drawn]
     parts = [
         tag("p", _reason(subject)),
@@ -70,7 +70,7 @@ def _reason(subject: Subject) -> str:
 
 
 def _scree_caption(subject: Subject) -> str:
-    total = percent(float(subject.explained.sum()))
+    total = percent(float(subject.description.explained.sum()))
     if subject.description.has_pieces:
         return (
             f"Together {total} of the deviance; shared out over the principal axes of the scores, since components "

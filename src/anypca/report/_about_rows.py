@@ -108,7 +108,7 @@ def score_data(subject: Subject, quality: Quality | None) -> dict[str, Any]:
 
 def _axis_title(subject: Subject, component: int) -> str:
     name = subject.component_names[component]
-    share = float(subject.explained[component])
+    share = float(subject.description.explained[component])
     return name if subject.description.has_pieces else f"{name} ({percent(share)})"
 
 

@@ -78,12 +78,14 @@ def _zeros(subject: Subject) -> str:
     if facts.zero_share == 0:
         return "No cell is zero."
     text = f"{percent(facts.zero_share)} of the observed cells are zero; "
-    if not facts.n_zero_rows:
+    count = len(facts.zero_rows)
+    if not count:
         return text + "no row is all zeros."
-    where = f"number {', '.join(str(row + 1) for row in facts.zero_rows)}"
-    more = " and more" if facts.n_zero_rows > len(facts.zero_rows) else ""
-    verb = "is" if facts.n_zero_rows == 1 else "are"
-    return text + f"{plural(facts.n_zero_rows, 'row')} {verb} all zeros ({where}{more})."
+    verb = "is" if count == 1 else "are"
+    return (
+        text
+        + f"{plural(count, 'row')} {verb} all zeros (number {some([row + 1 for row in facts.zero_rows])})."
+    )
 
 
 def _constant(subject: Subject) -> list[str]:
@@ -101,7 +103,8 @@ def _companions(subject: Subject) -> list[str]:
     if "offset" in given:
         texts.append("An offset (the logarithm of a sampling effort, for counts) was part of the model.")
     if "covariates" in given:
-        texts.append(f"{plural(given['covariates'].shape[1], 'covariate')} adjusted for.")
+        count = given["covariates"].reshape(subject.sample.n_rows, -1).shape[1]
+        texts.append(f"{plural(count, 'covariate')} adjusted for.")
     return texts
 
 

@@ -111,7 +111,7 @@ def _facts(subject: Subject) -> list[tuple[str, str]]:
         ("columns", number(facts.n_columns)),
         ("missing cells", percent(facts.missing_share)),
         ("components", number(subject.n_components)),
-        ("explained deviance", percent(float(subject.explained.sum()))),
+        ("explained deviance", percent(float(subject.description.explained.sum()))),
         ("converged", "yes" if subject.model.converged_ else "no"),
     ]
 
@@ -124,7 +124,7 @@ def _tiles(subject: Subject) -> Markup:
 def _without_script(subject: Subject) -> Markup:
     """What the pictures would have shown, in a sentence."""
     said = f"{subject.name} found {plural(subject.n_components, 'component')}"
-    shares = ", ".join(percent(float(share)) for share in subject.explained[:10])
+    shares = ", ".join(percent(float(share)) for share in subject.description.explained[:10])
     told = f" with {shares} of the deviance" if subject.n_components else ""
     ended = "The fit converged." if subject.model.converged_ else "The fit did not converge."
     return tag(

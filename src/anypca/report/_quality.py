@@ -9,6 +9,7 @@ import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
 from anypca.families import Family, Gaussian
+from anypca.plotting._reading import standardise
 from anypca.report._subject import Subject
 
 #: Entries that residuals are computed for, some 100 MB of intermediate arrays, and entries for which tables are drawn
@@ -153,18 +154,9 @@ def _curves(entries: _Entries) -> list[Curve]:
     for member, index in entries.family.member_columns(entries.x.shape[1]):
         x, m, seen = entries.x[:, index], mu[:, index], entries.seen[:, index]
         if isinstance(member, Gaussian):  # columns in different units share a picture
-            x, m = _in_common_units(x, m, seen)
+            x, m = standardise(np.where(seen, x, np.nan), m)
         curves.append(Curve(member.name, *_binned(m[seen], x[seen])))
     return curves
-
-
-def _in_common_units(x: Floats, mu: Floats, seen: Bools) -> tuple[Floats, Floats]:
-    """Observed and fitted values in standard deviations from the mean of their column."""
-    count = np.maximum(seen.sum(axis=0), 1)
-    mean = np.where(seen, x, 0.0).sum(axis=0) / count
-    spread = np.sqrt(np.where(seen, (x - mean) ** 2, 0.0).sum(axis=0) / count)
-    spread = np.where(spread > 0, spread, 1.0)
-    return (x - mean) / spread, (mu - mean) / spread
 
 
 def _binned(fitted: Floats, observed: Floats) -> tuple[Floats, Floats, Floats]:

@@ -48,25 +48,15 @@ class Subject:
         return int(self.scores.shape[1])
 
     @property
-    def explained(self) -> Floats:
-        """Share of deviance of each component (n_components,)."""
-        assert self.description.explained is not None
-        return self.description.explained
-
-    @property
     def component_names(self) -> tuple[str, ...]:
         """``component 1``, ``component 2``, ..."""
         return numbered("component ", self.n_components)
 
-    @property
-    def loadings(self) -> Floats | None:
-        """(n_components, n_columns); ``None`` for models whose components are no directions of the columns."""
-        return self.description.loadings
-
     @cached_property
     def weights(self) -> Floats:
         """Loadings, or correlations of columns and scores in place of them (n_components, n_columns)."""
-        return correlate(self.sample.values, self.scores)[0] if self.loadings is None else self.loadings
+        found = self.description.loadings
+        return correlate(self.sample.values, self.scores)[0] if found is None else found
 
     def strongest(self, component: int, most: int) -> Ints:
         """The columns with the largest weights that are not 0, by decreasing size."""

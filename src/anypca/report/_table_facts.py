@@ -7,26 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from anypca._typing import Bools, Floats, Ints
-from anypca.engine import Block, Data, Summary, check_data, executor_for, summarise
+from anypca.engine import Block, Data, Summary, executor_for, summarise
+from anypca.plotting._reading import map_blocks, read_table
 
 #: More points than this hide each other, and drawing them takes seconds.
 MOST_ROWS = 5000
 #: Entries of the shown rows: 160 MB in float64.
 _MOST_ENTRIES = 20_000_000
-_N_NAMED = 8
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Rows of some kind: how many, and the first few."""
-
-    count: int
-    first: tuple[int, ...]
-
-    def __add__(self, other: _Rows) -> _Rows:
-        return _Rows(self.count + other.count, tuple(sorted(self.first + other.first)[:_N_NAMED]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +27,8 @@ class TableFacts:
     n_columns: int
     column_names: tuple[str, ...]
     summary: Summary
-    n_zero_rows: int
-    zero_rows: tuple[int, ...]
-    """The first few rows whose observed entries are all 0."""
+    zero_rows: Ints
+    """Rows whose observed entries are all 0."""
 
     @property
     def n_missing(self) -> Ints:
@@ -97,15 +86,14 @@ def read_facts(data: Data, feature_names: Sequence[str]) -> TableFacts:
     """
     with executor_for(data, None) as executor:
         summary = summarise(data, executor)
-        zero = executor.sweep(_zero_rows, data)[1]
-    return TableFacts(data.n_samples, data.n_features, tuple(feature_names), summary, zero.count, zero.first)
+    zero_rows = np.concatenate(map_blocks(_zero_rows, data))
+    return TableFacts(data.n_samples, data.n_features, tuple(feature_names), summary, zero_rows)
 
 
-def _zero_rows(block: Block, _: None) -> tuple[None, _Rows]:
+def _zero_rows(block: Block) -> Ints:
     x, observed = block.read()
-    active = x != 0 if observed is None else (x != 0) & observed
-    found = np.flatnonzero(~active.any(axis=1))
-    return None, _Rows(len(found), tuple(block.start + int(row) for row in found[:_N_NAMED]))
+    is_active = x != 0 if observed is None else (x != 0) & observed
+    return np.asarray(block.start + np.flatnonzero(~is_active.any(axis=1)))
 
 
 def draw_sample(
@@ -143,9 +131,9 @@ def draw_sample(
     names = _check_row_names(X, row_names, n)
     columns = {name: values[index] for name, values in read_metadata(metadata, n).items()}
     table = X if size == n else take_rows(X, index)
-    some = {key: value if size == n else take_rows(value, index) for key, value in companions.items()}
-    values, dense = _read(check_data(table, **some), some)
-    return Sample(index, table, values, dense, tuple(names[i] for i in index), columns)
+    some = {key: _as_array(take_rows(value, index)) for key, value in companions.items()}
+    values = read_table(table).astype(float)
+    return Sample(index, table, values, some, tuple(names[i] for i in index), columns)
 
 
 def take_rows(table: Any, index: Ints) -> Any:
@@ -215,16 +203,5 @@ def _check_row_names(X: Any, row_names: Sequence[Any] | None, n_rows: int) -> li
     return names
 
 
-def _read(data: Data, given: Mapping[str, Any]) -> tuple[Floats, dict[str, Floats]]:
-    """Values with NaN where missing, and the companions that were given, as arrays."""
-    with executor_for(data, 1) as executor:
-        parts = executor.gather(executor.sweep(_entries, data)[0])
-    values, offsets, covariates = (list(part) for part in zip(*parts, strict=True))
-    arrays = {"offset": offsets, "covariates": covariates}
-    return np.concatenate(values), {name: np.concatenate(arrays[name]) for name in given}
-
-
-def _entries(block: Block, _: Any) -> tuple[tuple[Floats, Floats | None, Floats], float]:
-    x, observed = block.read()
-    x = x.astype(np.float64)
-    return (x if observed is None else np.where(observed, x, np.nan), block.offset(), block.covariates), 0.0
+def _as_array(values: Any) -> Floats:
+    return np.asarray(values.toarray() if sparse.issparse(values) else values, dtype=float)

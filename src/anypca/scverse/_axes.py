@@ -30,8 +30,8 @@ class Axes:
     """Scores are multiplied by this from the right, (k, k)."""
     inverse: Floats
     """Loadings, one row each, are multiplied by this from the left, (k, k)."""
-    shares: Floats | None
-    """Share of the deviance that each axis explains (k,); None where unknown."""
+    shares: Floats
+    """Share of the deviance that each axis explains (k,); empty where unknown."""
 
     @classmethod
     def of(cls, model: Any) -> Axes:

@@ -235,5 +235,5 @@ def _write(
     # h5ad files have no None.
     kept = {name: value for name, value in params.items() if value is not None}
     adata.uns[uns] = {"params": kept, "variance": scores.var(axis=0, ddof=1)}
-    if axes.shares is not None:
-        adata.uns[uns]["variance_ratio"] = np.asarray(axes.shares)
+    if len(axes.shares) == scores.shape[1]:
+        adata.uns[uns]["variance_ratio"] = axes.shares
