@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 
@@ -18,6 +19,16 @@ def shorten(name: object, most: int = 24) -> str:
 def numbered(prefix: str, count: int) -> tuple[str, ...]:
     """Names for what has none: ``prefix1``, ``prefix2``, ... counted from 1 as people count rows."""
     return tuple(f"{prefix}{i}" for i in range(1, count + 1))
+
+
+def distinct(names: Iterable[object]) -> tuple[str, ...]:
+    """Names of which none repeats: a second ``name`` becomes ``name#2``."""
+    seen: Counter[str] = Counter()
+    found = []
+    for name in map(str, names):
+        seen[name] += 1
+        found.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+    return tuple(found)
 
 
 def counted(number: int, noun: str) -> str:

@@ -13,7 +13,7 @@ import anypca
 from anypca.cli._compare import _few, suitable
 from anypca.cli._holdout import score_cells
 from anypca.cli._input_table import InputTable, drop_constant
-from anypca.cli._models import available
+from anypca.cli._models import MODELS
 from anypca.cli._options import ranks
 from anypca.engine import hide_entries
 from anypca.io import Frame
@@ -75,7 +75,7 @@ def test_models_suit_the_table(kind):
     names = suitable(as_table(X))
     assert ("plnpca" in names) == (kind != "reals")
     assert ("gsppca" in names) == (kind != "missing")
-    assert {"ppca", "epca", "sepca"} <= set(names) <= set(available())
+    assert {"ppca", "epca", "sepca"} <= set(names) <= set(MODELS)
 
 
 def test_held_out_scores_are_those_of_cross_validation():

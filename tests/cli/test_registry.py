@@ -7,14 +7,14 @@ import json
 import pytest
 
 import anypca
-from anypca.cli._models import MODELS, ModelRequest, Shape, available, build, check_companions, parse_settings
+from anypca.cli._models import MODELS, ModelRequest, Shape, build, check_companions, parse_settings
 
 SHAPE = Shape(n_columns=12, is_counts=True)
 
 
 def test_every_estimator_of_the_package_has_a_name():
     classes = {name for name in anypca.__all__ if hasattr(getattr(anypca, name), "transform")}
-    assert {entry.class_name for entry in available().values()} == classes
+    assert {entry.class_name for entry in MODELS.values()} == classes
 
 
 def test_names_are_those_that_are_documented():
@@ -22,7 +22,7 @@ def test_names_are_those_that_are_documented():
     assert list(MODELS) == names.split()
 
 
-@pytest.mark.parametrize("name", available())
+@pytest.mark.parametrize("name", MODELS)
 def test_options_reach_the_estimator(name):
     model = build(ModelRequest(name, n_components=3, seed=7, threads=2), SHAPE, verbose=True)
     parameters = model.get_params()
@@ -83,7 +83,7 @@ def test_settings_need_a_name_and_a_value(pair):
         parse_settings([pair])
 
 
-@pytest.mark.parametrize("name", [name for name in available() if name not in {"auto", "epca", "ppca"}])
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in {"auto", "epca", "ppca"}])
 def test_every_model_fits_and_projects(counts, tmp_path, call, name):
     out = tmp_path / "out"
     extra = ["--set", "n_init=2"] if name == "piecewise" else []

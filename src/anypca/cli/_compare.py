@@ -14,7 +14,7 @@ from anypca.cli._fitting import Fit, Runtime, caught, fit_model
 from anypca.cli._holdout import HeldOut, hold_out
 from anypca.cli._input_table import InputTable, TableRequest, drop_constant, load_table
 from anypca.cli._json import emit
-from anypca.cli._models import ModelRequest, available, find_model
+from anypca.cli._models import MODELS, ModelRequest, find_model
 from anypca.cli._printing import make_console, make_table, print_input
 from anypca.models._description import describe
 from anypca.selection import EntryShuffleSplit
@@ -108,7 +108,7 @@ def suitable(table: InputTable) -> list[str]:
     is_counts, is_complete = table.shape.is_counts, table.frame.n_missing == 0
     return [
         name
-        for name, entry in available().items()
+        for name, entry in MODELS.items()
         if name not in _UNASKED
         and (is_counts or entry.families != ("poisson",))
         and (is_complete or entry.abilities.handles_missing)

@@ -66,11 +66,6 @@ class Entry:
     """Parameters that the class leaves open."""
 
     @property
-    def is_available(self) -> bool:
-        """Whether this version of the package has the model."""
-        return hasattr(anypca, self.class_name)
-
-    @property
     def estimator(self) -> Any:
         """The class."""
         return getattr(anypca, self.class_name)
@@ -105,16 +100,6 @@ MODELS: dict[str, Entry] = {
 }
 
 
-def available() -> dict[str, Entry]:
-    """The models of this version of the package.
-
-    Returns
-    -------
-    models : dict of str to Entry
-    """
-    return {name: entry for name, entry in MODELS.items() if entry.is_available}
-
-
 def find_model(name: str) -> Entry:
     """The entry of a name.
 
@@ -131,12 +116,11 @@ def find_model(name: str) -> Entry:
     ValueError
         If there is no such model; the message lists them.
     """
-    models = available()
-    if name not in models:
-        near = difflib.get_close_matches(name, models, n=1, cutoff=0.5)
+    if name not in MODELS:
+        near = difflib.get_close_matches(name, MODELS, n=1, cutoff=0.5)
         hint = f" Did you mean {near[0]}?" if near else ""
-        raise ValueError(f"{name!r} is not one of {', '.join(models)}.{hint}")
-    return models[name]
+        raise ValueError(f"{name!r} is not one of {', '.join(MODELS)}.{hint}")
+    return MODELS[name]
 
 
 def build(request: ModelRequest, shape: Shape, *, verbose: bool = False) -> Any:
@@ -221,7 +205,7 @@ def check_companions(name: str, *, offset: bool, covariates: bool, missing: bool
     )
     for is_given, can_use, complaint in needs:
         if is_given and not can_use(entry.abilities):
-            others = [other for other, model in available().items() if can_use(model.abilities)]
+            others = [other for other, model in MODELS.items() if can_use(model.abilities)]
             raise ValueError(f"--model {name} {complaint}, or use --model {' or '.join(others)}.")
 
 

@@ -12,10 +12,10 @@ from typing import Annotated, Any
 import typer
 
 from anypca.cli._input_table import TableRequest
-from anypca.cli._models import available, find_model
+from anypca.cli._models import MODELS, find_model
 
 _RANGE = re.compile(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?")
-_CHOICES = "|".join(available())
+_CHOICES = "|".join(MODELS)
 
 
 def _check_model(name: str) -> str:
@@ -26,7 +26,7 @@ def _check_model(name: str) -> str:
     return name
 
 
-_MODEL_HELP = "; ".join(f"{name}: {entry.summary}" for name, entry in available().items())
+_MODEL_HELP = "; ".join(f"{name}: {entry.summary}" for name, entry in MODELS.items())
 
 Source = Annotated[
     str,

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from anypca._typing import Floats, Ints
+from anypca._words import distinct, numbered
 from anypca.datasets._files import FOLDER_VARIABLE, find_file
 
 __all__ = ["FOLDER_VARIABLE", "Dataset", "Spec", "load", "pixel_names", "read_arrays"]
@@ -168,16 +169,9 @@ def _read_values(spec: Spec) -> tuple[Any, list[str] | None]:
 def _feature_names(spec: Spec, header: list[str] | None, count: int) -> tuple[str, ...]:
     if spec.pixels is not None:
         return pixel_names(spec.pixels, count)
-    if spec.features is not None:
-        header = [str(name) for name in _read(spec.features)]
-    names = header if header is not None else [f"x{j}" for j in range(1, count + 1)]
-    seen: dict[str, int] = {}
-    unique = []
-    for name in names:
-        # Gene symbols can repeat; models and data frames want names that do not.
-        seen[name] = seen.get(name, 0) + 1
-        unique.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
-    return tuple(unique)
+    names = header if spec.features is None else _read(spec.features)
+    # Gene symbols may repeat; models and data frames want names that do not.
+    return numbered("x", count) if names is None else distinct(names)
 
 
 def _read_target(spec: Spec) -> tuple[Ints | None, tuple[str, ...]]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats, Ints
+from anypca.datasets.generators import check_missing
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +81,7 @@ def make_prototype_bits(
     """
     if not 0.0 <= flip < 0.5:
         raise ValueError(f"flip must be a probability in [0, 0.5); got {flip}.")
-    if not 0.0 <= missing < 1.0:
-        raise ValueError(f"missing must be a share in [0, 1); got {missing}.")
+    check_missing(missing)
     rng = np.random.default_rng(random_state)
     known = _draw_prototypes(n_prototypes, n_features, rng) if prototypes is None else _check_bits(prototypes)
     labels = np.repeat(np.arange(len(known)), samples_per_prototype)

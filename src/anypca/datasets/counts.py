@@ -9,8 +9,9 @@ from types import MappingProxyType
 import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
-from anypca.datasets.generators import LowRank
+from anypca.datasets.generators import LowRank, check_missing, check_rank
 from anypca.families import NegativeBinomial, Poisson
+from anypca.linalg import fix_signs
 
 #: Rates of the hidden factors V1, V2, V3.
 _FACTOR_RATES = (20.0, 30.0, 50.0)
@@ -262,14 +263,9 @@ def make_low_rank_counts(
     >>> make_low_rank_counts(100, 50, 2, typical_mean=12, size=3, random_state=0).family
     NegativeBinomial(size=3.0)
     """
-    if not 0 <= n_components <= min(n_samples, n_features):
-        raise ValueError(
-            f"n_components must be between 0 and min(n_samples, n_features) = {min(n_samples, n_features)}; "
-            f"got {n_components}."
-        )
+    check_rank(n_samples, n_features, n_components)
+    check_missing(missing)
     _check_positive(typical_mean=typical_mean, size=1.0 if size is None else size)
-    if not 0.0 <= missing < 1.0:
-        raise ValueError(f"missing must be a share in [0, 1); got {missing}.")
     rng = np.random.default_rng(random_state)
     family = Poisson() if size is None else NegativeBinomial(size=float(size))
     intercept = np.log(typical_mean) + spread * rng.standard_normal(n_features)
@@ -279,7 +275,7 @@ def make_low_rank_counts(
     X = family.sample(eta, family.known_dispersion(n_features), rng)
     X[rng.random(X.shape) < missing] = np.nan
     left, values, right = np.linalg.svd(loadings, full_matrices=False)
-    flip = np.sign(left[np.abs(left).argmax(axis=0), np.arange(n_components)])
+    flip = fix_signs(left.T)
     return LowRank(X, raw @ right.T * (values * flip), (left * flip).T, intercept, eta, family)
 
 

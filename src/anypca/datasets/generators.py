@@ -9,6 +9,7 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.families import Family, resolve_family
+from anypca.linalg import fix_signs
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,13 +79,13 @@ def make_low_rank(
     >>> make_low_rank(100, 8, 2, family="bernoulli", random_state=0).X.shape
     (100, 8)
     """
-    _check(n_samples, n_features, n_components, missing)
+    check_rank(n_samples, n_features, n_components)
+    check_missing(missing)
     rng = np.random.default_rng(random_state)
     found = resolve_family(family, n_features)
     shift = np.broadcast_to(np.asarray(intercept, dtype=float), (n_features,)).copy()
     components = np.linalg.qr(rng.standard_normal((n_features, n_components)))[0].T
-    largest = np.abs(components).argmax(axis=1)
-    components *= np.sign(components[np.arange(n_components), largest])[:, None]
+    components *= fix_signs(components)[:, None]
     scores = rng.standard_normal((n_samples, n_components)) * _deviations(n_features, n_components, signal)
     eta = shift + scores @ components
     X = found.sample(eta, _dispersion(found, dispersion, n_features), rng)
@@ -92,12 +93,17 @@ def make_low_rank(
     return LowRank(X, scores, components, shift, eta, found)
 
 
-def _check(n_samples: int, n_features: int, n_components: int, missing: float) -> None:
+def check_rank(n_samples: int, n_features: int, n_components: int) -> None:
+    """Raise a ValueError unless a table of this size can have this rank."""
     if not 0 <= n_components <= min(n_samples, n_features):
         raise ValueError(
             f"n_components must be between 0 and min(n_samples, n_features) = {min(n_samples, n_features)}; "
             f"got {n_components}."
         )
+
+
+def check_missing(missing: float) -> None:
+    """Raise a ValueError unless this share of the cells can be missing."""
     if not 0.0 <= missing < 1.0:
         raise ValueError(f"missing must be a share in [0, 1); got {missing}.")
 

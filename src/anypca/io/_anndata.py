@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from anypca._words import quoted
+from anypca._words import distinct, quoted
 from anypca.io._binary import frame_from_array
 from anypca.io._options import ReadOptions
 from anypca.io._source import open_source, unreadable
@@ -39,11 +39,12 @@ def read_h5ad(path: Path, options: ReadOptions) -> Frame:
         values,
         path,
         options,
-        columns=_unique(adata.var_names),
+        # Gene symbols may repeat; models and data frames want names that do not.
+        columns=distinct(adata.var_names),
         rows=tuple(map(str, adata.obs_names)),
         extras={str(name): _cells(adata.obs[name]) for name in adata.obs},
     )
-    return _tell(frame, layers, options)
+    return _add_notes(frame, layers, options)
 
 
 def _load(path: Path) -> Any:
@@ -63,16 +64,6 @@ def _load(path: Path) -> Any:
         raise unreadable(path, error, "anndata's write_h5ad") from error
 
 
-def _unique(names: Any) -> tuple[str, ...]:
-    """Gene symbols may repeat; models want names that do not."""
-    seen: dict[str, int] = {}
-    unique = []
-    for name in map(str, names):
-        seen[name] = seen.get(name, 0) + 1
-        unique.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
-    return tuple(unique)
-
-
 def _cells(column: Any) -> Any:
     """A column of obs as numbers, or as text with None where empty."""
     if column.dtype.kind in "biuf":
@@ -82,7 +73,7 @@ def _cells(column: Any) -> Any:
     )
 
 
-def _tell(frame: Frame, layers: list[str], options: ReadOptions) -> Frame:
+def _add_notes(frame: Frame, layers: list[str], options: ReadOptions) -> Frame:
     notes = []
     if options.part is None and layers:
         notes.append(f"table read from X; layers left out: {quoted(layers)}")

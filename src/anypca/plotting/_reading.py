@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anypca._typing import Floats
+from anypca._typing import Floats, Ints
 from anypca.engine import Block, Data, check_data, executor_for
 from anypca.plotting._check import check_length
 
@@ -56,6 +56,34 @@ def count_rows(X: Any) -> int:
     n_samples : int
     """
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def choose_rows(n_rows: int, most: int, seed: int = 0) -> Ints:
+    """Numbers of all rows, or of ``most`` of them drawn at random, in order."""
+    if n_rows <= most:
+        return np.arange(n_rows)
+    return np.sort(np.random.default_rng(seed).choice(n_rows, most, replace=False))
+
+
+def take_rows(table: Any, index: Ints) -> Any:
+    """Some rows of a table or vector, in its own type.
+
+    Parameters
+    ----------
+    table : array-like, data frame, sparse matrix or Dask array
+    index : ndarray of int
+
+    Returns
+    -------
+    object
+        Dask arrays are computed: the rows are few and read several times.
+    """
+    if hasattr(table, "iloc"):
+        return table.iloc[index]
+    if hasattr(table, "tocsr"):
+        return table.tocsr()[index]
+    taken = (table if hasattr(table, "shape") else np.asarray(table))[index]
+    return taken.compute() if hasattr(taken, "compute") else taken
 
 
 def column_deviations(table: Floats) -> Floats:

@@ -12,7 +12,14 @@ from anypca.families import Mixed
 from anypca.models._description import describe
 from anypca.plotting._check import find_column
 from anypca.plotting._points import golden
-from anypca.plotting._reading import column_deviations, count_rows, read_table, standardise
+from anypca.plotting._reading import (
+    choose_rows,
+    column_deviations,
+    count_rows,
+    read_table,
+    standardise,
+    take_rows,
+)
 from anypca.plotting._style import BLUE, GREY, VERMILLION, fitted, new_axes, tidy
 
 #: Counts that go beyond this are drawn on a logarithmic scale.
@@ -101,7 +108,9 @@ def plot_fitted(
         raise ValueError(f"scale must be one of {', '.join(map(repr, _SCALES))}; got {scale!r}.")
     fitted(model, "components_", "n_components_")
     fitted(model, "inverse_transform")
-    observed, means, n_rows = _fit_rows(model, X, offset, covariates, max_rows, random_state)
+    given = {"offset": offset, "covariates": covariates}
+    companions = {name: part for name, part in given.items() if part is not None}
+    observed, means, n_rows = _fit_rows(model, X, companions, max_rows, random_state)
     if features is not None:
         chosen = [find_column(model, feature) for feature in features]
         observed, means = observed[:, chosen], means[:, chosen]
@@ -114,21 +123,16 @@ def plot_fitted(
 
 
 def _fit_rows(
-    model: Any, X: Any, offset: Any, covariates: Any, max_rows: int, seed: int
+    model: Any, X: Any, companions: dict[str, Any], max_rows: int, seed: int
 ) -> tuple[Floats, Floats, int]:
     """Entries and their means (rows, p) of all rows, or of some drawn at random, and the number of all."""
-    from sklearn.utils import resample
-
-    names = [name for name, part in (("offset", offset), ("covariates", covariates)) if part is not None]
-    parts = [X, *(part for part in (offset, covariates) if part is not None)]
     n_rows = count_rows(X)
     if n_rows > max_rows:
-        parts = resample(*parts, replace=False, n_samples=max_rows, random_state=seed)
-        parts = parts if names else [parts]
-    companions = dict(zip(names, parts[1:], strict=True))
-    scores = np.asarray(model.transform(parts[0], **companions))
+        index = choose_rows(n_rows, max_rows, seed)
+        X, companions = take_rows(X, index), {key: take_rows(part, index) for key, part in companions.items()}
+    scores = np.asarray(model.transform(X, **companions))
     means = np.asarray(model.inverse_transform(scores, **companions), dtype=float)
-    return read_table(parts[0]).astype(float), means, n_rows
+    return read_table(X).astype(float), means, n_rows
 
 
 def _choose_cells(

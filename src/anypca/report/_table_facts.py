@@ -11,7 +11,7 @@ from scipy import sparse
 
 from anypca._typing import Bools, Floats, Ints
 from anypca.engine import Block, Data, Summary, executor_for, summarise
-from anypca.plotting._reading import map_blocks, read_table
+from anypca.plotting._reading import choose_rows, map_blocks, read_table, take_rows
 
 #: More points than this hide each other, and drawing them takes seconds.
 MOST_ROWS = 5000
@@ -125,36 +125,13 @@ def draw_sample(
     """
     n, p = shape
     size = min(n, most_rows, max(500, _MOST_ENTRIES // p))
-    index = np.arange(n)
-    if size < n:
-        index = np.sort(np.random.default_rng(0).choice(n, size, replace=False))
+    index = choose_rows(n, size)
     names = _check_row_names(X, row_names, n)
     columns = {name: values[index] for name, values in read_metadata(metadata, n).items()}
     table = X if size == n else take_rows(X, index)
     some = {key: _as_array(take_rows(value, index)) for key, value in companions.items()}
     values = read_table(table).astype(float)
     return Sample(index, table, values, some, tuple(names[i] for i in index), columns)
-
-
-def take_rows(table: Any, index: Ints) -> Any:
-    """Some rows of a table or vector, in its own type.
-
-    Parameters
-    ----------
-    table : array-like, data frame, sparse matrix or Dask array
-    index : ndarray of int
-
-    Returns
-    -------
-    object
-        Dask arrays are computed: the rows are few and read several times.
-    """
-    if hasattr(table, "iloc"):
-        return table.iloc[index]
-    if hasattr(table, "tocsr"):
-        return table.tocsr()[index]
-    taken = (table if hasattr(table, "shape") else np.asarray(table))[index]
-    return taken.compute() if hasattr(taken, "compute") else taken
 
 
 def read_metadata(metadata: Any, n_rows: int) -> dict[str, np.ndarray[Any, Any]]:

@@ -6,8 +6,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from anypca._registry import Registry
 from anypca.selection.facts import FitFacts
 
@@ -41,8 +39,7 @@ class AIC(Criterion):
     label = "AIC"
 
     def evaluate(self, facts: FitFacts) -> float | None:
-        found = facts.likelihood
-        return None if found is None else -2.0 * found.value + 2.0 * found.n_parameters
+        return None if facts.likelihood is None else facts.likelihood.aic
 
 
 @criteria.register
@@ -58,10 +55,7 @@ class BIC(Criterion):
     label = "BIC"
 
     def evaluate(self, facts: FitFacts) -> float | None:
-        found = facts.likelihood
-        if found is None:
-            return None
-        return -2.0 * found.value + found.n_parameters * float(np.log(found.n_observations))
+        return None if facts.likelihood is None else facts.likelihood.bic
 
 
 @criteria.register
@@ -95,10 +89,7 @@ class MarginalBIC(Criterion):
     label = "BIC, scores integrated out"
 
     def evaluate(self, facts: FitFacts) -> float | None:
-        found = facts.marginal
-        if found is None:
-            return None
-        return -2.0 * found.value + found.n_parameters * float(np.log(found.n_observations))
+        return None if facts.marginal is None else facts.marginal.bic
 
 
 @criteria.register
@@ -114,8 +105,9 @@ class ICL(Criterion):
     label = "ICL"
 
     def evaluate(self, facts: FitFacts) -> float | None:
-        value = MarginalBIC().evaluate(facts)
-        return None if value is None or facts.entropy is None else value + 2.0 * facts.entropy
+        if facts.marginal is None or facts.entropy is None:
+            return None
+        return facts.marginal.bic + 2.0 * facts.entropy
 
 
 @criteria.register

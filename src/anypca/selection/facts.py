@@ -27,6 +27,16 @@ class Likelihood(NamedTuple):
     code_length: float
     """``sum log(m) / 2`` over the parameters, m being the number of observations that tell about each; in nats."""
 
+    @property
+    def aic(self) -> float:
+        """Akaike's information criterion."""
+        return -2.0 * self.value + 2.0 * self.n_parameters
+
+    @property
+    def bic(self) -> float:
+        """Schwarz's information criterion."""
+        return -2.0 * self.value + self.n_parameters * float(np.log(self.n_observations))
+
 
 @dataclass(frozen=True)
 class FitFacts:
