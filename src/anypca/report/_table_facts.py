@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from anypca._typing import Bools, Floats, Ints
 from anypca.engine import Block, Data, Summary, executor_for, summarise
@@ -181,4 +180,4 @@ def _check_row_names(X: Any, row_names: Sequence[Any] | None, n_rows: int) -> li
 
 
 def _as_array(values: Any) -> Floats:
-    return np.asarray(values.toarray() if sparse.issparse(values) else values, dtype=float)
+    return np.asarray(values.toarray() if hasattr(values, "toarray") else values, dtype=float)
