@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from anypca import EPCA, PLNPCA, PPCA, PiecewisePCA, SePCA
+from anypca.models._criteria import evaluate_all, resolve_criterion
 from anypca.selection import FitFacts, Likelihood, criteria, describe_fit, select_rank
-from anypca.selection.criteria import evaluate_all, resolve_criterion
 from anypca.selection.facts import Companions
 
 RNG = np.random.default_rng(3)

@@ -220,21 +220,21 @@ SOLVERS = [
 SELECTION = [
     Mutation(
         "BIC counts a parameter once",
-        "selection/criteria.py",
+        "models/_criteria.py",
         "found = facts.likelihood\n        if found is None:\n            return None\n        return -2.0 *",
         "found = facts.likelihood\n        if found is None:\n            return None\n        return -1.0 *",
         _SELECTION,
     ),
     Mutation(
         "the entropy has the wrong sign",
-        "selection/criteria.py",
+        "models/_criteria.py",
         "value + 2.0 * facts.entropy",
         "value - 2.0 * facts.entropy",
         _SELECTION,
     ),
     Mutation(
         "AIC is BIC with two rows",
-        "selection/criteria.py",
+        "models/_criteria.py",
         "-2.0 * found.value + 2.0 * found.n_parameters",
         "-2.0 * found.value + np.log(2.0) * found.n_parameters",
         _SELECTION,

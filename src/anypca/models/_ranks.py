@@ -1,4 +1,4 @@
-"""Numbers of components that are to be compared."""
+"""Numbers of components that a table allows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,18 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+
+from anypca.engine import Data
+
+
+def check_rank(n_components: int, data: Data) -> None:
+    """Raise if a table has fewer rows or columns than components are asked for."""
+    largest = min(data.n_samples, data.n_features)
+    if n_components > largest:
+        raise ValueError(
+            f"n_components={n_components} is more than min(n_samples, n_features) = {largest} for a table "
+            f"of shape ({data.n_samples}, {data.n_features}). Choose at most {largest}."
+        )
 
 
 def check_ranks(ranks: Any, largest: int, *, least: int = 0) -> list[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any, NamedTuple
 
@@ -11,45 +10,9 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.engine import check_data, executor_for, summarise
 from anypca.models import EPCA, PPCA
+from anypca.models._criteria import FitFacts, Likelihood
 from anypca.models._description import describe
 from anypca.models._row_methods import integrate_rows
-
-
-class Likelihood(NamedTuple):
-    """A maximised log-likelihood and what it was bought with."""
-
-    value: float
-    """With all constants."""
-    n_parameters: int
-    """Free parameters, rotations taken off."""
-    n_observations: float
-    """Of which each parameter could be estimated: rows, or entries where scores are parameters."""
-    code_length: float
-    """``sum log(m) / 2`` over the parameters, m being the number of observations that tell about each; in nats."""
-
-    @property
-    def aic(self) -> float:
-        """Akaike's information criterion."""
-        return -2.0 * self.value + 2.0 * self.n_parameters
-
-    @property
-    def bic(self) -> float:
-        """Schwarz's information criterion."""
-        return -2.0 * self.value + self.n_parameters * float(np.log(self.n_observations))
-
-
-@dataclass(frozen=True)
-class FitFacts:
-    """Numbers of a fit; None where the model does not have them."""
-
-    likelihood: Likelihood | None = None
-    """Of the model as it was fitted: scores integrated out, or plugged in as further parameters."""
-    marginal: Likelihood | None = None
-    """With the scores integrated out."""
-    entropy: float | None = None
-    """Of the posteriors of all rows' scores, in units of their prior."""
-    evidence: float | None = None
-    """Log evidence, or a bound of it: all parameters integrated out."""
 
 
 class Companions(NamedTuple):
@@ -103,7 +66,9 @@ def describe_fit(model: Any, X: Any, companions: Companions) -> FitFacts:
     known = found.criteria
     if "n_parameters" in known:
         value = known["log_likelihood"] if "log_likelihood" in known else float(found.trace[-1])
-        likelihood = _integrated(value, int(known["n_parameters"]), companions.total_weight(n_rows(X)))
+        likelihood = Likelihood.integrated(
+            value, int(known["n_parameters"]), companions.total_weight(n_rows(X))
+        )
     return FitFacts(likelihood, likelihood, known.get("entropy"), known.get("evidence"))
 
 
@@ -112,7 +77,9 @@ def _describe_ppca(model: PPCA, X: Any, companions: Companions) -> FitFacts:
     """Exact likelihood; loadings, mean and noise are the parameters."""
     k, p = model.components_.shape
     count = p * k - k * (k - 1) // 2 + p + 1
-    likelihood = _integrated(float(model.objective_trace_[-1]), count, companions.total_weight(n_rows(X)))
+    likelihood = Likelihood.integrated(
+        float(model.objective_trace_[-1]), count, companions.total_weight(n_rows(X))
+    )
     return FitFacts(likelihood, likelihood, companions.weighted(integrate_rows(model, X)[1]))
 
 
@@ -134,7 +101,7 @@ def _describe_epca(model: EPCA, X: Any, companions: Companions) -> FitFacts:
             entries,
             0.5 * (by_column * float(np.log(entries / p)) + by_row * float(np.log(entries / rows))),
         ),
-        marginal=_integrated(companions.weighted(marginal), by_column - k * (k - 1) // 2, rows),
+        marginal=Likelihood.integrated(companions.weighted(marginal), by_column - k * (k - 1) // 2, rows),
         entropy=companions.weighted(entropy),
     )
 
@@ -142,11 +109,6 @@ def _describe_epca(model: EPCA, X: Any, companions: Companions) -> FitFacts:
 def n_rows(X: Any) -> int:
     """Number of rows of a table of any kind."""
     return check_data(X).n_samples
-
-
-def _integrated(value: float, n_parameters: int, rows: float) -> Likelihood:
-    """A likelihood in which rows are independent observations."""
-    return Likelihood(value, n_parameters, rows, 0.5 * n_parameters * float(np.log(rows)))
 
 
 def _count_entries(X: Any, companions: Companions) -> float:

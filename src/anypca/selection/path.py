@@ -54,7 +54,8 @@ def rank_path(
 
     Examples
     --------
-    >>>     >>> from anypca import PPCA
+    >>> import numpy as np
+    >>> from anypca import PPCA
     >>> from anypca.selection import rank_path
     >>> X = np.random.default_rng(0).normal(size=(50, 6))
     >>> [model.n_components_ for model in rank_path(PPCA(), X, [1, 3])]

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats
+from anypca.models._criteria import Criterion, FitFacts, evaluate_all, resolve_criterion
 from anypca.models._description import describe
-from anypca.selection.criteria import Criterion, evaluate_all, resolve_criterion
 from anypca.selection.entry_cv import EntryScores, check_scorable, cross_validate_ranks
-from anypca.selection.facts import Companions, FitFacts, describe_fit
+from anypca.selection.facts import Companions, describe_fit
 from anypca.selection.path import choose_ranks, fit_ranks, rank_parameter, settle_family
 from anypca.selection.splits import check_splitter
 

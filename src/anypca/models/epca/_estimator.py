@@ -9,6 +9,7 @@ from anypca._compat import Interval, StrOptions
 from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._bilinear.estimator import BilinearModel
 from anypca.models._bilinear.row_model import ModeRowModel, Reported
+from anypca.models._ranks import check_rank
 from anypca.models._support import choose_family
 from anypca.models.epca._fit import EPCAFit, EPCAFitter, Settings
 
@@ -172,7 +173,7 @@ class EPCA(BilinearModel):
         self
         """
         with self._open_fit(X, sample_weight=sample_weight, offset=offset, covariates=covariates) as session:
-            self._check_rank(session.data.n_samples, session.data.n_features)
+            check_rank(self.n_components, session.data)
             family, report = choose_family(self.family, session)
             fit = EPCAFitter(session, family, self._settings()).fit()
             self.family_, self.family_report_ = family, report
@@ -192,14 +193,6 @@ class EPCA(BilinearModel):
             l1_strength=float(self.l1_strength) if self.score_penalty == "l1" else None,
             fit_intercept=bool(self.fit_intercept),
         )
-
-    def _check_rank(self, n_samples: int, n_features: int) -> None:
-        largest = min(n_samples, n_features)
-        if self.n_components > largest:
-            raise ValueError(
-                f"n_components={self.n_components} is more than min(n_samples, n_features) = {largest} for a table "
-                f"of shape ({n_samples}, {n_features}). Choose at most {largest}."
-            )
 
     def _store(self, fit: EPCAFit) -> None:
         """Set the fitted attributes."""

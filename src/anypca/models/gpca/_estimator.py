@@ -11,6 +11,7 @@ import numpy as np
 from anypca._compat import Interval, StrOptions
 from anypca.families import Family
 from anypca.models._description import Description
+from anypca.models._ranks import check_rank
 from anypca.models._row_methods import GenerativeModel
 from anypca.models._session import Session
 from anypca.models._support import is_nonnegative
@@ -197,7 +198,7 @@ class GPCA(GenerativeModel):
         self
         """
         with self._open_fit(X, sample_weight=sample_weight) as session:
-            self._check_rank(session.data.n_samples, session.data.n_features)
+            check_rank(self.n_components, session.data)
             family = find_family(self.family, session)
             settings = self._settings()
             bound, deviances = self._find_bound(session, family, settings)
@@ -218,14 +219,6 @@ class GPCA(GenerativeModel):
         if isinstance(prior, Ridge) and prior.is_isotropic and np.ndim(prior.strength) == 0:
             prior = None  # it is the same for all orthonormal loadings
         return Settings(self.n_components, prior, float(self.alpha), bool(self.fit_intercept))
-
-    def _check_rank(self, n_samples: int, n_features: int) -> None:
-        largest = min(n_samples, n_features)
-        if self.n_components > largest:
-            raise ValueError(
-                f"n_components={self.n_components} is more than min(n_samples, n_features) = {largest} for a table "
-                f"of shape ({n_samples}, {n_features}). Choose at most {largest}."
-            )
 
     def _find_bound(
         self, session: Session, family: Family, settings: Settings

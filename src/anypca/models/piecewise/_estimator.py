@@ -18,6 +18,7 @@ from anypca.engine import Block
 from anypca.exceptions import ConvergenceWarning
 from anypca.families import families
 from anypca.models._base import COMMON_CONSTRAINTS, check_n_samples, make_generator
+from anypca.models._criteria import Likelihood
 from anypca.models._description import Description
 from anypca.models._opened import OpenedBlock
 from anypca.models._row_methods import PosteriorModel
@@ -220,8 +221,8 @@ class PiecewisePCA(PosteriorModel):
         self.piece_shares_ = sums.occupancy / sums.weight
         self.log_likelihood_ = sums.log_likelihood
         self.n_parameters_ = count_parameters(settings, session.data.n_features) + int(has_noise)
-        self.bic_ = -2.0 * sums.log_likelihood + self.n_parameters_ * float(np.log(sums.weight))
-        self.aic_ = -2.0 * sums.log_likelihood + 2.0 * self.n_parameters_
+        likelihood = Likelihood.integrated(sums.log_likelihood, self.n_parameters_, sums.weight)
+        self.bic_, self.aic_ = likelihood.bic, likelihood.aic
         self.pseudo_r2_ = pseudo_r2(self.family_, fit, session)
         shares = score_shares(METHODS[type(self.family_)].row_model(pieces), session)
         self.explained_deviance_ratio_ = self.pseudo_r2_ * shares

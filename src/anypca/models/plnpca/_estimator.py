@@ -16,12 +16,13 @@ from anypca.families import Poisson
 from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._bilinear.estimator import BilinearModel
 from anypca.models._bilinear.row_model import Reported
+from anypca.models._criteria import FitFacts, evaluate_all
 from anypca.models._description import Description
-from anypca.models._ranks import check_ranks
+from anypca.models._ranks import check_rank, check_ranks
 from anypca.models._session import Session
 from anypca.models._support import check_support, warn_non_integers
-from anypca.models.plnpca._criteria import RankPath
 from anypca.models.plnpca._fit import PLNFit, PLNFitter, Settings
+from anypca.models.plnpca._path import RankPath
 from anypca.models.plnpca._row_model import CountRowModel
 
 
@@ -171,7 +172,7 @@ class PLNPCA(BilinearModel):
         self
         """
         with self._open_fit(X, sample_weight=sample_weight, offset=offset, covariates=covariates) as session:
-            self._check_rank(session.data.n_samples, session.data.n_features)
+            check_rank(self.n_components, session.data)
             fits = self._fitter(session).fit([self.n_components])
             self._store(fits[0])
         self._warn_unless_converged(fits[0].result)
@@ -213,7 +214,7 @@ class PLNPCA(BilinearModel):
             model._store(fit)
             model._warn_unless_converged(fit.result)
             models.append(model)
-        return RankPath.of(checked, [fit.criteria for fit in fits], models)
+        return RankPath.of(models)
 
     def describe(self) -> Description:
         return replace(super().describe(), has_path=True)
@@ -232,26 +233,19 @@ class PLNPCA(BilinearModel):
         warn_non_integers(Poisson(), session)
         return PLNFitter(session, Poisson(), Settings(bool(self.fit_intercept)))
 
-    def _check_rank(self, n_samples: int, n_features: int) -> None:
-        if self.n_components > min(n_samples, n_features):
-            raise ValueError(
-                f"n_components={self.n_components} is more than a table with n_samples={n_samples} and "
-                f"n_features={n_features} can show. Choose at most {min(n_samples, n_features)}."
-            )
-
     def _store(self, fit: PLNFit) -> None:
         """Set the fitted attributes."""
-        self._fit, criteria, fixed = fit, fit.criteria, fit.coefficients.fixed
-        self.family_ = Poisson()
-        self._coefficients = replace(fit.canonical.coefficients, fixed=fixed)
+        self._fit, self.family_ = fit, Poisson()
+        self._coefficients = replace(fit.canonical.coefficients, fixed=fit.coefficients.fixed)
         self._store_coefficients(self._coefficients)
         self.explained_variance_ = variance = fit.canonical.variance
-        self.pseudo_r2_ = criteria.r2
+        self.pseudo_r2_ = fit.r2
         share = variance / variance.sum() if variance.sum() > 0 else np.zeros_like(variance)
-        self.percent_variance_ = 100.0 * criteria.r2 * share
-        self.explained_deviance_ratio_ = max(criteria.r2, 0.0) * share
-        self.bic_, self.icl_, self.aic_ = criteria.bic, criteria.icl, criteria.aic
-        self.entropy_, self.n_parameters_ = criteria.entropy, criteria.n_parameters
+        self.percent_variance_ = 100.0 * fit.r2 * share
+        self.explained_deviance_ratio_ = max(fit.r2, 0.0) * share
+        self.entropy_, self.n_parameters_ = fit.entropy, fit.likelihood.n_parameters
+        criteria = evaluate_all(FitFacts(fit.likelihood, fit.likelihood, fit.entropy))
+        self.bic_, self.icl_, self.aic_ = (criteria[name] for name in ("bic", "icl", "aic"))
         self._store_result(fit.result)
 
     def _checked_fit(self) -> PLNFit:

@@ -13,7 +13,7 @@ from anypca.models._bilinear.alternating import Shared
 from anypca.models._bilinear.canonical import Canonical, orthonormal
 from anypca.models._bilinear.fitter import BilinearFitter
 from anypca.models._bilinear.kernel import Coefficients
-from anypca.models.plnpca._criteria import Criteria
+from anypca.models._criteria import Likelihood
 from anypca.models.plnpca._problem import CountSums, PLNProblem
 from anypca.models.plnpca._rotation import find_rotation, rotate
 from anypca.models.plnpca._start import add_components, independent_features, null_coefficients
@@ -43,7 +43,12 @@ class PLNFit:
     """The singular value decomposition of ``M C'``; the matrix of its gauge turns means into reported scores."""
     second_moment: Floats
     """``(M' M + diag(sum S)) / n``, shape (k, k)."""
-    criteria: Criteria
+    likelihood: Likelihood
+    """The bound; rotations of the loadings are not counted: ``p (d + q) - q (q - 1) / 2`` parameters."""
+    entropy: float
+    """Of the posteriors of all rows."""
+    r2: float
+    """Share of the deviance of the model without components that is explained at the means of the posteriors."""
     result: Result[Shared]
 
 
@@ -147,13 +152,14 @@ class PLNFitter(BilinearFitter[Settings]):
         n_features, k = coefficients.loadings.shape
         means = self._each(local, lambda points: points[:, :k])
         deviance = self.visit.deviance(self.family, coefficients, means)
-        criteria = Criteria(
-            log_likelihood=float(result.trace[-1]),
-            n_parameters=n_features * (int(problem.kept.sum()) + k) - k * (k - 1) // 2,
-            n_rows=stats.weight,
+        n_parameters = n_features * (int(problem.kept.sum()) + k) - k * (k - 1) // 2
+        return PLNFit(
+            problem,
+            coefficients,
+            orthonormal(coefficients, stats, fit_intercept=self.settings.fit_intercept),
+            second_moment=(stats.score_gram + np.diag(stats.variance_sum)) / stats.weight,
+            likelihood=Likelihood.integrated(float(result.trace[-1]), n_parameters, stats.weight),
             entropy=0.5 * (stats.weight * k * np.log(2.0 * np.pi * np.e) + stats.log_variance),
             r2=1.0 - deviance / null_deviance if null_deviance > 0 else 0.0,
+            result=result,
         )
-        moment = (stats.score_gram + np.diag(stats.variance_sum)) / stats.weight
-        canonical = orthonormal(coefficients, stats, fit_intercept=self.settings.fit_intercept)
-        return PLNFit(problem, coefficients, canonical, moment, criteria, result)

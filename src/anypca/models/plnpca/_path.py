@@ -1,4 +1,4 @@
-"""Criteria of fits and the table of a path over ranks."""
+"""The table of a path over ranks."""
 
 from __future__ import annotations
 
@@ -11,36 +11,7 @@ import numpy as np
 from anypca._typing import Floats, Ints
 
 _CRITERIA = ("bic", "icl", "aic")
-
-
-@dataclass(frozen=True)
-class Criteria:
-    """What tells fits of different rank apart; lower is better for bic, icl and aic."""
-
-    log_likelihood: float
-    """The bound."""
-    n_parameters: int
-    """``p (d + q) - q (q - 1) / 2``: rotations of the loadings are not counted."""
-    n_rows: float
-    """Sum of the sample weights."""
-    entropy: float
-    """Of the posteriors of all rows."""
-    r2: float
-
-    @property
-    def bic(self) -> float:
-        """Bayesian information criterion."""
-        return float(-2.0 * self.log_likelihood + self.n_parameters * np.log(self.n_rows))
-
-    @property
-    def icl(self) -> float:
-        """BIC penalised by the uncertainty of the posteriors (integrated completed likelihood)."""
-        return self.bic + 2.0 * self.entropy
-
-    @property
-    def aic(self) -> float:
-        """Akaike's information criterion."""
-        return -2.0 * self.log_likelihood + 2.0 * self.n_parameters
+_COLUMNS = ("ranks", "log_likelihood", "n_parameters", *_CRITERIA, "r2")
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,13 +41,14 @@ class RankPath:
     """The fitted estimators."""
 
     @classmethod
-    def of(cls, ranks: Sequence[int], criteria: Sequence[Criteria], models: Sequence[Any]) -> RankPath:
-        """Collect fits."""
-        numbers = {
-            name: np.array([getattr(c, name) for c in criteria])
-            for name in ("log_likelihood", "n_parameters", "bic", "icl", "aic", "r2")
-        }
-        return cls(np.array(ranks), models=tuple(models), **numbers)
+    def of(cls, models: Sequence[Any]) -> RankPath:
+        """Collect fits, by increasing rank."""
+        table = [
+            (m.n_components_, m.objective_trace_[-1], m.n_parameters_, m.bic_, m.icl_, m.aic_, m.pseudo_r2_)
+            for m in models
+        ]
+        columns: dict[str, Any] = dict(zip(_COLUMNS, map(np.array, zip(*table, strict=True)), strict=True))
+        return cls(**columns, models=tuple(models))
 
     def select_rank(self, criterion: str = "icl") -> int:
         """The rank with the lowest criterion.
@@ -111,8 +83,7 @@ class RankPath:
         -------
         dict of str to list, each of length n_ranks
         """
-        names = ("ranks", "log_likelihood", "n_parameters", "bic", "icl", "aic", "r2")
-        return {name: getattr(self, name).tolist() for name in names}
+        return {name: getattr(self, name).tolist() for name in _COLUMNS}
 
     def _best(self, criterion: str) -> int:
         if criterion not in _CRITERIA:

@@ -1,15 +1,61 @@
-"""Criteria that compare fits of different rank on the same table; lower is better everywhere."""
+"""Criteria that compare fits of different rank on the same table, and the numbers they are made of.
+
+Lower is better everywhere. Users find them in `anypca.selection`.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
 
 from anypca._registry import Registry
-from anypca.selection.facts import FitFacts
 
 criteria: Registry[Criterion] = Registry("criterion")
+
+
+class Likelihood(NamedTuple):
+    """A maximised log-likelihood and what it was bought with."""
+
+    value: float
+    """With all constants."""
+    n_parameters: int
+    """Free parameters, rotations taken off."""
+    n_observations: float
+    """Of which each parameter could be estimated: rows, or entries where scores are parameters."""
+    code_length: float
+    """``sum log(m) / 2`` over the parameters, m being the number of observations that tell about each; in nats."""
+
+    @property
+    def aic(self) -> float:
+        """Akaike's information criterion."""
+        return -2.0 * self.value + 2.0 * self.n_parameters
+
+    @property
+    def bic(self) -> float:
+        """Schwarz's information criterion."""
+        return -2.0 * self.value + self.n_parameters * float(np.log(self.n_observations))
+
+    @classmethod
+    def integrated(cls, value: float, n_parameters: int, rows: float) -> Likelihood:
+        """A likelihood in which rows are independent observations."""
+        return cls(value, n_parameters, rows, 0.5 * n_parameters * float(np.log(rows)))
+
+
+@dataclass(frozen=True)
+class FitFacts:
+    """Numbers of a fit; None where the model does not have them."""
+
+    likelihood: Likelihood | None = None
+    """Of the model as it was fitted: scores integrated out, or plugged in as further parameters."""
+    marginal: Likelihood | None = None
+    """With the scores integrated out."""
+    entropy: float | None = None
+    """Of the posteriors of all rows' scores, in units of their prior."""
+    evidence: float | None = None
+    """Log evidence, or a bound of it: all parameters integrated out."""
 
 
 @dataclass(frozen=True)
