@@ -32,7 +32,7 @@ from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._bilinear.start import mean_coefficients, null_coefficients, residual_loadings
 from anypca.models._session import Session, open_session
 from anypca.models.sepca._posterior import Loadings
-from anypca.models.sepca._variational import VariationalProblem
+from anypca.models.sepca._problem import VariationalProblem
 from anypca.priors import Ridge
 
 SWEEP_TARGET = 3.0

@@ -15,7 +15,7 @@ from anypca.engine import check_data, check_values, executor_for, summarise
 from anypca.families import resolve_family
 from anypca.linalg import pack_symmetric
 from anypca.models.sepca._posterior import Affine, Loadings
-from anypca.models.sepca._variational import VariationalProblem
+from anypca.models.sepca._problem import VariationalProblem
 from anypca.solvers import Loop
 
 FAMILIES = ["gaussian", "poisson", "bernoulli", "binomial(8)", "negative_binomial", "exponential", "gamma"]
@@ -101,6 +101,24 @@ def test_gaussian_bound_is_below_the_exact_evidence_of_the_loadings_mean():
     # Uncertain loadings can only lower the bound of a row against the plug-in likelihood.
     assert (model.score_samples(X) <= exact + 1e-8).all()
     assert_allclose(model.score_samples(X).mean(), exact.mean(), rtol=0.05)
+
+
+@pytest.mark.parametrize("excess", [3.2, 4.0, 8.0])
+@pytest.mark.parametrize("shape", [(60, 20), (40, 80), (30, 30)], ids=str)
+def test_signal_ratio_of_a_component_in_unit_noise(shape, excess):
+    """A singular value g rests where g^2 = n + p + n / r + r p, with r the squared loadings over their variance.
+
+    Of the two roots the larger one lasts, from r = sqrt(n / p) on.
+    """
+    n, p = shape
+    rng = np.random.default_rng(0)
+    left, right = (np.linalg.qr(rng.normal(size=(size, 1)))[0] for size in shape)
+    squared = n + p + excess * np.sqrt(n * p)
+    options = {"dispersion": 1.0, "fit_intercept": False, "tol": 1e-9}
+    model = SePCA(2, family="gaussian", **options).fit(np.sqrt(squared) * left @ right.T)
+    assert model.n_components_ == 1
+    ratio = (model.components_**2).sum() / (model.components_std_**2).sum()
+    assert ratio == pytest.approx(np.sqrt(n / p) * 0.5 * (excess + np.sqrt(excess**2 - 4.0)), rel=1e-6)
 
 
 @pytest.mark.parametrize("name", ["gaussian", "poisson", "bernoulli"])

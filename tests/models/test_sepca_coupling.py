@@ -11,7 +11,7 @@ from anypca import SePCA
 from anypca.datasets import make_low_rank, make_prototype_bits
 from anypca.families import Bernoulli, Binomial, Mixed, Poisson
 from anypca.linalg import pack_symmetric, packed_products
-from anypca.models.sepca._coupling import coupling_gain
+from anypca.models.sepca._coupling import CouplingSums, coupling_gain
 from anypca.models.sepca._posterior import Loadings
 from anypca.special import normal_below
 
@@ -77,7 +77,7 @@ def test_gain_is_what_two_coupled_normals_lose_when_held_apart():
     likelihood = information.T @ packed_products(z)
     unknown = information.T @ np.full((30, 1), 0.2)
     rows_held = 1.0 + information @ np.full((8, 1), 0.3)
-    found = coupling_gain(loadings, likelihood, unknown, packed_products(z).T @ rows_held)
+    found = coupling_gain(loadings, CouplingSums(likelihood, unknown, packed_products(z).T @ rows_held))
     N = float((v**2 * likelihood).sum())
     X = float((v**2 * (unknown + 0.7)).sum()) + 1.0 / (2.0 * np.pi)
     Y = float((z**2 * rows_held).sum())

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from anypca import SePCA
 from anypca.datasets import make_low_rank, make_low_rank_counts
+from anypca.engine import check_data
 from anypca.families import Exponential, Gamma, NegativeBinomial, Poisson, ScaledPoisson, resolve_family
 from anypca.models._bilinear.dispersion import has_settled
-from anypca.models.sepca._dispersion import poisson_columns, scaled_models, with_scales
+from anypca.models._session import open_session
+from anypca.models.sepca._candidate import (
+    first_candidate,
+    gamma_candidates,
+    poisson_columns,
+    scaled_candidates,
+    with_scales,
+)
+from anypca.models.sepca._fit import penalised_evidence
+from anypca.models.sepca._settings import Settings
+from anypca.models.sepca._start import first_state
+from anypca.models.sepca._sweeps import prune
 
 
 def under_dispersed_counts(rank=1, n=150, p=20, seed=0, spread=1.0):
@@ -170,9 +184,61 @@ def test_scales_replace_chosen_columns_only():
     kinds = {int(j): type(member) for member, columns in scaled.member_columns(3) for j in columns}
     assert kinds[0] is ScaledPoisson
     assert kinds[2] is Poisson
-    (model,) = scaled_models(family, np.array([True, False, False]), np.ones(3), np.full(3, 2.0))
-    assert model.by_column
-    assert_allclose(model.start, [1.0, 2.0, 2.0])
+    with open_session(check_data(np.ones((4, 3))), 1) as session:
+        first = first_candidate(session, family, Settings(1))
+    (own,) = scaled_candidates(first, np.array([True, False, False]), np.full(3, 2.0))
+    assert own.by_column
+    assert_allclose(own.start, [1.0, 2.0, 2.0])
+
+
+def mildly_unequal_noise(seed):
+    """One component; variances of the columns that differ by a factor of about 1.5."""
+    variance = np.exp(0.4 * np.random.default_rng(seed).normal(size=20))
+    return make_low_rank(60, 20, 1, family="gaussian", signal=1.5, dispersion=variance, random_state=seed).X
+
+
+@pytest.mark.parametrize(
+    ("seed", "n_variances"), [(0, 1), (5, 1), (6, 1), (4, 20), (8, 20)], ids=lambda value: str(value)
+)
+def test_own_variances_must_be_worth_their_number(seed, n_variances):
+    """Half the logarithm of 60 each: without that price the first three would have 20 variances too.
+
+    With twice the price the last two would have one.
+    """
+    model = SePCA(3, family="gaussian", n_jobs=1).fit(mildly_unequal_noise(seed))
+    assert model.n_components_ == 1
+    assert len(np.unique(model.dispersion_)) == n_variances
+
+
+def test_the_price_of_dispersions_is_that_of_bic():
+    X = np.random.default_rng(0).normal(size=(50, 4))
+    weights = np.full(50, 2.0)
+    with open_session(check_data(X, sample_weight=weights), 1, max_iter=50, tol=1e-6) as session:
+        first = first_candidate(session, resolve_family("gaussian", 4), Settings(1))
+        one, own = (replace(first, by_column=by) for by in (False, True))
+        state = first_state(one, 0)
+        state = replace(prune(state), candidate=own)
+    assert (one.n_dispersions, own.n_dispersions) == (1, 4)
+    assert state.weight == 100.0
+    assert penalised_evidence(state) == pytest.approx(state.bound - 0.5 * 4 * np.log(100.0), rel=1e-14)
+    assert one.penalty(100.0) == pytest.approx(0.5 * np.log(100.0), rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("others", "by_column"), [([], [False, True]), (["gaussian"], [True])], ids=["alone", "beside others"]
+)
+def test_steady_amounts_are_gamma_with_one_shape_or_one_for_each_column(others, by_column):
+    family = resolve_family(["exponential"] * 3 + others, 3 + len(others))
+    amounts = np.array([True] * 3 + [False] * len(others))
+    with open_session(check_data(np.ones((4, len(amounts)))), 1) as session:
+        first = first_candidate(session, family, Settings(1))
+    found = gamma_candidates(first, amounts, np.full(len(amounts), 2.0))
+    assert [candidate.by_column for candidate in found] == by_column
+    for candidate in found:
+        kinds = {
+            int(j): type(m) for m, columns in candidate.family.member_columns(len(amounts)) for j in columns
+        }
+        assert [kinds[j] is Gamma for j in range(len(amounts))] == amounts.tolist()
 
 
 def test_columns_in_the_poisson_limit():

@@ -10,21 +10,21 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from anypca.datasets import make_low_rank
-from anypca.engine import check_data, executor_for
+from anypca.engine import check_data
 from anypca.families import resolve_family
 from anypca.linalg import pack_symmetric
 from anypca.models._session import open_session
 from anypca.models.sepca import _hmc
 from anypca.models.sepca._align import align, take_components, update_relevance
 from anypca.models.sepca._density import JointDensity, Point, Whitened, collect_rows
-from anypca.models.sepca._hmc import HMCFitter, HMCOptions, evidence_gain
+from anypca.models.sepca._hmc import evidence_gain, fit_draws
 from anypca.models.sepca._posterior import Loadings
-from anypca.models.sepca._sweeps import VariationalOptions
+from anypca.models.sepca._settings import SamplerSettings, Settings
 from anypca.solvers.nuts import NutsOptions, import_sampler, sample_nuts
 
 N, P, K = 12, 5, 2
 FAMILIES = ["gaussian", "poisson", "bernoulli", "binomial(8)", "negative_binomial", "exponential", "gamma"]
-SHORT = HMCOptions(n_draws=120, n_tune=60, n_chains=2, max_attempts=1)
+SHORT = SamplerSettings(n_draws=120, n_tune=60, n_chains=2, max_attempts=1)
 
 
 def density_of(name, *, rich=False, seed=0):
@@ -38,9 +38,8 @@ def density_of(name, *, rich=False, seed=0):
             "offset": rng.normal(size=(N, P)),
             "covariates": rng.normal(size=(N, 1)),
         }
-    data = check_data(X, **extra)
-    with executor_for(data, 1) as executor:
-        rows = collect_rows(data, executor, fit_intercept=True)
+    with open_session(check_data(X, **extra), 1) as session:
+        rows = collect_rows(session, fit_intercept=True)
     family = resolve_family(name, P)
     dispersion = np.full(P, 0.4 if family.fixed_dispersion is None else 1.0)
     fixed = rng.uniform(0.0, 1.0, (P, 2 if rich else 1))
@@ -206,14 +205,12 @@ def test_evidence_gain_is_the_savage_dickey_ratio_of_normal_densities():
     assert_allclose(evidence_gain(loadings), [np.log(prior / posterior).sum()], rtol=1e-12)
 
 
-def fit_table(X, name, sampling=SHORT, *, max_components=4, seed=0, callback=lambda _: None, **auxiliary):
+def fit_table(X, name, sampling=SHORT, *, max_components=4, callback=lambda _: None, **auxiliary):
     data = check_data(X, **auxiliary)
-    with open_session(data, 1, callback=callback, max_iter=500, tol=1e-4) as session:
-        options = VariationalOptions(max_components=max_components, fit_intercept=True, dispersion=None)
+    rng = np.random.default_rng(0)
+    with open_session(data, 1, callback=callback, rng=rng, max_iter=500, tol=1e-4) as session:
         family = resolve_family(name, data.n_features)
-        fitter = HMCFitter(session, family, options, sampling)
-        fit = fitter.fit(np.random.default_rng(seed))
-        return fit, fitter, fitter.deviances(fit)
+        return fit_draws(session, family, Settings(max_components), sampling)
 
 
 @pytest.fixture(scope="module")
@@ -228,18 +225,18 @@ def table():
 def fitted(table):
     _, X, auxiliary = table
     reports = []
-    return *fit_table(X, "gaussian", callback=reports.append, **auxiliary), reports
+    return fit_table(X, "gaussian", callback=reports.append, **auxiliary), reports
 
 
 def test_fit_finds_the_dimension_on_its_own(fitted):
-    fit, _, deviances, reports = fitted
+    fit, reports = fitted
     assert fit.loadings.n_components == 1
     # Two components were added to the variational ones; both left, one at a time.
     assert [removal.n_components for removal in fit.removals] == [3, 2]
     assert {removal.reason for removal in fit.removals} <= {"relevance", "evidence"}
     assert fit.result.n_iter == len(fit.result.trace) == fit.result.trace.size
     assert reports[-1].max_iter == SHORT.max_rounds
-    assert 0 < deviances.full < deviances.null
+    assert 0 < fit.deviances.full < fit.deviances.null
 
 
 def test_posterior_has_names_and_dimensions(fitted):
@@ -279,28 +276,25 @@ def test_loadings_are_the_moments_of_the_draws(fitted):
 
 
 def test_rows_solved_with_the_loadings_agree_with_the_drawn_scores(fitted):
-    fit, fitter, *_ = fitted
-    solved = np.concatenate([scores.mean for scores in fitter.session.executor.gather(fit.local)])
+    fit = fitted[0]
+    solved = np.concatenate([scores.mean for scores in fit.local])
     drawn = fit.posterior.posterior["scores"].mean(("chain", "draw")).values
     assert_allclose(solved, drawn, atol=0.15)
 
 
-def test_eta_is_drawn_at_entries(fitted, table):
+def test_drawn_predictors_are_near_the_truth_at_missing_entries(fitted, table):
     fit, (drawn, X, auxiliary) = fitted[0], table
     rows, columns = np.nonzero(np.isnan(X))
-    eta = fit.draw_eta(rows, columns)
-    assert eta.shape == (240, len(rows))
-    one = fit.posterior.posterior.isel(chain=1, draw=3)
-    expected = one["scores"].values @ one["loadings"].values + one["intercept"].values
-    expected += auxiliary["covariates"] @ one["coef"].values + auxiliary["offset"][:, None]
-    assert_allclose(eta[123], expected[rows, columns], atol=1e-12)
+    found = fit.posterior.posterior
+    eta = found["scores"].values @ found["loadings"].values + found["intercept"].values[:, :, None]
+    eta += auxiliary["covariates"] @ found["coef"].values + auxiliary["offset"][:, None]
     truth = (drawn.eta + auxiliary["offset"][:, None])[rows, columns]
-    assert np.corrcoef(eta.mean(axis=0), truth)[0, 1] > 0.9
+    assert np.corrcoef(eta.mean(axis=(0, 1))[rows, columns], truth)[0, 1] > 0.9
 
 
 def test_intercepts_alone_have_their_exact_posterior():
     X = np.random.default_rng(0).normal(3.0, 2.0, size=(50, 4))
-    fit, *_ = fit_table(X, "gaussian", replace(SHORT, n_draws=300), max_components=0)
+    fit = fit_table(X, "gaussian", replace(SHORT, n_draws=300), max_components=0)
     draws = fit.posterior.posterior["intercept"].values.reshape(-1, 4)
     exact = np.sqrt(fit.loadings.dispersion / 50)
     assert_allclose(draws.mean(axis=0), X.mean(axis=0), atol=4 * exact.max() / np.sqrt(300))
@@ -308,10 +302,19 @@ def test_intercepts_alone_have_their_exact_posterior():
     assert fit.posterior.posterior["scores"].shape == (2, 300, 50, 0)
 
 
+def test_all_components_may_leave(monkeypatch):
+    monkeypatch.setattr(_hmc, "_ROUND", NutsOptions(n_draws=15, n_tune=15, n_chains=2))
+    X = np.random.default_rng(0).normal(size=(15, 4))
+    fit = fit_table(X, "gaussian", SamplerSettings(n_draws=20, n_tune=20, n_chains=2), max_components=2)
+    assert fit.loadings.n_components == 0
+    assert [removal.n_components for removal in fit.removals] == [2, 1]
+    assert fit.posterior.posterior["loadings"].shape == (2, 20, 0, 4)
+
+
 def test_same_seed_same_draws():
     X = make_low_rank(12, 4, 1, family="poisson", random_state=0).X
-    sampling = HMCOptions(n_draws=10, n_tune=10, n_chains=2, max_rounds=1)
-    first, second = (fit_table(X, "poisson", sampling, max_components=1)[0] for _ in range(2))
+    sampling = SamplerSettings(n_draws=10, n_tune=10, n_chains=2, max_rounds=1)
+    first, second = (fit_table(X, "poisson", sampling, max_components=1) for _ in range(2))
     assert_array_equal(
         first.posterior.posterior["intercept"].values, second.posterior.posterior["intercept"].values
     )
@@ -321,8 +324,8 @@ def test_chains_that_disagree_get_a_second_run(monkeypatch):
     monkeypatch.setattr(_hmc, "MAX_R_HAT", 0.5)
     asked = []
     monkeypatch.setattr(_hmc, "sample_nuts", lambda *a, **k: asked.append(a[2]) or sample_nuts(*a, **k))
-    sampling = HMCOptions(n_draws=10, n_tune=10, n_chains=2)
-    fit, *_ = fit_table(np.random.default_rng(0).normal(size=(10, 3)), "gaussian", sampling, max_components=0)
+    sampling = SamplerSettings(n_draws=10, n_tune=10, n_chains=2)
+    fit = fit_table(np.random.default_rng(0).normal(size=(10, 3)), "gaussian", sampling, max_components=0)
     assert [(options.thin, options.low_rank) for options in asked] == [(1, False), (2, True)]
     assert not fit.result.converged
     assert "increase n_draws" in fit.result.status.value
@@ -330,12 +333,12 @@ def test_chains_that_disagree_get_a_second_run(monkeypatch):
 
 def test_too_few_draws_are_refused():
     with pytest.raises(ValueError, match="n_draws of at least 10"):
-        fit_table(np.ones((3, 2)), "gaussian", HMCOptions(n_draws=9))
+        fit_table(np.ones((3, 2)), "gaussian", SamplerSettings(n_draws=9))
 
 
 def test_a_single_chain_is_compared_with_itself():
     X = np.random.default_rng(0).normal(size=(10, 3))
-    fit, *_ = fit_table(X, "gaussian", HMCOptions(n_draws=101, n_tune=50, n_chains=1), max_components=0)
+    fit = fit_table(X, "gaussian", SamplerSettings(n_draws=101, n_tune=50, n_chains=1), max_components=0)
     assert fit.r_hat["intercept"].shape == fit.ess["intercept"].shape == (3,)
     assert 0.9 < fit.result.criterion < 1.5
 

@@ -10,9 +10,11 @@ from scipy import sparse
 from anypca import SePCA
 from anypca.datasets import make_low_rank, make_prototype_bits
 from anypca.engine import check_data
+from anypca.exceptions import ConvergenceWarning
 from anypca.families import resolve_family
 from anypca.models._session import open_session
-from anypca.models.sepca._map import MapFitter, MapOptions, scaled_nu
+from anypca.models.sepca._mode import fit_mode, scaled_nu
+from anypca.models.sepca._settings import ModeSettings
 
 N, P = 60, 12
 FAMILIES = ["gaussian", "poisson", "bernoulli", "binomial(8)", "negative_binomial", "gamma"]
@@ -20,7 +22,7 @@ OPTIONS = {
     "max_components": 4,
     "fit_intercept": True,
     "dispersion": 0.3,
-    "nu": 0.5,
+    "weights": (0.5,),
     "sparsity": 0.0,
     "threshold": None,
 }
@@ -32,18 +34,17 @@ def table(family, rank=2, seed=0, n=N, p=P, missing=0.0):
     ).X
 
 
-def fit_mode(X, family, **options):
+def fit(X, family, **options):
     """The fit in the model's own layer."""
     with open_session(check_data(X), 1, max_iter=300, tol=1e-9) as session:
-        fitter = MapFitter(session, resolve_family(family, X.shape[1]), MapOptions(**(OPTIONS | options)))
-        return fitter.fit(np.random.default_rng(0))
+        settings = ModeSettings(**(OPTIONS | options))
+        return fit_mode(session, resolve_family(family, X.shape[1]), settings)
 
 
 @pytest.mark.parametrize("sparsity", [0.0, 0.3], ids=["dense", "sparse"])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_objective_never_decreases_between_removals(name, sparsity):
-    fit = fit_mode(table(name), name, sparsity=sparsity)
-    trace = fit.result.trace
+    trace = fit(table(name), name, sparsity=sparsity).result.trace
     assert len(trace) >= 2
     assert np.diff(trace).min() >= -1e-9 * np.abs(trace).max()
 
@@ -144,6 +145,18 @@ def test_threshold_decides_what_leaves(threshold):
     model = SePCA(3, family="poisson", inference="map", nu=1.0, threshold=threshold).fit(X)
     assert model.n_components_ == (0 if threshold < 1 else 3)
     assert [removal.n_components for removal in model.pruning_path_] == ([3, 2, 1] if threshold < 1 else [])
+
+
+def test_a_component_may_leave_in_the_last_round():
+    """What is left is then fitted once more, so that all that is reported has its dimension."""
+    X = table("poisson")
+    with pytest.warns(ConvergenceWarning):
+        model = SePCA(3, family="poisson", inference="map", nu=1.0, threshold=1e-9, max_iter=2).fit(X)
+    k = model.n_components_
+    assert k < 3
+    assert model.components_.shape == model.components_std_.shape == (k, P)
+    assert model.transform(X).shape == (N, k)
+    assert [removal.n_components for removal in model.pruning_path_] == list(range(3, k, -1))
 
 
 @pytest.mark.parametrize("name", FAMILIES)

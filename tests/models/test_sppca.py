@@ -14,7 +14,8 @@ from anypca.datasets import make_low_rank_counts, make_sparse_counts, make_sppca
 from anypca.engine import check_data
 from anypca.families import ScaledPoisson, resolve_family
 from anypca.models._session import open_session
-from anypca.models.sepca._map import MapFitter, MapOptions
+from anypca.models.sepca._mode import ModeFitter, fit_mode
+from anypca.models.sepca._settings import ModeSettings
 from anypca.models.sepca._sparsity import PRICES
 from anypca.offsets import total_counts
 
@@ -40,30 +41,25 @@ def sparse_counts():
     return make_sparse_counts(150, 30, 1, n_nonzero=6, random_state=0)
 
 
-class RecordingFitter(MapFitter):
-    """Remembers the objective after every round, with the number of components."""
+def record(X, sparsity, monkeypatch):
+    """Rounds of the published algorithm as (number of components, objective)."""
+    values, profiled = [], ModeFitter._profiled
 
-    def _profiled(self, state):
-        found = super()._profiled(state)
-        if not hasattr(self, "values"):
-            self.values = []
-        self.values.append((len(found.alpha), found.value))
+    def recording(fitter, state):
+        found = profiled(fitter, state)
+        values.append((len(found.alpha), found.trace[-1]))
         return found
 
-
-def record(X, sparsity):
-    """Rounds of the published algorithm as (number of components, objective)."""
-    data = check_data(X)
-    options = MapOptions(X.shape[1] - 1, False, None, 1.0, sparsity, 100.0)
-    with open_session(data, 1, max_iter=500, tol=1e-6) as session:
-        fitter = RecordingFitter(session, resolve_family("poisson", X.shape[1]), options)
-        fitter.fit(np.random.default_rng(0))
-    return fitter.values
+    monkeypatch.setattr(ModeFitter, "_profiled", recording)
+    settings = ModeSettings(X.shape[1] - 1, fit_intercept=False, sparsity=sparsity, threshold=100.0)
+    with open_session(check_data(X), 1, max_iter=500, tol=1e-6) as session:
+        fit_mode(session, resolve_family("poisson", X.shape[1]), settings)
+    return values
 
 
 @pytest.mark.parametrize("sparsity", [0.0, 0.07], ids=["SPPCA", "SSPPCA"])
-def test_published_objective_never_decreases_between_removals(sparsity):
-    values = record(make_sppca_order(2, 100, 10, random_state=0).X, sparsity)
+def test_published_objective_never_decreases_between_removals(sparsity, monkeypatch):
+    values = record(make_sppca_order(2, 100, 10, random_state=0).X, sparsity, monkeypatch)
     gains = [after - before for (k, before), (m, after) in pairwise(values) if k == m]
     scale = np.abs([value for _, value in values]).max()
     assert len({k for k, _ in values}) > 1, "components must leave for this to say something"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -27,8 +29,9 @@ class BilinearSettings(Protocol):
 Settings = TypeVar("Settings", bound=BilinearSettings)
 
 
+@dataclass(frozen=True, eq=False)
 class BilinearFitter(Generic[Settings]):
-    """Fits one table.
+    """What fitting a bilinear model to one table needs; subclasses add what is their own.
 
     Parameters
     ----------
@@ -38,34 +41,37 @@ class BilinearFitter(Generic[Settings]):
         Those of the model.
     """
 
-    def __init__(self, session: Session, family: Family, settings: Settings) -> None:
-        self.session = session
-        self.family = family
-        self.settings = settings
-        self.visit = Pass(session, settings.fit_intercept)
+    session: Session
+    family: Family
+    settings: Settings
 
-    def _open_columns(self) -> list[Ints]:
+    @cached_property
+    def visit(self) -> Pass:
+        """Passes over the table."""
+        return Pass(self.session, self.settings.fit_intercept)
+
+    def open_columns(self) -> list[Ints]:
         """Columns whose family leaves the dispersion to be estimated, one group for each family."""
         groups = self.family.member_columns(self.session.data.n_features)
         return [columns for member, columns in groups if member.fixed_dispersion is None]
 
-    def _mean_fixed(self) -> Floats:
+    def mean_fixed(self) -> Floats:
         """Where intercepts and covariates start, shape (n_features, n_fixed)."""
         session = self.session
         return mean_coefficients(
             self.family, session.summary, session.data.n_covariates, fit_intercept=self.settings.fit_intercept
         )
 
-    def _null(self, dispersion: Floats, fixed: Floats) -> Coefficients:
+    def null(self, dispersion: Floats, fixed: Floats) -> Coefficients:
         """The model without components, from the start ``fixed``."""
         start = Coefficients(np.zeros((len(dispersion), 0)), fixed, dispersion)
         return null_coefficients(self.family, start, self.visit, tol=self.session.tol)
 
-    def _each(self, local: Sequence[Any], change: Callable[[Any], Any]) -> Sequence[Any]:
+    def each(self, local: Sequence[Any] | None, change: Callable[[Any], Any]) -> Sequence[Any]:
         """Something made of the scores of each block, where the blocks are."""
         return self.session.map(lambda _, scores: change(scores), local)
 
-    def _moved(self, local: Sequence[Any], gauge: Gauge) -> Sequence[Any]:
+    def moved(self, local: Sequence[Any] | None, gauge: Gauge) -> Sequence[Any]:
         """The scores of each block in other latent coordinates, where the blocks are."""
         fit_intercept = self.settings.fit_intercept
         return self.session.map(

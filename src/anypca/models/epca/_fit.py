@@ -58,11 +58,11 @@ class EPCAFitter(BilinearFitter[Settings]):
         """Start, iterate, estimate dispersions between converged rounds, report."""
         session = self.session
         dispersion = start = start_dispersion(self.family, session.summary.mean, session.summary.variance)
-        null = self._null(dispersion, self._mean_fixed())
+        null = self.null(dispersion, self.mean_fixed())
         loadings = residual_loadings(self.family, null, self.visit, self.settings.n_components, session.rng)
         shared = Shared(Coefficients(loadings, null.fixed, dispersion))
         local: Sequence[Any] | None = None
-        for _ in range(_MAX_ROUNDS if self._open_columns() else 0):
+        for _ in range(_MAX_ROUNDS if self.open_columns() else 0):
             loop = session.loop(self._problem(dispersion), tol=max(session.tol, _ROUND_SOLVE_TOLERANCE))
             result, local, stats = loop.run(shared, local)
             fitted = result.shared.coefficients
@@ -74,7 +74,7 @@ class EPCAFitter(BilinearFitter[Settings]):
                 break
         problem = self._problem(dispersion)
         result, local, stats = session.loop(problem).run(shared, local)
-        return self._report(problem, result, local, stats, self._null(dispersion, null.fixed))
+        return self._report(problem, result, local, stats, self.null(dispersion, null.fixed))
 
     def _problem(self, dispersion: Floats) -> BilinearProblem:
         settings = self.settings
@@ -108,7 +108,7 @@ class EPCAFitter(BilinearFitter[Settings]):
             if self.settings.l1_strength is None
             else unit_loadings(fitted, stats)
         )
-        local = self._moved(local, canonical.gauge)
+        local = self.moved(local, canonical.gauge)
         deviances = self.visit.deviances(self.family, canonical.coefficients, local, null)
         order = np.argsort(-deviances.without, kind="stable")
         canonical = reorder(canonical, order)

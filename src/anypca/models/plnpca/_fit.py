@@ -150,7 +150,7 @@ class PLNFitter(BilinearFitter[Settings]):
     ) -> PLNFit:
         coefficients = result.shared.coefficients
         n_features, k = coefficients.loadings.shape
-        means = self._each(local, lambda points: points[:, :k])
+        means = self.each(local, lambda points: points[:, :k])
         deviance = self.visit.deviance(self.family, coefficients, means)
         n_parameters = n_features * (int(problem.kept.sum()) + k) - k * (k - 1) // 2
         return PLNFit(

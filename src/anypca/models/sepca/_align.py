@@ -85,6 +85,8 @@ def update_relevance(draws: Point, *, centre: bool) -> Relevance:
     """
     scores, loadings = draws.scores, draws.loadings
     s, n, k = scores.shape
+    if k == 0:
+        return Relevance(np.zeros(0), np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0)))
     shift = scores.mean(axis=(0, 1)) if centre else np.zeros(k)
     centred = (scores - shift).reshape(s * n, k)
     flat = loadings.reshape(-1, k)

@@ -13,41 +13,40 @@ these terms favours too few.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.linalg import packed_diagonal, packed_products, unpack_symmetric
+from anypca.engine import Statistics
+from anypca.linalg import packed_products, unpack_symmetric
 from anypca.models.sepca._posterior import Loadings
 
 # An angle lies in a circle, whatever the priors say: the precision of the normal density with this circumference.
 _ANGLE_PRECISION = 1.0 / (2.0 * np.pi)
 
 
-def coupling_gain(shared: Loadings, likelihood: Floats, unknown: Floats, rows: Floats) -> float:
-    """Gain of the evidence.
+@dataclass(frozen=True, eq=False)
+class CouplingSums(Statistics):
+    """What `coupling_gain` needs to know of the rows; sums over blocks."""
 
-    Parameters
-    ----------
-    shared : Loadings
-    likelihood : ndarray of shape (n_features, m (m + 1) / 2)
-        Packed sums over rows of curvature times products of the scores' means.
-    unknown : ndarray of shape (n_features, m (m + 1) / 2)
-        The same with the scores' covariances.
-    rows : ndarray of shape (m (m + 1) / 2, k (k + 1) / 2)
-        Sums over rows of products of means times precision without what the means of the loadings give.
+    likelihood: Floats
+    """Packed sums over rows of curvature times products of the scores' means, (n_features, m (m + 1) / 2)."""
+    unknown: Floats
+    """The same with the scores' covariances."""
+    rows: Floats
+    """Sums over rows of products of means times precision without what the means of the loadings give,
+    (m (m + 1) / 2, k (k + 1) / 2)."""
 
-    Returns
-    -------
-    float
-    """
+
+def coupling_gain(shared: Loadings, sums: CouplingSums) -> float:
+    """What the evidence gains; see the formula above."""
     k, m = shared.n_components, shared.mean.shape[1]
-    diagonal = packed_diagonal(m)
-    held = unknown.copy()
-    held[:, diagonal[:k]] += shared.alpha / shared.unit_column
-    held[:, diagonal[k:]] += shared.fixed_precision
     products = packed_products(shared.mean[:, :k])
-    N, X = (_generators(products.T @ part, k, m) for part in (likelihood, held))
-    Y = _generators(rows.T, k, m)
+    N, X = (
+        _generators(products.T @ part, k, m) for part in (sums.likelihood, shared.with_prior(sums.unknown))
+    )
+    Y = _generators(sums.rows.T, k, m)
     X += _ANGLE_PRECISION * np.eye(k * m)
     left = N @ np.linalg.solve(N + X, X)
     return k * float(np.log(2.0)) + 0.5 * float(np.linalg.slogdet(N + Y)[1] - np.linalg.slogdet(Y + left)[1])

@@ -17,11 +17,12 @@ import numpy as np
 import scipy.linalg
 
 from anypca._typing import Bools, Floats
-from anypca.engine import Block, Data, Executor, Table
+from anypca.engine import Table
 from anypca.families import Family
 from anypca.linalg import unpack_symmetric
 from anypca.models._bilinear.kernel import Coefficients, Kernel, mask_missing
 from anypca.models._opened import OpenedBlock, open_block
+from anypca.models._session import Session
 
 _FLOOR = 1e-4
 _STEP = 1e-4
@@ -47,19 +48,15 @@ class Point(NamedTuple):
         return self.joint[..., self.scores.shape[-1] :]
 
 
-def collect_rows(data: Data, executor: Executor, *, fit_intercept: bool) -> OpenedBlock:
+def collect_rows(session: Session, *, fit_intercept: bool) -> OpenedBlock:
     """The whole table as one dense block in float64."""
-
-    def visit(block: Block, _: OpenedBlock | None) -> tuple[OpenedBlock, float]:
-        return open_block(block, fit_intercept=fit_intercept), 0.0
-
-    parts: list[OpenedBlock] = executor.gather(executor.sweep(visit, data)[0])
+    data = session.data
+    parts: list[OpenedBlock] = session.gather(lambda block: open_block(block, fit_intercept=fit_intercept))
+    offsets = [part.offset for part in parts if part.offset is not None]
     return OpenedBlock(
         Table(_stack([part.x for part in parts]), _stack_observed(parts)),
         None,
-        None
-        if parts[0].offset is None
-        else _stack([part.offset for part in parts if part.offset is not None]),
+        _stack(offsets) if offsets else None,
         _stack([part.weights for part in parts]) if data.has_weights else None,
         _stack([part.features for part in parts]),
         data.n_features,

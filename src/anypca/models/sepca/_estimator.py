@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -12,23 +12,18 @@ import numpy as np
 from anypca._compat import Interval, StrOptions
 from anypca.families import Family
 from anypca.linalg import fix_signs
-from anypca.models._base import COMMON_CONSTRAINTS, make_generator
+from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._bilinear.estimator import BilinearModel
-from anypca.models._bilinear.kernel import Coefficients
-from anypca.models._bilinear.passes import Deviances
 from anypca.models._bilinear.row_model import ModeRowModel, Reported
 from anypca.models._description import Description
 from anypca.models._session import Session
 from anypca.models._support import choose_family
-from anypca.models.sepca._fit import VariationalFit, VariationalFitter
-from anypca.models.sepca._hmc import HMCFitter, HMCOptions
-from anypca.models.sepca._hmc_fit import HMCFit
-from anypca.models.sepca._map import MapFit, MapFitter, MapOptions, scaled_nu
-from anypca.models.sepca._posterior import snapped
+from anypca.models.sepca._fit import PosteriorFit, fit_posterior
+from anypca.models.sepca._hmc import SampledFit, fit_draws
+from anypca.models.sepca._mode import ModeFit, fit_mode, scaled_nu
 from anypca.models.sepca._row_model import PosteriorRowModel
+from anypca.models.sepca._settings import ModeSettings, SamplerSettings, Settings
 from anypca.models.sepca._sparsity import choose_sparsity
-from anypca.models.sepca._sweeps import VariationalOptions
-from anypca.solvers import Result
 
 # More starting components than this rarely matter and cost with their square.
 _DEFAULT_COMPONENTS = 20
@@ -213,17 +208,15 @@ class SePCA(BilinearModel):
         """
         with self._open_fit(X, sample_weight=sample_weight, offset=offset, covariates=covariates) as session:
             self._check_options()
-            family, self.family_report_ = choose_family(self.family, session)
-            self.sparsity_ = (
-                choose_sparsity(self, X, sample_weight=sample_weight, offset=offset, covariates=covariates)
-                if isinstance(self.sparsity, str)
-                else float(self.sparsity)
-            )
-            if self.inference == "map":
-                result = self._store_mode(*self._fit_mode(session, family))
-            else:
-                result = self._store_posterior(*self._fit_posterior(session, family))
-        self._warn_unless_converged(result)
+            family, report = choose_family(self.family, session)
+            sparsity = self.sparsity
+            if isinstance(sparsity, str):
+                companions = {"sample_weight": sample_weight, "offset": offset, "covariates": covariates}
+                sparsity = choose_sparsity(self, X, **companions)
+            fit = self._fit(session, family, float(sparsity))
+            self._store(fit)
+            self.family_report_, self.sparsity_ = report, float(sparsity)
+        self._warn_unless_converged(fit.result)
         return self
 
     def _check_options(self) -> None:
@@ -247,43 +240,30 @@ class SePCA(BilinearModel):
     def _fixed_dispersion(self) -> float | None:
         return None if isinstance(self.dispersion, str) else float(self.dispersion)
 
-    def _fit_posterior(
-        self, session: Session, family: Family
-    ) -> tuple[VariationalFit | HMCFit, VariationalFitter | HMCFitter]:
-        options = VariationalOptions(
+    def _fit(self, session: Session, family: Family, sparsity: float) -> ModeFit | PosteriorFit:
+        settings = Settings(
             max_components=self._rank(session),
             fit_intercept=bool(self.fit_intercept),
             dispersion=self._fixed_dispersion(),
-            sparsity=self.sparsity_,
+            sparsity=sparsity,
             by_column=self.dispersion == "feature",
         )
         if self.inference == "vb":
-            fitter = VariationalFitter(session, family, options)
-            return fitter.fit(session.rng), fitter
-        sampling = HMCOptions(
-            n_draws=self.n_draws, n_tune=self.n_tune, n_chains=self.n_chains, progress=bool(self.verbose)
-        )
-        sampler = HMCFitter(session, family, options, sampling)
-        return sampler.fit(session.rng), sampler
+            return fit_posterior(session, family, settings)
+        if self.inference == "hmc":
+            chains = self.n_draws, self.n_tune, self.n_chains
+            return fit_draws(session, family, settings, SamplerSettings(*chains, progress=bool(self.verbose)))
+        weights = self._weights(session)
+        mode = ModeSettings(**asdict(settings), weights=weights, threshold=self.threshold)
+        # Rounds gain little each; a change below `tol` itself would stop them on their way.
+        return fit_mode(replace(session, tol=0.01 * session.tol), family, mode)
 
-    def _fit_mode(self, session: Session, family: Family) -> tuple[MapFit, dict[float, MapFit]]:
-        """The fit with the chosen weight, and those of all weights tried."""
+    def _weights(self, session: Session) -> tuple[float, ...]:
+        """Weights of the data to try in modes."""
+        if self.nu_path is not None:
+            return tuple(sorted({float(nu) for nu in self.nu_path}))
         natural = scaled_nu(session.data.n_samples, session.data.n_features)
-        given = natural if isinstance(self.nu, str) else float(self.nu)
-        tried: dict[float, MapFit] = {}
-        for nu in [given] if self.nu_path is None else sorted({float(nu) for nu in self.nu_path}):
-            options = MapOptions(
-                max_components=self._rank(session),
-                fit_intercept=bool(self.fit_intercept),
-                dispersion=self._fixed_dispersion(),
-                nu=nu,
-                sparsity=self.sparsity_,
-                threshold=self.threshold,
-            )
-            fitter = MapFitter(replace(session, tol=0.01 * session.tol), family, options)
-            tried[nu] = fitter.fit(make_generator(self.random_state))
-        self.nu_ = max(tried, key=lambda nu: tried[nu].joint)
-        return tried[self.nu_], tried
+        return (natural if isinstance(self.nu, str) else float(self.nu),)
 
     def describe(self) -> Description:
         is_sparse = self.__sklearn_is_fitted__() and self.sparsity_ > 0
@@ -292,66 +272,25 @@ class SePCA(BilinearModel):
     def _row_model(self) -> ModeRowModel | PosteriorRowModel:
         return self._rows
 
-    def _store_mode(self, fit: MapFit, tried: dict[float, MapFit]) -> Result[Any]:
+    def _store(self, fit: ModeFit | PosteriorFit) -> None:
+        """Set the fitted attributes, components in order of the deviance they explain."""
         order = np.argsort(-fit.deviances.without, kind="stable")
-        signs = fix_signs(fit.coefficients.loadings.T)[order]
-        loadings = fit.coefficients.loadings[:, order] * signs
-        coefficients = Coefficients(loadings, fit.coefficients.fixed, fit.coefficients.dispersion)
-        prior = replace(fit.problem.score_prior, precision=fit.problem.score_prior.precision[order])  # type: ignore[attr-defined, type-var]
-        self._store_coefficients(coefficients)
+        found = fit.coefficients
+        signs = fix_signs(found.loadings.T)[order]
+        coefficients = replace(found, loadings=found.loadings[:, order] * signs)
         self.family_ = fit.problem.family
-        self._rows: ModeRowModel | PosteriorRowModel = ModeRowModel(
-            self._reported(coefficients), replace(fit.problem, score_prior=prior)
-        )
+        self._store_coefficients(coefficients)
+        self.explained_variance_ = np.ones(self.n_components_)
+        reported = Reported(self.family_, coefficients, self.explained_variance_, bool(self.fit_intercept))
+        self._rows = fit.row_model(reported, order, signs)
         self.components_std_ = fit.loading_std.T[order]
         self.alpha_ = fit.alpha[order]
-        self.joint_log_likelihood_ = fit.joint
-        self.nu_path_ = {nu: (found.joint, len(found.alpha)) for nu, found in tried.items()}
-        self.evidence_by_rank_ = {len(found.alpha): found.evidence for found in tried.values()}
-        return self._store_summary(fit, fit.evidence, fit.deviances, order)
-
-    def _reported(self, coefficients: Coefficients) -> Reported:
-        unit = np.ones(coefficients.loadings.shape[1])
-        return Reported(self.family_, coefficients, unit, bool(self.fit_intercept))
-
-    def _store_posterior(
-        self, fit: VariationalFit | HMCFit, fitter: VariationalFitter | HMCFitter
-    ) -> Result[Any]:
-        """Set the fitted attributes, components in order of the deviance they explain."""
-        loadings = fit.loadings
-        k = loadings.n_components
-        deviances = fitter.deviances(fit)  # type: ignore[arg-type]
-        order = np.argsort(-deviances.without, kind="stable")
-        signs = fix_signs(loadings.mean[:, :k].T)[order]
-        coefficients = Coefficients(
-            snapped(loadings)[:, order] * signs, loadings.mean[:, k:], loadings.dispersion
-        )
-        self._store_coefficients(coefficients)
-        self.family_ = fit.problem.family
-        # The loadings are copied without what sweeps have cached beside them: a loaded model computes these anew, and
-        # they may differ in the last bit.
-        self._rows = PosteriorRowModel(
-            self._reported(coefficients), fit.problem, replace(loadings), order, signs
-        )
-        std = np.sqrt(np.einsum("jaa->aj", loadings.covariance[:, :k, :k]))[order]
-        self.components_std_ = np.where((self.components_ == 0) & (loadings.sparsity > 0), 0.0, std)
-        self.alpha_ = loadings.alpha[order]
-        self.evidence_by_rank_ = fit.evidence_by_rank
-        evidence = float("nan")
-        if isinstance(fit, HMCFit):
-            self.posterior_, self.r_hat_, self.ess_ = fit.posterior, fit.r_hat, fit.ess
-        else:
-            evidence = fit.evidence
-        return self._store_summary(fit, evidence, deviances, order)
-
-    def _store_summary(
-        self, fit: MapFit | VariationalFit | HMCFit, evidence: float, deviances: Deviances, order: Any
-    ) -> Result[Any]:
-        self.evidence_ = evidence
+        self.evidence_, self.evidence_by_rank_ = fit.evidence, fit.evidence_by_rank
         self.pruning_path_ = fit.removals
-        self.explained_variance_ = np.ones(self.n_components_)
-        self.explained_deviance_ratio_ = deviances.shares[order]
-        self.deviance_, self.null_deviance_ = deviances.full, deviances.null
-        result: Result[Any] = fit.result  # type: ignore[assignment]
-        self._store_result(result)
-        return result
+        self.explained_deviance_ratio_ = fit.deviances.shares[order]
+        self.deviance_, self.null_deviance_ = fit.deviances.full, fit.deviances.null
+        self._store_result(fit.result)
+        if isinstance(fit, ModeFit):
+            self.nu_, self.nu_path_, self.joint_log_likelihood_ = fit.nu, fit.path, fit.joint
+        if isinstance(fit, SampledFit):
+            self.posterior_, self.r_hat_, self.ess_ = fit.posterior, fit.r_hat, fit.ess

@@ -11,6 +11,7 @@ import numpy as np
 from anypca._typing import Floats, Ints
 from anypca.engine import Statistics
 from anypca.linalg import PackedCholesky, packed_diagonal, packed_position, packed_products, unpack_symmetric
+from anypca.models._bilinear.kernel import Coefficients
 
 #: Squares of loadings far below this are zeros.
 SPARSE_DELTA = 1e-8
@@ -81,6 +82,12 @@ class Loadings:
         return len(self.alpha)
 
     @property
+    def coefficients(self) -> Coefficients:
+        """The posterior means, without what is unknown of them."""
+        k = self.n_components
+        return Coefficients(self.mean[:, :k], self.mean[:, k:], self.dispersion)
+
+    @property
     def unit_column(self) -> Floats:
         """The units as a column, shape (1, 1) or (n_features, 1)."""
         return np.reshape(np.asarray(self.units, dtype=float), (-1, 1))
@@ -91,6 +98,14 @@ class Loadings:
             return self
         plain = replace(self, units=1.0)
         return plain.with_relevance(len(self.mean) / plain.sizes)
+
+    def with_prior(self, information: Floats) -> Floats:
+        """Information about all coefficients, packed, with the precision of their prior."""
+        k, diagonal = self.n_components, packed_diagonal(self.mean.shape[1])
+        precision = information.copy()
+        precision[:, diagonal[:k]] += self.alpha / self.unit_column
+        precision[:, diagonal[k:]] += self.fixed_precision
+        return precision
 
     def with_posterior(
         self,

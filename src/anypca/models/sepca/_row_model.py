@@ -12,7 +12,7 @@ from anypca.models._bilinear.row_model import BilinearRowModel, Reported
 from anypca.models._bilinear.rows import warn_unsolved
 from anypca.models._opened import OpenedBlock, observed_only
 from anypca.models.sepca._posterior import Loadings, Scores
-from anypca.models.sepca._variational import VariationalProblem
+from anypca.models.sepca._problem import VariationalProblem
 
 
 @dataclass(frozen=True, eq=False)

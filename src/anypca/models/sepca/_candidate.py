@@ -1,0 +1,120 @@
+"""Models of the columns' noise: which families they have, and whether each has a dispersion of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from anypca._typing import Bools, Floats
+from anypca.families import Family, Gamma, NegativeBinomial, Poisson, ScaledPoisson, combine
+from anypca.models._bilinear.dispersion import estimate_dispersion, start_dispersion
+from anypca.models._bilinear.fitter import BilinearFitter
+from anypca.models._bilinear.kernel import Coefficients
+from anypca.models._session import Session
+from anypca.models.sepca._settings import Settings
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate(BilinearFitter[Settings]):
+    """A model of the noise that is tried on a table; the candidate with the largest evidence is kept."""
+
+    by_column: bool
+    """Each column has a dispersion of its own; otherwise the ratios of ``start`` are kept."""
+    start: Floats
+    """Dispersions up to a common factor, shape (n_features,)."""
+
+    @property
+    def n_dispersions(self) -> int:
+        """How many dispersions are free."""
+        return len(self.start) if self.by_column else 1
+
+    @property
+    def has_open_dispersion(self) -> bool:
+        """Whether there is a dispersion to estimate."""
+        return self.settings.dispersion is None and bool(self.open_columns())
+
+    @cached_property
+    def null_dispersion(self) -> Floats:
+        """Of the model without components, shape (n_features,)."""
+        return null_dispersion(self, by_column=self.by_column)
+
+    def estimate(self, means: Coefficients, local: Sequence[Any], weight: float) -> Floats:
+        """Dispersions from the residuals at the means of loadings and scores, shape (n_features,)."""
+        if not self.has_open_dispersion:
+            return means.dispersion
+        return estimate_dispersion(
+            self.family, means, self.visit, local, self.null_dispersion, weight, by_column=self.by_column
+        )
+
+    def penalty(self, weight: float) -> float:
+        """What the free dispersions cost in evidence: half the logarithm of the number of rows each, as in BIC."""
+        return 0.5 * self.n_dispersions * float(np.log(max(weight, 1.0)))
+
+
+def first_candidate(session: Session, family: Family, settings: Settings) -> Candidate:
+    """One dispersion for the columns of a family, or one for each column if the settings ask for that."""
+    n_features = session.data.n_features
+    if settings.by_column:
+        family = with_scales(family, poisson_columns(family, np.zeros(n_features)))
+    candidate = Candidate(session, family, settings, settings.by_column, np.ones(n_features))
+    return replace(candidate, start=candidate.null_dispersion)
+
+
+def scaled_candidates(first: Candidate, columns: Bools, dispersion: Floats) -> list[Candidate]:
+    """Models of counts that vary less than Poisson counts do, in some columns.
+
+    Their variance is the same at every mean (an error that adds to the counts), or a factor of its own times the
+    mean in each column.
+    """
+    scaled = replace(first, family=with_scales(first.family, columns))
+    own = replace(scaled, by_column=True, start=np.where(columns, 1.0, dispersion))
+    if len(scaled.family.member_columns(len(columns))) > 1:
+        return [own]
+    constant = np.where(columns, 1.0 / first.session.summary.mean, dispersion)
+    return [replace(scaled, by_column=False, start=constant), own]
+
+
+def gamma_candidates(first: Candidate, columns: Bools, dispersion: Floats) -> list[Candidate]:
+    """Models of amounts that vary less than exponential ones: gamma, with one shape or one for each column."""
+    shaped = replace(first, family=_with_family(first.family, columns, Gamma()), start=dispersion)
+    by_column = [True] if len(shaped.family.member_columns(len(columns))) > 1 else [False, True]
+    return [replace(shaped, by_column=by) for by in by_column]
+
+
+def null_dispersion(fitter: BilinearFitter[Any], *, by_column: bool = False) -> Floats:
+    """Dispersions of the model without components, with those that the settings fix, shape (n_features,)."""
+    summary = fitter.session.summary
+    start = start_dispersion(fitter.family, summary.mean, summary.variance, by_column=by_column)
+    if fitter.settings.dispersion is not None:
+        for columns in fitter.open_columns():
+            start[columns] = fitter.settings.dispersion
+    return start
+
+
+def poisson_columns(family: Family, dispersion: Floats) -> Bools:
+    """Columns whose family is Poisson, or the negative binomial in that limit, shape (n_features,)."""
+    found = np.zeros(len(dispersion), dtype=bool)
+    for member, columns in family.member_columns(len(dispersion)):
+        if isinstance(member, Poisson):
+            found[columns] = True
+        elif isinstance(member, NegativeBinomial) and member.size is None:
+            found[columns] = dispersion[columns] == 0.0
+    return found
+
+
+def with_scales(family: Family, columns: Bools) -> Family:
+    """The family with scaled Poisson counts in some columns."""
+    return _with_family(family, columns, ScaledPoisson())
+
+
+def _with_family(family: Family, columns: Bools, other: Family) -> Family:
+    """The family with another one in some columns."""
+    members = [other] * len(columns)
+    for member, index in family.member_columns(len(columns)):
+        for column in index[~columns[index]]:
+            members[column] = member
+    return combine(members)

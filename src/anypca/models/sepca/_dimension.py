@@ -1,0 +1,133 @@
+"""Neighbouring dimensions by evidence, each fitted as far as it can still win."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from anypca._typing import Floats
+from anypca.models.sepca._start import with_direction
+from anypca.models.sepca._sweeps import (
+    MAX_ROUNDS,
+    State,
+    converge,
+    drop_faded,
+    estimate,
+    hold,
+    is_fading,
+    is_settled,
+    join,
+    judge,
+    last_gain,
+    look,
+    signal_ratio,
+    with_dispersion,
+    without,
+)
+
+# Nats by which a smaller dimension may fall behind before those below it are given up.
+_NEAR_TIE = 3.0
+# A neighbour is given up when it lags by this many times the gain of its last few sweeps.
+_PATIENCE = 20.0
+# How far its bound may stay below the rival's evidence: the coupling that is expected, taken generously, and a margin.
+_GENEROUS, _MARGIN = 1.5, 4.0
+
+
+def compare_dimensions(state: State, seed: int) -> list[State]:
+    """The fit at hand and those with fewer components, or with more, as long as these come near to winning."""
+    # Bounds of expectations are good enough to prune by; evidence and posterior come from close ones.
+    if _has_bounds(state):
+        state = converge(replace(state, problem=replace(state.problem, sharp=True)))
+    compared = _with_fewer(judge(drop_faded(state)))
+    best = max(compared, key=lambda state: state.evidence)
+    return compared + (_with_more(best, seed) if best is compared[0] else [])
+
+
+def _has_bounds(state: State) -> bool:
+    """Whether some family only bounds its expectations."""
+    members = state.candidate.family.member_columns(len(state.loadings.mean))
+    return any(member.expectation == "bound" for member, _ in members)
+
+
+def _with_fewer(state: State) -> list[State]:
+    """The state, then fits with one component less each, until one falls behind the best."""
+    found, best = [state], state
+    while found[-1].n_components and best.evidence - found[-1].evidence <= _NEAR_TIE:
+        weakest = np.array([int(np.argmin(signal_ratio(found[-1].loadings)))])
+        fewer = _neighbour(without(found[-1], weakest, "evidence"), best)
+        assert fewer is not None
+        found.append(fewer)
+        best = max(best, fewer, key=lambda state: state.evidence)
+    return found
+
+
+def _with_more(state: State, seed: int) -> list[State]:
+    """Fits with one component more each, until one is no better than that before."""
+    found: list[State] = []
+    while state.n_components < state.candidate.settings.max_components:
+        larger = _larger(state, seed)
+        if larger is None:
+            break
+        found.append(larger)
+        if larger.evidence <= state.evidence:
+            break
+        state = larger
+    return found
+
+
+def _larger(state: State, seed: int) -> State | None:
+    """A fit with one component more; ``None`` if the residuals hold none, or if it fades."""
+    start = with_direction(state, seed)
+    if start is None:
+        return None
+    if state.candidate.has_open_dispersion:
+        start = hold(start)
+    larger = _neighbour(start, state, may_fade=True)
+    if larger is None:
+        return None
+    # What had left has come back.
+    removals = tuple(r for r in larger.removals if r.n_components > larger.n_components)
+    return replace(larger, removals=removals)
+
+
+def _neighbour(state: State, rival: State, *, may_fade: bool = False) -> State | None:
+    """A fit of this dimension with a dispersion of its own, as far as it can still reach the rival's evidence."""
+    # The goal is a bound. What the coupling will add is known at the end only; it grows with the number of moves.
+    moves = (state.n_components / max(rival.n_components, 1)) ** 2
+    goal = rival.evidence - _GENEROUS * rival.coupling * moves - _MARGIN
+    found = _chase(state, goal, may_fade=may_fade)
+    for _ in range(MAX_ROUNDS):
+        if found is None:
+            return None
+        new = estimate(found)
+        if is_settled(found, new):
+            break
+        before = found.bound
+        found = _chase(with_dispersion(found, new), goal, may_fade=may_fade)
+        if found is not None and _lags(found.bound, goal, found.bound - before):
+            break
+    return None if found is None else judge(drop_faded(found))
+
+
+def _chase(state: State, goal: float, *, may_fade: bool) -> State | None:
+    """Sweep until convergence, or until the goal is out of reach; ``None`` when a component fades."""
+    max_iter = state.candidate.session.max_iter
+    state = look(state)
+    ratio: Floats | None = None
+    gain = last_gain(state)
+    while True:
+        before, ratio = ratio, signal_ratio(state.loadings)
+        if may_fade and is_fading(ratio, before).any():
+            return None
+        result = state.result
+        if result.converged or result.n_iter >= max_iter or _lags(state.bound, goal, gain):
+            return state
+        more = look(state)
+        gain = more.bound - state.bound
+        state = join(state, more)
+
+
+def _lags(value: float, goal: float, gain: float) -> bool:
+    """Whether a goal is out of reach at the present rate of gain."""
+    return goal - value > _PATIENCE * max(gain, 0.0)

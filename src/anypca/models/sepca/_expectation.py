@@ -1,0 +1,160 @@
+"""Expected log-likelihood of a block under normal posteriors of both sides, tile by tile.
+
+With second moments T of a row's scores and M of a column's coefficients, both with their fixed features, the predictor
+of an entry has mean ``o + m'v`` and second moment ``<T, M>``: one product of packed matrices gives the variances of a
+whole tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from anypca._typing import Floats, Ints
+from anypca.families import Family
+from anypca.linalg import packed_diagonal
+from anypca.models._bilinear.kernel import mask_missing
+from anypca.models._opened import OpenedBlock
+from anypca.models.sepca._posterior import Loadings, Moments
+
+
+class Sums(NamedTuple):
+    """Expected log-likelihoods, and what the update of one side needs."""
+
+    rows: Floats
+    """Of each row, shape (rows,)."""
+    columns: Floats
+    """Of each column, weighted, shape (n_features,)."""
+    target: Floats
+    """Right-hand sides of one side's means, shape (rows or n_features, m)."""
+    information: Floats
+    """Its precisions without those of the prior, packed, shape (rows or n_features, m (m + 1) / 2)."""
+
+
+class Tile(NamedTuple):
+    """Terms of a run of columns; (rows, columns) each, zero at missing entries."""
+
+    columns: slice
+    value: Floats
+    working: Floats
+    """Curvature times working response."""
+    curvature: Floats
+
+
+def doubled(packed: Floats, size: int) -> Floats:
+    """Packed matrices with off-diagonal entries doubled: a plain product is then the inner product."""
+    weights = np.full(packed.shape[1], 2.0)
+    weights[packed_diagonal(size)] = 1.0
+    product: Floats = packed * weights
+    return product
+
+
+@dataclass(frozen=True, eq=False)
+class Expectation:
+    """A family under a posterior of the loadings, on the rows of a block.
+
+    Where the log-likelihood is linear in the entries, ``x eta - A(eta)``, the sums over ``x`` are products with the
+    block and only the expected cumulant is evaluated entry by entry.
+    """
+
+    family: Family
+    loadings: Loadings
+    rows: OpenedBlock
+    mean: Floats
+    """Means of the coefficients in the block's precision, shape (n_features, m)."""
+    products: Floats
+    """Their second moments, doubled off the diagonal, shape (n_features, m (m + 1) / 2)."""
+
+    @classmethod
+    def of(cls, family: Family, loadings: Loadings, rows: OpenedBlock) -> Expectation:
+        mean, second = loadings.mean, doubled(loadings.second_moment, loadings.mean.shape[1])
+        working = (array.astype(rows.dtype, copy=False) for array in (mean, second))
+        return cls(family, loadings, rows, *working)
+
+    def take(self, index: Ints) -> Expectation:
+        """The same for some of the rows."""
+        return replace(self, rows=self.rows.take(index))
+
+    def row_sums(self, moments: Moments) -> Sums:
+        """What the rows' update needs, from sums over columns."""
+        m, size = self.loadings.mean.shape[1], self.loadings.precision.shape[1]
+        second = self.loadings.second_moment.astype(self.rows.dtype, copy=False)
+        target, information = np.zeros((self.rows.n_rows, m)), np.zeros((self.rows.n_rows, size))
+        by_row, by_column = np.zeros(self.rows.n_rows), np.empty(self.rows.n_features)
+        for tile, value, working, curvature in self.tiles(moments):
+            by_row += value.sum(axis=1, dtype=float)
+            by_column[tile] = self.rows.weights @ value
+            target += working @ self.mean[tile]
+            information += curvature @ second[tile]
+        return self._with_linear(moments, Sums(by_row, by_column, target, information), over_rows=False)
+
+    def column_sums(self, moments: Moments) -> Sums:
+        """What the columns' update needs, from weighted sums over rows."""
+        weights, dtype, p = self.rows.weights, self.rows.dtype, self.rows.n_features
+        design, second = (
+            (array * weights[:, None]).astype(dtype, copy=False) for array in (moments.design, moments.second)
+        )
+        target, information = np.zeros((p, design.shape[1])), np.zeros((p, second.shape[1]))
+        by_row, by_column = np.zeros(self.rows.n_rows), np.empty(p)
+        for tile, value, working, curvature in self.tiles(moments):
+            by_row += value.sum(axis=1, dtype=float)
+            by_column[tile] = weights @ value
+            target[tile] = working.T @ design
+            information[tile] = curvature.T @ second
+        return self._with_linear(moments, Sums(by_row, by_column, target, information), over_rows=True)
+
+    def tiles(self, moments: Moments) -> Iterator[Tile]:
+        """Terms of the log-likelihood, or where products are used of minus the cumulant but for its value."""
+        return self._entry_tiles(moments) if self.rows.product is None else self._cumulant_tiles(moments)
+
+    def _entry_tiles(self, moments: Moments) -> Iterator[Tile]:
+        rows, dispersion = self.rows, self.loadings.dispersion.astype(self.rows.dtype, copy=False)
+        for tile, inner, eta, variance in self._predictors(moments):
+            found = self.family.columns(tile).expect(rows.x[:, tile], eta, variance, dispersion[tile])
+            if rows.observed is not None:
+                found = mask_missing(found, rows.observed[:, tile])
+            value, gradient, curvature = found
+            assert gradient is not None
+            assert curvature is not None
+            yield Tile(tile, value, gradient + curvature * inner, curvature)
+
+    def _cumulant_tiles(self, moments: Moments) -> Iterator[Tile]:
+        for tile, inner, eta, variance in self._predictors(moments):
+            cumulant, mean, curvature = self.family.expected_cumulant(eta, variance)
+            assert mean is not None
+            assert curvature is not None
+            working = inner * curvature
+            working -= mean
+            yield Tile(tile, cumulant, working, curvature)
+
+    def _predictors(self, moments: Moments) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
+        """Mean of the predictor without offset, with it, and its variance, tile after tile."""
+        rows = self.rows
+        design, second = (array.astype(rows.dtype, copy=False) for array in (moments.design, moments.second))
+        for tile in rows.tiles():
+            inner = design @ self.mean[tile].T
+            # <T, M> minus the squared mean; rounding may leave it a little below zero.
+            variance = second @ self.products[tile].T
+            variance -= inner * inner
+            np.maximum(variance, 0.0, out=variance)
+            eta = inner
+            if rows.offset is not None:
+                eta = inner + (rows.offset if rows.offset.shape[1] == 1 else rows.offset[:, tile])
+            yield tile, inner, eta, variance
+
+    def _with_linear(self, moments: Moments, sums: Sums, *, over_rows: bool) -> Sums:
+        """Sums over tiles completed, where they are of a cumulant, by what is linear in the entries."""
+        rows = self.rows
+        if rows.product is None:
+            return sums
+        image = rows.product @ self.mean
+        weighted = (moments.design * rows.weights[:, None]).astype(rows.dtype, copy=False)
+        back = np.asarray(rows.product.T @ weighted, dtype=float)
+        by_row = np.einsum("ia,ia->i", moments.design, image) + rows.offset_values - sums.rows
+        by_column = np.einsum("ja,ja->j", self.loadings.mean, back) - sums.columns
+        if rows.offset is not None:
+            by_column += rows.product.T @ (rows.weights * rows.offset[:, 0])
+        return Sums(by_row, by_column, sums.target + (back if over_rows else image), sums.information)

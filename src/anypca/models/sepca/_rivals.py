@@ -1,0 +1,128 @@
+"""Which other models of the noise a fit calls for.
+
+A fit starts with one size for all counts, or one variance for all real columns. Three findings at that fit call for
+rivals: counts that vary less than Poisson counts do, amounts that vary less than exponential ones, and scales that
+differ from column to column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from anypca._typing import Bools, Floats
+from anypca.engine import Block, Table
+from anypca.families import Exponential
+from anypca.models._bilinear.dispersion import column_scales
+from anypca.models._bilinear.kernel import Kernel
+from anypca.models._opened import observed_only, open_block
+from anypca.models.sepca._candidate import Candidate, gamma_candidates, poisson_columns, scaled_candidates
+from anypca.models.sepca._sweeps import State
+
+# Means from which on Pearson's statistic tells the dispersion of counts: below, rare large values carry it.
+_RICH_MEAN = 5.0
+# Under-dispersion below this is not worth a parameter in each column.
+_LEAST_DEFICIT = 0.1
+# Standard errors that a finding must lie away from what chance gives.
+_SIGNIFICANT = 5.0
+# The same for amounts: the gamma family holds the exponential one, and a false finding costs little.
+_SIGNIFICANT_AMOUNTS = 2.5
+_SIMULATED_SWEEPS = 20
+_SIMULATED_ROWS = 200
+
+
+def find_rivals(state: State, seed: int) -> list[Candidate]:
+    """The candidates that the residuals call for; one of them then replaces the candidate at hand."""
+    first, dispersion = state.candidate, state.loadings.dispersion
+    if first.settings.dispersion is not None or first.by_column:
+        return []
+    if (counts := under_dispersed(state, seed)).any():
+        return scaled_candidates(first, counts, dispersion)
+    if (amounts := steady_columns(state)).any():
+        return gamma_candidates(first, amounts, dispersion)
+    if scales_differ(state):
+        return [replace(first, start=dispersion, by_column=by) for by in (False, True)]
+    return []
+
+
+def under_dispersed(state: State, seed: int) -> Bools:
+    """Which columns hold counts that vary less than Poisson counts would, shape (n_features,).
+
+    The squared residuals are compared with those of one table drawn from the fitted model, whose scores are found
+    in the same way: what scores take from the residuals, and what the means of small counts do to them, is then in
+    both.
+    """
+    candidate, none = state.candidate, np.zeros(len(state.loadings.mean), dtype=bool)
+    rich = poisson_columns(candidate.family, state.loadings.dispersion)
+    rich &= candidate.session.summary.mean >= _RICH_MEAN
+    if not rich.any():
+        return none
+    residual, simulated, count = _pearson_pair(state, rich, seed)[:, rich].sum(axis=1)
+    free = max(float(count) - float(rich.sum() * state.loadings.mean.shape[1]), 1.0)
+    ratio = float(residual) / max(float(simulated), np.finfo(float).tiny)
+    # Squared residuals of rich counts have variance 2, and so have those of the table that was drawn.
+    return rich if ratio < 1.0 - _LEAST_DEFICIT - _SIGNIFICANT * np.sqrt(4.0 / free) else none
+
+
+def steady_columns(state: State) -> Bools:
+    """Which exponential columns vary less than exponential amounts would, shape (n_features,)."""
+    candidate = state.candidate
+    chosen = np.zeros(len(state.loadings.mean), dtype=bool)
+    for member, columns in candidate.family.member_columns(len(chosen)):
+        chosen[columns] = isinstance(member, Exponential)
+    if not chosen.any():
+        return chosen
+    scale, free = column_scales(candidate.family, state.means, candidate.visit, state.score_means)
+    # Squared Pearson residuals of exponential amounts have variance 8.
+    limit = 1.0 - _LEAST_DEFICIT - _SIGNIFICANT_AMOUNTS * np.sqrt(8.0 / free[chosen].sum())
+    is_steady = bool(np.average(scale[chosen], weights=free[chosen]) < limit)
+    return chosen & is_steady
+
+
+def scales_differ(state: State) -> bool:
+    """Whether the columns' residual scales differ by more than chance: their logarithms have variance 2 / df."""
+    candidate, n_features = state.candidate, len(state.loadings.mean)
+    is_mixed = len(candidate.family.member_columns(n_features)) > 1
+    if is_mixed or candidate.family.dispersion_kind != "scale" or n_features < 3:
+        return False
+    scale, free = column_scales(candidate.family, state.means, candidate.visit, state.score_means)
+    varies = scale > 0
+    if varies.sum() < 3:
+        return False
+    logs, weights = np.log(scale[varies]), free[varies] / 2.0
+    spread = float(weights @ (logs - np.average(logs, weights=weights)) ** 2)
+    df = int(varies.sum()) - 1
+    return bool(spread > df + _SIGNIFICANT * np.sqrt(2.0 * df))
+
+
+def _pearson_pair(state: State, columns: Bools, seed: int) -> Floats:
+    """Squared Pearson residuals of the table and of one drawn from the fit, and entries, by column: (3, n_features).
+
+    The first rows of each block are enough.
+    """
+    problem, loadings, means = state.problem, state.loadings, state.means
+    family, dispersion = problem.family, means.dispersion
+
+    def visit(block: Block, scores: Floats) -> Floats:
+        first = np.arange(min(block.n_rows, _SIMULATED_ROWS))
+        rows = open_block(block, fit_intercept=problem.fit_intercept).take(first)
+        everywhere = slice(0, rows.n_features)
+        eta = Kernel(family, means, rows).predictor(scores[first], everywhere)
+        rng = np.random.default_rng([seed, block.start])
+        x = rows.x.copy()
+        # A mean beyond a long integer is no count that was seen.
+        x[:, columns] = rng.poisson(np.minimum(np.exp(eta[:, columns]), 1e15))
+        drawn = replace(rows, table=Table(x, rows.observed))
+        found, _ = problem.solve_rows(drawn, loadings, max_iter=_SIMULATED_SWEEPS)
+        eta_drawn = Kernel(family, means, drawn).predictor(found.mean, everywhere)
+        pairs = ((rows.x, eta), (x, eta_drawn))
+        terms = [
+            family.pearson(values, observed_only(rows, everywhere, at), dispersion.astype(at.dtype))
+            for values, at in pairs
+        ]
+        terms.append(np.ones_like(eta))
+        return np.stack([rows.weights @ observed_only(rows, everywhere, term) for term in terms])
+
+    found: Floats = state.candidate.session.sum(visit, state.score_means)
+    return found

@@ -1,0 +1,49 @@
+"""Settings of the fits; see `anypca.SePCA` for their meaning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What every inference needs to know."""
+
+    max_components: int
+    fit_intercept: bool = True
+    dispersion: float | None = None
+    """A fixed dispersion for families that leave it open; ``None`` estimates it."""
+    sparsity: float = 0.0
+    """Price of a non-zero loading (kappa in the joint mode)."""
+    by_column: bool = False
+    """Each column has a dispersion from the start; otherwise only where the residuals call for it. Not in modes."""
+
+
+@dataclass(frozen=True)
+class ModeSettings(Settings):
+    """Settings of the joint mode."""
+
+    weights: tuple[float, ...] = (1.0,)
+    """Values of nu, the weight of the data against the prior of the loadings; the best of them is taken."""
+    threshold: float | None = None
+    """alpha beyond which a component leaves; ``None`` is 100 D times the largest mean curvature."""
+
+
+@dataclass(frozen=True)
+class SamplerSettings:
+    """Settings of the sampler."""
+
+    n_draws: int = 500
+    """Draws of each chain in the final run."""
+    n_tune: int = 250
+    """Draws that tune each chain of the final run."""
+    n_chains: int = 4
+    cores: int = 1
+    """Chains that run at once; Python's lock leaves little to gain on small tables."""
+    max_rounds: int = 30
+    """Largest number of updates of the relevances."""
+    max_attempts: int = 2
+    """2: where the chains of the final run disagree, a second one that learns correlations and is twice as long,
+    of which every other draw is kept."""
+    progress: bool = False
+    """Show a progress bar of the final run."""
