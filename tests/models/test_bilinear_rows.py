@@ -1,10 +1,13 @@
-"""Rows that do not converge are told."""
+"""Rows under frozen coefficients: their standard deviations, and a word where they do not converge."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
+from anypca import EPCA, SePCA
+from anypca.datasets import make_low_rank
 from anypca.exceptions import ConvergenceWarning
 from anypca.models._bilinear.rows import warn_unsolved
 
@@ -16,3 +19,29 @@ def test_unsolved_rows_are_counted_and_named():
 
 def test_solved_rows_are_silent():
     warn_unsolved(np.ones(3, dtype=bool), np.arange(3))
+
+
+@pytest.mark.parametrize("family", ["gaussian", "poisson", "binomial(50)"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        EPCA(2, ridge=10.0, tol=1e-8),
+        EPCA(2, ridge=0.1, tol=1e-8),
+        SePCA(2, inference="map", nu=1.0, dispersion=0.3),
+    ],
+    ids=["EPCA ridge 10", "EPCA ridge 0.1", "SePCA map"],
+)
+def test_deviations_are_how_far_scores_follow_their_entries(model, family):
+    """The inverse C of curvature and prior also says how the scores of a row move with its entries.
+
+    With the link that belongs to the family the gradient of a row is ``W (x - mu) / phi - P z``, hence
+    ``dz / dx_j = C w_j / phi_j`` at its mode. Without the prior P, C would be far too large where the ridge decides.
+    """
+    X = make_low_rank(60, 6, 2, family=family, signal=1.0, dispersion=0.3, intercept=1.5, random_state=0).X
+    model.set_params(family=family).fit(X)
+    row, step = X[3:4], 1e-4
+    _, std = model.transform(row, return_std=True)
+    up, down = (model.transform(row + sign * step * np.eye(6)) for sign in (1, -1))
+    slopes = (up - down) / (2 * step) * model.dispersion_[:, None]
+    covariance = np.linalg.lstsq(model.components_.T, slopes, rcond=None)[0]
+    assert_allclose(std[0], np.sqrt(np.diag(covariance)), rtol=1e-5)
