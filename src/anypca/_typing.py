@@ -13,3 +13,5 @@ Floats = npt.NDArray[np.floating[Any]]
 Bools = npt.NDArray[np.bool_]
 #: An integer array.
 Ints = npt.NDArray[np.integer[Any]]
+#: A number for all columns, or one for each.
+PerColumn = Floats | float

@@ -38,16 +38,7 @@ class _Counts:
         """``function`` of the entries of each block (NaN where missing), joined by rows."""
 
         def visit(block: Block, _: Any) -> tuple[Floats, float]:
-            return function(_entries(block)), 0.0
-
-        return np.concatenate(self.executor.gather(self.executor.sweep(visit, self.data)[0]))
-
-    def totals(self) -> Floats:
-        """Sums of the rows, shape (n_samples,), without a copy of the entries."""
-
-        def visit(block: Block, _: Any) -> tuple[Floats, float]:
-            x, observed = block.read()
-            return x.sum(axis=1, dtype=float, where=True if observed is None else observed), 0.0
+            return function(block.values().astype(np.float64)), 0.0
 
         return np.concatenate(self.executor.gather(self.executor.sweep(visit, self.data)[0]))
 
@@ -55,7 +46,7 @@ class _Counts:
         """Sum over the blocks of ``function`` of their entries."""
 
         def visit(block: Block, _: Any) -> tuple[None, Floats]:
-            return None, function(_entries(block))
+            return None, function(block.values().astype(np.float64))
 
         return self.executor.sweep(visit, self.data)[1]
 
@@ -64,7 +55,7 @@ class _Counts:
 
         def visit(block: Block, _: Any) -> tuple[None, Floats]:
             if block.start <= index < block.stop:
-                return None, _entries(block)[index - block.start]
+                return None, block.values().astype(np.float64)[index - block.start]
             return None, np.zeros(self.data.n_features)
 
         return self.executor.sweep(visit, self.data)[1]
@@ -256,15 +247,8 @@ def _with_counts(X: Any, function: Callable[[_Counts], Floats]) -> Floats:
         return function(_Counts(data, executor))
 
 
-def _entries(block: Block) -> Floats:
-    """Entries of a block in float64, NaN where missing."""
-    x, observed = block.read()
-    x = x.astype(np.float64)
-    return x if observed is None else np.where(observed, x, np.nan)
-
-
 def _log_totals(counts: _Counts) -> Floats:
-    totals = counts.totals()
+    totals = counts.rows(lambda x: np.nansum(x, axis=1))
     empty = np.flatnonzero(totals <= 0)
     if len(empty):
         more = f" ({len(empty)} such rows)" if len(empty) > 1 else ""

@@ -66,11 +66,15 @@ def counts(n=40, p=6, seed=0):
         ),
         pytest.param(np.ma.masked_equal([[1, 2], [3, 4]], 3), [[1, 2], [np.nan, 4]], id="masked"),
         pytest.param([[1, None], [2.5, True]], [[1, np.nan], [2.5, 1]], id="list"),
-        pytest.param(np.matrix([[1, 2], [3, 4]]), [[1, 2], [3, 4]], id="np.matrix"),
     ],
 )
 def test_missing_and_mixed_columns(X, expected):
     assert_array_equal(entries(check_data(X)), np.array(expected, dtype=float))
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+def test_numpy_matrix():
+    assert_array_equal(entries(check_data(np.matrix([[1, 2], [3, 4]]))), [[1, 2], [3, 4]])
 
 
 @pytest.mark.parametrize(

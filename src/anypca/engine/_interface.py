@@ -75,9 +75,18 @@ class Block:
     def n_rows(self) -> int:
         return self.stop - self.start
 
+    @property
+    def weights(self) -> Floats:
+        """Sample weights with ones filled in (rows,), float64."""
+        return np.ones(self.n_rows) if self.weight is None else self.weight.astype(np.float64)
+
+    def values(self) -> Floats:
+        """The block's entries, NaN where missing, as a new array (rows, n_features)."""
+        return self.source.read(self.first, self.first + self.n_rows)
+
     def read(self) -> Table:
-        """The block's entries."""
-        x = self.source.read(self.first, self.first + self.n_rows)
+        """The block's entries, and which of them are observed."""
+        x = self.values()
         if not self.may_miss:
             return Table(x, None)
         missing = np.isnan(x)

@@ -239,12 +239,11 @@ def _summarise_block(block: Block, _: None) -> tuple[None, _Partial]:
         x[infinite] = 1.0
         observed = ~infinite if observed is None else observed & ~infinite
     rows = _Earliest(tuple(block.start + int(row) for row in empty[:_N_NAMED]))
-    return None, _Partial(_moments(x, observed, block.weight), first, n_incomplete, len(empty), rows)
+    return None, _Partial(_moments(x, observed, block.weights), first, n_incomplete, len(empty), rows)
 
 
-def _moments(x: Floats, observed: Bools | None, weight: Floats | None) -> _Moments:
+def _moments(x: Floats, observed: Bools | None, row_weight: Floats) -> _Moments:
     """Moments of a block, a slab of columns at a time."""
-    row_weight = np.ones(len(x)) if weight is None else weight.astype(np.float64)
     width = max(1, _SLAB_ENTRIES // len(x))
     slabs = []
     for first in range(0, x.shape[1], width):

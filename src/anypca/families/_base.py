@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from anypca._registry import Registry
-from anypca._typing import Bools, Floats, Ints
+from anypca._typing import Bools, Floats, Ints, PerColumn
 
 families: Registry[Family] = Registry("family")
 
@@ -87,9 +87,7 @@ class Family(ABC):
         return (cls(),)
 
     @abstractmethod
-    def evaluate(
-        self, x: Floats, eta: Floats, dispersion: Floats | float = 1.0, *, order: int = 2
-    ) -> Evaluation:
+    def evaluate(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, *, order: int = 2) -> Evaluation:
         """Value, gradient and curvature of the log-likelihood in eta, from one call.
 
         Parameters
@@ -108,9 +106,7 @@ class Family(ABC):
         """
 
     @abstractmethod
-    def expect(
-        self, x: Floats, mean: Floats, variance: Floats, dispersion: Floats | float = 1.0
-    ) -> Evaluation:
+    def expect(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Evaluation:
         """The value under a normal distribution of eta: its expectation, or a stand-in with consistent derivatives.
 
         Parameters
@@ -127,11 +123,11 @@ class Family(ABC):
         """
 
     @abstractmethod
-    def log_base(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         """The terms of the log-likelihood that do not depend on eta."""
 
     @abstractmethod
-    def saturated(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         """Largest ``evaluate(...).value`` over eta (the limit where it is not attained)."""
 
     @abstractmethod
@@ -143,7 +139,7 @@ class Family(ABC):
         """Linear predictor of a mean in the interior of the mean space."""
 
     @abstractmethod
-    def variance(self, mu: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def variance(self, mu: Floats, dispersion: PerColumn = 1.0) -> Floats:
         """Variance of x with mean mu."""
 
     @abstractmethod
@@ -151,14 +147,14 @@ class Family(ABC):
         """Which values the family can have produced."""
 
     @abstractmethod
-    def sample(self, eta: Floats, dispersion: Floats | float, rng: np.random.Generator) -> Floats:
+    def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
         """Draw x given eta."""
 
     @abstractmethod
     def interior_mean(self, total: Floats, count: Floats) -> Floats:
         """Mean ``total / count`` pulled a little into the open mean space, as a start for the intercept."""
 
-    def observed_curvature(self, found: Evaluation, dispersion: Floats | float = 1.0) -> Floats:
+    def observed_curvature(self, found: Evaluation, dispersion: PerColumn = 1.0) -> Floats:
         """Minus the second derivative in eta at the data, >= 0, from what ``evaluate`` found with ``order=2``.
 
         It equals the expected one for canonical links; elsewhere Newton steps with it converge quadratically,
@@ -205,15 +201,15 @@ class Family(ABC):
         """Dispersion that gives a column of this mean its variance; needed when it can be estimated."""
         raise NotImplementedError(f"{type(self).__name__} has no dispersion to estimate")
 
-    def log_likelihood(self, x: Floats, eta: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def log_likelihood(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0) -> Floats:
         """Log density or log probability of x, with all constants."""
         return self.evaluate(x, eta, dispersion, order=0).value + self.log_base(x, dispersion)
 
-    def saturated_log_likelihood(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def saturated_log_likelihood(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         """Largest log-likelihood of x over eta, with all constants."""
         return self.saturated(x, dispersion) + self.log_base(x, dispersion)
 
-    def deviance(self, x: Floats, eta: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def deviance(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0) -> Floats:
         """Twice the distance to the saturated log-likelihood, >= 0.
 
         It is scaled: with ``dispersion=1`` it is the unit deviance of the gaussian and gamma families.
@@ -221,7 +217,7 @@ class Family(ABC):
         gap = self.saturated(x, dispersion) - self.evaluate(x, eta, dispersion, order=0).value
         return 2.0 * np.maximum(gap, 0.0)
 
-    def pearson(self, x: Floats, eta: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def pearson(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0) -> Floats:
         """Squared Pearson residual ``(x - mu)^2 / variance``, of mean 1 under the model."""
         # In an exponential dispersion family it equals score^2 / information, which stays finite where the mean or
         # its variance do not.
@@ -233,12 +229,12 @@ class Family(ABC):
             return ratio * gradient
 
 
-def like(dispersion: Floats | float, eta: Floats) -> Floats:
+def like(dispersion: PerColumn, eta: Floats) -> Floats:
     """The dispersion in the dtype of eta: float64 dispersions must not turn float32 work into float64."""
     return np.asarray(dispersion, dtype=eta.dtype)
 
 
-def filled(values: Floats | float, eta: Floats) -> Floats:
+def filled(values: PerColumn, eta: Floats) -> Floats:
     """A new array of the shape of eta that repeats ``values`` (a scalar or one per column)."""
     result = np.empty_like(eta)
     result[...] = values

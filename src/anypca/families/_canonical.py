@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anypca._typing import Floats
+from anypca._typing import Floats, PerColumn
 from anypca.families._base import Evaluation, Family
 
 
@@ -24,9 +24,7 @@ class CanonicalFamily(Family):
     def cumulant(self, eta: Floats, *, order: int = 2) -> Evaluation:
         """A(eta), A'(eta) and A''(eta); the arrays may be one and must not be changed."""
 
-    def evaluate(
-        self, x: Floats, eta: Floats, dispersion: Floats | float = 1.0, *, order: int = 2
-    ) -> Evaluation:
+    def evaluate(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, *, order: int = 2) -> Evaluation:
         # A trial step may overflow: the value is then -inf, which the solver refuses.
         with np.errstate(over="ignore"):
             found = self.cumulant(eta, order=order)
@@ -42,9 +40,7 @@ class CanonicalFamily(Family):
         The arrays may be one and must not be changed.
         """
 
-    def expect(
-        self, x: Floats, mean: Floats, variance: Floats, dispersion: Floats | float = 1.0
-    ) -> Evaluation:
+    def expect(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Evaluation:
         found = self.expected_cumulant(mean, variance)
         assert found.gradient is not None
         assert found.curvature is not None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anypca._typing import Bools, Floats
+from anypca._typing import Bools, Floats, PerColumn
 from anypca.families._base import Evaluation, Family, filled
 
 
@@ -50,12 +50,10 @@ class Amounts(LogLink):
     remedy = "Use family='gaussian', or treat zeros as missing (NaN)."
 
     @abstractmethod
-    def _phi(self, dispersion: Floats | float, eta: Floats) -> Floats | float:
+    def _phi(self, dispersion: PerColumn, eta: Floats) -> PerColumn:
         """The inverse of the shape in the dtype of eta, a number or one per column."""
 
-    def evaluate(
-        self, x: Floats, eta: Floats, dispersion: Floats | float = 1.0, *, order: int = 2
-    ) -> Evaluation:
+    def evaluate(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, *, order: int = 2) -> Evaluation:
         shape = 1.0 / self._phi(dispersion, eta)
         ratio = np.negative(eta, out=np.empty_like(eta))
         # A trial step may overflow: the value is then -inf, which the solver refuses.
@@ -71,24 +69,22 @@ class Amounts(LogLink):
                 ratio *= shape
         return Evaluation(value, ratio, filled(shape, eta) if order >= 2 else None)
 
-    def expect(
-        self, x: Floats, mean: Floats, variance: Floats, dispersion: Floats | float = 1.0
-    ) -> Evaluation:
+    def expect(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Evaluation:
         """Exact: ``shape (-mean - x exp(-mean + variance / 2))``."""
         shape = 1.0 / self._phi(dispersion, mean)
         ratio = x * np.exp(0.5 * variance - mean)
         return Evaluation(-shape * (mean + ratio), shape * (ratio - 1.0), shape * ratio)
 
-    def observed_curvature(self, found: Evaluation, dispersion: Floats | float = 1.0) -> Floats:
+    def observed_curvature(self, found: Evaluation, dispersion: PerColumn = 1.0) -> Floats:
         """``shape x exp(-eta)``: the gradient is ``shape (x exp(-eta) - 1)``, the expected information ``shape``."""
         assert found.gradient is not None
         assert found.curvature is not None
         return found.gradient + found.curvature
 
-    def saturated(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return (-np.log(x) - 1.0) / self._phi(dispersion, x)
 
-    def variance(self, mu: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def variance(self, mu: Floats, dispersion: PerColumn = 1.0) -> Floats:
         with np.errstate(over="ignore"):
             return self._phi(dispersion, mu) * mu * mu
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.special import expit, gammaln, xlogy
 
-from anypca._typing import Floats
+from anypca._typing import Floats, PerColumn
 from anypca.families._base import Evaluation, Family
 from anypca.families._canonical import CanonicalFamily
 from anypca.special import log1pexp, normal_below
@@ -135,12 +135,12 @@ class Logistic(CanonicalFamily):
             curvature += density
         return Evaluation(value, gradient, curvature)
 
-    def log_base(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         n = self.trials
         base: Floats = gammaln(np.asarray(n + 1.0, x.dtype)) - gammaln(x + 1.0) - gammaln(n - x + 1.0)
         return base
 
-    def saturated(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         n = self.trials
         value: Floats = xlogy(x, x / n) + xlogy(n - x, (n - x) / n)
         return value
@@ -152,10 +152,10 @@ class Logistic(CanonicalFamily):
     def link(self, mu: Floats) -> Floats:
         return np.log(mu / (self.trials - mu))
 
-    def variance(self, mu: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def variance(self, mu: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return mu * (self.trials - mu) / self.trials
 
-    def sample(self, eta: Floats, dispersion: Floats | float, rng: np.random.Generator) -> Floats:
+    def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
         draw: Floats = rng.binomial(self.trials, expit(eta)).astype(float)
         return draw
 

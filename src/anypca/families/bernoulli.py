@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anypca._typing import Bools, Floats
+from anypca._typing import Bools, Floats, PerColumn
 from anypca.families._base import families
 from anypca.families._logistic import Logistic
 
@@ -38,5 +38,5 @@ class Bernoulli(Logistic):
         inside: Bools = (x == 0) | (x == 1)
         return inside
 
-    def log_base(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return np.zeros_like(x)

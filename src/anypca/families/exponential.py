@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anypca._typing import Floats
+from anypca._typing import Floats, PerColumn
 from anypca.families._base import families
 from anypca.families._log_link import Amounts
 
@@ -28,11 +28,11 @@ class Exponential(Amounts):
 
     name = "exponential"
 
-    def _phi(self, dispersion: Floats | float, eta: Floats) -> float:
+    def _phi(self, dispersion: PerColumn, eta: Floats) -> float:
         return 1.0
 
-    def log_base(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return np.zeros_like(x)
 
-    def sample(self, eta: Floats, dispersion: Floats | float, rng: np.random.Generator) -> Floats:
+    def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
         return np.exp(eta) * rng.standard_exponential(eta.shape)

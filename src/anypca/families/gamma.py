@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln
 
-from anypca._typing import Floats
+from anypca._typing import Floats, PerColumn
 from anypca.families._base import families, like, positive_or_none
 from anypca.families._log_link import Amounts
 
@@ -47,15 +47,15 @@ class Gamma(Amounts):
     def fixed_dispersion(self) -> float | None:
         return None if self.shape is None else 1.0 / self.shape
 
-    def _phi(self, dispersion: Floats | float, eta: Floats) -> Floats:
+    def _phi(self, dispersion: PerColumn, eta: Floats) -> Floats:
         return like(dispersion, eta)
 
-    def log_base(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         shape = 1.0 / like(dispersion, x)
         base: Floats = (shape - 1.0) * np.log(x) + shape * np.log(shape) - gammaln(shape)
         return base
 
-    def sample(self, eta: Floats, dispersion: Floats | float, rng: np.random.Generator) -> Floats:
+    def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
         phi = np.asarray(dispersion, float)
         draw = rng.standard_gamma(1.0 / phi, size=eta.shape) * phi * np.exp(eta)
         # A shape far below 1 puts mass on numbers too small to hold; zero is outside the support.

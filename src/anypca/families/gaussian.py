@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anypca._typing import Bools, Floats
+from anypca._typing import Bools, Floats, PerColumn
 from anypca.families._base import Evaluation, Family, families, filled, like, positive_or_none
 
 
@@ -48,9 +48,7 @@ class Gaussian(Family):
     def fixed_dispersion(self) -> float | None:
         return self.noise_variance
 
-    def evaluate(
-        self, x: Floats, eta: Floats, dispersion: Floats | float = 1.0, *, order: int = 2
-    ) -> Evaluation:
+    def evaluate(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, *, order: int = 2) -> Evaluation:
         precision = 1.0 / like(dispersion, eta)
         value = x - eta
         with np.errstate(over="ignore"):
@@ -63,18 +61,16 @@ class Gaussian(Family):
             value *= -0.5
         return Evaluation(value, gradient, filled(precision, eta) if order >= 2 else None)
 
-    def expect(
-        self, x: Floats, mean: Floats, variance: Floats, dispersion: Floats | float = 1.0
-    ) -> Evaluation:
+    def expect(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Evaluation:
         """Exact: ``-((x - mean)^2 + variance) / (2 v)``."""
         found = self.evaluate(x, mean, dispersion)
         assert found.curvature is not None
         return found._replace(value=found.value - 0.5 * found.curvature * variance)
 
-    def log_base(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return filled(-0.5 * np.log(2.0 * np.pi * like(dispersion, x)), x)
 
-    def saturated(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return np.zeros_like(x)
 
     def mean(self, eta: Floats) -> Floats:
@@ -83,13 +79,13 @@ class Gaussian(Family):
     def link(self, mu: Floats) -> Floats:
         return mu.copy()
 
-    def variance(self, mu: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def variance(self, mu: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return filled(like(dispersion, mu), mu)
 
     def in_support(self, x: Floats) -> Bools:
         return np.isfinite(x)
 
-    def sample(self, eta: Floats, dispersion: Floats | float, rng: np.random.Generator) -> Floats:
+    def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
         return eta + np.sqrt(dispersion) * rng.standard_normal(eta.shape)
 
     def interior_mean(self, total: Floats, count: Floats) -> Floats:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from anypca._typing import Bools, Floats, Ints
+from anypca._typing import Bools, Floats, Ints, PerColumn
 from anypca.families._base import Evaluation, Family
 
 #: How a member's columns are picked: a slice wherever possible, since a slice is a view and indices copy.
@@ -126,7 +126,7 @@ class Mixed(Family):
                 f"Use family.columns(slice) for a part of the columns."
             )
 
-    def _apply(self, call: Callable[..., npt.NDArray[Any]], *arrays: Floats | float) -> npt.NDArray[Any]:
+    def _apply(self, call: Callable[..., npt.NDArray[Any]], *arrays: PerColumn) -> npt.NDArray[Any]:
         """Put together ``call(member, *columns of the arrays)``; scalars are passed as they are."""
         first = np.asarray(arrays[0])
         self._check_width(first.shape[-1])
@@ -154,18 +154,14 @@ class Mixed(Family):
                 output[..., pick] = part
         return outputs
 
-    def evaluate(
-        self, x: Floats, eta: Floats, dispersion: Floats | float = 1.0, *, order: int = 2
-    ) -> Evaluation:
+    def evaluate(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, *, order: int = 2) -> Evaluation:
         def call(member: Family, *parts: Floats) -> Evaluation:
             return member.evaluate(*parts, order=order)
 
         outputs = self._fill(order + 1, call, eta, x, eta, dispersion)
         return Evaluation(*outputs, *[None] * (2 - order))
 
-    def expect(
-        self, x: Floats, mean: Floats, variance: Floats, dispersion: Floats | float = 1.0
-    ) -> Evaluation:
+    def expect(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Evaluation:
         def call(member: Family, *parts: Floats) -> Evaluation:
             return member.expect(*parts)
 
@@ -175,7 +171,7 @@ class Mixed(Family):
     def sharp(self) -> Family:
         return Mixed(tuple(member.sharp for member in self.members), self.assignment)
 
-    def observed_curvature(self, found: Evaluation, dispersion: Floats | float = 1.0) -> Floats:
+    def observed_curvature(self, found: Evaluation, dispersion: PerColumn = 1.0) -> Floats:
         assert found.curvature is not None
 
         def call(
@@ -185,10 +181,10 @@ class Mixed(Family):
 
         return self._fill(1, call, found.curvature, *found, dispersion)[0]
 
-    def log_base(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return self._apply(lambda member, *parts: member.log_base(*parts), x, dispersion)
 
-    def saturated(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return self._apply(lambda member, *parts: member.saturated(*parts), x, dispersion)
 
     def mean(self, eta: Floats) -> Floats:
@@ -197,13 +193,13 @@ class Mixed(Family):
     def link(self, mu: Floats) -> Floats:
         return self._apply(lambda member, part: member.link(part), mu)
 
-    def variance(self, mu: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def variance(self, mu: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return self._apply(lambda member, *parts: member.variance(*parts), mu, dispersion)
 
     def in_support(self, x: Floats) -> Bools:
         return self._apply(lambda member, part: member.in_support(part), x)
 
-    def sample(self, eta: Floats, dispersion: Floats | float, rng: np.random.Generator) -> Floats:
+    def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
         return self._apply(lambda member, *parts: member.sample(*parts, rng), eta, dispersion)
 
     def interior_mean(self, total: Floats, count: Floats) -> Floats:
@@ -245,7 +241,7 @@ def _picker(index: Ints) -> Picker:
     return index
 
 
-def _take(array: Floats | float, pick: Picker) -> Any:
+def _take(array: PerColumn, pick: Picker) -> Any:
     """The picked columns of an array, or the scalar itself."""
     values = np.asarray(array)
     return values[..., pick] if values.ndim else array

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, gammaln, xlogy
 
-from anypca._typing import Floats
+from anypca._typing import Floats, PerColumn
 from anypca.families._base import Evaluation, families, like, positive_or_none
 from anypca.families._log_link import Counts
 from anypca.special import log1pexp
@@ -60,9 +60,7 @@ class NegativeBinomial(Counts):
     def fixed_dispersion(self) -> float | None:
         return None if self.size is None else 1.0 / self.size
 
-    def evaluate(
-        self, x: Floats, eta: Floats, dispersion: Floats | float = 1.0, *, order: int = 2
-    ) -> Evaluation:
+    def evaluate(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, *, order: int = 2) -> Evaluation:
         a = _over_dispersion(dispersion, eta)
         with np.errstate(over="ignore"):
             mu = np.exp(eta)
@@ -84,9 +82,7 @@ class NegativeBinomial(Counts):
         mu /= growth
         return Evaluation(value, gradient, mu)
 
-    def expect(
-        self, x: Floats, mean: Floats, variance: Floats, dispersion: Floats | float = 1.0
-    ) -> Evaluation:
+    def expect(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Evaluation:
         """``x (mean - log(1 + a mu)) - log(1 + a rate) / a`` with mu = exp(mean), rate = exp(mean + variance / 2).
 
         Exact in the Poisson limit. Elsewhere a stand-in whose curvature, ``rate / (1 + a rate)``, is the expected
@@ -101,26 +97,26 @@ class NegativeBinomial(Counts):
         information = rate / (1.0 + rate_growth)
         return Evaluation(value, x / (1.0 + growth) - information, information)
 
-    def observed_curvature(self, found: Evaluation, dispersion: Floats | float = 1.0) -> Floats:
+    def observed_curvature(self, found: Evaluation, dispersion: PerColumn = 1.0) -> Floats:
         assert found.gradient is not None
         assert found.curvature is not None
         # mu (1 + a x) / (1 + a mu)^2 in terms of the score and the expected information.
         return found.curvature * (1.0 + like(dispersion, found.gradient) * found.gradient)
 
-    def log_base(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         base: Floats = _log_rising(x, _over_dispersion(dispersion, x)) - gammaln(x + 1.0)
         return base
 
-    def saturated(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         a = _over_dispersion(dispersion, x)
         value: Floats = xlogy(x, x) - (x + 1.0 / a) * np.log1p(a * x)
         return value
 
-    def variance(self, mu: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def variance(self, mu: Floats, dispersion: PerColumn = 1.0) -> Floats:
         with np.errstate(over="ignore"):
             return mu * (1.0 + like(dispersion, mu) * mu)
 
-    def sample(self, eta: Floats, dispersion: Floats | float, rng: np.random.Generator) -> Floats:
+    def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
         a = _over_dispersion(dispersion, np.asarray(eta, float))
         rate = rng.gamma(1.0 / a, a, size=eta.shape) * np.exp(eta)
         return rng.poisson(rate).astype(float)
@@ -133,7 +129,7 @@ class NegativeBinomial(Counts):
         return np.where(mean > 0, np.maximum(excess, _SMALL), _SMALL).astype(mean.dtype)
 
 
-def _over_dispersion(dispersion: Floats | float, eta: Floats) -> Floats:
+def _over_dispersion(dispersion: PerColumn, eta: Floats) -> Floats:
     """The dispersion in the dtype of eta, kept away from zero so that its reciprocal is finite."""
     return np.maximum(like(dispersion, eta), np.sqrt(np.finfo(eta.dtype).tiny))
 

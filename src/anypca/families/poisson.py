@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from anypca._typing import Floats
+from anypca._typing import Floats, PerColumn
 from anypca.families._base import Evaluation, families
 from anypca.families._canonical import CanonicalFamily
 from anypca.families._log_link import Counts
@@ -43,16 +43,16 @@ class Poisson(Counts, CanonicalFamily):
         np.exp(rate, out=rate)
         return Evaluation(rate, rate, rate)
 
-    def log_base(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         base: Floats = -gammaln(x + 1.0)
         return base
 
-    def saturated(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         value: Floats = xlogy(x, x) - x
         return value
 
-    def variance(self, mu: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def variance(self, mu: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return mu
 
-    def sample(self, eta: Floats, dispersion: Floats | float, rng: np.random.Generator) -> Floats:
+    def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
         return rng.poisson(np.exp(eta)).astype(float)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from anypca._typing import Floats
+from anypca._typing import Floats, PerColumn
 from anypca.families._base import Evaluation, families, like, positive_or_none
 from anypca.families._log_link import Counts
 
@@ -52,9 +52,7 @@ class ScaledPoisson(Counts):
     def fixed_dispersion(self) -> float | None:
         return self.phi
 
-    def evaluate(
-        self, x: Floats, eta: Floats, dispersion: Floats | float = 1.0, *, order: int = 2
-    ) -> Evaluation:
+    def evaluate(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, *, order: int = 2) -> Evaluation:
         scale = 1.0 / like(dispersion, eta)
         # A trial step may overflow: the value is then -inf, which the solver refuses.
         with np.errstate(over="ignore"):
@@ -63,28 +61,26 @@ class ScaledPoisson(Counts):
             gradient = (x - mu) * scale if order >= 1 else None
             return Evaluation(value, gradient, mu * scale if order >= 2 else None)
 
-    def expect(
-        self, x: Floats, mean: Floats, variance: Floats, dispersion: Floats | float = 1.0
-    ) -> Evaluation:
+    def expect(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Evaluation:
         """Exact: ``(x mean - exp(mean + variance / 2)) / phi``."""
         scale = 1.0 / like(dispersion, mean)
         rate = np.exp(mean + 0.5 * variance)
         return Evaluation((x * mean - rate) * scale, (x - rate) * scale, rate * scale)
 
-    def log_base(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         phi = like(dispersion, x)
         ratio = x / phi
         base: Floats = -ratio * np.log(phi) - gammaln(ratio + 1.0) - np.log(phi)
         return base
 
-    def saturated(self, x: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         value: Floats = (xlogy(x, x) - x) / like(dispersion, x)
         return value
 
-    def variance(self, mu: Floats, dispersion: Floats | float = 1.0) -> Floats:
+    def variance(self, mu: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return mu * like(dispersion, mu)
 
-    def sample(self, eta: Floats, dispersion: Floats | float, rng: np.random.Generator) -> Floats:
+    def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
         phi = np.broadcast_to(np.asarray(dispersion, float), np.shape(eta))
         drawn: Floats = rng.poisson(np.exp(eta) / phi) * phi
         return drawn

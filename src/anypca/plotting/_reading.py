@@ -41,7 +41,7 @@ def read_table(X: Any) -> Floats:
     table : ndarray of shape (n_samples, n_features)
         NaN where missing.
     """
-    return np.concatenate(map_blocks(read_block, check_data(X)))
+    return np.concatenate(map_blocks(Block.values, check_data(X)))
 
 
 def count_rows(X: Any) -> int:
@@ -117,7 +117,7 @@ def correlate(X: Any, scores: Floats) -> tuple[Floats, Floats]:
     """
 
     def visit(block: Block) -> _Moments:
-        return _measure(read_block(block), scores[block.start : block.stop])
+        return _measure(block.values(), scores[block.start : block.stop])
 
     check_length("X", range(count_rows(X)), len(scores))
     first, *rest = map_blocks(visit, check_data(X))
@@ -136,12 +136,6 @@ def map_blocks(function: Callable[[Block], Any], data: Data) -> list[Any]:
 
     with executor_for(data, 1) as executor:
         return executor.gather(executor.sweep(visit, data)[0])
-
-
-def read_block(block: Block) -> Floats:
-    """The entries of a block, NaN where missing, shape (rows, n_features)."""
-    x, observed = block.read()
-    return x if observed is None else np.where(observed, x, np.nan)
 
 
 def _measure(x: Floats, z: Floats) -> _Moments:

@@ -97,8 +97,7 @@ def count_rows(session: Session, model: str) -> tuple[float, int]:
     """
 
     def count(block: Block, _: None) -> Floats:
-        weight = np.ones(block.n_rows) if block.weight is None else block.weight
-        return np.array([weight.sum(dtype=np.float64), np.count_nonzero(weight)])
+        return np.array([block.weights.sum(), np.count_nonzero(block.weights)])
 
     data = session.data
     total, positive = session.sum(count) if data.has_weights else (data.n_samples, data.n_samples)

@@ -64,7 +64,7 @@ class MissingProblem(BlockProblem[Parameters, Patterns, ExpectedSums]):
         rows = find_posterior(table, shared, patterns)
         noise = shared.noise
         n, k = rows.mean.shape
-        weight = np.ones(n) if block.weight is None else block.weight.astype(np.float64)
+        weight = block.weights
         covariance = noise * rows.inverse
         second = _second_moments(rows.mean, covariance, weight, patterns)
         observed = np.ones(table.x.shape, dtype=bool) if table.observed is None else table.observed

@@ -9,7 +9,7 @@ import numpy as np
 
 from anypca._typing import Floats, Ints
 from anypca.engine import Block
-from anypca.families import Family, Gaussian
+from anypca.families import Gaussian
 from anypca.models._gaussian.posterior import Patterns, Posterior, find_patterns, find_posterior
 from anypca.models._gaussian.principal import Principal
 from anypca.models._opened import OpenedBlock
@@ -28,11 +28,8 @@ class SolvedRows(NamedTuple):
 class PrincipalRowModel(RowModel[SolvedRows]):
     """Rows of ``x = mean + U' t + e``; t has the variances of the signal, e the same variance everywhere."""
 
+    family = Gaussian()
     principal: Principal
-
-    @property
-    def family(self) -> Family:  # type: ignore[override]
-        return Gaussian()
 
     @property
     def dispersion(self) -> Floats:  # type: ignore[override]

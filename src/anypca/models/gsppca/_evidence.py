@@ -166,9 +166,8 @@ class CompositeEvidence:
         def visit(block: Block, _: None) -> RowSums:
             rows = table.rows(block, weighted=False)[:, order]
             squares = np.cumsum(np.square(rows, out=rows), axis=1, out=rows)
-            weight = np.ones(block.n_rows) if block.weight is None else block.weight.astype(float)
-            counts = (squares[:, -1] > least) & (weight > 0)
-            return _sum_rows(squares[counts], weight[counts], q, nu, beta, floor)
+            counts = (squares[:, -1] > least) & (block.weights > 0)
+            return _sum_rows(squares[counts], block.weights[counts], q, nu, beta, floor)
 
         found: RowSums = self.session.sum(visit)
         return found

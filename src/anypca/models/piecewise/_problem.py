@@ -106,7 +106,7 @@ class GaussianProblem(PieceProblem[Patterns, GaussianSums]):
         patterns = find_patterns(table.observed, block.n_rows) if local is None else local
         pieces = self.pieces(shared)
         mixture = find_mixture(table, pieces, patterns)
-        weight = np.ones(block.n_rows) if block.weight is None else block.weight.astype(np.float64)
+        weight = block.weights
         observed = np.ones(table.x.shape, dtype=bool) if table.observed is None else table.observed
         mask = patterns.one_each(observed).astype(np.float64) if block.may_miss else None
         return patterns, sum_posteriors(mixture, pieces, weight, mask)

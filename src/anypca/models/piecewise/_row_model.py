@@ -9,7 +9,7 @@ import numpy as np
 
 from anypca._typing import Floats, Ints
 from anypca.engine import Block
-from anypca.families import Family, Gaussian, Poisson
+from anypca.families import Gaussian, Poisson
 from anypca.models._gaussian.posterior import find_patterns
 from anypca.models._opened import OpenedBlock
 from anypca.models._row_model import RowModel, Solved
@@ -53,9 +53,7 @@ class PieceRowModel(RowModel[Solved]):
 class GaussianRowModel(PieceRowModel[Mixture]):
     """Real numbers: the posterior of the latent points is a mixture of truncated normals, known exactly."""
 
-    @property
-    def family(self) -> Family:  # type: ignore[override]
-        return Gaussian()
+    family = Gaussian()
 
     def solve(self, rows: OpenedBlock) -> Mixture:
         assert rows.table is not None
@@ -113,9 +111,7 @@ class PoissonRowModel(PieceRowModel[Scores]):
 
     likelihood = "bound"
 
-    @property
-    def family(self) -> Family:  # type: ignore[override]
-        return Poisson()
+    family = Poisson()
 
     def solve(self, rows: OpenedBlock) -> Scores:
         return solve_scores(read_counts(rows), self.pieces)[0]

@@ -14,7 +14,6 @@ from anypca._typing import Bools, Floats
 from anypca.engine import Block, check_data, mark_missing, summarise
 from anypca.models._gaussian.principal import Principal, fit_principal
 from anypca.models._gaussian.row_model import PrincipalRowModel
-from anypca.models._opened import open_block
 from anypca.models._session import Session, ignore
 from anypca.models.piecewise._gaussian_ascent import climb
 from anypca.models.piecewise._pieces import COUPLINGS, Coefficients, contract
@@ -88,12 +87,9 @@ def read_rows(session: Session, chosen: Bools) -> tuple[Floats, Floats, Floats |
     """The chosen rows in float64, NaN where missing, their weights, and their offsets (m, 1) or (m, n_features)."""
 
     def read(block: Block) -> tuple[Floats, Floats, Floats | None]:
-        rows, keep = open_block(block), chosen[block.start : block.stop]
-        x = rows.x.astype(np.float64)
-        if rows.observed is not None:
-            x[~rows.observed] = np.nan
-        offset = None if rows.offset is None else rows.offset[keep].astype(np.float64)
-        return x[keep], rows.weights[keep].astype(np.float64), offset
+        keep, offset = chosen[block.start : block.stop], block.offset()
+        offset = None if offset is None else offset[keep].astype(np.float64)
+        return block.values()[keep].astype(np.float64), block.weights[keep], offset
 
     x, weight, offset = zip(*session.gather(read), strict=True)
     has_offset = all(part is not None for part in offset)
