@@ -14,10 +14,10 @@ from scipy.stats import norm
 from anypca.engine import check_data
 from anypca.families import Poisson
 from anypca.linalg import pack_symmetric, unpack_symmetric
-from anypca.models._bilinear.kernel import Coefficients
+from anypca.models._bilinear.coefficients import Coefficients
 from anypca.models._opened import open_block
 from anypca.models.plnpca import PLNPCA
-from anypca.models.plnpca._kernel import CountKernel, Divergence, Posterior
+from anypca.models.plnpca._evaluator import CountEvaluator, Divergence, Posterior
 from anypca.models.plnpca._problem import PosteriorGauge
 from anypca.models.plnpca._rotation import diagonalise
 from anypca.models.plnpca._start import _independent
@@ -34,11 +34,13 @@ STATE = Posterior(RNG.normal(size=(N, K)), RNG.uniform(0.1, 0.8, size=(N, K)))
 COEFFICIENTS = Coefficients(0.6 * RNG.normal(size=(P, K)), 0.3 * RNG.normal(size=(P, D)), np.ones(P))
 
 
-def make_kernel(*, missing: bool = False, stored: Any = np.asarray, offset: Any = OFFSET) -> CountKernel:
+def make_evaluator(
+    *, missing: bool = False, stored: Any = np.asarray, offset: Any = OFFSET
+) -> CountEvaluator:
     X = np.where(HIDDEN, np.nan, COUNTS) if missing else COUNTS.astype(int)
     data = check_data(stored(X), sample_weight=WEIGHTS, offset=offset, covariates=COVARIATES)
     rows = open_block(data.blocks[0], fit_intercept=True, family=Poisson())
-    return CountKernel(Poisson(), COEFFICIENTS, rows)
+    return CountEvaluator(Poisson(), COEFFICIENTS, rows)
 
 
 def bound(
@@ -81,8 +83,8 @@ def test_bound_is_its_definition_by_quadrature() -> None:
     z = OFFSET[0] + COEFFICIENTS.fixed @ features + w @ COEFFICIENTS.loadings.T
     joint = (COUNTS[0] * z - np.exp(z) - gammaln(COUNTS[0] + 1)).sum(axis=1) + norm.logpdf(w).sum(axis=1)
     posterior = norm.logpdf(w, STATE.mean[0], np.sqrt(STATE.variance[0])).sum(axis=1)
-    kernel = make_kernel()
-    ours = kernel.row_values(STATE.points) - Divergence().value(STATE.points)
+    evaluator = make_evaluator()
+    ours = evaluator.row_values(STATE.points) - Divergence().value(STATE.points)
     base = Poisson().log_base(COUNTS[0]).sum()
     np.testing.assert_allclose(ours[0] + base, weight @ (joint - posterior), rtol=1e-11)
 
@@ -95,19 +97,19 @@ def test_bound_is_its_definition_by_quadrature() -> None:
 )
 def test_values_equal_the_written_out_bound(missing: bool, wide: bool, stored: Any) -> None:
     offset = OFFSET if wide else OFFSET[:, :1]
-    kernel = make_kernel(missing=missing, stored=stored, offset=offset)
+    evaluator = make_evaluator(missing=missing, stored=stored, offset=offset)
     wanted = bound(STATE, missing=missing, offset=offset) + Divergence().value(STATE.points)
-    np.testing.assert_allclose(kernel.row_values(STATE.points), wanted, rtol=1e-12)
-    np.testing.assert_allclose(kernel.row_sums(STATE.points).value, wanted, rtol=1e-12)
-    sums = kernel.column_sums(STATE.points)
+    np.testing.assert_allclose(evaluator.row_values(STATE.points), wanted, rtol=1e-12)
+    np.testing.assert_allclose(evaluator.row_sums(STATE.points).value, wanted, rtol=1e-12)
+    sums = evaluator.column_sums(STATE.points)
     np.testing.assert_allclose(sums.rows, wanted, rtol=1e-12)
-    total = WEIGHTS @ (wanted - kernel.rows.offset_values)
+    total = WEIGHTS @ (wanted - evaluator.rows.offset_values)
     np.testing.assert_allclose(sums.value.sum(), total, rtol=1e-12)
 
 
 @MISSING
 def test_row_steps_use_gradient_and_hessian(missing: bool) -> None:
-    sums = make_kernel(missing=missing).row_sums(STATE.points)
+    sums = make_evaluator(missing=missing).row_sums(STATE.points)
     newton = Divergence().newton(STATE.points, sums.gradient, sums.curvature)
 
     def of_row(vector: np.ndarray, i: int) -> float:
@@ -130,7 +132,7 @@ def test_row_steps_use_gradient_and_hessian(missing: bool) -> None:
 
 @MISSING
 def test_column_gradient(missing: bool) -> None:
-    sums = make_kernel(missing=missing).column_sums(STATE.points)
+    sums = make_evaluator(missing=missing).column_sums(STATE.points)
 
     def value(joint: np.ndarray) -> float:
         return float(WEIGHTS @ bound(STATE, COEFFICIENTS.with_joint(joint), missing=missing))
@@ -142,12 +144,12 @@ def test_column_gradient(missing: bool) -> None:
 
 def test_column_curvature_is_exact_for_equal_variances() -> None:
     state = Posterior(STATE.mean, np.broadcast_to(STATE.variance[0], (N, K)).copy())
-    curvature = unpack_symmetric(make_kernel().column_sums(state.points).curvature, K + D)
+    curvature = unpack_symmetric(make_evaluator().column_sums(state.points).curvature, K + D)
 
     def slope(row: np.ndarray, j: int) -> np.ndarray:
         joint = COEFFICIENTS.joint.copy()
         joint[j] = row
-        changed = replace(make_kernel(), coefficients=COEFFICIENTS.with_joint(joint))
+        changed = replace(make_evaluator(), coefficients=COEFFICIENTS.with_joint(joint))
         return changed.column_sums(state.points).gradient[j]
 
     for j in range(P):
@@ -157,18 +159,18 @@ def test_column_curvature_is_exact_for_equal_variances() -> None:
 
 
 def test_column_curvature_is_positive_definite() -> None:
-    curvature = unpack_symmetric(make_kernel().column_sums(STATE.points).curvature, K + D)
+    curvature = unpack_symmetric(make_evaluator().column_sums(STATE.points).curvature, K + D)
     assert np.linalg.eigvalsh(curvature).min() > 0
 
 
 def test_gauge_keeps_the_rates() -> None:
     scale = np.array([0.5, 1.7])
     gauge = PosteriorGauge(RNG.normal(size=(D, K)), np.diag(1.0 / scale), np.diag(scale))
-    kernel = make_kernel()
-    moved = replace(kernel, coefficients=gauge.forward(COEFFICIENTS))
-    points = gauge.apply(STATE.points, kernel.rows.features)
+    evaluator = make_evaluator()
+    moved = replace(evaluator, coefficients=gauge.forward(COEFFICIENTS))
+    points = gauge.apply(STATE.points, evaluator.rows.features)
     found = moved.means(points, slice(None))
-    np.testing.assert_allclose(found, kernel.means(STATE.points, slice(None)), rtol=1e-12)
+    np.testing.assert_allclose(found, evaluator.means(STATE.points, slice(None)), rtol=1e-12)
     back = gauge.backward(moved.coefficients)
     np.testing.assert_allclose(back.joint, COEFFICIENTS.joint, rtol=1e-12)
 
@@ -212,7 +214,7 @@ def test_what_holds_at_the_maximum() -> None:
     rows = open_block(check_data(X).blocks[0], fit_intercept=True, family=Poisson(), dense=True)
     points = fit.problem.posteriors(fit.coefficients, rows).points
     state = Posterior.of(points)
-    rates = fit.problem.kernel(fit.coefficients, rows).means(points, slice(None))
+    rates = fit.problem.evaluator(fit.coefficients, rows).means(points, slice(None))
     loadings = fit.coefficients.loadings
     np.testing.assert_allclose(rates.sum(axis=0), X.sum(axis=0), rtol=1e-6)
     np.testing.assert_allclose(state.variance, 1.0 / (1.0 + rates @ loadings**2), rtol=1e-7)

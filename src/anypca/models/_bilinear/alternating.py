@@ -12,7 +12,8 @@ from anypca._typing import Bools, Floats
 from anypca.engine import Block, Statistics
 from anypca.families import Family
 from anypca.linalg import packed_diagonal, packed_size
-from anypca.models._bilinear.kernel import Coefficients, ColumnSums, Kernel, RowSums
+from anypca.models._bilinear.coefficients import Coefficients
+from anypca.models._bilinear.evaluator import BlockEvaluator, ColumnSums, RowSums
 from anypca.models._opened import OpenedBlock, open_block
 from anypca.priors import NewtonStep, Prior
 from anypca.solvers import BlockProblem, Coordinates, Update
@@ -168,9 +169,9 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
         """The sums of a block with what `regauge` asks for beyond them; by default nothing."""
         return stats  # type: ignore[return-value]
 
-    def kernel(self, coefficients: Coefficients, rows: OpenedBlock) -> Kernel:
+    def evaluator(self, coefficients: Coefficients, rows: OpenedBlock) -> BlockEvaluator:
         """Evaluates the model on a block."""
-        return Kernel(self.family, coefficients, rows)
+        return BlockEvaluator(self.family, coefficients, rows)
 
     def column_slopes(self, stats: Sums) -> tuple[Floats, Floats]:
         """Gradient (n_features, m) and packed curvature of the coefficients that are estimated."""
@@ -179,18 +180,18 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
     def step(self, block: Block, shared: Shared, local: Floats | None) -> tuple[Floats, Sums]:
         """One Newton step of the block's rows; statistics for the columns at the new points."""
         rows = open_block(block, fit_intercept=self.fit_intercept, family=self.family)
-        kernel = self.kernel(shared.coefficients, rows)
-        points = kernel.origin if local is None else local
+        evaluator = self.evaluator(shared.coefficients, rows)
+        points = evaluator.origin if local is None else local
         if local is not None and shared.gauge is not None:
             points = shared.gauge.apply(local, rows.features)
         # Trial points may overflow: their value is then -inf or NaN, which no comparison accepts.
         with np.errstate(over="ignore", invalid="ignore"):
-            found = self._step_rows(kernel, points)
-        return found.points, self.add_up(rows, found, self._sums(kernel, found))
+            found = self._step_rows(evaluator, points)
+        return found.points, self.add_up(rows, found, self._sums(evaluator, found))
 
-    def _sums(self, kernel: Kernel, found: RowStep) -> SweepSums:
-        rows, sums, weights = kernel.rows, found.sums, kernel.rows.weights
-        scores = found.points[:, : kernel.coefficients.loadings.shape[1]]
+    def _sums(self, evaluator: BlockEvaluator, found: RowStep) -> SweepSums:
+        rows, sums, weights = evaluator.rows, found.sums, evaluator.rows.weights
+        scores = found.points[:, : evaluator.coefficients.loadings.shape[1]]
         return SweepSums(
             found.entry_columns,
             sums.value,
@@ -206,14 +207,14 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
             (scores * weights[:, None]).T @ scores,
         )
 
-    def _step_rows(self, kernel: Kernel, points: Floats) -> RowStep:
+    def _step_rows(self, evaluator: BlockEvaluator, points: Floats) -> RowStep:
         if points.shape[1] == 0:
-            sums = kernel.column_sums(points)
-            linear = np.einsum("ja,ja->j", sums.linear, kernel.coefficients.joint)
+            sums = evaluator.column_sums(points)
+            linear = np.einsum("ja,ja->j", sums.linear, evaluator.coefficients.joint)
             return RowStep(points, sums, sums.value - linear, np.zeros(len(points)))
-        entry = kernel.row_sums(points, observed=True)
+        entry = evaluator.row_sums(points, observed=True)
         newton = self._newton_rows(points, entry)
-        new, sums = self._guarded(kernel, points, newton.step, entry.value)
+        new, sums = self._guarded(evaluator, points, newton.step, entry.value)
         return RowStep(new, sums, entry.columns, newton.decrement)
 
     def _newton_rows(self, points: Floats, sums: RowSums) -> NewtonStep:
@@ -226,26 +227,28 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
         return self.score_prior.newton(points, gradient, curvature)
 
     def _guarded(
-        self, kernel: Kernel, points: Floats, step: Floats, value: Floats
+        self, evaluator: BlockEvaluator, points: Floats, step: Floats, value: Floats
     ) -> tuple[Floats, ColumnSums]:
         """Take the step where it helps, halved where it does not; column sums at the result."""
         before = value - self.score_prior.value(points)
         new = points + step
-        sums = kernel.column_sums(new)
+        sums = evaluator.column_sums(new)
         worse = self._is_worse(sums.rows - self.score_prior.value(new), before, value)
         if not worse.any():
             return new, sums
-        new[worse] = self._halve(kernel.take(worse), points[worse], step[worse], value[worse], first=0.5)
-        return new, kernel.column_sums(new)
+        new[worse] = self._halve(evaluator.take(worse), points[worse], step[worse], value[worse], first=0.5)
+        return new, evaluator.column_sums(new)
 
-    def _halve(self, kernel: Kernel, points: Floats, step: Floats, value: Floats, *, first: float) -> Floats:
+    def _halve(
+        self, evaluator: BlockEvaluator, points: Floats, step: Floats, value: Floats, *, first: float
+    ) -> Floats:
         """Shorten the steps of rows, from the fraction ``first`` on, until none is worse; else a row stays."""
         new = points.copy()
         open_rows = np.arange(len(points))
         before = value - self.score_prior.value(points)
         for halving in range(_MAX_HALVINGS):
             trial = points[open_rows] + first * 0.5**halving * step[open_rows]
-            after = kernel.take(open_rows).row_values(trial) - self.score_prior.value(trial)
+            after = evaluator.take(open_rows).row_values(trial) - self.score_prior.value(trial)
             worse = self._is_worse(after, before[open_rows], value[open_rows])
             new[open_rows[~worse]] = trial[~worse]
             open_rows = open_rows[worse]
@@ -308,19 +311,19 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
         joint = vector.reshape(like.coefficients.joint.shape)
         return replace(like, coefficients=like.coefficients.with_joint(joint))
 
-    def solve_rows(self, kernel: Kernel, start: Floats) -> RowFit:
+    def solve_rows(self, evaluator: BlockEvaluator, start: Floats) -> RowFit:
         """Optimum of each row by damped Newton steps from ``start``.
 
         A row's answer does not depend on its neighbours: each has its own step length and its own stop.
         """
-        n = kernel.rows.n_rows
+        n = evaluator.rows.n_rows
         found = RowFit(
             start.copy(), np.zeros(n), np.zeros((n, packed_size(start.shape[1]))), np.zeros(n, dtype=bool)
         )
         active = np.arange(n)
         with np.errstate(over="ignore", invalid="ignore"):
             for _ in range(_MAX_NEWTON):
-                some = kernel if active.size == n else kernel.take(active)
+                some = evaluator if active.size == n else evaluator.take(active)
                 points = found.points[active]
                 sums = some.row_sums(points, observed=True)
                 # Both parts of the value at one point: apart, they change in the first order of the last step.

@@ -10,7 +10,8 @@ import numpy as np
 from anypca._typing import Floats, Ints
 from anypca.families import Family
 from anypca.linalg import PackedCholesky, pack_symmetric, packed_products
-from anypca.models._bilinear.kernel import Coefficients, Kernel
+from anypca.models._bilinear.coefficients import Coefficients
+from anypca.models._bilinear.evaluator import BlockEvaluator
 from anypca.models._bilinear.passes import Pass
 from anypca.models._opened import OpenedBlock, observed_only
 
@@ -193,16 +194,16 @@ def _leverages(family: Family, coefficients: Coefficients, visit: Pass, local: S
     double = np.where(upper[0] == upper[1], 1.0, 2.0)
 
     def function(rows: OpenedBlock, scores: Floats) -> Floats:
-        kernel = Kernel(family, coefficients, rows)
-        design = kernel.design(scores)
+        evaluator = BlockEvaluator(family, coefficients, rows)
+        design = evaluator.design(scores)
         total = np.tile(pack_symmetric(np.eye(k)), (rows.n_rows, 1))
-        for tile, found in kernel.tiles(design, order=2):
+        for tile, found in evaluator.tiles(design, order=2):
             assert found.curvature is not None
             total += found.curvature @ products[tile]
         covariance = PackedCholesky(total, k).inverse()[:, upper[0], upper[1]]
         weighted = covariance * double * rows.weights[:, None]
         taken = np.empty(rows.n_features)
-        for tile, found in kernel.tiles(design, order=2):
+        for tile, found in evaluator.tiles(design, order=2):
             assert found.curvature is not None
             taken[tile] = np.einsum("ja,ja->j", found.curvature.T @ weighted, products[tile])
         return taken
@@ -228,13 +229,13 @@ def _statistics(
     """Pearson statistic of some columns for each dispersion of the grid."""
 
     def function(rows: OpenedBlock, scores: Floats) -> Floats:
-        kernel = Kernel(family, coefficients, rows)
+        evaluator = BlockEvaluator(family, coefficients, rows)
         found = np.zeros(len(_GRID))
         for tile in rows.tiles():
             inside = columns[(columns >= tile.start) & (columns < tile.stop)]
             if inside.size == 0:
                 continue
-            mu = member.mean(kernel.predictor(scores, tile)[:, inside - tile.start])
+            mu = member.mean(evaluator.predictor(scores, tile)[:, inside - tile.start])
             # Means may underflow or overflow where the likelihood has no maximum; a residual of zero is zero.
             with np.errstate(over="ignore", divide="ignore"):
                 squared = observed_only(rows, inside, (rows.x[:, inside] - mu) ** 2)

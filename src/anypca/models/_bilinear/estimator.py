@@ -9,7 +9,7 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.families import Family
-from anypca.models._bilinear.kernel import Coefficients
+from anypca.models._bilinear.coefficients import Coefficients
 from anypca.models._description import Description
 from anypca.models._row_methods import PosteriorModel
 from anypca.models._support import is_nonnegative

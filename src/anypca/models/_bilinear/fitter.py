@@ -12,7 +12,7 @@ import numpy as np
 from anypca._typing import Floats, Ints
 from anypca.families import Family
 from anypca.models._bilinear.alternating import Gauge
-from anypca.models._bilinear.kernel import Coefficients
+from anypca.models._bilinear.coefficients import Coefficients
 from anypca.models._bilinear.passes import Pass
 from anypca.models._bilinear.start import mean_coefficients, null_coefficients
 from anypca.models._opened import fixed_features

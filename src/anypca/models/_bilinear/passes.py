@@ -11,7 +11,8 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.engine import Block
 from anypca.families import Family
-from anypca.models._bilinear.kernel import Coefficients, Kernel
+from anypca.models._bilinear.coefficients import Coefficients
+from anypca.models._bilinear.evaluator import BlockEvaluator
 from anypca.models._opened import OpenedBlock, observed_only, open_block
 from anypca.models._session import Session
 
@@ -86,7 +87,9 @@ class Pass:
         self, family: Family, coefficients: Coefficients, local: Sequence[Any] | None = None
     ) -> float:
         """Deviance of a model."""
-        found = self.sum(lambda rows, scores: _deviances(Kernel(family, coefficients, rows), [scores]), local)
+        found = self.sum(
+            lambda rows, scores: _deviances(BlockEvaluator(family, coefficients, rows), [scores]), local
+        )
         return float(found[0])
 
     def deviances(
@@ -96,7 +99,7 @@ class Pass:
 
         def function(rows: OpenedBlock, scores: Floats) -> Floats:
             without = [np.where(one, 0.0, scores) for one in np.eye(scores.shape[1], dtype=bool)]
-            return _deviances(Kernel(family, coefficients, rows), [scores, *without])
+            return _deviances(BlockEvaluator(family, coefficients, rows), [scores, *without])
 
         found = self.sum(function, local)
         return Deviances(self.deviance(family, null), float(found[0]), found[1:])
@@ -105,11 +108,11 @@ class Pass:
         """Weighted sum of squared Pearson residuals and weighted number of entries per column: (2, n_features)."""
 
         def function(rows: OpenedBlock, scores: Floats) -> Floats:
-            kernel = Kernel(family, coefficients, rows)
+            evaluator = BlockEvaluator(family, coefficients, rows)
             found = np.empty((2, rows.n_features))
             for tile in rows.tiles():
                 # At missing entries eta may be anything, also too large for its exponential.
-                eta = observed_only(rows, tile, kernel.predictor(scores, tile))
+                eta = observed_only(rows, tile, evaluator.predictor(scores, tile))
                 dispersion = coefficients.dispersion[tile].astype(eta.dtype)
                 terms = family.columns(tile).pearson(rows.x[:, tile], eta, dispersion)
                 found[0, tile] = rows.weights @ observed_only(rows, tile, terms)
@@ -119,9 +122,9 @@ class Pass:
         return self.sum(function, local)
 
 
-def _deviances(kernel: Kernel, points: Sequence[Floats]) -> Floats:
+def _deviances(evaluator: BlockEvaluator, points: Sequence[Floats]) -> Floats:
     """Deviance of a block's rows at each of several sets of points."""
-    rows, dispersion = kernel.rows, kernel.coefficients.dispersion
-    saturated = observed_only(rows, slice(None), kernel.family.saturated(rows.x, dispersion))
+    rows, dispersion = evaluator.rows, evaluator.coefficients.dispersion
+    saturated = observed_only(rows, slice(None), evaluator.family.saturated(rows.x, dispersion))
     best = rows.weights @ saturated.sum(axis=1, dtype=float)
-    return 2.0 * np.array([best - rows.weights @ kernel.row_values(some) for some in points])
+    return 2.0 * np.array([best - rows.weights @ evaluator.row_values(some) for some in points])

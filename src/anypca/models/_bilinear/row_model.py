@@ -12,7 +12,7 @@ from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.families import Family
 from anypca.models._bilinear.alternating import RowFit
-from anypca.models._bilinear.kernel import Coefficients
+from anypca.models._bilinear.coefficients import Coefficients
 from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._bilinear.rows import check_solved, covariances, integrate_rows, standard_deviations
 from anypca.models._opened import OpenedBlock, fixed_features, open_block
@@ -109,7 +109,7 @@ class ModeRowModel(BilinearRowModel[RowFit]):
     def _solve(self, rows: OpenedBlock, prior: Prior) -> RowFit:
         """Modes of rows under a score prior."""
         problem = replace(self.problem, score_prior=prior, eps=float(np.finfo(rows.dtype).eps))
-        kernel = problem.kernel(self.reported.coefficients, rows)
-        found = problem.solve_rows(kernel, kernel.origin)
+        evaluator = problem.evaluator(self.reported.coefficients, rows)
+        found = problem.solve_rows(evaluator, evaluator.origin)
         check_solved(found, rows.numbers)
         return found

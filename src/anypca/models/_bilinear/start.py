@@ -12,7 +12,8 @@ from anypca.engine import Summary
 from anypca.families import Family
 from anypca.linalg import leading_directions
 from anypca.models._bilinear.alternating import Shared
-from anypca.models._bilinear.kernel import Coefficients, Kernel
+from anypca.models._bilinear.coefficients import Coefficients
+from anypca.models._bilinear.evaluator import BlockEvaluator
 from anypca.models._bilinear.passes import Pass
 from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._opened import OpenedBlock, observed_only
@@ -114,14 +115,14 @@ def _residual_product(
     family: Family, null: Coefficients, rows: OpenedBlock, scores: Floats, basis: Floats
 ) -> Floats:
     """``R' (R basis)``, the columns' squares and summed curvature, the rows' weight: (n_features, width + 3)."""
-    kernel = Kernel(family, null, rows)
+    evaluator = BlockEvaluator(family, null, rows)
     n_features, width = basis.shape
-    design = kernel.design(scores)
+    design = evaluator.design(scores)
     image = np.zeros((rows.n_rows, width))
     residuals = []
     found = np.empty((n_features, width + 3))
     found[:, -1] = rows.weights.sum()
-    for tile, terms in kernel.tiles(design, order=2):
+    for tile, terms in evaluator.tiles(design, order=2):
         assert terms.gradient is not None
         assert terms.curvature is not None
         scale = np.sqrt(np.where(terms.curvature > 0, terms.curvature, 1.0))

@@ -11,9 +11,9 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.models._bilinear.alternating import Shared, SweepSums
 from anypca.models._bilinear.canonical import Canonical, orthonormal, reorder, unit_loadings
+from anypca.models._bilinear.coefficients import Coefficients
 from anypca.models._bilinear.dispersion import estimate_dispersion, noise_units, start_dispersion
 from anypca.models._bilinear.fitter import BilinearFitter
-from anypca.models._bilinear.kernel import Coefficients, with_dispersion
 from anypca.models._bilinear.passes import Deviances
 from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._bilinear.start import residual_loadings
@@ -67,7 +67,7 @@ class EPCAFitter(BilinearFitter[Settings]):
             result, local, stats = loop.run(shared, local)
             fitted = result.shared.coefficients
             dispersion = estimate_dispersion(self.family, fitted, self.visit, local, start, stats.weight)
-            shared = Shared(with_dispersion(fitted, dispersion))
+            shared = Shared(replace(fitted, dispersion=dispersion))
             # A shape may go to zero; a variance is in the units of its column, as is its start.
             slack = _ROUND_TOLERANCE * fitted.dispersion + 1e-6 * start
             if np.all(np.abs(dispersion - fitted.dispersion) <= slack):

@@ -10,9 +10,10 @@ from anypca._typing import Bools, Floats
 from anypca.families import Poisson
 from anypca.linalg import PackedCholesky, packed_diagonal, packed_products, packed_size
 from anypca.models._bilinear.alternating import AlternatingNewton, Gauge, RowFit, RowStep, Shared, SweepSums
-from anypca.models._bilinear.kernel import Coefficients, Kernel
+from anypca.models._bilinear.coefficients import Coefficients
+from anypca.models._bilinear.evaluator import BlockEvaluator
 from anypca.models._opened import OpenedBlock
-from anypca.models.plnpca._kernel import CountKernel, Divergence, Posterior
+from anypca.models.plnpca._evaluator import CountEvaluator, Divergence, Posterior
 from anypca.priors import Ridge
 
 #: Added to counts and rates before logarithms: log(x + 1/2) is nearly unbiased for the logarithm of a rate.
@@ -71,8 +72,8 @@ class PLNProblem(AlternatingNewton[CountSums]):
     score_prior = Divergence()
     loading_prior = Ridge(0.0)
 
-    def kernel(self, coefficients: Coefficients, rows: OpenedBlock) -> Kernel:
-        return CountKernel(self.family, coefficients, rows)
+    def evaluator(self, coefficients: Coefficients, rows: OpenedBlock) -> BlockEvaluator:
+        return CountEvaluator(self.family, coefficients, rows)
 
     def add_up(self, rows: OpenedBlock, found: RowStep, stats: SweepSums) -> CountSums:
         mean, variance = Posterior.of(found.points)
@@ -112,20 +113,20 @@ class PLNProblem(AlternatingNewton[CountSums]):
 
     def posteriors(self, coefficients: Coefficients, rows: OpenedBlock) -> RowFit:
         """Posteriors of rows under fixed coefficients, each row to its own convergence."""
-        kernel = self.kernel(coefficients, rows)
+        evaluator = self.evaluator(coefficients, rows)
         with np.errstate(over="ignore", invalid="ignore"):
-            start = _first_points(kernel)
-        return self.solve_rows(kernel, start)
+            start = _first_points(evaluator)
+        return self.solve_rows(evaluator, start)
 
 
-def _first_points(kernel: Kernel) -> Floats:
+def _first_points(evaluator: BlockEvaluator) -> Floats:
     """One weighted regression of the log counts on the loadings, from the rates without components.
 
     From the prior, Newton steps on exponentials overshoot where counts are far above these rates.
     """
-    rows, loadings = kernel.rows, kernel.coefficients.loadings
+    rows, loadings = evaluator.rows, evaluator.coefficients.loadings
     n, k = rows.n_rows, loadings.shape[1]
-    plain, absent = Kernel(kernel.family, kernel.coefficients, rows), np.zeros((n, k))
+    plain, absent = BlockEvaluator(evaluator.family, evaluator.coefficients, rows), np.zeros((n, k))
     slope, packed = np.zeros((n, k)), np.zeros((n, packed_size(k)))
     for tile in rows.tiles():
         x = np.asarray(rows.x[:, tile], dtype=float) + HALF

@@ -10,10 +10,11 @@ import scipy.linalg
 
 from anypca._typing import Floats
 from anypca.linalg import packed_products, packed_size, unpack_symmetric
-from anypca.models._bilinear.kernel import Coefficients, Kernel
+from anypca.models._bilinear.coefficients import Coefficients
+from anypca.models._bilinear.evaluator import BlockEvaluator
 from anypca.models._bilinear.passes import Pass
 from anypca.models._opened import OpenedBlock
-from anypca.models.plnpca._kernel import Posterior, information_of
+from anypca.models.plnpca._evaluator import Posterior, information_of
 from anypca.models.plnpca._problem import PLNProblem
 
 # Rows whose precisions decide a rotation: it is a proposal, and a few thousand tell it well enough.
@@ -39,7 +40,7 @@ def find_rotation(
     def precisions(rows: OpenedBlock, points: Floats) -> Floats:
         index = np.flatnonzero(rows.numbers % stride == 0)
         some = rows.take(index)
-        packed = _precisions(problem.kernel(coefficients, some), points[index])
+        packed = _precisions(problem.evaluator(coefficients, some), points[index])
         return np.hstack([some.weights[:, None], packed])
 
     found = np.concatenate(visit.session.executor.gather(visit.map(precisions, local)))
@@ -54,18 +55,18 @@ def rotate(
     loadings = coefficients.loadings @ rotation
 
     def function(rows: OpenedBlock, points: Floats) -> Floats:
-        information = information_of(problem.kernel(coefficients, rows), points, loadings)
+        information = information_of(problem.evaluator(coefficients, rows), points, loadings)
         return Posterior(Posterior.of(points).mean @ rotation, 1.0 / (1.0 + information)).points
 
     return visit.map(function, local)
 
 
-def _precisions(kernel: Kernel, points: Floats) -> Floats:
+def _precisions(evaluator: BlockEvaluator, points: Floats) -> Floats:
     """``sum_j A c c'`` of each row, packed, shape (rows, k (k + 1) / 2)."""
-    loadings = kernel.coefficients.loadings
-    found = np.zeros((kernel.rows.n_rows, packed_size(loadings.shape[1])))
-    for tile in kernel.rows.tiles():
-        found += kernel.means(points, tile) @ packed_products(loadings[tile])
+    loadings = evaluator.coefficients.loadings
+    found = np.zeros((evaluator.rows.n_rows, packed_size(loadings.shape[1])))
+    for tile in evaluator.rows.tiles():
+        found += evaluator.means(points, tile) @ packed_products(loadings[tile])
     return found
 
 

@@ -13,8 +13,8 @@ from anypca.models._bilinear.alternating import RowFit
 from anypca.models._bilinear.row_model import BilinearRowModel, Reported
 from anypca.models._opened import OpenedBlock, observed_only, open_block
 from anypca.models._support import check_rows
+from anypca.models.plnpca._evaluator import Posterior
 from anypca.models.plnpca._fit import PLNFit
-from anypca.models.plnpca._kernel import Posterior
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +49,8 @@ class CountRowModel(BilinearRowModel[RowFit]):
 
     def expected(self, block: Block, rows: OpenedBlock, solved: RowFit) -> Floats:
         """Expected rates under the posterior, which are above those at its mean."""
-        kernel = self.fit.problem.kernel(self.fit.coefficients, rows)
-        return self.family.mean(kernel.predictor(solved.points, slice(None)))
+        evaluator = self.fit.problem.evaluator(self.fit.coefficients, rows)
+        return self.family.mean(evaluator.predictor(solved.points, slice(None)))
 
     def entry_moments(
         self, rows: OpenedBlock, solved: RowFit, index: Ints, columns: Ints

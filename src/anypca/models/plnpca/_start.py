@@ -12,10 +12,11 @@ import numpy as np
 from anypca._typing import Bools, Floats
 from anypca.linalg import leading_directions
 from anypca.models._bilinear.alternating import Shared
-from anypca.models._bilinear.kernel import Coefficients, Kernel
+from anypca.models._bilinear.coefficients import Coefficients
+from anypca.models._bilinear.evaluator import BlockEvaluator
 from anypca.models._bilinear.passes import Pass
 from anypca.models._opened import OpenedBlock, observed_only
-from anypca.models.plnpca._kernel import Posterior, information_of
+from anypca.models.plnpca._evaluator import Posterior, information_of
 from anypca.models.plnpca._problem import HALF, PLNProblem
 
 # Products of the range finder: the sweeps correct what four of them leave.
@@ -99,9 +100,9 @@ def null_coefficients(visit: Pass, problem: PLNProblem) -> Coefficients:
 
         def totals(rows: OpenedBlock, points: Floats) -> Floats:
             exposure = np.empty(rows.n_features)
-            kernel = problem.kernel(start, rows)
+            evaluator = problem.evaluator(start, rows)
             for tile in rows.tiles():
-                exposure[tile] = rows.weights @ kernel.means(points, tile)
+                exposure[tile] = rows.weights @ evaluator.means(points, tile)
             return np.vstack([rows.weights @ observed_only(rows, slice(None), rows.x), exposure])
 
         count, exposure = visit.sum(totals)
@@ -141,10 +142,10 @@ class Residuals:
 
     def rows(self, rows: OpenedBlock, points: Floats) -> Floats:
         """Residuals of a block, 0 where entries are missing, shape (rows, n_features)."""
-        kernel = self.problem.kernel(self.coefficients, rows)
+        evaluator = self.problem.evaluator(self.coefficients, rows)
         found = np.log(np.asarray(rows.x, dtype=float) + HALF)
         for tile in rows.tiles():
-            found[:, tile] -= np.log(kernel.means(points, tile) + HALF)
+            found[:, tile] -= np.log(evaluator.means(points, tile) + HALF)
         found -= rows.features @ self.change.T
         return observed_only(rows, slice(None), found)
 
@@ -184,7 +185,7 @@ def add_components(
         old = Posterior.of(points).mean
         mean = np.hstack([old, residuals.rows(rows, points) @ directions * inverse])
         # The rates at the means, as if these were known.
-        information = information_of(Kernel(problem.family, new, rows), mean, new.loadings)
+        information = information_of(BlockEvaluator(problem.family, new, rows), mean, new.loadings)
         return Posterior(mean, 1.0 / (1.0 + information)).points
 
     return new, visit.map(extend, local)

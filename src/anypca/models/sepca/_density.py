@@ -20,7 +20,8 @@ from anypca._typing import Bools, Floats
 from anypca.engine import Table
 from anypca.families import Family
 from anypca.linalg import unpack_symmetric
-from anypca.models._bilinear.kernel import Coefficients, Kernel, mask_missing
+from anypca.models._bilinear.coefficients import Coefficients
+from anypca.models._bilinear.evaluator import BlockEvaluator, mask_missing
 from anypca.models._opened import OpenedBlock, open_block
 from anypca.models._session import Session
 
@@ -135,11 +136,13 @@ class JointDensity:
     def precisions(self, point: Point) -> tuple[Floats, Floats]:
         """Expected curvature of each row given the columns, (n, k, k), and of each column given the rows, (p, m, m)."""
         k, m = point.scores.shape[1], point.joint.shape[1]
-        kernel = Kernel(self.family, Coefficients(point.loadings, point.fixed, self.dispersion), self.rows)
-        by_row = (
-            unpack_symmetric(kernel.row_sums(point.scores).curvature, k) * self.rows.weights[:, None, None]
+        evaluator = BlockEvaluator(
+            self.family, Coefficients(point.loadings, point.fixed, self.dispersion), self.rows
         )
-        by_column = unpack_symmetric(kernel.column_sums(point.scores).curvature, m)
+        by_row = (
+            unpack_symmetric(evaluator.row_sums(point.scores).curvature, k) * self.rows.weights[:, None, None]
+        )
+        by_column = unpack_symmetric(evaluator.column_sums(point.scores).curvature, m)
         return by_row + np.eye(k), by_column + np.eye(m) * self.prior_precision[:, :, None]
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from anypca._typing import Floats, Ints
 from anypca.families import Family
 from anypca.linalg import packed_diagonal
-from anypca.models._bilinear.kernel import mask_missing
+from anypca.models._bilinear.evaluator import mask_missing
 from anypca.models._opened import OpenedBlock
 from anypca.models.sepca._posterior import Loadings, Moments
 

@@ -23,9 +23,10 @@ from anypca._typing import Floats, Ints
 from anypca.families import Bernoulli, Binomial, Family
 from anypca.linalg import PackedCholesky, packed_diagonal
 from anypca.models._bilinear.alternating import Gauge, Shared, SweepSums, intercept_shift
+from anypca.models._bilinear.coefficients import Coefficients
 from anypca.models._bilinear.dispersion import estimate_dispersion, has_settled
+from anypca.models._bilinear.evaluator import BlockEvaluator
 from anypca.models._bilinear.fitter import BilinearFitter
-from anypca.models._bilinear.kernel import Coefficients, Kernel
 from anypca.models._bilinear.passes import Deviances
 from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._bilinear.row_model import ModeRowModel, Reported
@@ -346,7 +347,7 @@ class ModeFitter(BilinearFitter[ModeSettings]):
         units = 2.0 * float(np.log(scale).sum())
 
         def function(rows: OpenedBlock, scores: Floats) -> Floats:
-            sums = Kernel(family, coefficients, rows).row_sums(scores)
+            sums = BlockEvaluator(family, coefficients, rows).row_sums(scores)
             logs = (
                 PackedCholesky(sums.curvature + prior.curvature(scores), len(scale)).log_determinant() - units
             )

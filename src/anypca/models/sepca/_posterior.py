@@ -11,7 +11,7 @@ import numpy as np
 from anypca._typing import Floats, Ints
 from anypca.engine import Statistics
 from anypca.linalg import PackedCholesky, packed_diagonal, packed_position, packed_products, unpack_symmetric
-from anypca.models._bilinear.kernel import Coefficients
+from anypca.models._bilinear.coefficients import Coefficients
 
 #: Squares of loadings far below this are zeros.
 SPARSE_DELTA = 1e-8

@@ -15,7 +15,7 @@ from anypca._typing import Bools, Floats
 from anypca.engine import Block, Table
 from anypca.families import Exponential
 from anypca.models._bilinear.dispersion import column_scales
-from anypca.models._bilinear.kernel import Kernel
+from anypca.models._bilinear.evaluator import BlockEvaluator
 from anypca.models._opened import observed_only, open_block
 from anypca.models.sepca._candidate import Candidate, gamma_candidates, poisson_columns, scaled_candidates
 from anypca.models.sepca._sweeps import State
@@ -108,14 +108,14 @@ def _pearson_pair(state: State, columns: Bools, seed: int) -> Floats:
         first = np.arange(min(block.n_rows, _SIMULATED_ROWS))
         rows = open_block(block, fit_intercept=problem.fit_intercept).take(first)
         everywhere = slice(0, rows.n_features)
-        eta = Kernel(family, means, rows).predictor(scores[first], everywhere)
+        eta = BlockEvaluator(family, means, rows).predictor(scores[first], everywhere)
         rng = np.random.default_rng([seed, block.start])
         x = rows.x.copy()
         # A mean beyond a long integer is no count that was seen.
         x[:, columns] = rng.poisson(np.minimum(np.exp(eta[:, columns]), 1e15))
         drawn = replace(rows, table=Table(x, rows.observed))
         found, _ = problem.solve_rows(drawn, loadings, max_iter=_SIMULATED_SWEEPS)
-        eta_drawn = Kernel(family, means, drawn).predictor(found.mean, everywhere)
+        eta_drawn = BlockEvaluator(family, means, drawn).predictor(found.mean, everywhere)
         pairs = ((rows.x, eta), (x, eta_drawn))
         terms = [
             family.pearson(values, observed_only(rows, everywhere, at), dispersion.astype(at.dtype))

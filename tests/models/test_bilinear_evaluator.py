@@ -14,7 +14,8 @@ from anypca.engine import Block, check_data
 from anypca.families import Bernoulli, Family, Gaussian, NegativeBinomial, Poisson, combine, families
 from anypca.linalg import unpack_symmetric
 from anypca.models import _opened as opened_module
-from anypca.models._bilinear.kernel import Coefficients, Kernel
+from anypca.models._bilinear.coefficients import Coefficients
+from anypca.models._bilinear.evaluator import BlockEvaluator
 from anypca.models._opened import open_block
 
 N, P, K = 9, 6, 2
@@ -90,11 +91,11 @@ class Case:
         variance = self.family.variance(self.family.mean(eta), self.coefficients.dispersion)
         return np.where(np.isnan(self.X), 0.0, slope**2 / variance)
 
-    def kernel(self, *, products: bool = False) -> Kernel:
+    def evaluator(self, *, products: bool = False) -> BlockEvaluator:
         family = self.family if products else None
         rows = open_block(self.block, fit_intercept=self.fit_intercept, family=family)
         assert (rows.product is not None) == (products and self.family.is_linear)
-        return Kernel(self.family, self.coefficients, rows)
+        return BlockEvaluator(self.family, self.coefficients, rows)
 
 
 def make_case(family: Family, setting: Setting, *, table: Any = None, seed: int = 0) -> Case:
@@ -141,11 +142,11 @@ EVERY_SETTING = pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTIN
 @EVERY_SETTING
 def test_row_sums(family: Family, setting: Setting) -> None:
     case = make_case(family, setting)
-    sums = case.kernel().row_sums(case.scores)
+    sums = case.evaluator().row_sums(case.scores)
     joint = case.coefficients.joint
     terms = case.terms(case.scores, joint)
     np.testing.assert_allclose(sums.value, terms.sum(axis=1), rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(case.kernel().row_values(case.scores), sums.value, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(case.evaluator().row_values(case.scores), sums.value, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(sums.columns, case.weights @ terms, rtol=1e-12, atol=1e-12)
     slopes = central(lambda scores: case.terms(scores, joint).sum(axis=1), case.scores)
     expected = slopes[np.arange(N), np.arange(N)]
@@ -159,7 +160,7 @@ def test_row_sums(family: Family, setting: Setting) -> None:
 @EVERY_SETTING
 def test_column_sums(family: Family, setting: Setting) -> None:
     case = make_case(family, setting)
-    sums = case.kernel().column_sums(case.scores)
+    sums = case.evaluator().column_sums(case.scores)
     joint = case.coefficients.joint
     terms = case.terms(case.scores, joint)
     np.testing.assert_allclose(sums.rows, terms.sum(axis=1), rtol=1e-12, atol=1e-12)
@@ -179,10 +180,10 @@ def test_curvature_is_the_hessian_where_the_link_is_canonical(family: Family) ->
     joint = case.coefficients.joint
 
     def gradient(scores: np.ndarray) -> np.ndarray:
-        return case.kernel().row_sums(scores).gradient
+        return case.evaluator().row_sums(scores).gradient
 
     hessian = central(gradient, case.scores)[np.arange(N), :, np.arange(N)]
-    found = unpack_symmetric(case.kernel().row_sums(case.scores).curvature, K)
+    found = unpack_symmetric(case.evaluator().row_sums(case.scores).curvature, K)
     np.testing.assert_allclose(found, -hessian, rtol=1e-6, atol=1e-7)
     assert joint.shape == (P, K + 3)
 
@@ -203,32 +204,32 @@ TABLES = {
 @pytest.mark.parametrize("setting", COMPLETE.values(), ids=COMPLETE.keys())
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES.keys())
 def test_products_equal_dense_sums(family: Family, setting: Setting, table: Any) -> None:
-    dense = make_case(family, setting).kernel()
+    dense = make_case(family, setting).evaluator()
     case = make_case(family, setting, table=table)
-    kernel = case.kernel(products=True)
-    rows, expected_rows = kernel.row_sums(case.scores), dense.row_sums(case.scores)
+    evaluator = case.evaluator(products=True)
+    rows, expected_rows = evaluator.row_sums(case.scores), dense.row_sums(case.scores)
     for name in ("value", "gradient", "curvature"):
         found, expected = getattr(rows, name), getattr(expected_rows, name)
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10, err_msg=name)
-    columns, expected_columns = kernel.column_sums(case.scores), dense.column_sums(case.scores)
+    columns, expected_columns = evaluator.column_sums(case.scores), dense.column_sums(case.scores)
     for name in ("rows", "gradient", "curvature"):
         found, expected = getattr(columns, name), getattr(expected_columns, name)
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10, err_msg=name)
     # Columns leave out ``x offset``, which all of them together hand back.
-    total = columns.value.sum() + kernel.rows.weights @ kernel.rows.offset_values
+    total = columns.value.sum() + evaluator.rows.weights @ evaluator.rows.offset_values
     np.testing.assert_allclose(total, expected_columns.value.sum(), rtol=1e-10)
-    np.testing.assert_allclose(kernel.row_values(case.scores), expected_rows.value, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(evaluator.row_values(case.scores), expected_rows.value, rtol=1e-10, atol=1e-10)
 
 
 @LINEAR
 def test_columns_at_entry_and_their_linear_part_add_up(family: Family) -> None:
     # A repair compares the two, so they must be the same function of the coefficients.
     case = make_case(family, SETTINGS["everything-complete"], table=TABLES["csr"])
-    kernel = case.kernel(products=True)
-    sums = kernel.column_sums(case.scores)
+    evaluator = case.evaluator(products=True)
+    sums = evaluator.column_sums(case.scores)
     linear = np.einsum("ja,ja->j", sums.linear, case.coefficients.joint)
     np.testing.assert_allclose(
-        kernel.row_sums(case.scores).columns + linear, sums.value, rtol=1e-11, atol=1e-11
+        evaluator.row_sums(case.scores).columns + linear, sums.value, rtol=1e-11, atol=1e-11
     )
 
 
@@ -238,7 +239,9 @@ def test_sparse_tables_equal_dense_ones(family: Family, table: Any) -> None:
     dense = make_case(family, SETTINGS["everything"])
     sparse = make_case(family, SETTINGS["everything"], table=table)
     for found, expected in zip(
-        sparse.kernel().column_sums(sparse.scores), dense.kernel().column_sums(dense.scores), strict=True
+        sparse.evaluator().column_sums(sparse.scores),
+        dense.evaluator().column_sums(dense.scores),
+        strict=True,
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
@@ -250,11 +253,11 @@ def test_sparse_tables_equal_dense_ones(family: Family, table: Any) -> None:
 @pytest.mark.parametrize("setting", ["plain", "everything"])
 def test_tiles_do_not_matter(family: Family, setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = make_case(family, SETTINGS[setting])
-    whole = [*case.kernel().row_sums(case.scores), *case.kernel().column_sums(case.scores)]
+    whole = [*case.evaluator().row_sums(case.scores), *case.evaluator().column_sums(case.scores)]
     monkeypatch.setattr(opened_module, "_TILE_ELEMENTS", 2 * N)
     monkeypatch.setattr(opened_module, "_MIN_TILE", 2)
-    assert len(list(case.kernel().rows.tiles())) == 3
-    parts = [*case.kernel().row_sums(case.scores), *case.kernel().column_sums(case.scores)]
+    assert len(list(case.evaluator().rows.tiles())) == 3
+    parts = [*case.evaluator().row_sums(case.scores), *case.evaluator().column_sums(case.scores)]
     for found, expected in zip(parts, whole, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
@@ -263,10 +266,10 @@ def test_tiles_do_not_matter(family: Family, setting: str, monkeypatch: pytest.M
 def test_take_is_the_same_rows(products: bool) -> None:
     family = next(f for f in FAMILIES if f.name == "poisson")
     case = make_case(family, SETTINGS["everything-complete"], table=TABLES["csr"])
-    kernel = case.kernel(products=products)
+    evaluator = case.evaluator(products=products)
     index = np.array([1, 4, 8])
-    found = kernel.take(index).row_sums(case.scores[index])
-    expected = kernel.row_sums(case.scores)
+    found = evaluator.take(index).row_sums(case.scores[index])
+    expected = evaluator.row_sums(case.scores)
     np.testing.assert_allclose(found.value, expected.value[index], rtol=1e-12)
     np.testing.assert_allclose(found.gradient, expected.gradient[index], rtol=1e-12, atol=1e-12)
 
@@ -274,9 +277,9 @@ def test_take_is_the_same_rows(products: bool) -> None:
 @ALL
 def test_single_precision_stays_single(family: Family) -> None:
     case = make_case(family, SETTINGS["everything"], table=lambda X: X.astype(np.float32))
-    kernel = case.kernel()
-    assert kernel.predictor(case.scores, slice(0, 2)).dtype == np.float32
-    exact = make_case(family, SETTINGS["everything"]).kernel().row_sums(case.scores)
-    found = kernel.row_sums(case.scores)
+    evaluator = case.evaluator()
+    assert evaluator.predictor(case.scores, slice(0, 2)).dtype == np.float32
+    exact = make_case(family, SETTINGS["everything"]).evaluator().row_sums(case.scores)
+    found = evaluator.row_sums(case.scores)
     np.testing.assert_allclose(found.value, exact.value, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(found.gradient, exact.gradient, rtol=1e-3, atol=1e-3)

@@ -15,7 +15,8 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.linalg import PackedCholesky, packed_diagonal, packed_products, packed_size
-from anypca.models._bilinear.kernel import Coefficients, Kernel, Operand, RowSums, Working
+from anypca.models._bilinear.coefficients import Coefficients, Operand, Working
+from anypca.models._bilinear.evaluator import BlockEvaluator, RowSums
 from anypca.priors import NewtonStep, Prior
 
 # The logarithm of a variance moves by at most this in a step, a factor of 20: its curvature vanishes where the variance
@@ -72,7 +73,7 @@ def _extended(coefficients: Coefficients) -> tuple[Floats, Floats]:
     return np.hstack([coefficients.joint, half]), np.hstack([coefficients.loadings, half])
 
 
-class CountKernel(Kernel):
+class CountEvaluator(BlockEvaluator):
     """Poisson counts under posteriors of the rows; `means` are the expected rates A, 0 where entries are missing."""
 
     @cached_property
@@ -121,9 +122,9 @@ class CountKernel(Kernel):
         return total[:, 0], gradient, curvature
 
 
-def information_of(kernel: Kernel, points: Floats, loadings: Floats) -> Floats:
+def information_of(evaluator: BlockEvaluator, points: Floats, loadings: Floats) -> Floats:
     """``sum_j A c * c`` of each row for some loadings (n_features, k), shape (rows, k)."""
-    found = np.zeros((kernel.rows.n_rows, loadings.shape[1]))
-    for tile in kernel.rows.tiles():
-        found += kernel.means(points, tile) @ loadings[tile] ** 2
+    found = np.zeros((evaluator.rows.n_rows, loadings.shape[1]))
+    for tile in evaluator.rows.tiles():
+        found += evaluator.means(points, tile) @ loadings[tile] ** 2
     return found
