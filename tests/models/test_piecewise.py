@@ -369,22 +369,24 @@ def test_draws_in_far_tails_stay_in_their_slab():
     assert np.all(np.isfinite(draws))
 
 
-@pytest.mark.parametrize("n_rows", [1, 500], ids=["own-pattern", "shared-pattern"])
-def test_moments_of_entries_equal_simulation(n_rows):
+def test_moments_of_entries_equal_simulation():
     pieces = expand(random_pieces("continuous", noise=0.5), COUPLINGS["continuous"], 2)
     y = np.array([[0.4, np.nan, -0.3, np.nan]])
-    model, rows, solved = rows_of(pieces, np.repeat(y, n_rows, axis=0))
-    w = model.draw_latent(solved, 50_000 // n_rows, np.random.default_rng(2)).reshape(-1, 2)
+    model, rows, solved = rows_of(pieces, np.repeat(y, 500, axis=0))
+    w = model.draw_latent(solved, 100, np.random.default_rng(2)).reshape(-1, 2)
     predictor = pieces.predict(w)
     drawn = predictor + np.sqrt(0.5) * np.random.default_rng(0).normal(size=predictor.shape)
-    filled, columns = model.expected(None, rows, solved)[0], np.arange(4)
-    mean, variance = model.entry_moments(rows, solved, np.zeros(4, dtype=int), columns)
-    std = model.entry_deviations(rows, solved, np.zeros(4, dtype=int), columns)
+    filled, entries = model.expected(None, rows, solved)[0], (np.zeros(4, dtype=int), np.arange(4))
+    mean, variance = model.entry_moments(rows, solved, *entries)
+    std = model.entry_deviations(rows, solved, *entries)
     np.testing.assert_allclose(mean, filled, rtol=1e-12)
     np.testing.assert_allclose(std, np.sqrt(variance + 0.5), rtol=1e-12)
     assert np.all(np.abs(predictor.mean(axis=0) - filled) < 5 * std / np.sqrt(len(w)))
     np.testing.assert_allclose(predictor.var(axis=0), variance, rtol=0.04)
     np.testing.assert_allclose(drawn.std(axis=0)[[1, 3]], std[[1, 3]], rtol=0.02)
+    # A row whose missing entries no other row shares has the same moments.
+    model, alone, solved = rows_of(pieces, y)
+    np.testing.assert_allclose(model.entry_moments(alone, solved, *entries), (mean, variance), rtol=1e-12)
 
 
 def test_samples_have_the_model_density():

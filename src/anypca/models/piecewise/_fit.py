@@ -38,7 +38,7 @@ from anypca.models.piecewise._start import (
 from anypca.solvers import Result, Status
 
 # Smallest noise variance, as a share of the mean variance: rows that lie on the pieces would have an infinite
-# likelihood. Residuals of 1e-5 standard deviations are still 1e10 times the rounding of the entries.
+# likelihood. Residuals of 1e-5 standard deviations stand out from rounding even where means are 1e6 of them.
 _NOISE_FLOOR = 1e-10
 # The same for logarithms of counts, which only give starts: residuals of 1e-3 standard deviations are finer than
 # counts are.
