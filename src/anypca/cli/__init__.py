@@ -1,4 +1,4 @@
-"""The command line: ``anypca fit`` and ``anypca demo``."""
+"""The command line ``anypca``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command that does a fit again."""
+"""The shell command that repeats a fit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _READING = {"id_column": "--id", "delimiter": "--delimiter", "decimal": "--decim
 
 
 def command_line(wanted: ModelRequest, table: TableRequest) -> str:
-    """The words to type in a shell.
+    """The command that makes the same folder again, as a line for a shell.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ from anypca.cli._printing import make_console, make_table, print_input
 from anypca.models._description import describe
 from anypca.selection import EntryShuffleSplit
 
-#: Share of the cells that are held out.
+#: Share of the cells that are held out: as in ten folds, so that the fits hardly suffer.
 _FRACTION = 0.1
 #: Left out unless asked for: auto is sepca, kernel has neither likelihood nor loadings, piecewise takes long, and spca
 #: is told how sparse to be.
@@ -50,12 +50,12 @@ class Comparison:
         }
 
 
-#: What is known of a fit.
+#: Keys of the JSON document on what a fit found.
 _FOUND = ("n_components", "explained_deviance", "zero_loadings_fraction", "seconds", "converged")
 
 
 def _facts(fit: Fit) -> tuple[Any, ...]:
-    """What `_FOUND` names."""
+    """The values of the keys in `_FOUND`."""
     explained = float(np.sum(fit.model.explained_deviance_ratio_))
     zeros = describe(fit.model).zero_share
     return int(fit.model.n_components_), explained, zeros, fit.seconds, bool(fit.model.converged_)

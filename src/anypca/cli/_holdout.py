@@ -27,12 +27,12 @@ class HeldOut:
 
     @property
     def mean(self) -> float:
-        """Per cell."""
+        """Mean log-likelihood per cell."""
         return float(self.terms.mean())
 
     @property
     def standard_error(self) -> float:
-        """Of the mean, from the spread of the cells; NaN where a cell was held impossible."""
+        """Standard error of the mean, from the spread of the cells; NaN where a cell has probability 0."""
         if not np.isfinite(self.terms).all():
             return float("nan")
         return float(self.terms.std() / np.sqrt(len(self.terms)))

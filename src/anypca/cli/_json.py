@@ -17,6 +17,7 @@ import numpy as np
 
 import anypca
 
+#: Raised when a key is removed, renamed or given another meaning.
 SCHEMA = 1
 
 

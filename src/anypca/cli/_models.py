@@ -13,9 +13,10 @@ from typing import Any
 import anypca
 from anypca.models._description import Description, describe
 
-#: Components of models that cannot choose their number, unless ``-k`` says otherwise.
+#: Components of models that cannot choose their number, unless ``-k`` says otherwise: those of a picture.
 DEFAULT_COMPONENTS = 2
-#: Share of the columns that a component of sparse PCA keeps, unless ``--set n_nonzero=N`` says otherwise.
+#: Share of the columns that a component of sparse PCA keeps, unless ``--set n_nonzero=N`` says otherwise. The model
+#: cannot know what a reader finds sparse; a quarter is few enough to be read and rarely too few to explain.
 _KEPT = 0.25
 
 
@@ -51,7 +52,7 @@ def _few_columns(shape: Shape) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Entry:
-    """One model; what else it can do it says itself."""
+    """A model as the command line knows it; what it can do is asked of the model itself."""
 
     class_name: str
     summary: str

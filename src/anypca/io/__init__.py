@@ -1,4 +1,4 @@
-"""Tables in, whole files out, models in files."""
+"""Reading tables, writing files that are whole or absent, and models in files."""
 
 from __future__ import annotations
 

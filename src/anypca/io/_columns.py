@@ -25,7 +25,8 @@ _LETTERS = (frozenset({"y", "n"}), frozenset({"t", "f"}))
 MISSING = ("?", ".", "-")
 #: Words for a missing cell that blanks kept pandas from seeing.
 _MISSING_WORDS = frozenset({"", "na", "n/a", "nan", "null", "none", *MISSING})
-#: At most this share of cells that are not numbers is taken as missing; with more, the column is left out.
+#: At most this share of cells that are not numbers is taken as missing; a column with more is not a quantity with some
+#: spoilt cells, and is left out.
 _MOST_SPOILT = 0.1
 #: Numbers with thousands separators or a percent sign: too many readings to choose one.
 _NUMBER_LIKE = re.compile(r"[+-]?[\d.,' ]*\d[\d.,' ]*%?")

@@ -1,4 +1,4 @@
-"""Fitted models as plain values: JSON for their structure, a list for arrays and the like.
+"""Fitted models as plain values: JSON for their structure, and a list of the arrays that it refers to.
 
 Reading back calls no constructor and no method of the classes named in the text: an instance is made bare and its
 attributes are set. Only classes of this package are looked up, in a table, so that a text can name nothing else.

@@ -20,7 +20,8 @@ from anypca.io.frame import Frame
 
 #: In order of preference where several part all lines alike: commas may be decimal signs, blanks part words.
 _DELIMITERS = {"\t": "tab", ";": "semicolon", ",": "comma", " ": "blank"}
-#: How many rows may lack their last cells: fewer than half, and at most this share or number of them.
+#: How many rows may lack their last cells: fewer than half, and at most this share or number of them. More of them
+#: mean another delimiter than the one found.
 _MOST_SHORT, _FEW_SHORT = 0.05, 3
 #: Lines that the guesses look at. More would only cost time: formats do not change half way.
 _PEEK = 200
@@ -207,7 +208,7 @@ def _check_ragged(lines: dict[int, list[int]], width: int, delimiter: str, path:
 
 
 def _name_the_nameless(names: list[str], notes: list[str]) -> list[str]:
-    """Name columns without one by their place; a first one is a saved index and keeps the empty name."""
+    """Name columns that have no name by their place; if the first has none it is a saved index, and stays so."""
     unnamed = [j for j, name in enumerate(names) if name == "" and j > 0]
     if unnamed:
         places = ", ".join(f"column {j + 1}" for j in unnamed)

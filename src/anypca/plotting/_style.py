@@ -1,4 +1,4 @@
-"""Colours, new Axes, names cut to length: what all pictures share."""
+"""Colours, new Axes, fitted attributes: what all pictures share."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from anypca.plotting._labels import Box, along, place_labels
 from anypca.plotting._points import draw_points, name_rows, spread_out
 from anypca.plotting._style import BLACK, VERMILLION, new_axes
 
-#: How far arrows reach towards the border of the point cloud.
+#: How far arrows reach towards the border of the point cloud, which leaves room for their names.
 _REACH = 0.9
 #: The power of the scores' standard deviations that goes from the scores to the loadings.
 _SHARES = {"rows": 0.0, "symmetric": 0.5, "columns": 1.0}

@@ -22,11 +22,14 @@ from anypca.plotting._reading import (
 )
 from anypca.plotting._style import BLUE, GREY, VERMILLION, fitted, new_axes, tidy
 
-#: Counts that go beyond this are drawn on a logarithmic scale.
+#: Counts that go beyond this are drawn on a logarithmic scale: on a linear one most would lie in a corner.
 _MOST_LINEAR = 20
-#: Standard deviations of columns that differ by more than this factor cannot share an axis.
+#: Standard deviations of columns that differ by more than this factor cannot share an axis: the narrow column would be
+#: a dot of a few pixels.
 _MOST_UNEQUAL = 30.0
+#: Groups of entries whose means are drawn: a bend shows, and a group is not a handful.
 _N_GROUPS = 20
+#: Groups of at most this many entries are left out, unless all are small: their means have errors that hide a bend.
 _LEAST_IN_GROUP = 9
 _SCALES = ("auto", "linear", "log", "standardised")
 

@@ -13,7 +13,7 @@ from anypca.plotting._style import BLUE, GREY, VERMILLION, fitted, new_axes, tid
 #: Colour and marker of each reason to remove a component.
 _LOOKS = {"relevance": (VERMILLION, "o"), "evidence": ("#009E73", "s")}
 _OTHER_LOOK = (GREY, "D")
-#: Up to this many removals each is told its relevance.
+#: Up to this many removals the relevance of each is written beside it; the numbers of more would run into each other.
 _MOST_TOLD = 12
 
 

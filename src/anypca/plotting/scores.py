@@ -14,8 +14,10 @@ from anypca.plotting._style import GREY, new_axes
 
 #: More ellipses than this would hide each other and the points.
 _MOST_ELLIPSES = 200
-#: As would ellipses that lie on each other more often than this on average.
+#: Ellipses that lie on each other more often than this on average would hide the points too.
 _MOST_LAYERS = 4.0
+#: However wide ellipses are, so many of them are drawn: enough to see how they differ.
+_LEAST_ELLIPSES = 40
 
 
 def plot_scores(
@@ -106,7 +108,7 @@ def _draw_uncertainty(ax: Any, points: Floats, std: Floats, coverage: float) -> 
         raise ValueError(f"coverage must be between 0 and 1, a probability such as 0.95; got {coverage}.")
     reach = std * _radius(coverage, std.shape[1])
     crowding = _crowding(points, reach)
-    most = int(np.clip(_MOST_LAYERS / max(crowding, 1e-9), 40, _MOST_ELLIPSES))
+    most = int(np.clip(_MOST_LAYERS / max(crowding, 1e-9), _LEAST_ELLIPSES, _MOST_ELLIPSES))
     # Equal rows, frequent in tables of few small counts, would pile up to black.
     distinct = np.sort(np.unique(np.hstack([points, reach]), axis=0, return_index=True)[1])
     rows = distinct[np.unique(np.linspace(0, len(distinct) - 1, min(len(distinct), most)).astype(int))]

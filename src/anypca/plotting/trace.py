@@ -62,7 +62,7 @@ def plot_trace(model: Any, ax: Any = None, *, gap: bool = False) -> Any:
 
 
 def _gap(number: Ints, trace: Floats) -> tuple[Ints, Floats]:
-    """Iterations and what they were below the last value, without those that were not."""
+    """Iterations that were below the last value, and by how much."""
     missing = trace[-1] - trace
     positive = missing > 0
     if not positive.any():

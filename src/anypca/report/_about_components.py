@@ -14,11 +14,12 @@ from anypca.report._html import Markup, figure, join, name_text, table, tag
 from anypca.report._section import Section
 from anypca.report._subject import Subject
 
-#: Components with a picture, and bars in it; the table names the strongest columns of the others.
+#: Components with a picture, and bars in it: more are not looked at. The table names the strongest columns of all.
 _MOST_DRAWN = 8
 _MOST_BARS = 15
+#: Columns named for each end of a component: a line of the table.
 _N_NAMED = 5
-#: Factors beyond exp(20) are told by their exponent.
+#: Factors beyond exp(20) = 5e8 are told by their exponent: nobody takes them literally.
 _HUGE = 20.0
 
 
@@ -116,26 +117,26 @@ def _effect_sentence(subject: Subject, component: int, effects: Floats) -> str:
     chosen = subject.strongest(component, 4)
     if not len(chosen):
         return ""
-    tellers = _tellers(subject)
+    formats = _effect_formats(subject)
     told = ", ".join(
-        f"{name_text(subject.facts.column_names[j])} {tellers[j](float(effects[component, j]))}"
+        f"{name_text(subject.facts.column_names[j])} {formats[j](float(effects[component, j]))}"
         for j in chosen
     )
     return f"One standard deviation up: {told}."
 
 
-def _tellers(subject: Subject) -> list[Callable[[float], str]]:
-    """For each column how a change of its predictor is told."""
+def _effect_formats(subject: Subject) -> list[Callable[[float], str]]:
+    """For each column the function that puts a change of its predictor into words."""
     n = subject.facts.n_columns
     family = subject.description.family
-    tellers: list[Callable[[float], str]] = [_shift] * n
+    formats: list[Callable[[float], str]] = [_shift] * n
     for member, index in [] if family is None else family.member_columns(n):
         for j in index:
-            tellers[int(j)] = _teller(member)
-    return tellers
+            formats[int(j)] = _effect_format(member)
+    return formats
 
 
-def _teller(family: Family) -> Callable[[float], str]:
+def _effect_format(family: Family) -> Callable[[float], str]:
     if isinstance(family, Gaussian):
         return _shift
     # All other families have a log or logit link: the predictor adds, the mean or the odds multiply.

@@ -17,6 +17,7 @@ from anypca.report._section import Section
 from anypca.report._subject import Subject
 
 _PACKAGES = ("anypca", "numpy", "scipy", "scikit-learn", "plotly")
+#: Columns and rows named as those that fit best or worst: a line or two of text.
 _N_WORST = 8
 
 

@@ -13,11 +13,13 @@ from anypca.report._quality import Quality
 from anypca.report._section import Section
 from anypca.report._subject import Subject
 
-#: Components that can be put on an axis.
+#: Components that can be put on an axis: a menu of more is not read, and each adds to the page.
 _MOST_COMPONENTS = 50
 #: Bytes of the columns that colours are taken from; with plotly's 5 MB the page stays below 8 MB.
 _BUDGET = 2_000_000
+#: However short the columns: a menu of more is not read.
 _MOST_COLUMNS = 500
+#: Rows named at each end of a component: enough to see what they have in common.
 _N_ENDS = 3
 
 _CONTROLS = """<div class="controls">

@@ -21,6 +21,7 @@ _MOST_LEVELS = 24
 #: columns, whose counts have an order that a scale shows better.
 _FEW = {"metadata": 12}
 _FEW_ELSEWHERE = 2
+#: Characters of a name in a tooltip; a wider one leaves the screen.
 _LONGEST = 80
 
 

@@ -1,4 +1,4 @@
-"""Axes for the scores of cells along which distances tell what the counts can tell."""
+"""Axes for the scores of cells, along which a distance is what the counts tell of a difference."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Axes:
 
     @classmethod
     def of(cls, model: Any) -> Axes:
-        """The axes of a model that `pca` fitted; its own where they should or can not be turned.
+        """The axes of a model that `pca` fitted; the model's own ones where they should not or cannot be turned.
 
         Parameters
         ----------

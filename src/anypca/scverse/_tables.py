@@ -14,7 +14,7 @@ from scipy import sparse
 
 from anypca._typing import Floats, Ints
 
-#: Rows (or columns) of a file that are in memory at a time.
+#: Rows (or columns) of a file that are in memory at a time: 36 MB with 30 000 genes of which a tenth is seen.
 _ROWS = 1000
 
 

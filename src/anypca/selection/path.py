@@ -17,7 +17,7 @@ from anypca.selection.facts import Companions
 
 #: Parameters that set a rank, in order of preference.
 _RANK_PARAMETERS = ("n_components", "max_components")
-# More components than this are tried only when they are asked for.
+# More components than this are tried only when they are asked for: each costs a fit, and few tables show as many.
 _DEFAULT_LARGEST = 10
 
 
