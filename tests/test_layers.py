@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +29,13 @@ LAYERS = [
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # The package itself and ``python -m anypca`` gather what the layers offer.
 TOP = {"__init__", "__main__"}
+
+# Ways to find out what a model is without asking it.
+GUESS = re.compile(
+    r"(?:getattr|hasattr)\((?:\w+\.)*(?:model|estimator)\b"
+    r"|signature\((?:\w+\.)*(?:model|estimator)\."
+    r"|in type\((?:\w+\.)*(?:model|estimator)\)\.__name__"
+)
 
 FILES = sorted(ROOT.rglob("*.py"))
 IDS = [str(path.relative_to(ROOT)) for path in FILES]
@@ -142,6 +150,13 @@ def test_sparseness_is_asked_in_the_engine_only(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=IDS)
+def test_models_are_asked_and_not_guessed(path):
+    """What a model has is in its description; only `anypca.models._description` looks for attributes."""
+    if LEVEL.get(unit_of(path), 0) > LEVEL["models"]:
+        assert not GUESS.findall(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=IDS)
 def test_private_sklearn_is_imported_by_compat_only(path):
     if unit_of(path) != "_compat":
         assert not [module for module, names in imports(path) if private_sklearn(module, names)]
@@ -169,6 +184,10 @@ def test_the_checks_see_violations():
         ("anypca", ("cli",)),
     ]
     assert layer_violations("engine", {"models", "families", "engine"}) == {"models"}
+    assert GUESS.findall('getattr(subject.model, "components_", None)')
+    assert GUESS.findall("inspect.signature(estimator.fit)")
+    assert GUESS.findall('"PLN" in type(model).__name__')
+    assert not GUESS.findall('f"{type(model).__name__} of {source}"')
     assert private_sklearn("sklearn.utils", ("_z",))
     assert not private_sklearn("sklearn.utils", ("z",))
     assert takes_from_another_model("epca", "anypca.models.ppca._estimator", ("PPCA",))

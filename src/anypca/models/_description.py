@@ -155,16 +155,18 @@ def project_rows(model: Any, X: Any, **companions: Any) -> tuple[Floats, Floats 
     model : fitted estimator
     X : table of shape (n_samples, n_features)
     **companions : dict
-        ``offset`` and ``covariates`` of the rows, as in ``fit``.
+        ``offset`` and ``covariates`` of the rows, as in ``fit``; None stands for none.
 
     Returns
     -------
     scores : ndarray of shape (n_samples, n_components)
     deviations : ndarray of the same shape or None
     """
+    # Models from elsewhere need not know what was not given.
+    given = {name: values for name, values in companions.items() if values is not None}
     if not describe(model).has_posterior:
-        return np.asarray(model.transform(X, **companions)), None
-    scores, deviations = model.transform(X, return_std=True, **companions)
+        return np.asarray(model.transform(X, **given)), None
+    scores, deviations = model.transform(X, return_std=True, **given)
     return np.asarray(scores), np.asarray(deviations)
 
 

@@ -22,24 +22,16 @@ Figure = dict[str, Any]
 _LONGEST_LABEL = 28
 #: Points of a line that can still be told apart.
 _MOST_MARKERS = 40
+#: The look of bars that touch each other.
+_ADJACENT = {"marker": {"color": "@accent", "line": {"color": "@paper", "width": 1}}}
 
 
 def scree(explained: Floats) -> Figure:
     """Bars of the share that each component explains, and their running sum."""
     number = list(range(1, len(explained) + 1))
     shares = 100.0 * explained
-    bars = {
-        "type": "bar",
-        "x": number,
-        "y": rounded(shares),
-        "name": "each component",
-        "marker": {"color": "@accent"},
-        "hovertemplate": "component %{x}: %{y:.2f} %<extra></extra>",
-    }
-    line = {
-        **_line(number, shares.cumsum(), "@second", "together"),
-        "hovertemplate": "components 1 to %{x}: %{y:.2f} %<extra></extra>",
-    }
+    bars = _bars(number, shares, "component %{x}: %{y:.2f} %") | {"name": "each component"}
+    line = _line(number, shares.cumsum(), "together", "components 1 to %{x}: %{y:.2f} %", color="@second")
     layout = _layout("component", "explained deviance (%)", legend=True)
     layout["xaxis"] |= _whole(number) | {"range": [0.3, max(len(number), 4) + 0.7]}
     layout["yaxis"] |= {"rangemode": "tozero"}
@@ -50,8 +42,7 @@ def rank_curve(values: Mapping[int, float], chosen: int | None, title: str) -> F
     """A criterion by number of components, the chosen one marked."""
     ranks = sorted(values)
     numbers = np.array([values[rank] for rank in ranks], dtype=float)
-    line = _line(ranks, numbers, "@accent", title)
-    line["hovertemplate"] = "%{x} components: %{y:.6~g}<extra></extra>"
+    line = _line(ranks, numbers, title, "%{x} components: %{y:.6~g}")
     layout = _layout("components", title)
     layout["xaxis"] |= _whole(ranks)
     data = [line]
@@ -62,9 +53,7 @@ def rank_curve(values: Mapping[int, float], chosen: int | None, title: str) -> F
 
 def path_curve(values: Floats, chosen: int, x_title: str, y_title: str) -> Figure:
     """A criterion along a path of 1, 2, ... variables, the chosen one marked."""
-    line = _line(list(range(1, len(values) + 1)), values, "@accent", y_title)
-    line["hovertemplate"] = "%{x} variables: %{y:.6~g}<extra></extra>"
-    data = [line]
+    data = [_line(range(1, len(values) + 1), values, y_title, "%{x} variables: %{y:.6~g}")]
     if 1 <= chosen <= len(values):
         data.append(_mark(chosen, float(values[chosen - 1]), f"chosen: {chosen}"))
     return {"data": data, "layout": _layout(x_title, y_title)}
@@ -116,14 +105,9 @@ def shares(names: Sequence[str], values: Floats) -> Figure:
         figure["data"][0]["marker"] = {"color": "@accent"}
         return figure
     counts, edges = np.histogram(100.0 * values, bins=20)
-    bars = {
-        "type": "bar",
-        "x": rounded((edges[1:] + edges[:-1]) / 2.0),
-        "y": counts.tolist(),
-        "width": rounded(np.diff(edges)),
-        "marker": {"color": "@accent", "line": {"color": "@paper", "width": 1}},
-        "hovertemplate": "about %{x:.3~g} %: %{y} columns<extra></extra>",
-    }
+    middle = rounded((edges[1:] + edges[:-1]) / 2.0)
+    bars = _bars(middle, counts, "about %{x:.3~g} %: %{y} columns") | _ADJACENT
+    bars["width"] = rounded(np.diff(edges))
     return {"data": [bars], "layout": _layout("explained deviance of a column (%)", "columns")}
 
 
@@ -163,13 +147,7 @@ def calibration(curve: Curve) -> Figure:
 def rank_histogram(ranks: Ints) -> Figure:
     """Share of entries by rank among draws from the model, and the share that each should have."""
     share = 100.0 * ranks / max(1, ranks.sum())
-    bars = {
-        "type": "bar",
-        "x": list(range(len(ranks))),
-        "y": rounded(share),
-        "marker": {"color": "@accent", "line": {"color": "@paper", "width": 1}},
-        "hovertemplate": "rank %{x}: %{y:.2f} %<extra></extra>",
-    }
+    bars = _bars(range(len(ranks)), share, "rank %{x}: %{y:.2f} %") | _ADJACENT
     layout = _layout("rank of the entry among 19 draws from the model", "entries (%)")
     layout["bargap"] = 0
     layout["shapes"] = [
@@ -188,8 +166,8 @@ def rank_histogram(ranks: Ints) -> Figure:
 
 def trace(values: Floats) -> Figure:
     """The objective after each iteration."""
-    line = _line(list(range(1, len(values) + 1)), values, "@accent", "objective", digits=12)
-    line["hovertemplate"] = "iteration %{x}: %{y:.8~g}<extra></extra>"
+    iterations = range(1, len(values) + 1)
+    line = _line(iterations, values, "objective", "iteration %{x}: %{y:.8~g}", digits=12)
     layout = _layout("iteration", "objective")
     spread = float(np.ptp(values))
     # Ticks of a nearly flat trace differ in late digits only.
@@ -203,13 +181,28 @@ def _whole(numbers: Sequence[int]) -> Figure:
     return {"tickvals": [n for n in numbers if len(numbers) <= 20 or n % 5 == 0]}
 
 
-def _line(x: Sequence[Any], y: Floats, color: str, name: str, *, digits: int = 7) -> Figure:
+def _bars(x: Sequence[Any], y: Any, hover: str) -> Figure:
+    """Upright bars that tell their numbers in the words of ``hover``."""
+    return {
+        "type": "bar",
+        "x": list(x),
+        "y": rounded(y),
+        "marker": {"color": "@accent"},
+        "hovertemplate": f"{hover}<extra></extra>",
+    }
+
+
+def _line(
+    x: Sequence[Any], y: Floats, name: str, hover: str, *, color: str = "@accent", digits: int = 7
+) -> Figure:
+    """A line with marks, while these can be told apart."""
     return {
         "type": "scatter",
         "mode": "lines+markers" if len(x) <= _MOST_MARKERS else "lines",
         "x": list(x),
         "y": rounded(y, digits),
         "name": name,
+        "hovertemplate": f"{hover}<extra></extra>",
         "line": {"color": color, "width": 2},
         "marker": {"color": color, "size": 6},
     }

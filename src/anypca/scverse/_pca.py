@@ -129,9 +129,8 @@ def pca(
 
 def score_cells(model: Any, table: CellTable, offset: Floats | None) -> tuple[Floats, Floats | None]:
     """Scores on the axes of the Fisher information, and their standard deviations where known, (n_obs, k) each."""
-    companions = {} if offset is None else {"offset": offset}
     axes = Axes.of(model)
-    scores, std = project_rows(model, table.X, **companions)
+    scores, std = project_rows(model, table.X, offset=offset)
     return axes.turn_scores(scores), None if std is None else axes.turn_deviations(std)
 
 
