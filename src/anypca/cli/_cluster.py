@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from anypca._optional import optional
+
 #: Cells of a chunk that is sent to a worker: some megabytes.
 _CHUNK_CELLS = 2**20
 
@@ -31,11 +33,9 @@ def on_cluster(values: Any, address: str) -> Iterator[Any]:
     OSError
         If no scheduler answers.
     """
-    try:
+    with optional("--dask", "dask", "dask"):
         import dask.array
         import distributed
-    except ImportError as error:
-        raise ImportError("--dask needs dask; install it with pip install 'anypca[dask]'.") from error
     try:
         client = distributed.Client(address, timeout="10s")
     except (OSError, ValueError) as error:

@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from anypca._optional import optional
+
 #: The environment variable that names the folder of the data files.
 FOLDER_VARIABLE = "ANYPCA_DATA"
 #: The environment variable that names the address of such a folder, ``https://...``.
@@ -123,10 +125,8 @@ def _in_folder(folder: Path, name: str) -> Path:
 
 
 def _download(address: str, name: str) -> Path:
-    try:
+    with optional("downloading", "pooch", "datasets"):
         import pooch
-    except ImportError as error:
-        raise ImportError("downloads need pooch: pip install 'anypca[datasets]'.") from error
     try:
         found = pooch.retrieve(
             address,

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from anypca._optional import optional
 from anypca._words import distinct, quoted
 from anypca.io._binary import frame_from_array
 from anypca.io._options import ReadOptions
@@ -48,13 +49,9 @@ def read_h5ad(path: Path, options: ReadOptions) -> Frame:
 
 
 def _load(path: Path) -> Any:
-    try:
+    with optional("reading h5ad", "anndata", "scverse"):
         import h5py
         from anndata.io import read_elem
-    except ImportError as error:
-        raise ImportError(
-            "reading h5ad needs anndata; install it with pip install 'anypca[scverse]'."
-        ) from error
     try:
         # Files of earlier versions warn of their format; they are read all the same.
         with warnings.catch_warnings(), open_source(path).open("rb") as stream, h5py.File(stream) as file:

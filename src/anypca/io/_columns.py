@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from anypca._optional import optional
 from anypca._words import counted, numbered, quoted
 from anypca.io._options import ReadOptions
 from anypca.io.frame import Frame, describe_missing
@@ -55,12 +56,8 @@ def import_pandas() -> Any:
     -------
     pandas : module
     """
-    try:
+    with optional("reading this kind of file", "pandas", "io"):
         import pandas
-    except ImportError as error:
-        raise ImportError(
-            "reading this kind of file needs pandas; install it with pip install 'anypca[io]'."
-        ) from error
     return pandas
 
 

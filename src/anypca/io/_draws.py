@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from anypca._optional import optional
+
 
 def is_inference_data(value: Any) -> bool:
     """Whether a value is ArviZ InferenceData, without importing it."""
@@ -42,13 +44,9 @@ def join_groups(groups: dict[str, Any]) -> Any:
     ImportError
         If ArviZ is not installed.
     """
-    try:
+    with optional("a model with draws of a sampler", "arviz", "hmc"):
         import arviz
         import xarray
-    except ImportError as error:
-        raise ImportError(
-            "this model holds draws of a sampler: pip install 'anypca[hmc]' to load it."
-        ) from error
     sets = {
         name: xarray.Dataset(group["variables"], coords=group["coords"], attrs=group["attrs"])
         for name, group in groups.items()

@@ -6,6 +6,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+from anypca._optional import optional
 from anypca._words import numbered, quoted
 from anypca.io._columns import frame_from_pandas, import_pandas
 from anypca.io._options import ReadOptions
@@ -27,12 +28,8 @@ def read_parquet(path: Path, options: ReadOptions) -> Frame:
     """
     pandas = import_pandas()
     try:
-        with open_source(path).open("rb") as stream:
+        with open_source(path).open("rb") as stream, optional("reading parquet", "pyarrow", "io"):
             table = pandas.read_parquet(stream)
-    except ImportError as error:
-        raise ImportError(
-            "reading parquet needs pyarrow; install it with pip install 'anypca[io]'."
-        ) from error
     except ValueError as error:  # pyarrow's errors derive from it
         raise unreadable(path, error, "pandas' to_parquet") from error
     if not isinstance(table.index, pandas.RangeIndex):
@@ -55,13 +52,15 @@ def read_xlsx(path: Path, options: ReadOptions) -> Frame:
     """
     pandas = import_pandas()
     try:
-        with open_source(path).open("rb") as stream, pandas.ExcelFile(stream, engine="openpyxl") as book:
+        with (
+            optional("reading xlsx", "openpyxl", "io"),
+            open_source(path).open("rb") as stream,
+            pandas.ExcelFile(stream, engine="openpyxl") as book,
+        ):
             sheet = _choose_sheet(book.sheet_names, options, path)
             has_header = options.header is not False
             table = book.parse(sheet, header=0 if has_header else None)
             others = [name for name in book.sheet_names if name != sheet]
-    except ImportError as error:
-        raise ImportError("reading xlsx needs openpyxl; install it with pip install 'anypca[io]'.") from error
     except (zipfile.BadZipFile, KeyError, OSError) as error:
         raise unreadable(path, error, "a spreadsheet program, as xlsx or CSV") from error
     table.columns = _names(table, has_header=has_header)

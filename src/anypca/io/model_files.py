@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
+from anypca._optional import optional
 from anypca.exceptions import ModelFileError
 from anypca.io._plain import decode, encode
 from anypca.io.atomic import write_atomically
@@ -169,8 +170,6 @@ def _package_version() -> str:
 
 
 def _skops() -> Any:
-    try:
+    with optional("a model file", "skops", "io"):
         import skops.io
-    except ImportError as error:
-        raise ImportError("model files need skops: pip install 'anypca[io]'.") from error
     return skops.io

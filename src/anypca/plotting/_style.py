@@ -6,6 +6,7 @@ import os
 import warnings
 from typing import Any
 
+from anypca._optional import optional
 from anypca._typing import Floats
 from anypca.exceptions import NotFittedError
 from anypca.models._description import describe, find_attribute, is_fitted
@@ -31,10 +32,8 @@ def new_axes(width: float, height: float) -> Any:
     -------
     ax : matplotlib.axes.Axes
     """
-    try:
+    with optional("plotting", "matplotlib", "plot"):
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("plotting needs matplotlib; install it with pip install 'anypca[plot]'.") from error
     return Figure(figsize=(width, height), layout="constrained").add_subplot()
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
+from anypca._optional import optional
 from anypca._words import percent
 from anypca.report._encode import to_json
 from anypca.report._html import Markup, join, number, plural, render, tag
@@ -86,10 +87,8 @@ def _policy(*scripts: str) -> str:
 
 
 def _plotly() -> str:
-    try:
+    with optional("the report", "plotly", "report"):
         from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise ImportError("the report needs plotly; install it with pip install 'anypca[report]'.") from error
     # Browsers read line ends as \n before they compute the hash.
     return str(get_plotlyjs()).replace("\r\n", "\n").replace("\r", "\n")
 

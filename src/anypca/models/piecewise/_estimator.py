@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from anypca._compat import Interval, StrOptions
+from anypca._optional import optional
 from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.exceptions import ConvergenceWarning
@@ -359,12 +360,8 @@ class PiecewisePCA(PosteriorModel):
             Columns have two levels: the piece (with its slab) and the latent coordinate or ``mean``.
         """
         check_is_fitted(self)
-        try:
-            import pandas as pd  # optional
-        except ImportError as error:
-            raise ImportError(
-                "loadings_frame needs pandas; install it with pip install 'anypca[io]', or use piece_loadings_."
-            ) from error
+        with optional("loadings_frame", "pandas", "io"):
+            import pandas as pd
         _, p, q = self.piece_loadings_.shape
         names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(p)])
         coordinates = [*(f"w{j + 1}" for j in range(q - 1)), "t", "mean"]
