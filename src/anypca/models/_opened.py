@@ -67,6 +67,15 @@ class OpenedBlock:
         totals: Floats = self.product @ np.ones(self.n_features, self.dtype)
         return self.offset[:, 0] * totals
 
+    @cached_property
+    def offset_totals(self) -> Floats:
+        """What ``x offset`` adds to the columns' weighted values where products are used, shape (n_features,)."""
+        if self.product is None or self.offset is None:
+            return np.zeros(self.n_features)
+        if self.offset.shape[1] > 1:
+            return np.asarray(np.einsum("i,ij,ij->j", self.weights, self.product, self.offset, dtype=float))
+        return np.asarray(self.product.T @ (self.weights * self.offset[:, 0]), dtype=float)
+
     def take(self, index: Ints | Bools) -> OpenedBlock:
         """Some of the rows."""
         table = self.table

@@ -122,8 +122,10 @@ class Expectation:
             yield Tile(tile, value, gradient + curvature * inner, curvature)
 
     def _cumulant_tiles(self, moments: Moments) -> Iterator[Tile]:
+        observed = self.rows.observed
         for tile, inner, eta, variance in self._predictors(moments):
-            cumulant, mean, curvature = self.family.expected_cumulant(eta, variance)
+            found = self.family.expected_cumulant(eta, variance)
+            cumulant, mean, curvature = found if observed is None else mask_missing(found, observed[:, tile])
             assert mean is not None
             assert curvature is not None
             working = inner * curvature
@@ -154,7 +156,5 @@ class Expectation:
         weighted = (moments.design * rows.weights[:, None]).astype(rows.dtype, copy=False)
         back = np.asarray(rows.product.T @ weighted, dtype=float)
         by_row = np.einsum("ia,ia->i", moments.design, image) + rows.offset_values - sums.rows
-        by_column = np.einsum("ja,ja->j", self.loadings.mean, back) - sums.columns
-        if rows.offset is not None:
-            by_column += rows.product.T @ (rows.weights * rows.offset[:, 0])
+        by_column = np.einsum("ja,ja->j", self.loadings.mean, back) + rows.offset_totals - sums.columns
         return Sums(by_row, by_column, sums.target + (back if over_rows else image), sums.information)
