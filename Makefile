@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: venv demo test coverage portability browser lint typecheck bench experiments docs clean
+.PHONY: venv demo test coverage mutation portability browser lint typecheck bench experiments docs clean
 
 venv: $(STAMP)
 
@@ -21,6 +21,10 @@ demo: venv
 test: venv lint typecheck
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 	$(BIN)/python -m tools.portability --quick
+
+# Breaks the code in some ninety places, one at a time, and runs the tests that must notice; half an hour.
+mutation: venv
+	$(BIN)/python -m tools.mutation
 
 # The numerical tests under every OpenBLAS kernel that the processor has, and without numpy's loops for newer ones.
 portability: venv

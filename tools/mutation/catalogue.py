@@ -219,24 +219,38 @@ SOLVERS = [
 
 SELECTION = [
     Mutation(
-        "BIC counts a parameter once",
+        "rotations of PPCA count as parameters",
+        "selection/facts.py",
+        "count = p * k - k * (k - 1) // 2 + p + 1",
+        "count = p * k + p + 1",
+        _SELECTION,
+    ),
+    Mutation(
+        "plugged-in scores are free of charge",
+        "selection/facts.py",
+        "            by_column + by_row,\n",
+        "            by_column,\n",
+        _SELECTION,
+    ),
+    Mutation(
+        "BIC doubles the price of a parameter",
         "models/_criteria.py",
-        "found = facts.likelihood\n        if found is None:\n            return None\n        return -2.0 *",
-        "found = facts.likelihood\n        if found is None:\n            return None\n        return -1.0 *",
+        "self.n_parameters * float(np.log(self.n_observations))",
+        "2.0 * self.n_parameters * float(np.log(self.n_observations))",
         _SELECTION,
     ),
     Mutation(
         "the entropy has the wrong sign",
         "models/_criteria.py",
-        "value + 2.0 * facts.entropy",
-        "value - 2.0 * facts.entropy",
+        "facts.marginal.bic + 2.0 * facts.entropy",
+        "facts.marginal.bic - 2.0 * facts.entropy",
         _SELECTION,
     ),
     Mutation(
         "AIC is BIC with two rows",
         "models/_criteria.py",
-        "-2.0 * found.value + 2.0 * found.n_parameters",
-        "-2.0 * found.value + np.log(2.0) * found.n_parameters",
+        "return -2.0 * self.value + 2.0 * self.n_parameters",
+        "return -2.0 * self.value + float(np.log(2.0)) * self.n_parameters",
         _SELECTION,
     ),
     Mutation(
@@ -430,6 +444,263 @@ KERNEL = [
     ),
 ]
 
+_BILINEAR = (
+    "tests/models/test_bilinear_problem.py tests/models/test_bilinear_rows.py tests/models/test_epca.py"
+)
+_DISPERSION = "tests/models/test_bilinear_dispersion.py tests/models/test_sepca_dispersion.py"
+_PLN = "tests/models/test_plnpca_bound.py tests/models/test_plnpca.py"
+_PIECES = "tests/models/test_piecewise.py tests/models/test_parameter_counts.py"
+
+BILINEAR = [
+    Mutation(
+        "standard deviations without the prior's precision",
+        "models/_bilinear/rows.py",
+        "precision = found.curvature + prior.curvature(found.points)\n    return",
+        "precision = found.curvature\n    return",
+        _BILINEAR,
+    ),
+    Mutation(
+        "the determinant of the posterior is forgotten",
+        "models/_bilinear/rows.py",
+        "return joint - 0.5 * determinant, entropy",
+        "return joint, entropy",
+        _BILINEAR + " tests/models/test_bilinear_report.py",
+    ),
+    Mutation(
+        "worse columns are not halved",
+        "models/_bilinear/alternating.py",
+        "joint = np.where(worse[:, None], np.where(is_tiny, old, halved), new)",
+        "joint = np.where(worse[:, None], np.where(is_tiny, old, new), new)",
+        _BILINEAR,
+    ),
+    Mutation(
+        "a worse row keeps its step",
+        "models/_bilinear/alternating.py",
+        "new[worse] = self._halve(evaluator.take(worse), points[worse], step[worse], value[worse], first=0.5)",
+        "new[worse] = new[worse]",
+        _BILINEAR + " tests/conformance/test_monotone.py",
+    ),
+    Mutation(
+        "the objective forgets the penalty of the loadings",
+        "models/_bilinear/alternating.py",
+        "return likelihood - stats.score_penalty - penalty",
+        "return likelihood - stats.score_penalty",
+        _BILINEAR,
+    ),
+    Mutation(
+        "own dispersions are not shrunk",
+        "models/_bilinear/dispersion.py",
+        "_SHRINKAGE = 10.0",
+        "_SHRINKAGE = 0.0",
+        _DISPERSION,
+    ),
+    Mutation(
+        "leverages are doubled",
+        "models/_bilinear/dispersion.py",
+        "double = np.where(upper[0] == upper[1], 1.0, 2.0)",
+        "double = np.where(upper[0] == upper[1], 2.0, 4.0)",
+        _DISPERSION,
+    ),
+    Mutation(
+        "rotations count as free parameters of the residuals",
+        "models/_bilinear/dispersion.py",
+        "used = k * (weight + n_features - k) + coefficients.fixed.size",
+        "used = k * (weight + n_features) + coefficients.fixed.size",
+        _DISPERSION + " tests/models/test_epca.py",
+    ),
+]
+
+PLNPCA = [
+    Mutation(
+        "rotated posteriors keep their variances",
+        "models/plnpca/_rotation.py",
+        "Posterior.of(points).mean @ rotation, 1.0 / (1.0 + information)",
+        "Posterior.of(points).mean @ rotation, 1.0 + 0.0 * information",
+        _PLN,
+    ),
+    Mutation(
+        "log factorials enter twice",
+        "models/plnpca/_fit.py",
+        "constant=self.visit.log_base(self.family, null.dispersion)",
+        "constant=2.0 * self.visit.log_base(self.family, null.dispersion)",
+        _PLN,
+    ),
+    Mutation(
+        "second moments ignore the variances",
+        "models/plnpca/_problem.py",
+        "second = np.diag(stats.score_gram) - explained + stats.variance_sum",
+        "second = np.diag(stats.score_gram) - explained",
+        _PLN,
+    ),
+    Mutation(
+        "features that are left out are estimated",
+        "models/plnpca/_problem.py",
+        "kept = np.concatenate([np.ones(len(stats.score_sum)), self.kept])",
+        "kept = np.ones(len(stats.score_sum) + len(self.kept))",
+        _PLN,
+    ),
+]
+
+PIECEWISE = [
+    Mutation(
+        "one rotation too many",
+        "models/piecewise/_settings.py",
+        "turned = q if n == 1 else q - 1",
+        "turned = q",
+        _PIECES,
+    ),
+    Mutation(
+        "fitted breakpoints are free of charge",
+        "models/piecewise/_settings.py",
+        "return n_features * size - rotations + (n - 1 if settings.fit_breakpoints else 0)",
+        "return n_features * size - rotations",
+        _PIECES,
+    ),
+    Mutation(
+        "truncation does not move the mean",
+        "models/piecewise/_gaussian_posterior.py",
+        "shift = scale * moments.mean",
+        "shift = 0.0 * scale * moments.mean",
+        _PIECES,
+    ),
+    Mutation(
+        "slabs have no mass",
+        "models/piecewise/_gaussian_posterior.py",
+        "log_joint[:, k] = whole.log_likelihood + log_mass",
+        "log_joint[:, k] = whole.log_likelihood",
+        _PIECES,
+    ),
+    Mutation(
+        "a moving hinge does not move the maps",
+        "models/piecewise/_problem.py",
+        "return Gradient(matrix, log_noise, stats.edge + through_maps)",
+        "return Gradient(matrix, log_noise, stats.edge)",
+        _PIECES,
+    ),
+]
+
+_SEPCA = "tests/models/test_sepca.py tests/models/test_sepca_coupling.py"
+_GPCA = "tests/models/test_gpca.py"
+_EPCA = "tests/models/test_epca.py tests/models/test_epca_invariance.py"
+_PRIORS = "tests/priors"
+
+SEPCA = [
+    Mutation(
+        "dispersions of columns cost nothing",
+        "models/sepca/_candidate.py",
+        "return 0.5 * self.n_dispersions * float(np.log(max(weight, 1.0)))",
+        "return 0.0",
+        _DISPERSION,
+    ),
+    Mutation(
+        "the divergence of the loadings forgets their relevance",
+        "models/sepca/_posterior.py",
+        "@ self.alpha - np.log(self.alpha).sum() + k * np.log(unit[:, 0])",
+        "@ self.alpha + k * np.log(unit[:, 0])",
+        _SEPCA,
+    ),
+    Mutation(
+        "scores have no divergence in their spread",
+        "models/sepca/_posterior.py",
+        "+ self.trace + self.factor.log_determinant() - mean.shape[1]",
+        "+ self.trace - mean.shape[1]",
+        _SEPCA,
+    ),
+    Mutation(
+        "coupling of scores and loadings has the wrong sign",
+        "models/sepca/_coupling.py",
+        "0.5 * float(np.linalg.slogdet(N + Y)[1] - np.linalg.slogdet(Y + left)[1])",
+        "0.5 * float(np.linalg.slogdet(Y + left)[1] - np.linalg.slogdet(N + Y)[1])",
+        _SEPCA,
+    ),
+    Mutation(
+        "loadings of predicted entries are taken as known",
+        "models/sepca/_row_model.py",
+        'np.einsum("ea,eab,eb->e", z, C, z)\n',
+        "0.0\n",
+        "tests/models/test_entry_likelihood.py",
+    ),
+]
+
+EPCA = [
+    Mutation(
+        "the loadings have no ridge",
+        "models/epca/_fit.py",
+        "Ridge(np.concatenate([np.full(k, settings.ridge), np.zeros(n_fixed)]), 1.0 / units)",
+        "Ridge(np.concatenate([np.full(k, 0.0 * settings.ridge), np.zeros(n_fixed)]), 1.0 / units)",
+        _EPCA,
+    ),
+    Mutation(
+        "units of the columns do not reach the penalty",
+        "models/epca/_fit.py",
+        "units = noise_units(self.family, dispersion)",
+        "units = noise_units(self.family, np.ones_like(dispersion))",
+        _EPCA + " tests/models/test_mixed_tables.py",
+    ),
+    Mutation(
+        "the objective lacks its constants",
+        "models/epca/_fit.py",
+        "constant=self.visit.log_base(self.family, dispersion),",
+        "constant=0.0,",
+        _EPCA,
+    ),
+    Mutation(
+        "dispersions are estimated once",
+        "models/epca/_fit.py",
+        "for _ in range(_MAX_ROUNDS if self.open_columns() else 0):",
+        "for _ in range(1 if self.open_columns() else 0):",
+        _EPCA + " tests/models/test_bilinear_dispersion.py",
+    ),
+]
+
+GPCA = [
+    Mutation(
+        "missing entries count as observed",
+        "models/gpca/_projection.py",
+        "trust = np.where(rows.observed, 1.0, PULL)",
+        "trust = np.where(rows.observed, 1.0, 1.0)",
+        _GPCA,
+    ),
+    Mutation(
+        "the penalty does not enter the objective",
+        "models/gpca/_problem.py",
+        "return stats.value - self.saturated - self._penalty(shared.loadings)",
+        "return stats.value - self.saturated",
+        _GPCA,
+    ),
+    Mutation(
+        "residuals do not turn the loadings",
+        "models/gpca/_projection.py",
+        "residual = found.trusted(found.deviation - linear)",
+        "residual = 0.0 * found.trusted(found.deviation - linear)",
+        _GPCA,
+    ),
+    Mutation(
+        "scores of missing rows ignore the weights of entries",
+        "models/gpca/_projection.py",
+        "normal.solve((deviation * trust) @ U)",
+        "normal.solve(deviation @ U)",
+        _GPCA,
+    ),
+]
+
+PRIORS = [
+    Mutation(
+        "scad never flattens",
+        "priors/scad.py",
+        "np.clip((self.flat - size) / (self.flat - knee), 0.0, 1.0)",
+        "np.ones_like(size)",
+        _PRIORS,
+    ),
+    Mutation(
+        "a group is penalised by its squares",
+        "priors/group.py",
+        "self.strength * np.linalg.norm(u, axis=1)",
+        "self.strength * np.linalg.norm(u, axis=1) ** 2",
+        _PRIORS,
+    ),
+]
+
 MUTATIONS = [
     *FAMILIES,
     *LINALG,
@@ -441,4 +712,11 @@ MUTATIONS = [
     *GSPPCA,
     *SPCA,
     *KERNEL,
+    *BILINEAR,
+    *PLNPCA,
+    *PIECEWISE,
+    *SEPCA,
+    *EPCA,
+    *GPCA,
+    *PRIORS,
 ]
