@@ -316,7 +316,7 @@ def test_missing_entries_are_refused_by_name():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_components": 21}, "n_components=21 must be at most n_features=20"),
+        ({"n_components": 21}, "n_components=21 is more than n_features allows. Choose at most 20"),
         ({"n_features_to_select": 21}, "n_features_to_select=21 must be at most 20"),
         ({"n_components": "all"}, "n_components"),
         ({"noise": "mle"}, "Did you mean 'ml'"),

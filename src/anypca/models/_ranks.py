@@ -12,12 +12,14 @@ from anypca.engine import Data
 
 def check_rank(n_components: int, data: Data) -> None:
     """Raise if a table has fewer rows or columns than components are asked for."""
-    largest = min(data.n_samples, data.n_features)
-    if n_components > largest:
-        raise ValueError(
-            f"n_components={n_components} is more than min(n_samples, n_features) = {largest} for a table "
-            f"of shape ({data.n_samples}, {data.n_features}). Choose at most {largest}."
-        )
+    shape = (data.n_samples, data.n_features)
+    check_largest(n_components, min(shape), f"min(n_samples, n_features) of a table of shape {shape}")
+
+
+def check_largest(n_components: int | None, largest: int, what: str) -> None:
+    """Raise if more than the ``largest`` number of components is asked for; ``what`` allows no more."""
+    if n_components is not None and n_components > largest:
+        raise ValueError(f"n_components={n_components} is more than {what} allows. Choose at most {largest}.")
 
 
 def check_ranks(ranks: Any, largest: int, *, least: int = 0) -> list[int]:

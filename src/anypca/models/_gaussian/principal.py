@@ -12,6 +12,7 @@ from anypca.engine import Block, Summary
 from anypca.linalg import fix_signs
 from anypca.models._gaussian.posterior import Parameters
 from anypca.models._gaussian.problem import MissingProblem
+from anypca.models._ranks import check_rank
 from anypca.models._session import Session
 from anypca.solvers import Result, Status
 from anypca.solvers.closed_form import Centring, Spectrum
@@ -129,7 +130,7 @@ def _start_spectrum(session: Session, n_components: int | float | str | None, we
     scale: Floats | float = np.minimum(1.0 / share, _MAX_UPSCALING) if data.may_miss else 1.0
     wanted = int(n_components) if isinstance(n_components, int | np.integer) else None
     if wanted is not None:
-        check_count(wanted, data.n_samples, data.n_features)
+        check_rank(wanted, data)
     return session.spectrum(Centring(summary.mean, scale), divisor=weight, n_components=wanted)
 
 
@@ -165,16 +166,6 @@ def choose_n_components(wanted: int | float | str | None, spectrum: Spectrum, we
         return infer_dimension(spectrum.values, round(weight)) if n_features > 1 else 1
     share = np.cumsum(spectrum.values) / max(spectrum.trace, np.finfo(np.float64).tiny)
     return min(int(np.searchsorted(share, wanted, side="right")) + 1, len(share))
-
-
-def check_count(n_components: int, n_samples: int, n_features: int) -> None:
-    """Raise if there are not that many components."""
-    largest = min(n_samples, n_features)
-    if n_components > largest:
-        raise ValueError(
-            f"n_components={n_components} must be at most min(n_samples, n_features)={largest}. "
-            "Ask for fewer components, or None for the largest number that leaves a noise variance."
-        )
 
 
 def _from_spectrum(spectrum: Spectrum, k: int, mean: Floats, n_features: int, floor: float) -> Principal:

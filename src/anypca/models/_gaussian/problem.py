@@ -97,7 +97,7 @@ class MissingProblem(BlockProblem[Parameters, Patterns, ExpectedSums]):
     def update(self, shared: Parameters, stats: ExpectedSums) -> Update[Parameters]:
         """The M-step: a regression per column, the noise, then the rescaling of the scores."""
         k = shared.loadings.shape[1]
-        slope = _slope(shared, stats)
+        slope = residual_products(shared, stats)
         change = PackedCholesky(stats.curvature, k + 1).solve(slope)
         gain = float(np.vdot(change, slope))
         noise = max((stats.squares - gain) / stats.n_entries, self.noise_floor)
@@ -141,29 +141,11 @@ def _second_moments(mean: Floats, covariance: Floats, weight: Floats, patterns: 
     return second
 
 
-def gradient(shared: Parameters, stats: ExpectedSums) -> tuple[Floats, Floats, float]:
-    """Derivatives of the log-likelihood of the observed entries (Fisher's identity).
+def residual_products(shared: Parameters, stats: ExpectedSums) -> Floats:
+    """``sum_i E[(x_ij - mean_j - w_j' z_i) u_i]`` over the observed entries of column j (n_features, k + 1).
 
-    Parameters
-    ----------
-    shared : Parameters
-    stats : ExpectedSums
-        Summed at ``shared``.
-
-    Returns
-    -------
-    mean : ndarray of shape (n_features,)
-    loadings : ndarray of shape (n_features, n_components)
-    log_noise : float
-        With respect to the logarithm of the noise variance.
+    By Fisher's identity this is the gradient of the log-likelihood in loadings and mean, times the noise.
     """
-    k = shared.loadings.shape[1]
-    slope = _slope(shared, stats) / shared.noise
-    return slope[:, k], slope[:, :k], 0.5 * (stats.squares / shared.noise - stats.n_entries)
-
-
-def _slope(shared: Parameters, stats: ExpectedSums) -> Floats:
-    """``sum_i E[(x_ij - mean_j - w_j' z_i) u_i]`` over the observed entries of column j."""
     W = shared.loadings
     k = W.shape[1]
     curvature = unpack_symmetric(stats.curvature, k + 1)

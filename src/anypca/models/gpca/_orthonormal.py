@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.linalg import pack_symmetric, symmetric_power
+from anypca.linalg import nearest_orthonormal, pack_symmetric, symmetric_power
 from anypca.priors import Prior
 
 # Newton steps to orthogonality to the other columns: a piecewise quadratic function is minimised in a few.
@@ -74,12 +74,6 @@ def improve(old: Floats, gradient: Floats, prior: Prior, curvature: float) -> Im
         return Improved(stepped, stepped, np.eye(old.shape[1]), curvature)
     stepped, curvature = threshold_columns(old, gradient, slopes, curvature)
     return Improved(stepped, *rotate_pairs(stepped, prior), curvature)
-
-
-def orthonormal(columns: Floats) -> Floats:
-    """The nearest matrix with orthonormal columns (p, k), a basis of the same space."""
-    left, _, right = np.linalg.svd(columns, full_matrices=False)
-    return np.asarray(left @ right)
 
 
 def threshold_columns(
@@ -142,7 +136,7 @@ def _move_rows(target: Floats, old: Floats, prior: Prior) -> Floats | None:
         if np.max(np.abs(gram - np.eye(len(gram)))) <= _ORTHOGONAL:
             break
         multipliers = symmetric_power(multipliers @ gram @ multipliers, 0.5)
-    return orthonormal(new)
+    return nearest_orthonormal(new)
 
 
 def _threshold(target: Floats, threshold: Floats, others: Floats) -> Floats | None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.linalg import packed_diagonal
-from anypca.models.gpca._orthonormal import improve, orthonormal, rotate_pairs
+from anypca.linalg import nearest_orthonormal, packed_diagonal
+from anypca.models.gpca._orthonormal import improve, rotate_pairs
 from anypca.models.gpca._problem import SubspaceProblem
 from anypca.models.gpca._projection import Subspace, Sums
 from anypca.priors import Prior
@@ -112,7 +112,7 @@ class PenalisedProblem(SubspaceProblem[PenalisedSubspace]):
 
 def start_penalised(at: Subspace, prior: Prior) -> PenalisedSubspace:
     """A subspace with its basis rotated to where a penalty of single loadings is small."""
-    loadings = orthonormal(at.loadings)
+    loadings = nearest_orthonormal(at.loadings)
     for _ in range(_MAX_TURNS if prior.slopes(loadings) is not None else 0):
         turned, rotation = rotate_pairs(loadings, prior)
         if np.array_equal(rotation, np.eye(len(rotation))):

@@ -9,8 +9,7 @@ import numpy as np
 
 from anypca._typing import Bools, Floats
 from anypca.engine import Block
-from anypca.linalg import PackedCholesky, packed_products, unpack_symmetric
-from anypca.models.gpca._orthonormal import orthonormal
+from anypca.linalg import PackedCholesky, nearest_orthonormal, packed_products, unpack_symmetric
 from anypca.models.gpca._projection import Subspace, Sums, evaluate
 from anypca.models.gpca._reader import Reader
 from anypca.solvers import BlockProblem, Update
@@ -160,7 +159,7 @@ def _follow(shared: Iterate, way: Iterate) -> Iterate:
     assert way.direction is not None
     k = shared.loadings.shape[1]
     table = shared.table + way.length * way.direction
-    return replace(way, loadings=orthonormal(table[:, :k]), intercept=table[:, k].copy())
+    return replace(way, loadings=nearest_orthonormal(table[:, :k]), intercept=table[:, k].copy())
 
 
 def _metric_square(curvature: Floats, vector: Floats) -> float:

@@ -10,6 +10,7 @@ from anypca._typing import Floats, Ints
 from anypca.engine import executor_for
 from anypca.linalg import fix_signs
 from anypca.models._gaussian.principal import Principal, count_rows
+from anypca.models._ranks import check_largest
 from anypca.models._session import Session
 from anypca.models.gsppca._evidence import CompositeEvidence, EvidencePath, inclusion_probability
 from anypca.models.gsppca._noise import Moments, estimate_noise
@@ -122,11 +123,8 @@ def fit_globally_sparse(session: Session, settings: Settings) -> Fitted:
 def _check_settings(settings: Settings, n_varying: int, n_features: int) -> None:
     """Raise if more components or columns are asked for than there are."""
     n_components, n_selected = settings.n_components, settings.n_features_to_select
-    if not isinstance(n_components, str) and n_components > n_features:
-        raise ValueError(
-            f"n_components={n_components} must be at most n_features={n_features}. "
-            "Ask for fewer components, or n_components='auto'."
-        )
+    if not isinstance(n_components, str):
+        check_largest(n_components, n_features, "n_features")
     if not isinstance(n_selected, str) and n_selected > n_varying:
         constant = n_features - n_varying
         what = f", {constant} of them constant" if constant else ""

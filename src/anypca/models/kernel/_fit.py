@@ -12,7 +12,9 @@ import scipy.linalg
 from anypca._registry import Registry
 from anypca._typing import Floats
 from anypca.engine import Block, Statistics
+from anypca.models._ranks import check_largest
 from anypca.models._session import Session
+from anypca.models._symmetric import check_symmetric
 from anypca.models.kernel._embedding import Embedding, ExactEmbedding, embed_exactly, embed_features
 from anypca.models.kernel._features import FeatureMap, fourier_map, landmark_map
 from anypca.models.kernel._kernels import KERNELS, Kernel, KernelChoice
@@ -67,14 +69,6 @@ class Method(ABC):
         summary = self.session.summary
         return self.settings.kernel.bind(sample, float(summary.variance.mean() + summary.mean.var()))
 
-    def check_count(self, largest: int, what: str) -> None:
-        """Raise if there are not that many components."""
-        asked = self.settings.n_components
-        if asked is not None and asked > largest:
-            raise ValueError(
-                f"n_components={asked} must be at most {largest}, {what}. Ask for fewer components."
-            )
-
 
 METHODS: Registry[Method] = Registry("method")
 
@@ -86,9 +80,14 @@ class Exact(Method):
     name = "exact"
 
     def sweep(self) -> tuple[Kernel | None, Any]:
-        self.check_count(self.session.data.n_samples, "the number of rows")
+        check_largest(self.settings.n_components, self.session.data.n_samples, "n_samples")
         if self.settings.is_precomputed:
-            return None, check_kernel_matrix(all_rows(self.session, dense=True))
+            values = all_rows(self.session, dense=True)
+            remedy = (
+                "Pass kernel values of all pairs of training rows, or choose a kernel for a table of rows."
+            )
+            check_symmetric(values, "kernel='precomputed'", remedy, _ASYMMETRY)
+            return None, values
         is_function = not isinstance(self.settings.kernel.metric, str)
         return self.bind(sample_rows(self.session)), all_rows(self.session, dense=is_function)
 
@@ -111,7 +110,7 @@ class Approximate(Method):
             )
         data = self.session.data
         largest = min(data.n_samples, self.settings.n_basis)
-        self.check_count(largest, "the smaller of n_basis and the number of rows")
+        check_largest(self.settings.n_components, largest, "min(n_basis, n_samples)")
         sample = sample_rows(self.session)
         kernel = self.bind(sample)
         feature_map = self.feature_map(kernel)
@@ -208,20 +207,3 @@ def sum_features(session: Session, feature_map: FeatureMap, shift: Floats) -> Fe
 
     found: FeatureSums = session.sum(add)
     return found
-
-
-def check_kernel_matrix(values: Floats) -> Floats:
-    """Raise unless a matrix can hold the kernel values of all pairs of rows."""
-    if values.shape[0] != values.shape[1]:
-        raise ValueError(
-            f"kernel='precomputed' needs the square matrix of kernel values of all pairs of training rows; X has "
-            f"shape {values.shape}. Pass it, or choose a kernel for a table of rows."
-        )
-    gap = np.abs(values - values.T)
-    if gap.max() > _ASYMMETRY * np.abs(values).max():
-        i, j = np.unravel_index(int(np.argmax(gap)), gap.shape)
-        raise ValueError(
-            f"kernel='precomputed' needs a symmetric matrix; X[{i}, {j}] is {values[i, j]:.6g} and X[{j}, {i}] is "
-            f"{values[j, i]:.6g}. Pass kernel values of all pairs of training rows."
-        )
-    return values

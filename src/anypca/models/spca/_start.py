@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 
 from anypca._typing import Floats
 from anypca.engine import Block
+from anypca.models._ranks import check_largest, check_rank
 from anypca.models._session import Session
+from anypca.models._symmetric import check_symmetric
 from anypca.models.spca._gram import Gram, StoredGram, StreamedGram, sum_gram
 from anypca.solvers.closed_form import Centring
 
@@ -65,7 +66,8 @@ def start_from_data(session: Session, n_components: int | None, *, is_soft: bool
             f"SPCA with a finite ridge holds an n_features x n_features matrix; X has {p} columns, and at most "
             f"{_MAX_GRAM} are allowed. Use ridge=numpy.inf, which needs no such matrix."
         )
-    _check_count(n_components, min(n, p), "the smaller of the numbers of rows and columns")
+    if n_components is not None:
+        check_rank(n_components, session.data)
     mean = session.summary.mean
     centring = Centring(mean)
     if p <= (_SMALL_GRAM if is_soft else n):
@@ -82,7 +84,7 @@ def start_from_gram(session: Session, n_components: int | None) -> Start:
         raise ValueError("sample_weight is for rows; with input='gram' there are none. Leave it out.")
     gram = check_gram(np.concatenate(session.gather(_read)))
     p = len(gram.matrix)
-    _check_count(n_components, p, "the number of columns")
+    check_largest(n_components, p, "n_features")
     return Start(gram, *_leading(gram.matrix, n_components), np.zeros(p), 1.0)
 
 
@@ -98,15 +100,7 @@ def _leading(matrix: Floats, n_components: int | None) -> tuple[Floats, Floats]:
     return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
 
 
-def _check_count(n_components: int | None, largest: int, what: str) -> None:
-    """Raise if there are not that many components."""
-    if n_components is not None and n_components > largest:
-        raise ValueError(
-            f"n_components={n_components} must be at most {largest}, {what}. Ask for fewer components."
-        )
-
-
-def check_gram(matrix: Any, name: str = "X") -> StoredGram:
+def check_gram(matrix: Floats) -> StoredGram:
     """A user's matrix of inner products, covariances or correlations.
 
     Raises
@@ -115,24 +109,13 @@ def check_gram(matrix: Any, name: str = "X") -> StoredGram:
         If it is not square, symmetric and positive semi-definite.
     """
     G = np.asarray(matrix, dtype=np.float64)
-    if G.shape[0] != G.shape[1]:
-        raise ValueError(
-            f"input='gram' needs a square matrix; {name} has shape {G.shape}. Pass X.T @ X, a covariance or a "
-            "correlation matrix, or use input='data' for a table of rows."
-        )
-    size = float(np.abs(G).max())
-    gap = np.abs(G - G.T)
-    if gap.max() > _ROUNDING * size:
-        i, j = np.unravel_index(int(np.argmax(gap)), G.shape)
-        raise ValueError(
-            f"input='gram' needs a symmetric matrix; {name}[{i}, {j}] is {G[i, j]:.6g} and {name}[{j}, {i}] is "
-            f"{G[j, i]:.6g}. Use input='data' if {name} is a table of rows."
-        )
+    remedy = "Pass X.T @ X, a covariance or a correlation matrix, or use input='data' for a table of rows."
+    check_symmetric(G, "input='gram'", remedy, _ROUNDING)
     G = 0.5 * (G + G.T)
     smallest = float(scipy.linalg.eigvalsh(G, subset_by_index=(0, 0))[0])
-    if smallest < -_ROUNDING * len(G) * size:
+    if smallest < -_ROUNDING * len(G) * np.abs(G).max():
         raise ValueError(
-            f"input='gram' needs a positive semi-definite matrix; {name} has the eigenvalue {smallest:.3g}. "
+            f"input='gram' needs a positive semi-definite matrix; X has the eigenvalue {smallest:.3g}. "
             "Correlations computed pair by pair from incomplete data are a common cause: compute them from "
             "complete rows."
         )
