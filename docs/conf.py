@@ -11,6 +11,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_scripts"))
 
 import decision_diagram  # noqa: E402
+import families_page  # noqa: E402
 import sample_report  # noqa: E402
 from sphinx_gallery.sorting import ExplicitOrder  # noqa: E402
 
@@ -52,7 +53,8 @@ extensions = [
     "sphinx-mathjax-offline",  # formulas without a network
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "_scripts", "_generated"]
+# The list of families is written by ``setup`` and is a part of the API's page.
+exclude_patterns = ["_build", "_scripts", "_generated", "api/families.rst"]
 # Words in single backticks in docstrings are names of the package where they can be.
 default_role = "py:obj"
 templates_path = ["_templates"]
@@ -60,7 +62,7 @@ templates_path = ["_templates"]
 myst_enable_extensions = ["dollarmath", "deflist", "attrs_inline"]
 myst_heading_anchors = 3
 
-autosummary_generate = True
+autosummary_generate = ["api/index.rst", "api/families.rst"]
 autodoc_typehints = "none"  # types and shapes are in the docstrings
 autodoc_member_order = "groupwise"
 numpydoc_show_class_members = False
@@ -119,6 +121,7 @@ def escape_shapes(app: Any, what: str, name: str, member: Any, options: Any, lin
 def setup(app: Any) -> None:
     """Draw and fit what the pages show."""
     decision_diagram.write(HERE / "_generated" / "which_model.svg")
+    families_page.write(HERE / "api" / "families.rst")
     sample_report.write(HERE / "_generated" / "extra" / "sample_report.html")
     # Before numpydoc, which turns the lines into fields.
     app.connect("autodoc-process-docstring", escape_shapes, priority=100)

@@ -34,7 +34,9 @@ def listed() -> dict[str, set[str]]:
     """Names in the reference, by module."""
     names: dict[str, set[str]] = {}
     module = ""
-    for line in (DOCS / "api" / "index.rst").read_text().splitlines():
+    families = runpy.run_path(str(DOCS / "_scripts" / "families_page.py"))["draw"]()
+    text = (DOCS / "api" / "index.rst").read_text().replace(".. include:: families.rst", families)
+    for line in text.splitlines():
         if found := re.fullmatch(r"\.\. currentmodule:: (\S+)", line):
             module = found.group(1)
         elif found := re.fullmatch(r"   ([A-Za-z]\w*)", line):

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+import anypca
 from anypca._registry import Registry
-from anypca.families import Binomial, Gamma, Gaussian, NegativeBinomial, Poisson, families
+from anypca.families import (
+    Binomial,
+    Family,
+    Gamma,
+    Gaussian,
+    Mixed,
+    NegativeBinomial,
+    Poisson,
+    families,
+)
 
 
 @pytest.mark.parametrize(
@@ -79,14 +89,8 @@ def test_register_and_iterate():
     assert isinstance(registry.create("second"), Second)
 
 
-def test_all_families_of_the_package_are_registered():
-    assert list(families) == [
-        "bernoulli",
-        "binomial",
-        "exponential",
-        "gamma",
-        "gaussian",
-        "negative_binomial",
-        "poisson",
-        "scaled_poisson",
-    ]
+def test_all_families_of_the_package_are_registered_and_exported():
+    public = (getattr(anypca.families, name) for name in anypca.families.__all__)
+    exported = {each for each in public if isinstance(each, type) and issubclass(each, Family)}
+    assert exported - {Family, Mixed} == {families[name] for name in families}
+    assert list(families) == sorted(families)
