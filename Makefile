@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: venv demo test coverage mutation portability browser lint typecheck bench experiments docs clean
+.PHONY: venv demo test conformance mutation portability coverage browser lint typecheck bench experiments docs clean
 
 venv: $(STAMP)
 
@@ -25,6 +25,10 @@ test: venv lint typecheck
 # Breaks the code in some ninety places, one at a time, and runs the tests that must notice; half an hour.
 mutation: venv
 	$(BIN)/python -m tools.mutation
+
+# scikit-learn's checks of every estimator with every family; `test` has each estimator with its default.
+conformance: venv
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m conformance tests/conformance
 
 # The numerical tests under every OpenBLAS kernel that the processor has, and without numpy's loops for newer ones.
 portability: venv
@@ -66,4 +70,4 @@ experiments: venv
 	$(BIN)/python -m experiments
 
 clean:
-	rm -rf $(VENV) demo build dist docs/_build docs/_generated docs/api/generated docs/auto_examples docs/sg_execution_times.rst .coverage* .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) demo build dist docs/_build docs/_generated docs/api/families.rst docs/api/generated docs/auto_examples docs/sg_execution_times.rst .coverage* .mypy_cache .pytest_cache .ruff_cache
