@@ -11,8 +11,14 @@ from anypca import SPPCA, SSPPCA
 pytestmark = pytest.mark.filterwarnings("ignore:family .* is for integers")
 
 
+@parametrize_with_checks([SPPCA(max_components=1), SSPPCA(max_components=1, sparsity=1.0)])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.conformance
 @parametrize_with_checks(
     [SPPCA(max_components=2), SPPCA(max_components=2, method="paper"), SSPPCA(max_components=2, sparsity=1.0)]
 )
-def test_scikit_learn_checks(estimator, check):
+def test_scikit_learn_checks_of_both_methods(estimator, check):
     check(estimator)
