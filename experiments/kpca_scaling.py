@@ -45,7 +45,7 @@ class Sizes(NamedTuple):
 
 
 FULL = Sizes(100_000, 10_000, 1000, 2000, (100, 300, 1000))
-QUICK = Sizes(20_000, 4000, 200, 500, (30, 100, 400))
+QUICK = Sizes(10_000, 2500, 200, 500, (30, 100, 400))
 
 
 def make_rows(n_rows: int, seed: int) -> np.ndarray:

@@ -7,6 +7,7 @@ paper prints one draw, here means over 50.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -32,6 +33,7 @@ N_NONZERO = (8, 2)
 DEFAULT = "SPPCA, default"
 
 
+@functools.cache  # the pictures show the first draw again
 def fitted(n_classes: int, seed: int) -> dict[str, tuple[Any, Any, Any]]:
     """Model, scores and labels of every method on one table."""
     drawn = make_sppca_classes(n_classes, random_state=np.random.default_rng([seed, n_classes]))

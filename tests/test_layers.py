@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-
-import pytest
 
 import anypca
 
@@ -38,7 +37,17 @@ GUESS = re.compile(
 )
 
 FILES = sorted(ROOT.rglob("*.py"))
-IDS = [str(path.relative_to(ROOT)) for path in FILES]
+
+
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def offences(rule: Callable[[Path], Iterable[str]]) -> dict[str, list[str]]:
+    """What a rule finds, by file."""
+    found = {str(path.relative_to(ROOT)): sorted(rule(path)) for path in FILES}
+    return {name: names for name, names in found.items() if names}
 
 
 def unit_of(path: Path) -> str:
@@ -59,7 +68,7 @@ def imports_of(tree: ast.AST, package: str) -> Iterator[tuple[str, tuple[str, ..
 
 def imports(path: Path) -> list[tuple[str, tuple[str, ...]]]:
     package = ".".join(["anypca", *path.relative_to(ROOT).parts[:-1]])
-    return list(imports_of(ast.parse(path.read_text(encoding="utf-8")), package))
+    return list(imports_of(tree_of(path), package))
 
 
 def own_targets(path: Path) -> set[str]:
@@ -99,77 +108,97 @@ def is_below_models(unit: str) -> bool:
 
 
 def mentions(path: Path, word: str) -> bool:
-    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
     names = (
         getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "name", None)
-        for node in nodes
+        for node in ast.walk(tree_of(path))
     )
     return word in names
 
 
-@pytest.mark.parametrize("path", FILES, ids=IDS)
-def test_every_file_belongs_to_a_layer(path):
-    assert unit_of(path) in set(LEVEL) | TOP, "add the new module to LAYERS, and to the design"
+def test_every_file_belongs_to_a_layer():
+    units = {unit_of(path) for path in FILES}
+    assert units <= set(LEVEL) | TOP, "add the new module to LAYERS, and to the design"
 
 
-@pytest.mark.parametrize("path", FILES, ids=IDS)
-def test_imports_point_down(path):
-    assert not layer_violations(unit_of(path), own_targets(path))
+def test_imports_point_down():
+    assert not offences(lambda path: layer_violations(unit_of(path), own_targets(path)))
 
 
-@pytest.mark.parametrize(
-    "path", sorted(ROOT.glob("models/*/*.py")), ids=lambda path: "/".join(path.parts[-2:])
-)
-def test_models_share_only_what_is_shared(path):
+def test_models_share_only_what_is_shared():
     """What two models need lies in models/_*.py or models/_*/, not in the folder of one of them."""
-    assert not [
-        module for module, names in imports(path) if takes_from_another_model(path.parts[-2], module, names)
-    ]
+
+    def rule(path):
+        if path.parent.parent != ROOT / "models":
+            return ()
+        own = path.parent.name
+        return (module for module, names in imports(path) if takes_from_another_model(own, module, names))
+
+    assert not offences(rule)
 
 
-@pytest.mark.parametrize("path", FILES, ids=IDS)
-def test_dask_is_imported_by_its_module_only(path):
-    heads = {module.partition(".")[0] for module, _ in imports(path)}
-    if path.relative_to(ROOT) not in {Path("engine/dask.py"), Path("cli/_cluster.py")}:
-        assert not heads & {"dask", "distributed"}
+def test_dask_is_imported_by_its_module_only():
+    allowed = {Path("engine/dask.py"), Path("cli/_cluster.py")}
+
+    def rule(path):
+        heads = {module.partition(".")[0] for module, _ in imports(path)}
+        return set() if path.relative_to(ROOT) in allowed else heads & {"dask", "distributed"}
+
+    assert not offences(rule)
 
 
-@pytest.mark.parametrize("path", FILES, ids=IDS)
-def test_the_dask_module_is_imported_when_needed(path):
+def test_the_dask_module_is_imported_when_needed():
     """Inside functions only, so that the package works without dask."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    at_the_top = ast.Module([node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)], [])
-    assert "anypca.engine.dask" not in {module for module, _ in imports_of(at_the_top, "anypca")}
+
+    def rule(path):
+        nodes = [node for node in tree_of(path).body if isinstance(node, ast.Import | ast.ImportFrom)]
+        modules = {module for module, _ in imports_of(ast.Module(nodes, []), "anypca")}
+        return modules & {"anypca.engine.dask"}
+
+    assert not offences(rule)
 
 
-@pytest.mark.parametrize("path", FILES, ids=IDS)
-def test_sparseness_is_asked_in_the_engine_only(path):
-    unit = unit_of(path)
-    if unit in TOP or LEVEL[unit] > LEVEL["engine"]:
-        assert unit in ("io", "datasets") or not mentions(path, "issparse")
+def test_sparseness_is_asked_in_the_engine_only():
+    def rule(path):
+        unit = unit_of(path)
+        is_above = unit in TOP or LEVEL[unit] > LEVEL["engine"]
+        return (
+            ["issparse"] if is_above and unit not in ("io", "datasets") and mentions(path, "issparse") else []
+        )
+
+    assert not offences(rule)
 
 
-@pytest.mark.parametrize("path", FILES, ids=IDS)
-def test_models_are_asked_and_not_guessed(path):
+def test_models_are_asked_and_not_guessed():
     """What a model has is in its description; only `anypca.models._description` looks for attributes."""
-    if LEVEL.get(unit_of(path), 0) > LEVEL["models"]:
-        assert not GUESS.findall(path.read_text(encoding="utf-8"))
+
+    def rule(path):
+        is_above = LEVEL.get(unit_of(path), 0) > LEVEL["models"]
+        return GUESS.findall(path.read_text(encoding="utf-8")) if is_above else []
+
+    assert not offences(rule)
 
 
-@pytest.mark.parametrize("path", FILES, ids=IDS)
-def test_private_sklearn_is_imported_by_compat_only(path):
-    if unit_of(path) != "_compat":
-        assert not [module for module, names in imports(path) if private_sklearn(module, names)]
+def test_private_sklearn_is_imported_by_compat_only():
+    def rule(path):
+        private = {module for module, names in imports(path) if private_sklearn(module, names)}
+        return set() if unit_of(path) == "_compat" else private
+
+    assert not offences(rule)
 
 
-@pytest.mark.parametrize("path", FILES, ids=IDS)
-def test_sklearn_stays_with_the_models(path):
+def test_sklearn_stays_with_the_models():
     allowed = {Path("exceptions.py"), Path("_compat.py"), Path("engine/data.py")}
-    if is_below_models(unit_of(path)) and path.relative_to(ROOT) not in allowed:
-        assert "sklearn" not in {module.partition(".")[0] for module, _ in imports(path)}
+
+    def rule(path):
+        if not is_below_models(unit_of(path)) or path.relative_to(ROOT) in allowed:
+            return set()
+        return {module.partition(".")[0] for module, _ in imports(path)} & {"sklearn"}
+
+    assert not offences(rule)
 
 
 def test_the_checks_see_violations():
+    assert list(offences(lambda path: {"x"} if path.name == "linalg.py" else ())) == ["linalg.py"]
     lines = [
         "from anypca.models import x",
         "from ..solvers import y",

@@ -43,7 +43,7 @@ def peak():
 counts = load_pbmc_facs().X
 before = peak()
 warnings.simplefilter("ignore", ConvergenceWarning)
-model = EPCA(10, family="poisson", max_iter=3)
+model = EPCA(10, family="poisson", max_iter=2)
 model.fit(counts, offset=np.log(np.asarray(counts.sum(axis=1)).ravel()))
 print(json.dumps({"before": before, "peak": peak(), "shape": model.components_.shape,
                   "trace": model.objective_trace_.tolist()}))
@@ -51,7 +51,7 @@ print(json.dumps({"before": before, "peak": peak(), "shape": model.components_.s
 
 
 def test_peak_memory_of_rank_10_on_all_genes():
-    """Every sweep visits the same blocks, so three of them show the memory of any number."""
+    """Every sweep visits the same blocks, so two of them show the memory of any number."""
     done = subprocess.run(
         [sys.executable, "-c", MEMORY_PROGRAM],
         env={**os.environ, "OMP_NUM_THREADS": "1"},

@@ -19,11 +19,14 @@ class MappedSePCA(InSupport, SePCA):
     """SePCA of numbers that are brought into the support of its family."""
 
 
-def with_family(family: Family, max_components: int) -> SePCA:
-    return (SePCA if is_taken_as_it_is(family) else MappedSePCA)(max_components=max_components, family=family)
+def with_family(family: Family, **settings: Any) -> SePCA:
+    return (SePCA if is_taken_as_it_is(family) else MappedSePCA)(family=family, **settings)
 
 
-@parametrize_with_checks([SePCA(max_components=2), *(with_family(family, 1) for family in FAMILIES)])
+# What a fit promises does not depend on how near it comes to the optimum: fits of every family are loose here.
+@parametrize_with_checks(
+    [SePCA(max_components=2), *(with_family(family, max_components=1, tol=1e-2) for family in FAMILIES)]
+)
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -31,10 +34,10 @@ def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
 @pytest.mark.conformance
 @parametrize_with_checks(
     [
-        *(with_family(family, 2) for family in FAMILIES),
+        *(with_family(family, max_components=2) for family in FAMILIES),
         SePCA(max_components=2, family="gaussian", inference="map"),
         SePCA(max_components=2, family="poisson", inference="map"),
     ]
 )
-def test_scikit_learn_checks_of_two_components(estimator: Any, check: Any) -> None:
+def test_scikit_learn_checks_of_close_fits(estimator: Any, check: Any) -> None:
     check(estimator)
