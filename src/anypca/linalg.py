@@ -268,7 +268,7 @@ def varimax(loadings: Floats, max_iter: int = 200) -> Floats:
     return rotation
 
 
-def largest(values: Floats, most: int) -> Ints:
+def largest(values: Floats | Ints, most: int) -> Ints:
     """Positions of the entries of largest magnitude that are not 0, largest first, shape (at most ``most``,)."""
     order: Ints = np.argsort(-np.abs(values), kind="stable")[: max(most, 0)]
     nonzero: Ints = order[values[order] != 0]

@@ -16,7 +16,7 @@ from anypca._typing import Floats
 from anypca._words import counted, numbered, quoted
 from anypca.cli._models import Shape
 from anypca.io import Frame, read_table
-from anypca.io.frame import describe_missing
+from anypca.io.frame import as_extra, describe_missing
 from anypca.models._description import describe
 
 _LOGARITHM = re.compile(r"\s*log\((.+)\)\s*")
@@ -199,14 +199,10 @@ def _from_dataset(name: str) -> InputTable:
     if data.target is not None:
         groups = tuple(data.target_names[code] for code in data.target)
         extras["class"] = np.array(groups, dtype=object)
-    extras = {key: _plain(value) for key, value in extras.items() if len(value) == n_rows}
+    extras = {key: as_extra(value) for key, value in extras.items() if len(value) == n_rows}
     notes = () if data.offset is None else ("the offset of the data set is used by models that take one",)
     frame = Frame(data.X, tuple(data.feature_names[:n_columns]), numbered("", n_rows), notes, extras)
     return InputTable(name, name, frame, offset=data.offset, groups=groups)
-
-
-def _plain(values: Any) -> Any:
-    return values.astype(float) if values.dtype.kind in "biuf" else values.astype(str).astype(object)
 
 
 def _column_of(offset: str) -> str:

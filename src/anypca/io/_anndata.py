@@ -13,7 +13,7 @@ from anypca._optional import optional
 from anypca._words import distinct, quoted
 from anypca.io._binary import frame_from_array
 from anypca.io._options import ReadOptions
-from anypca.io._source import open_source, unreadable
+from anypca.io._source import reading
 from anypca.io.frame import Frame
 
 
@@ -52,13 +52,15 @@ def _load(path: Path) -> Any:
     with optional("reading h5ad", "anndata", "scverse"):
         import h5py
         from anndata.io import read_elem
-    try:
+    errors = (OSError, KeyError, TypeError)
+    with (
+        reading(path, "anndata's write_h5ad", *errors) as stream,
+        h5py.File(stream) as file,
+        warnings.catch_warnings(),
+    ):
         # Files of earlier versions warn of their format; they are read all the same.
-        with warnings.catch_warnings(), open_source(path).open("rb") as stream, h5py.File(stream) as file:
-            warnings.simplefilter("ignore")
-            return read_elem(file)
-    except (OSError, KeyError, TypeError) as error:
-        raise unreadable(path, error, "anndata's write_h5ad") from error
+        warnings.simplefilter("ignore")
+        return read_elem(file)
 
 
 def _cells(column: Any) -> Any:

@@ -14,11 +14,13 @@ from scipy.io import mmread
 
 from anypca._words import counted, numbered, quoted
 from anypca.io._options import ReadOptions
-from anypca.io._source import open_source, unreadable
-from anypca.io.frame import Frame, describe_missing
+from anypca.io._source import reading
+from anypca.io.frame import Frame, as_extra, describe_missing
 
 #: Names that mark the table among several arrays of an npz file.
 _PREFERRED = ("X", "counts")
+#: What is done about names that a file does not have.
+_UNNAMED = {"column": "columns are called x1, x2, ...", "row": "rows are numbered from 1"}
 
 
 def read_npz(path: Path, options: ReadOptions) -> Frame:
@@ -34,17 +36,15 @@ def read_npz(path: Path, options: ReadOptions) -> Frame:
     -------
     frame : Frame
     """
-    source = open_source(path)
-    try:
-        # Opened here, since numpy leaves the file open when it is no proper zip archive.
-        with source.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            if {"format", "shape", "data"} <= set(archive.files):
-                with source.open("rb") as again:
-                    return frame_from_array(sparse.load_npz(again), path, options)
-            arrays = {name: archive[name] for name in archive.files}
-        return _frame_from_arrays(arrays, path, options)
-    except (zipfile.BadZipFile, EOFError, zlib.error, ValueError) as error:
-        raise unreadable(path, error, "np.savez or scipy.sparse.save_npz") from error
+    errors = (zipfile.BadZipFile, EOFError, zlib.error, ValueError)
+    with (
+        reading(path, "np.savez or scipy.sparse.save_npz", *errors) as stream,
+        np.load(stream, allow_pickle=False) as archive,
+    ):
+        if {"format", "shape", "data"} <= set(archive.files):
+            stream.seek(0)
+            return frame_from_array(sparse.load_npz(stream), path, options)
+        return _frame_from_arrays({name: archive[name] for name in archive.files}, path, options)
 
 
 def read_npy(path: Path, options: ReadOptions) -> Frame:
@@ -59,11 +59,8 @@ def read_npy(path: Path, options: ReadOptions) -> Frame:
     -------
     frame : Frame
     """
-    try:
-        with open_source(path).open("rb") as stream:
-            return frame_from_array(np.load(stream, allow_pickle=False), path, options)
-    except (EOFError, ValueError) as error:
-        raise unreadable(path, error, "np.save") from error
+    with reading(path, "np.save", EOFError, ValueError) as stream:
+        return frame_from_array(np.load(stream, allow_pickle=False), path, options)
 
 
 def read_mtx(path: Path, options: ReadOptions) -> Frame:
@@ -78,11 +75,8 @@ def read_mtx(path: Path, options: ReadOptions) -> Frame:
     -------
     frame : Frame
     """
-    try:
-        with open_source(path).open("rb") as stream:
-            return frame_from_array(mmread(stream, spmatrix=False), path, options)
-    except (EOFError, ValueError) as error:
-        raise unreadable(path, error, "scipy.io.mmwrite") from error
+    with reading(path, "scipy.io.mmwrite", EOFError, ValueError) as stream:
+        return frame_from_array(mmread(stream, spmatrix=False), path, options)
 
 
 def frame_from_array(
@@ -114,17 +108,11 @@ def frame_from_array(
     known = {} if extras is None else extras
     _check_named(path, options, known, has_rows=rows is not None)
     values = _as_floats(values, path)
-    notes = []
-    if columns is None or rows is None:
-        what = {
-            (True, True): "columns are called x1, x2, ... and rows are numbered from 1",
-            (True, False): "columns are called x1, x2, ...",
-            (False, True): "rows are numbered from 1",
-        }[columns is None, rows is None]
-        lacks = (
-            "names" if columns is None and rows is None else f"{'column' if columns is None else 'row'} names"
-        )
-        notes.append(f"the file has no {lacks}: {what}")
+    lacking = [kind for kind, names in (("column", columns), ("row", rows)) if names is None]
+    what = " and ".join(_UNNAMED[kind] for kind in lacking)
+    notes = (
+        [f"the file has no {lacking[0] + ' ' if len(lacking) == 1 else ''}names: {what}"] if lacking else []
+    )
     columns = numbered("x", values.shape[1]) if columns is None else columns
     rows = numbered("", values.shape[0]) if rows is None else rows
     if options.missing:
@@ -157,7 +145,7 @@ def _frame_from_arrays(arrays: dict[str, Any], path: Path, options: ReadOptions)
     values = arrays[table]
     others = {name: array for name, array in arrays.items() if name != table}
     shape = values.shape if values.ndim == 2 else (0, 0)
-    extras = {n: _plain(a) for n, a in others.items() if a.ndim in (1, 2) and len(a) == shape[0]}
+    extras = {n: as_extra(a) for n, a in others.items() if a.ndim in (1, 2) and len(a) == shape[0]}
     columns, rows = _find_names(others, shape[1]), _find_names(others, shape[0])
     frame = frame_from_array(
         values,
@@ -175,11 +163,6 @@ def _frame_from_arrays(arrays: dict[str, Any], path: Path, options: ReadOptions)
     if ignored:
         notes.append(f"table read from array {table!r}; left out: {quoted(ignored)}")
     return replace(frame, notes=(*notes, *frame.notes))
-
-
-def _plain(array: Any) -> Any:
-    """Numbers as float64, anything else as objects."""
-    return array.astype(float) if array.dtype.kind in "biuf" else array.astype(str).astype(object)
 
 
 def _find_names(arrays: dict[str, Any], count: int) -> str | None:

@@ -10,7 +10,7 @@ from anypca._optional import optional
 from anypca._words import numbered, quoted
 from anypca.io._columns import frame_from_pandas, import_pandas
 from anypca.io._options import ReadOptions
-from anypca.io._source import open_source, unreadable
+from anypca.io._source import reading
 from anypca.io.frame import Frame
 
 
@@ -27,11 +27,12 @@ def read_parquet(path: Path, options: ReadOptions) -> Frame:
     frame : Frame
     """
     pandas = import_pandas()
-    try:
-        with open_source(path).open("rb") as stream, optional("reading parquet", "pyarrow", "io"):
-            table = pandas.read_parquet(stream)
-    except ValueError as error:  # pyarrow's errors derive from it
-        raise unreadable(path, error, "pandas' to_parquet") from error
+    # pyarrow's errors derive from ValueError.
+    with (
+        reading(path, "pandas' to_parquet", ValueError) as stream,
+        optional("reading parquet", "pyarrow", "io"),
+    ):
+        table = pandas.read_parquet(stream)
     if not isinstance(table.index, pandas.RangeIndex):
         table = table.reset_index(names=table.index.name or "index")
     table.columns = [str(name) for name in table.columns]
@@ -51,18 +52,16 @@ def read_xlsx(path: Path, options: ReadOptions) -> Frame:
     frame : Frame
     """
     pandas = import_pandas()
-    try:
-        with (
-            optional("reading xlsx", "openpyxl", "io"),
-            open_source(path).open("rb") as stream,
-            pandas.ExcelFile(stream, engine="openpyxl") as book,
-        ):
-            sheet = _choose_sheet(book.sheet_names, options, path)
-            has_header = options.header is not False
-            table = book.parse(sheet, header=0 if has_header else None)
-            others = [name for name in book.sheet_names if name != sheet]
-    except (zipfile.BadZipFile, KeyError, OSError) as error:
-        raise unreadable(path, error, "a spreadsheet program, as xlsx or CSV") from error
+    errors = (zipfile.BadZipFile, KeyError, OSError)
+    with (
+        reading(path, "a spreadsheet program, as xlsx or CSV", *errors) as stream,
+        optional("reading xlsx", "openpyxl", "io"),
+        pandas.ExcelFile(stream, engine="openpyxl") as book,
+    ):
+        sheet = _choose_sheet(book.sheet_names, options, path)
+        has_header = options.header is not False
+        table = book.parse(sheet, header=0 if has_header else None)
+        others = [name for name in book.sheet_names if name != sheet]
     table.columns = _names(table, has_header=has_header)
     notes = (f"sheet {sheet!r} read; left out: {quoted(others)}",) if others else ()
     # A sheet's used range often ends in formatted but empty rows and columns.

@@ -5,33 +5,14 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 
-@dataclass(frozen=True)
-class Unpacked:
-    """The content of a compressed file, opened as a path is."""
-
-    content: bytes
-
-    def open(self, mode: str = "rb") -> IO[bytes]:
-        """A stream of the content.
-
-        Parameters
-        ----------
-        mode : {"rb"}
-
-        Returns
-        -------
-        stream : binary stream
-        """
-        return io.BytesIO(self.content)
-
-
-def open_source(path: Path) -> Any:
-    """The file itself, or its content if it ends in ``.gz``.
+def open_source(path: Path) -> IO[bytes]:
+    """Open a file, or the content of one that ends in ``.gz``.
 
     Parameters
     ----------
@@ -39,32 +20,46 @@ def open_source(path: Path) -> Any:
 
     Returns
     -------
-    source : Path or Unpacked
-        Both have ``open("rb")``.
+    stream : binary stream
     """
     if path.suffix.lower() != ".gz":
-        return path
+        return path.open("rb")
     try:
-        return Unpacked(gzip.decompress(path.read_bytes()))
+        return io.BytesIO(gzip.decompress(path.read_bytes()))
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise ValueError(f"{path} is not a whole gzip file: {error}. Compress or fetch it again.") from error
 
 
-def unreadable(path: Path, error: Exception, writer: str) -> ValueError:
-    """A complaint on a file whose content is not what its name says.
+@contextmanager
+def reading(path: Path, writer: str, *errors: type[Exception]) -> Iterator[IO[bytes]]:
+    """Open a file; errors in its content become a complaint that says what writes such files.
 
     Parameters
     ----------
     path : Path
-    error : Exception
-        What the reader raised; ours, which name file and remedy already, are kept.
     writer : str
-        What writes such files.
+        What writes such files, for the message.
+    *errors : exception types
+        What the reader raises on content that is not what the file's name says.
 
-    Returns
-    -------
-    error : ValueError
+    Yields
+    ------
+    stream : binary stream
+
+    Raises
+    ------
+    ValueError
     """
+    stream = open_source(path)
+    try:
+        with stream:
+            yield stream
+    except errors as error:
+        raise _unreadable(path, error, writer) from error
+
+
+def _unreadable(path: Path, error: Exception, writer: str) -> ValueError:
+    """A complaint on a file whose content is not what its name says; our own complaints say all of it already."""
     if getattr(error, "is_complete", False):
         return ValueError(str(error))
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

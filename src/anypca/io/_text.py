@@ -81,7 +81,7 @@ def _check_format(given: ReadOptions) -> None:
 
 def _decode(path: Path) -> tuple[str, list[str]]:
     """The file's text, with a note when it is not in UTF-8."""
-    with open_source(path).open("rb") as stream:
+    with open_source(path) as stream:
         raw = stream.read()
     if not raw.strip():
         raise ValueError(f"{path} is empty. Expected a line of column names and lines of numbers.")

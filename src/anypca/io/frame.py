@@ -104,6 +104,11 @@ class Frame:
         return replace(self, values=values, column_names=names)
 
 
+def as_extra(values: Any) -> Any:
+    """What is known of the rows besides the table: numbers as float64, anything else as text."""
+    return values.astype(float) if values.dtype.kind in "biuf" else values.astype(str).astype(object)
+
+
 def describe_missing(values: Any, names: tuple[str, ...]) -> list[str]:
     """A note on missing cells, if there are any.
 

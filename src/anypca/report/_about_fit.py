@@ -11,7 +11,7 @@ import numpy as np
 
 from anypca._words import percent
 from anypca.report import _figures
-from anypca.report._html import Markup, figure, join, name_text, number, table, tag
+from anypca.report._html import Markup, figure, join, name_text, number, table, tag, with_values
 from anypca.report._quality import Quality
 from anypca.report._section import Section
 from anypca.report._subject import Subject
@@ -77,17 +77,12 @@ def _columns(subject: Subject, quality: Quality, figures: dict[str, Any]) -> Mar
     caption = "Share of each column's deviance that the components explain."
     parts = [tag("h3", "Columns"), figure("shares", caption, label=caption)]
     if len(known) > 2 * _N_WORST:
-        order = known[np.argsort(-quality.column_share[known], kind="stable")]
-        rows = [("best", _shares(subject, quality, order)), ("worst", _shares(subject, quality, order[::-1]))]
+        order = np.argsort(-quality.column_share[known], kind="stable")
+        told = np.array([percent(share) for share in quality.column_share[known]])
+        ends = {"best": order[:_N_WORST], "worst": order[: -_N_WORST - 1 : -1]}
+        rows = [(end, with_values([names[j] for j in index], told[index])) for end, index in ends.items()]
         parts.append(table(("", "columns"), rows))
     return join(parts)
-
-
-def _shares(subject: Subject, quality: Quality, order: np.ndarray[Any, Any]) -> str:
-    return ", ".join(
-        f"{name_text(subject.facts.column_names[j])} ({percent(float(quality.column_share[j]))})"
-        for j in order[:_N_WORST]
-    )
 
 
 def _calibration(quality: Quality) -> tuple[Markup, dict[str, Any]]:
@@ -136,9 +131,8 @@ def _worst_cells(subject: Subject, quality: Quality) -> Markup:
 def _worst_rows(subject: Subject, quality: Quality) -> Markup:
     order = np.argsort(-quality.row_deviance, kind="stable")[:_N_WORST]
     middle = float(np.median(quality.row_deviance))
-    told = ", ".join(
-        f"{name_text(subject.sample.row_names[i])} ({number(float(quality.row_deviance[i]))})" for i in order
-    )
+    values = [number(value) for value in quality.row_deviance[order]]
+    told = with_values([subject.sample.row_names[i] for i in order], values)
     return tag(
         "p", f"Rows that fit worst, by the mean deviance of their cells (median {number(middle)}): {told}."
     )

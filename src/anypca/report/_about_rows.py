@@ -8,7 +8,7 @@ import numpy as np
 
 from anypca._words import percent
 from anypca.report._encode import encode_column, encode_scores, short_name, to_json
-from anypca.report._html import Markup, join, name_text, number, plural, table, tag
+from anypca.report._html import Markup, join, number, plural, table, tag, with_values
 from anypca.report._quality import Quality
 from anypca.report._section import Section
 from anypca.report._subject import Subject
@@ -79,10 +79,8 @@ def _ends(subject: Subject) -> Markup:
 
 
 def _named(subject: Subject, component: int, index: np.ndarray[Any, Any]) -> str:
-    return ", ".join(
-        f"{name_text(subject.sample.row_names[i])} ({number(float(subject.scores[i, component]))})"
-        for i in index
-    )
+    values = [number(score) for score in subject.scores[index, component]]
+    return with_values([subject.sample.row_names[i] for i in index], values)
 
 
 def score_data(subject: Subject, quality: Quality | None) -> dict[str, Any]:

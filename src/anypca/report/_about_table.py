@@ -6,7 +6,19 @@ import numpy as np
 
 from anypca._words import percent
 from anypca.families.auto import FamilyReport
-from anypca.report._html import Markup, join, listing, name_text, number, plural, some, table, tag
+from anypca.linalg import largest
+from anypca.report._html import (
+    Markup,
+    join,
+    listing,
+    name_text,
+    number,
+    plural,
+    some,
+    table,
+    tag,
+    with_values,
+)
 from anypca.report._section import Section
 from anypca.report._subject import Subject
 
@@ -63,12 +75,9 @@ def _missing(subject: Subject) -> str:
     facts = subject.facts
     if not facts.n_missing.any():
         return "No cell is missing."
-    worst = np.argsort(-facts.n_missing, kind="stable")[:3]
-    named = ", ".join(
-        f"{name_text(facts.column_names[j])} ({percent(facts.n_missing[j] / facts.n_rows)})"
-        for j in worst
-        if facts.n_missing[j]
-    )
+    worst = largest(facts.n_missing, 3)
+    values = [percent(facts.n_missing[j] / facts.n_rows) for j in worst]
+    named = with_values([facts.column_names[j] for j in worst], values)
     count = int(facts.n_missing.sum())
     return f"{plural(count, 'cell')} missing ({percent(facts.missing_share)}), most in {named}."
 

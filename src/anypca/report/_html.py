@@ -133,6 +133,11 @@ def plural(count: int, noun: str) -> str:
     return f"{number(count)} {noun}{'' if count == 1 else 's'}"
 
 
+def with_values(names: Iterable[object], values: Iterable[str]) -> str:
+    """Names for a sentence, each with a value in brackets."""
+    return ", ".join(f"{name_text(name)} ({value})" for name, value in zip(names, values, strict=True))
+
+
 def some(names: Sequence[object], most: int = 8) -> str:
     """A list of names for a sentence, cut after a few of them."""
     return listed(names, most, name_text)

@@ -15,29 +15,6 @@ from anypca.report._html import Markup, join, number, plural, render, tag
 from anypca.report._section import Section
 from anypca.report._subject import Subject
 
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="generator" content="anypca">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<nav aria-label="Contents">{contents}</nav>
-<main>
-{body}
-</main>
-<script type="application/json" id="report-data">{data}</script>
-<script>{plotly}</script>
-<script>{script}</script>
-</body>
-</html>
-"""
-
 
 def build_page(subject: Subject, sections: Sequence[Section], rows: dict[str, Any] | None) -> str:
     """The whole report as HTML.
@@ -62,7 +39,7 @@ def build_page(subject: Subject, sections: Sequence[Section], rows: dict[str, An
             *(tag("section", tag("h2", part.title), part.body, id=part.key) for part in sections),
         ]
     )
-    return _PAGE.format(
+    return _asset("page.html").format(
         policy=_policy(plotly, script),
         title=render(subject.title),
         style=_asset("style.css"),
