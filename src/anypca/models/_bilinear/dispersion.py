@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,17 +15,28 @@ from anypca.models._bilinear.evaluator import BlockEvaluator
 from anypca.models._bilinear.passes import Pass
 from anypca.models._opened import OpenedBlock, observed_only
 
-# Grid for dispersions that enter the variance non-linearly (negative binomial 1/size).
+# Grid for dispersions that enter the variance non-linearly (negative binomial 1/size): from counts that nobody can tell
+# from Poisson counts to columns that are almost always zero. Interpolation in logarithms between two of its values is
+# right to 4 per cent, for means from 0.1 to 500.
 _GRID = np.logspace(-4, 2, 25)
-# A dispersion below this fraction of the null model's means that the table is reproduced, not modelled.
+# A dispersion below this fraction of the null model's means that the table is reproduced, to a thousandth of what its
+# columns vary by, and not modelled.
 _SMALLEST_FRACTION = 1e-6
-# With fewer residual degrees of freedom per entry the components can explain anything, and a dispersion is not
-# to be had from what they leave; that of the model without components is then kept.
+# With fewer residual degrees of freedom per entry than this the components can explain anything, and counting these
+# degrees wrong by a tenth of the entries would make the dispersion zero or twice as large; that of the model without
+# components is then kept.
 _SMALLEST_SHARE = 0.1
-
-
-# Of prior observations that pull the logarithms of the columns' own dispersions to their mean.
+# Scores and coefficients never take more than this share of a column's entries from its own degrees of freedom.
+_LARGEST_SHARE_TAKEN = 0.5
+# Prior observations that pull the logarithms of the columns' own dispersions to their mean: ten observations tell a
+# logarithm to within sqrt(2 / 10) = 0.45, about as much as scales of columns differ.
 _SHRINKAGE = 10.0
+# A variance below this share of the squared mean, a deviation of a millionth of the mean, is the rounding of a constant
+# column, in single precision too.
+_CONSTANT = 1e-12
+# Mean squared Pearson residual of a column that is reproduced exactly, such as a constant one: such a column tells
+# nothing. Where there is noise it is about 1.
+_REPRODUCED = 1e-10
 
 
 def start_dispersion(family: Family, mean: Floats, variance: Floats, *, by_column: bool = False) -> Floats:
@@ -42,7 +53,7 @@ def start_dispersion(family: Family, mean: Floats, variance: Floats, *, by_colum
             continue
         found = member.initial_dispersion(mean[columns], variance[columns])
         # A constant column tells nothing of its dispersion; it gets that of the others.
-        varies = (found > 0) & (variance[columns] > 1e-12 * mean[columns] ** 2)
+        varies = (found > 0) & (variance[columns] > _CONSTANT * mean[columns] ** 2)
         positive = found[varies]
         is_shape = member.dispersion_kind == "shape"
         # Rare columns give wild moment estimates of a shape, hence the median there.
@@ -108,10 +119,11 @@ def estimate_dispersion(
     groups = [g for g in members if g[0].fixed_dispersion is None]
     if not groups:
         return dispersion
+    fit = _Fit(family, coefficients, visit, local)
     residual, count = visit.pearson(family, coefficients, local)
     is_single = len(members) == 1
     if not is_single or by_column:
-        found = _of_mixture(family, groups, coefficients, visit, local, start, residual, count)
+        found = _of_mixture(fit, groups, start, residual, count)
         for member, columns in groups:
             # Columns without common units have nothing to be pulled to.
             if member.dispersion_kind == "scale" and (is_single or not member.has_units):
@@ -122,27 +134,83 @@ def estimate_dispersion(
         return start
     for member, columns in groups:
         if member.dispersion_kind == "scale":
-            # A column that is reproduced exactly, such as a constant one, tells nothing.
-            telling = residual[columns] > 1e-10 * count[columns]
-            wanted = share * float(count[columns][telling].sum())
-            scaled = dispersion[columns] * float(residual[columns].sum()) / max(wanted, 1e-300)
+            telling = residual[columns] > _REPRODUCED * count[columns]
+            wanted = max(share * float(count[columns][telling].sum()), np.finfo(float).tiny)
+            scaled = dispersion[columns] * float(residual[columns].sum()) / wanted
             dispersion[columns] = np.maximum(scaled, _SMALLEST_FRACTION * start[columns])
         else:
             wanted = share * float(count[columns].sum())
-            statistics = _statistics(member, columns, family, coefficients, visit, local)
-            dispersion[columns] = _solve_on_grid(statistics, wanted)
+            dispersion[columns] = _solve_on_grid(fit.statistics(member, columns), wanted)
     return dispersion
 
 
+class _Fit(NamedTuple):
+    """A fit whose dispersion is asked for."""
+
+    family: Family
+    coefficients: Coefficients
+    visit: Pass
+    local: Sequence[Any]
+    """Scores of the blocks."""
+
+    def leverages(self) -> Floats:
+        """Degrees of freedom that the scores take from each column: sum_i h w' Cov(z_i) w, shape (n_features,)."""
+        family, coefficients, visit, local = self
+        k = coefficients.loadings.shape[1]
+        products = packed_products(coefficients.loadings)
+        upper = np.triu_indices(k)
+        # Off-diagonal entries of a packed matrix stand for two of the full one.
+        double = np.where(upper[0] == upper[1], 1.0, 2.0)
+
+        def function(rows: OpenedBlock, scores: Floats) -> Floats:
+            evaluator = BlockEvaluator(family, coefficients, rows)
+            design = evaluator.design(scores)
+            total = np.tile(pack_symmetric(np.eye(k)), (rows.n_rows, 1))
+            for tile, found in evaluator.tiles(design, order=2):
+                assert found.curvature is not None
+                total += found.curvature @ products[tile]
+            covariance = PackedCholesky(total, k).inverse()[:, upper[0], upper[1]]
+            weighted = covariance * double * rows.weights[:, None]
+            taken = np.empty(rows.n_features)
+            for tile, found in evaluator.tiles(design, order=2):
+                assert found.curvature is not None
+                taken[tile] = np.einsum("ja,ja->j", found.curvature.T @ weighted, products[tile])
+            return taken
+
+        return visit.sum(function, local)
+
+    def statistics(self, member: Family, columns: Ints) -> Floats:
+        """Pearson statistic of the columns of one family for each dispersion of the grid."""
+        family, coefficients, visit, local = self
+
+        def function(rows: OpenedBlock, scores: Floats) -> Floats:
+            evaluator = BlockEvaluator(family, coefficients, rows)
+            found = np.zeros(len(_GRID))
+            for tile in rows.tiles():
+                inside = columns[(columns >= tile.start) & (columns < tile.stop)]
+                if inside.size:
+                    mu = member.mean(evaluator.predictor(scores, tile)[:, inside - tile.start])
+                    found += _grid_statistics(member, rows, inside, mu)
+            return found
+
+        return visit.sum(function, local)
+
+
+def _grid_statistics(member: Family, rows: OpenedBlock, columns: Ints, mu: Floats) -> Floats:
+    """Pearson statistic of some columns of a block with means ``mu`` for each dispersion of the grid."""
+    # Means may underflow or overflow where the likelihood has no maximum; a residual of zero is zero.
+    with np.errstate(over="ignore", divide="ignore"):
+        squared = observed_only(rows, columns, (rows.x[:, columns] - mu) ** 2)
+        found = np.empty(len(_GRID))
+        for g, value in enumerate(_GRID):
+            terms = np.zeros_like(squared)
+            np.divide(squared, member.variance(mu, value), out=terms, where=squared > 0)
+            found[g] = rows.weights @ terms.sum(axis=1, dtype=float)
+    return found
+
+
 def _of_mixture(
-    family: Family,
-    groups: list[tuple[Family, Ints]],
-    coefficients: Coefficients,
-    visit: Pass,
-    local: Sequence[Any],
-    start: Floats,
-    residual: Floats,
-    count: Floats,
+    fit: _Fit, groups: list[tuple[Family, Ints]], start: Floats, residual: Floats, count: Floats
 ) -> Floats:
     """The same where families differ: columns have their own units, and scores serve some more than others.
 
@@ -151,26 +219,27 @@ def _of_mixture(
     of straight to the root: the same fixed point, but a score that copies a column does not pull the column's
     dispersion to zero.
     """
-    dispersion = coefficients.dispersion.copy()
-    taken = _leverages(family, coefficients, visit, local)
-    free = np.maximum(count - coefficients.joint.shape[1], 0.5 * count)
+    coefficients = fit.coefficients
+    dispersion, taken = coefficients.dispersion.copy(), fit.leverages()
+    free = np.maximum(count - coefficients.joint.shape[1], _LARGEST_SHARE_TAKEN * count)
     for member, columns in groups:
         if member.dispersion_kind == "scale":
             scaled = dispersion[columns] * (residual + taken)[columns] / free[columns]
-            # A column that is reproduced exactly, such as a constant one, tells nothing and keeps what it has.
-            found = np.where(residual[columns] > 1e-10 * free[columns], scaled, dispersion[columns])
+            # A column that is reproduced keeps what it has.
+            is_reproduced = residual[columns] <= _REPRODUCED * free[columns]
+            found = np.where(is_reproduced, dispersion[columns], scaled)
             dispersion[columns] = np.maximum(found, _SMALLEST_FRACTION * start[columns])
         else:
-            statistics = _statistics(member, columns, family, coefficients, visit, local)
             least = _SMALLEST_SHARE * float(count[columns].sum())
-            dispersion[columns] = _solve_on_grid(statistics, max(float((free - taken)[columns].sum()), least))
+            wanted = max(float((free - taken)[columns].sum()), least)
+            dispersion[columns] = _solve_on_grid(fit.statistics(member, columns), wanted)
     return dispersion
 
 
 def _shrunk(dispersion: Floats, count: Floats) -> Floats:
     """Scales of columns drawn to their geometric mean, the more the fewer entries they rest on."""
     logs = np.log(dispersion)
-    typical = float(np.average(logs, weights=np.maximum(count, 1e-12)))
+    typical = float(np.average(logs, weights=count))
     shrunk: Floats = np.exp((count * logs + _SHRINKAGE * typical) / (count + _SHRINKAGE))
     return shrunk
 
@@ -180,35 +249,9 @@ def column_scales(
 ) -> tuple[Floats, Floats]:
     """Mean squared Pearson residual of each column per degree of freedom, and these degrees, shape (n_features,)."""
     residual, count = visit.pearson(family, coefficients, local)
-    taken = _leverages(family, coefficients, visit, local)
+    taken = _Fit(family, coefficients, visit, local).leverages()
     free = np.maximum(count - taken - coefficients.joint.shape[1], _SMALLEST_SHARE * np.maximum(count, 1.0))
     return residual / free, free
-
-
-def _leverages(family: Family, coefficients: Coefficients, visit: Pass, local: Sequence[Any]) -> Floats:
-    """Degrees of freedom that the scores take from each column: sum_i h w' Cov(z_i) w, shape (n_features,)."""
-    k = coefficients.loadings.shape[1]
-    products = packed_products(coefficients.loadings)
-    upper = np.triu_indices(k)
-    # Off-diagonal entries of a packed matrix stand for two of the full one.
-    double = np.where(upper[0] == upper[1], 1.0, 2.0)
-
-    def function(rows: OpenedBlock, scores: Floats) -> Floats:
-        evaluator = BlockEvaluator(family, coefficients, rows)
-        design = evaluator.design(scores)
-        total = np.tile(pack_symmetric(np.eye(k)), (rows.n_rows, 1))
-        for tile, found in evaluator.tiles(design, order=2):
-            assert found.curvature is not None
-            total += found.curvature @ products[tile]
-        covariance = PackedCholesky(total, k).inverse()[:, upper[0], upper[1]]
-        weighted = covariance * double * rows.weights[:, None]
-        taken = np.empty(rows.n_features)
-        for tile, found in evaluator.tiles(design, order=2):
-            assert found.curvature is not None
-            taken[tile] = np.einsum("ja,ja->j", found.curvature.T @ weighted, products[tile])
-        return taken
-
-    return visit.sum(function, local)
 
 
 def _free_share(coefficients: Coefficients, weight: float, count: float) -> float:
@@ -216,37 +259,6 @@ def _free_share(coefficients: Coefficients, weight: float, count: float) -> floa
     n_features, k = coefficients.loadings.shape
     used = k * (weight + n_features - k) + coefficients.fixed.size
     return float(1.0 - used / count)
-
-
-def _statistics(
-    member: Family,
-    columns: Ints,
-    family: Family,
-    coefficients: Coefficients,
-    visit: Pass,
-    local: Sequence[Any],
-) -> Floats:
-    """Pearson statistic of some columns for each dispersion of the grid."""
-
-    def function(rows: OpenedBlock, scores: Floats) -> Floats:
-        evaluator = BlockEvaluator(family, coefficients, rows)
-        found = np.zeros(len(_GRID))
-        for tile in rows.tiles():
-            inside = columns[(columns >= tile.start) & (columns < tile.stop)]
-            if inside.size == 0:
-                continue
-            mu = member.mean(evaluator.predictor(scores, tile)[:, inside - tile.start])
-            # Means may underflow or overflow where the likelihood has no maximum; a residual of zero is zero.
-            with np.errstate(over="ignore", divide="ignore"):
-                squared = observed_only(rows, inside, (rows.x[:, inside] - mu) ** 2)
-                for g, value in enumerate(_GRID):
-                    terms = np.divide(
-                        squared, member.variance(mu, value), out=np.zeros_like(squared), where=squared > 0
-                    )
-                    found[g] += rows.weights @ terms.sum(axis=1, dtype=float)
-        return found
-
-    return visit.sum(function, local)
 
 
 def _solve_on_grid(statistics: Floats, wanted: float) -> float:

@@ -22,7 +22,8 @@ from anypca.priors import Prior, Ridge
 
 Solved = TypeVar("Solved")
 
-# Smallest variance of a score relative to the largest: a component that has vanished keeps a proper prior.
+# Smallest variance of a score relative to the largest: a component that has vanished, its scores being a millionth of
+# the others', keeps a proper prior.
 _LEAST_VARIANCE = 1e-12
 
 

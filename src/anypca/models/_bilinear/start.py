@@ -19,9 +19,10 @@ from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._opened import OpenedBlock, observed_only
 from anypca.priors import Ridge
 
-# Products of the range finder: the sweeps correct what three of them leave.
+# Products of the range finder; the sweeps of the fit correct what three of them leave.
 _PRODUCTS = 3
-# Pearson residuals of rare events are huge and would claim the leading directions.
+# Pearson residuals of rare events are huge and would claim the leading directions; three standard deviations leave
+# those of normal columns nearly as they are.
 _CLIP = 3.0
 # Share of the typical curvature that is added to each column's: one that tells little cannot have huge loadings.
 _SHRINKAGE = 0.1

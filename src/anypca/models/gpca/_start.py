@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from anypca._typing import Bools, Floats
 from anypca.engine import Block
 from anypca.families import Family
-from anypca.linalg import fix_signs
+from anypca.linalg import fix_signs, leading_directions
 from anypca.models._session import Session
 from anypca.models.gpca._projection import Subspace
 from anypca.models.gpca._reader import Reader, SaturatedRows
@@ -20,9 +19,8 @@ from anypca.solvers.closed_form import Centring
 _TINY = np.finfo(float).tiny
 # Rows or columns up to which principal components are found exactly: the eigenproblem is then nothing beside a fit.
 _DENSE_LIMIT = 500
-# Steps of subspace iteration and directions beyond those asked for. The iterations of the fit correct what they leave.
-_POWER_ITERATIONS = 5
-_OVERSAMPLING = 6
+# Products of the range finder; the iterations of the fit correct what five of them leave.
+_PRODUCTS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,16 +137,14 @@ def _principal(session: Session, centring: Centring, n_components: int) -> Float
 
 def _roughly_principal(session: Session, centring: Centring, n_components: int) -> Floats:
     """Leading eigenvectors (p, k) by a few steps of subspace iteration, nothing larger than a block being made."""
+
+    def multiply(basis: Floats) -> Floats:
+        def visit(block: Block, _: None) -> Floats:
+            rows = centring.rows(block)
+            return rows.T @ (rows @ basis)
+
+        found: Floats = session.sum(visit)
+        return found
+
     n_features = session.data.n_features
-    width = min(n_components + _OVERSAMPLING, n_features)
-    basis = np.linalg.qr(session.rng.standard_normal((n_features, width)))[0]
-
-    def multiply(basis: Floats, block: Block, _: None) -> Floats:
-        rows = centring.rows(block)
-        return rows.T @ (rows @ basis)
-
-    for _ in range(_POWER_ITERATIONS):
-        image = session.sum(partial(multiply, basis))
-        rotation = np.linalg.eigh(basis.T @ image)[1][:, ::-1]
-        basis = np.linalg.qr(image @ rotation)[0]
-    return basis[:, :n_components].copy()
+    return leading_directions(multiply, n_features, n_components, session.rng, n_products=_PRODUCTS)[0].copy()

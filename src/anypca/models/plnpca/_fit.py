@@ -19,9 +19,10 @@ from anypca.models.plnpca._rotation import find_rotation, rotate
 from anypca.models.plnpca._start import add_components, independent_features, null_coefficients
 from anypca.solvers import Loop, Progress, Result, Status
 
-# Sweeps before the first rotation of the latent space; each later one comes after twice as many.
+# Sweeps before the first rotation of the latent space, after which the loadings have about taken their directions; each
+# later one comes after twice as many, so that rotations are few.
 _FIRST_ROUND = 5
-# Sweeps after which the better of two starts is told.
+# Sweeps after which the better of two starts is told: two rounds and their rotations, 5 + 10, and some more.
 _TRIAL = 20
 
 

@@ -19,15 +19,16 @@ from anypca.models._opened import OpenedBlock, observed_only
 from anypca.models.plnpca._evaluator import Posterior, information_of
 from anypca.models.plnpca._problem import HALF, PLNProblem
 
-# Products of the range finder: the sweeps correct what four of them leave.
+# Products of the range finder; the sweeps of the fit correct what four of them leave.
 _PRODUCTS = 4
 # Newton's method needs about ten steps; only columns whose intercept is infinite take more, and are left then.
 _NULL_ITERATIONS = 100
-# A feature depends on others when they leave less than this share of its centred sum of squares ...
+# A feature depends on others when they leave less than this share of its centred sum of squares, a hundred-thousandth
+# of its size ...
 _DEPENDENT = 1e-10
-# ... or centring leaves less than this share of its sum of squares, which is rounding.
+# ... or centring leaves less than this share of its sum of squares, which is rounding: (1e-10)^2.
 _CONSTANT = 1e-20
-# Directions whose singular values are below this share of the largest carry rounding.
+# Directions whose singular values are below this share of the largest carry rounding, as their squares are found.
 _NULL_DIRECTION = 1e-7
 
 
