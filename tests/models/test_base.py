@@ -12,7 +12,8 @@ import pytest
 from anypca import PPCA
 from anypca._compat import HAS_CALLBACKS, Interval, StrOptions
 from anypca.exceptions import ConvergenceWarning, NotFittedError
-from anypca.models._base import LatentModel, make_generator
+from anypca.models._arguments import make_generator
+from anypca.models._base import LatentModel
 from anypca.solvers import Progress, Result, Status
 
 

@@ -306,7 +306,7 @@ ROW_SIDE = [
     ),
     Mutation(
         "observed entries are filled in too",
-        "models/_row_methods.py",
+        "models/_block_answers.py",
         "np.where(rows.observed, rows.x, expected)",
         "np.where(rows.observed, expected, expected)",
         _ROWS,

@@ -11,16 +11,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from anypca._typing import Floats, Ints
 from anypca.engine import Block, Data, check_data
-from anypca.models._base import LatentModel, check_n_samples, make_generator
+from anypca.models._arguments import check_n_samples, make_generator
+from anypca.models._base import LatentModel
+from anypca.models._block_answers import fill, fill_with_deviations, in_pieces, plug_in, plugged_in
 from anypca.models._description import Description
 from anypca.models._entries import check_entries, entries_of, in_order
-from anypca.models._opened import OpenedBlock, observed_only
+from anypca.models._opened import OpenedBlock
 from anypca.models._row_model import RowModel, with_offset
 
 Found = TypeVar("Found")
-
-# Entries whose matrices are gathered together: k x k numbers each, a few megabytes at k = 10.
-_ENTRIES_AT_ONCE = 8192
 
 
 class RowMethods(LatentModel):
@@ -131,7 +130,7 @@ class GenerativeModel(RowMethods):
         -------
         ndarray of shape (n_samples, n_features)
         """
-        parts = self._visit_rows(_fill, X, offset, covariates)
+        parts = self._visit_rows(fill, X, offset, covariates)
         return np.concatenate([filled for filled, _ in parts])
 
     def sample(
@@ -189,7 +188,7 @@ class GenerativeModel(RowMethods):
 
         def visit(model: RowModel[Any], block: Block, opened: OpenedBlock) -> tuple[Ints, Floats]:
             part = entries_of(block, rows)
-            eta = _plugged_in(model, block, opened)
+            eta = plugged_in(model, block, opened)
             terms = np.empty(len(part))
             for member, index in model.family.member_columns(opened.n_features):
                 of = np.isin(columns[part], index)
@@ -273,7 +272,7 @@ class PosteriorModel(GenerativeModel):
         """
         if not return_std:
             return super().impute(X, offset=offset, covariates=covariates)
-        parts = self._visit_rows(_fill_with_deviations, X, offset, covariates)
+        parts = self._visit_rows(fill_with_deviations, X, offset, covariates)
         filled, std = (np.concatenate(part) for part in zip(*parts, strict=True))
         return filled, std
 
@@ -323,7 +322,7 @@ class PosteriorModel(GenerativeModel):
                 found = model.entry_moments(some, solved, index, columns)
                 return np.column_stack(with_offset(some, index, columns, *found))
 
-            return part, _in_pieces(moments, index, columns[part], np.empty((0, 2)))
+            return part, in_pieces(moments, index, columns[part], np.empty((0, 2)))
 
         mean, variance = in_order(self._visit_rows(visit, X, offset, covariates), len(rows)).T
         return mean, np.sqrt(variance)
@@ -375,49 +374,3 @@ def integrate_rows(
 def _predictors(model: RowModel[Any], data: Data, scores: Floats) -> Floats:
     """eta (n_samples, n_features) at scores, with the offsets and covariates of a table."""
     return np.concatenate([model.predictor(block, scores[block.start : block.stop]) for block in data.blocks])
-
-
-def _plugged_in(model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
-    """eta (rows, n_features) at the rows' own scores, in the precision of the block."""
-    scores = model.scores(model.solve(rows)).astype(rows.dtype)
-    return model.predictor(block, scores.astype(np.float64, copy=False))
-
-
-def plug_in(model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
-    """Log-likelihood of the observed entries of each row at its own scores, shape (rows,)."""
-    x = rows.x.astype(np.float64, copy=False)
-    # At missing entries eta may be anything, also too large for its exponential.
-    eta = observed_only(rows, slice(None), _plugged_in(model, block, rows))
-    terms = model.family.log_likelihood(x, eta, model.dispersion)
-    totals: Floats = np.sum(terms, axis=1, where=True if rows.observed is None else rows.observed)
-    return totals
-
-
-def _fill(model: RowModel[Any], block: Block, rows: OpenedBlock) -> tuple[Floats, Any]:
-    """The rows with expectations in place of missing entries, and what they were solved to (None if complete)."""
-    if rows.observed is None:
-        return rows.x, None
-    solved = model.solve(rows)
-    expected = model.expected(block, rows, solved)
-    return np.where(rows.observed, rows.x, expected).astype(rows.dtype, copy=False), solved
-
-
-def _fill_with_deviations(model: RowModel[Any], block: Block, rows: OpenedBlock) -> tuple[Floats, Floats]:
-    """The same, and the standard deviations of what was filled in, 0 elsewhere."""
-    filled, solved = _fill(model, block, rows)
-    std = np.zeros_like(filled)
-    if rows.observed is not None:
-        index, columns = np.nonzero(~rows.observed)
-
-        def deviations(index: Ints, columns: Ints) -> Floats:
-            return model.entry_deviations(rows, solved, index, columns)
-
-        std[index, columns] = _in_pieces(deviations, index, columns, np.empty(0))
-    return filled, std
-
-
-def _in_pieces(function: Callable[[Ints, Ints], Floats], index: Ints, columns: Ints, none: Floats) -> Floats:
-    """``function`` of entries, some at a time; ``none`` where there are no entries."""
-    starts = range(0, len(index), _ENTRIES_AT_ONCE)
-    parts = [slice(start, start + _ENTRIES_AT_ONCE) for start in starts]
-    return np.concatenate([none, *(function(index[part], columns[part]) for part in parts)])

@@ -12,7 +12,7 @@ import numpy as np
 
 from anypca._typing import Bools, Ints
 from anypca.engine import Block, Data, check_data
-from anypca.models._base import make_generator
+from anypca.models._arguments import make_generator
 
 # Entries labelled at a time. The runs of rows depend on the shape of the table alone, so that the same seed hides the
 # same entries of a table in any form.

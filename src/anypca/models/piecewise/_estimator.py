@@ -18,7 +18,8 @@ from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.exceptions import ConvergenceWarning
 from anypca.families import families
-from anypca.models._base import COMMON_CONSTRAINTS, check_n_samples, make_generator
+from anypca.models._arguments import check_n_samples, make_generator
+from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._criteria import Likelihood
 from anypca.models._description import Description
 from anypca.models._opened import OpenedBlock
