@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -32,6 +32,7 @@ class _Counts(Poisson):
     remedy = "PLNPCA is for counts; EPCA and PPCA take other values."
 
 
+@dataclass(eq=False, repr=False)
 class PLNPCA(BilinearModel):
     r"""Poisson log-normal PCA: counts whose log rates are normal with a covariance of low rank.
 
@@ -130,24 +131,14 @@ class PLNPCA(BilinearModel):
         **COMMON_CONSTRAINTS,
     }
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        fit_intercept: bool = True,
-        max_iter: int = 1000,
-        tol: float = 1e-4,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+    n_components: int = 2
+    _: KW_ONLY
+    fit_intercept: bool = True
+    max_iter: int = 1000
+    tol: float = 1e-4
+    n_jobs: int | None = None
+    verbose: int = 0
+    random_state: Any = 0
 
     def fit(
         self, X: Any, y: Any = None, *, offset: Any = None, covariates: Any = None, sample_weight: Any = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -29,6 +29,7 @@ from anypca.models.sepca._sparsity import choose_sparsity
 _DEFAULT_COMPONENTS = 20
 
 
+@dataclass(eq=False, repr=False)
 class SePCA(BilinearModel):
     r"""Exponential-family PCA that chooses its number of components.
 
@@ -148,44 +149,24 @@ class SePCA(BilinearModel):
         **COMMON_CONSTRAINTS,
     }
 
-    def __init__(
-        self,
-        max_components: int | None = None,
-        *,
-        family: Any = "auto",
-        inference: str = "vb",
-        nu: str | float = "auto",
-        nu_path: Sequence[float] | None = None,
-        sparsity: str | float = 0.0,
-        threshold: float | None = None,
-        dispersion: str | float = "auto",
-        fit_intercept: bool = True,
-        n_draws: int = 500,
-        n_tune: int = 250,
-        n_chains: int = 4,
-        max_iter: int = 500,
-        tol: float = 1e-4,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = 0,
-    ) -> None:
-        self.max_components = max_components
-        self.family = family
-        self.inference = inference
-        self.nu = nu
-        self.nu_path = nu_path
-        self.sparsity = sparsity
-        self.threshold = threshold
-        self.dispersion = dispersion
-        self.fit_intercept = fit_intercept
-        self.n_draws = n_draws
-        self.n_tune = n_tune
-        self.n_chains = n_chains
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+    max_components: int | None = None
+    _: KW_ONLY
+    family: Any = "auto"
+    inference: str = "vb"
+    nu: str | float = "auto"
+    nu_path: Sequence[float] | None = None
+    sparsity: str | float = 0.0
+    threshold: float | None = None
+    dispersion: str | float = "auto"
+    fit_intercept: bool = True
+    n_draws: int = 500
+    n_tune: int = 250
+    n_chains: int = 4
+    max_iter: int = 500
+    tol: float = 1e-4
+    n_jobs: int | None = None
+    verbose: int = 0
+    random_state: Any = 0
 
     def fit(
         self, X: Any, y: Any = None, *, sample_weight: Any = None, offset: Any = None, covariates: Any = None

@@ -69,11 +69,6 @@ class SPPCA(SePCA):
         **COMMON_CONSTRAINTS,
     }
 
-    # What a configuration does not offer is fixed here, under the names by which SePCA asks for it.
-    sparsity: Any = 0.0
-    nu_path = None
-    n_draws, n_tune, n_chains = 500, 250, 4
-
     def __init__(
         self,
         max_components: int | None = None,
@@ -94,6 +89,8 @@ class SPPCA(SePCA):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
+
+    # What a configuration does not offer is fixed below under the names by which SePCA asks for it, or as SePCA has it.
 
     @property
     def _follows_paper(self) -> bool:
