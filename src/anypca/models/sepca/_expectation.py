@@ -56,8 +56,8 @@ def doubled(packed: Floats, size: int) -> Floats:
 class Expectation:
     """A family under a posterior of the loadings, on the rows of a block.
 
-    Where the log-likelihood is linear in the entries, ``x eta - A(eta)``, the sums over ``x`` are products with the
-    block and only the expected cumulant is evaluated entry by entry.
+    Where the log-likelihood is linear in the entries, ``x eta - A(eta)``, the sums over ``x`` of a complete block are
+    products with it, and only the expected cumulant is evaluated entry by entry.
     """
 
     family: Family
@@ -108,7 +108,7 @@ class Expectation:
 
     def tiles(self, moments: Moments) -> Iterator[Tile]:
         """Terms of the log-likelihood, or where products are used of minus the cumulant but for its value."""
-        return self._entry_tiles(moments) if self.rows.product is None else self._cumulant_tiles(moments)
+        return self._cumulant_tiles(moments) if self.rows.table is None else self._entry_tiles(moments)
 
     def _entry_tiles(self, moments: Moments) -> Iterator[Tile]:
         rows, dispersion = self.rows, self.loadings.dispersion.astype(self.rows.dtype, copy=False)
@@ -150,7 +150,7 @@ class Expectation:
     def _with_linear(self, moments: Moments, sums: Sums, *, over_rows: bool) -> Sums:
         """Sums over tiles completed, where they are of a cumulant, by what is linear in the entries."""
         rows = self.rows
-        if rows.product is None:
+        if rows.table is not None:
             return sums
         image = rows.product @ self.mean
         weighted = (moments.design * rows.weights[:, None]).astype(rows.dtype, copy=False)
