@@ -9,6 +9,7 @@ from anypca.linalg import (
     PackedCholesky,
     balance,
     fix_signs,
+    leading_directions,
     pack_symmetric,
     packed_diagonal,
     packed_products,
@@ -274,3 +275,26 @@ def test_varimax_is_stationary(rng: np.random.Generator) -> None:
 
 def test_varimax_without_components() -> None:
     assert varimax(np.zeros((5, 0))).shape == (0, 0)
+
+
+def test_leading_directions_are_those_of_a_matrix_of_low_rank(rng: np.random.Generator) -> None:
+    truth = np.linalg.qr(rng.standard_normal((30, 3)))[0]
+    matrix = (truth * [9.0, 4.0, 1.0]) @ truth.T
+    calls = []
+
+    def multiply(basis: np.ndarray) -> np.ndarray:
+        calls.append(basis.shape)
+        return np.column_stack([matrix @ basis, np.arange(30.0)])
+
+    vectors, values, rest = leading_directions(multiply, 30, 3, rng, n_products=2)
+    assert len(calls) == 2
+    np.testing.assert_allclose(values, [9.0, 4.0, 1.0], rtol=1e-9)
+    np.testing.assert_allclose(np.abs(vectors.T @ truth), np.eye(3), atol=1e-7)
+    np.testing.assert_array_equal(rest[:, 0], np.arange(30.0))
+
+
+def test_no_more_directions_than_columns(rng: np.random.Generator) -> None:
+    vectors, values, rest = leading_directions(lambda basis: 2.0 * basis, 4, 4, rng, n_products=1)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(4), atol=1e-12)
+    np.testing.assert_allclose(values, 2.0)
+    assert rest.shape == (4, 0)
