@@ -42,10 +42,10 @@ class Family(ABC):
     - It is concave in eta, so that Newton steps with halving never fail, and eta may be any real number: the link
       maps the means onto the whole line.
     - It is an exponential dispersion family in x: the score in eta is ``(x - mu) mu' / variance`` with
-      ``mu' = dmu / deta``, and the expected information is ``mu'^2 / variance``. `pearson` rests on that.
-    - Nothing is NaN for eta from -700 to 700, where exp nearly leaves the range of float64: means and values may
-      overflow to infinity or minus infinity, gradients and curvatures of plausible entries stay finite. Nothing is
-      clipped on the way.
+      ``mu' = dmu / deta``, and the expected information is ``mu'^2 / variance``. `pearson` rests on that; another
+      family overrides it.
+    - Values, means and deviances are finite at eta of -700 and 700, where exp is. Beyond, where exp overflows, values
+      may be minus infinity, but nothing is NaN, and a NaN in one cell leaves the others alone. Nothing is clipped.
     - 1.0 is in the support of every family: missing entries hold it while arrays are evaluated whole.
     - Work is done in the dtype of eta, float32 or float64.
     - Families are values: frozen, hashable, comparable, and printed as the call that makes them.
