@@ -9,6 +9,7 @@ from anypca.linalg import (
     PackedCholesky,
     balance,
     fix_signs,
+    largest,
     leading_directions,
     pack_symmetric,
     packed_diagonal,
@@ -219,6 +220,13 @@ def test_fix_signs_is_idempotent(rng: np.random.Generator) -> None:
     components = rng.standard_normal((4, 6))
     fixed = components * fix_signs(components)[:, None]
     np.testing.assert_array_equal(fix_signs(fixed), 1.0)
+
+
+def test_largest_entries_come_first_and_zeros_not_at_all() -> None:
+    values = np.array([0.0, -3.0, 1.0, 3.0, 0.5])
+    np.testing.assert_array_equal(largest(values, 3), [1, 3, 2])
+    np.testing.assert_array_equal(largest(values, 9), [1, 3, 2, 4])
+    assert len(largest(values, -1)) == 0
 
 
 def test_procrustes_undoes_a_rotation(rng: np.random.Generator) -> None:

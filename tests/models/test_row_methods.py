@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from anypca import EPCA, GPCA, GSPPCA, PLNPCA, PPCA, SPCA, KernelPCA, PiecewisePCA, SePCA
 from anypca.families import Bernoulli, Gamma, Gaussian, NegativeBinomial, Poisson
+from anypca.models._row_methods import integrate_rows, linear_predictor
 from anypca.models._row_model import predictive_deviations
 
 RNG = np.random.default_rng(0)
@@ -92,6 +93,30 @@ def test_predictive_deviation_is_that_of_draws(family, dispersion):
     eta = mean + std * rng.standard_normal((400_000, 2))
     drawn = family.sample(eta, np.full(2, dispersion), rng).std(axis=0)
     assert_allclose(predictive_deviations(family, mean, std**2, np.full(2, dispersion)), drawn, rtol=0.02)
+
+
+def test_linear_predictors_are_the_links_of_means(fitted):
+    model, _, X = fitted
+    scores = model.transform(X)
+    means = model.inverse_transform(scores)
+    assert_allclose(linear_predictor(model, scores), model.family_.link(means), rtol=1e-9, atol=1e-9)
+
+
+def test_linear_predictors_hold_offset_and_covariates():
+    companions = {"offset": RNG.normal(size=60), "covariates": RNG.normal(size=(60, 1))}
+    model = EPCA(1, family="poisson", n_jobs=1).fit(COUNTS, **companions)
+    scores = model.transform(COUNTS, **companions)
+    by_hand = scores @ model.components_ + model.intercept_ + companions["covariates"] @ model.coef_.T
+    by_hand += companions["offset"][:, None]
+    assert_allclose(linear_predictor(model, scores, **companions), by_hand, rtol=1e-12)
+
+
+@pytest.mark.parametrize("model", [PPCA(2, n_jobs=1), EPCA(2, family="gaussian", n_jobs=1)])
+def test_integrated_rows_are_the_scores_of_samples(model):
+    values, entropies = integrate_rows(model.fit(REALS), REALS)
+    assert_allclose(values, model.score_samples(REALS), rtol=1e-10)
+    # A normal posterior of scores in units of their prior: never wider than the prior.
+    assert (entropies < 0.5 * 2 * np.log(2 * np.pi * np.e)).all()
 
 
 def test_methods_without_posterior_do_not_offer_deviations():
