@@ -284,20 +284,19 @@ def test_leading_ridge_is_a_ridge_with_zeros() -> None:
 
 def test_snapped_entries_are_exact_zeros() -> None:
     u = np.array([[1e-9, 2.0, 1e-9]])
-    for name, prior in REGISTERED.items():
-        expected = [[0.0, 2.0, 0.0]] if name == "adaptive_l0" else u
-        np.testing.assert_array_equal(prior.snap(u), expected)
+    np.testing.assert_array_equal(REGISTERED["adaptive_l0"].snap(u), [[0.0, 2.0, 0.0]])
+    np.testing.assert_array_equal(REGISTERED["l1"].snap(u), u)
     scaled = Leading(Scaled(REGISTERED["adaptive_l0"], unit=1e3), 1)
     np.testing.assert_array_equal(scaled.snap(np.array([[1e-2, 2.0, 1e-9]])), [[0.0, 2.0, 1e-9]])
 
 
 def test_names_and_instances_are_found() -> None:
-    assert isinstance(find_prior("ridge", "penalty"), Ridge)
-    found = find_prior("scad(0.5)", "penalty")
+    assert isinstance(find_prior("ridge", "penalty", 3), Ridge)
+    found = find_prior("scad(0.5)", "penalty", 3)
     assert isinstance(found, Scad)
     assert found.strength == 0.5
     prior = Group(3.0)
-    assert find_prior(prior, "penalty") is prior
+    assert find_prior(prior, "penalty", 3) is prior
 
 
 @pytest.mark.parametrize(
@@ -307,11 +306,12 @@ def test_names_and_instances_are_found() -> None:
         ("rigde", ValueError, "Did you mean 'ridge'. Choose one of .*group, l1,"),
         (3, TypeError, "score_penalty must be the name of a penalty"),
         (L1, TypeError, "anypca.priors.Prior"),
+        (L1(np.array([1.0, 2.0, 3.0])), ValueError, "score_penalty must treat all components alike"),
     ],
 )
 def test_what_is_no_prior_is_refused(penalty: object, error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):
-        find_prior(penalty, "score_penalty")
+        find_prior(penalty, "score_penalty", 3)
 
 
 def test_ridge_stationarity() -> None:
@@ -320,6 +320,12 @@ def test_ridge_stationarity() -> None:
     matrices = unpack_symmetric(packed, SIZE)
     slope = gradient - np.einsum("iab,ib->ia", matrices, step) - (u + step) @ FULL
     np.testing.assert_allclose(slope, 0.0, atol=1e-10)
+
+
+def test_the_weight_of_a_ridge_is_one_number_or_none() -> None:
+    assert Ridge(np.full(SIZE, 2.0), 1.5).weight == 3.0
+    assert CONVEX["ridge-diagonal"].weight is None  # type: ignore[attr-defined]
+    assert Ridge(1.0, np.ones(4)).weight is None
 
 
 def test_ridge_diagonal_is_a_full_matrix_too() -> None:

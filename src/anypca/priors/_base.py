@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,7 +38,9 @@ class Prior(ABC):
     is_isotropic: bool = False
     #: Whether large entries cost no more than middling ones. Such a penalty cannot hold the scale of scores against
     #: that of loadings, which then needs a ridge beside it.
-    is_bounded: ClassVar[bool] = False
+    is_bounded: bool = False
+    #: Whether steps from zero can go anywhere. Scores start there.
+    leaves_zero: bool = True
 
     @abstractmethod
     def value(self, u: Floats) -> Floats:
@@ -82,7 +84,7 @@ def step_to(prior: Prior, u: Floats, target: Floats, gradient: Floats, curvature
     return NewtonStep(step, 2.0 * np.maximum(gain, 0.0))
 
 
-def find_prior(penalty: Any, parameter: str) -> Prior:
+def find_prior(penalty: Any, parameter: str, n_components: int) -> Prior:
     """The prior that a user asks for.
 
     Parameters
@@ -91,14 +93,28 @@ def find_prior(penalty: Any, parameter: str) -> Prior:
         A registered name, also with its strength as in ``"l1(0.5)"``, or an instance.
     parameter : str
         Whose value it is, for the error message.
+    n_components : int
+        Length of the rows it is meant for.
 
     Raises
     ------
     ValueError
-        If there is no such name; the message lists the names.
+        If there is no such name, the message lists them, or if it does not treat all components alike.
     TypeError
         If it is neither a text nor a prior.
     """
+    prior = _create(penalty, parameter)
+    probe = np.arange(1.0, n_components + 1.0)[None]
+    # A fit orders its components, and a strength of its own would not know where its component went.
+    if not np.allclose(prior.value(probe), prior.value(probe[:, ::-1]), rtol=1e-9):
+        raise ValueError(
+            f"{parameter} must treat all components alike, since their order is found by the fit; {penalty!r} does "
+            "not. Give one strength for all of them."
+        )
+    return prior
+
+
+def _create(penalty: Any, parameter: str) -> Prior:
     if isinstance(penalty, Prior):
         return penalty
     if not isinstance(penalty, str):

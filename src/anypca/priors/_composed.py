@@ -37,6 +37,14 @@ class Scaled(Prior):
     def is_isotropic(self) -> bool:  # type: ignore[override]
         return self.prior.is_isotropic and np.shape(self.unit)[-1:] in ((), (1,))
 
+    @property
+    def is_bounded(self) -> bool:  # type: ignore[override]
+        return self.prior.is_bounded and self.ridge == 0
+
+    @property
+    def leaves_zero(self) -> bool:  # type: ignore[override]
+        return self.prior.leaves_zero
+
     def value(self, u: Floats) -> Floats:
         v = u / self.unit
         value: Floats = self.strength * self.prior.value(v) + 0.5 * self.ridge * np.einsum("ia,ia->i", v, v)

@@ -38,6 +38,7 @@ class AdaptiveL0(Prior):
     weight: Floats | float = 1.0
     delta: float = 1e-8
     name = "adaptive_l0"
+    leaves_zero = False
 
     def value(self, u: Floats) -> Floats:
         square, m = u * u, u.shape[1]

@@ -29,8 +29,14 @@ class Ridge(Prior):
     name = "ridge"
 
     @property
+    def weight(self) -> float | None:
+        """The precision that all entries of all rows have, else ``None``."""
+        is_one = self.is_isotropic and np.ndim(self.strength) == 0
+        return float(np.max(self.precision, initial=0.0) * self.strength) if is_one else None
+
+    @property
     def is_isotropic(self) -> bool:  # type: ignore[override]
-        return np.ndim(self.precision) < 2 and bool(np.ptp(self.precision) == 0)
+        return np.ndim(self.precision) < 2 and np.unique(self.precision).size < 2
 
     def value(self, u: Floats) -> Floats:
         value: Floats = 0.5 * np.einsum("ia,ia->i", self._times(u), u)

@@ -308,7 +308,9 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
         return Coordinates(joint.ravel(), np.sqrt(diagonal).ravel())
 
     def with_coordinates(self, vector: Floats, like: Shared) -> Shared:
-        joint = vector.reshape(like.coefficients.joint.shape)
+        plain = like.coefficients.joint
+        # What the plain step makes zero is zero on purpose; a combination of earlier steps would only approach it.
+        joint = np.where(plain == 0.0, 0.0, vector.reshape(plain.shape))
         return replace(like, coefficients=like.coefficients.with_joint(joint))
 
     def solve_rows(self, evaluator: BlockEvaluator, start: Floats) -> RowFit:

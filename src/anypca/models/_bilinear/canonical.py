@@ -40,6 +40,9 @@ def orthonormal(coefficients: Coefficients, stats: SweepSums, *, fit_intercept: 
     variance, rotation = scipy.linalg.eigh(to_basis.T @ gram @ to_basis)
     rotation = rotation[:, ::-1]
     loadings = left @ rotation
+    loadings[~coefficients.loadings.any(axis=1)] = (
+        0.0  # of rounding: columns that are in no component stay so
+    )
     signs = fix_signs(loadings.T)
     rotation = rotation * signs
     shift = intercept_shift(centre, coefficients.fixed.shape[1])

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
-from anypca._compat import Interval, StrOptions
+import numpy as np
+
+from anypca._compat import Interval
 from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._bilinear.estimator import BilinearModel
 from anypca.models._bilinear.row_model import ModeRowModel, Reported
 from anypca.models._ranks import check_rank
 from anypca.models._support import choose_family
 from anypca.models.epca._fit import EPCAFit, EPCAFitter, Settings
+from anypca.priors import Prior, Ridge, Scaled, find_prior
 
 
 class EPCA(BilinearModel):
@@ -36,10 +40,16 @@ class EPCA(BilinearModel):
         of the predictor by ``ridge`` in units of information (they are a nuclear norm of that weight), where
         noise alone has singular values of about ``sqrt(n_samples) + sqrt(n_features)``: the default removes
         infinite estimates and little else. 0 is maximum likelihood.
-    score_penalty : {"ridge", "l1"}, default="ridge"
-        ``"l1"`` penalises absolute scores instead, so that each row uses few components (SpEPCA).
+    score_penalty : str or Prior, default="ridge"
+        ``"l1"`` penalises absolute scores instead, so that each row uses few components (SpEPCA); ``"scad"`` does so
+        without shrinking large scores, ``"group"`` makes rows zero as a whole. Also a `anypca.priors.Prior`.
+    loading_penalty : str or Prior, default="ridge"
+        The same for the loadings of the columns, in units of their noise: with ``"l1"`` and ``"scad"`` components have
+        few columns, with ``"group"`` columns leave all components at once, ``"adaptive_l0"`` counts non-zeros.
     l1_strength : float, default=1.0
-        Weight of the absolute scores for ``score_penalty="l1"``.
+        Weight of the score penalty if that is not a ridge.
+    loading_strength : float, default=1.0
+        Weight of the loading penalty if that is not a ridge.
     fit_intercept : bool, default=True
         Without it eta = 0 is the origin of the scores.
     max_iter : int, default=500
@@ -56,8 +66,8 @@ class EPCA(BilinearModel):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        Loadings: orthonormal rows (unit-length rows for ``score_penalty="l1"``), in decreasing order of explained
-        deviance, the largest entry of each positive.
+        Loadings in decreasing order of explained deviance, the largest entry of each positive. Rows are orthonormal;
+        of unit length only where a penalty other than the ridge, and ``"group"`` of loadings, fixes the coordinates.
     intercept_ : ndarray of shape (n_features,)
         b.
     coef_ : ndarray of shape (n_features, n_covariates)
@@ -90,6 +100,10 @@ class EPCA(BilinearModel):
     distribution with the variances of the training scores (``explained_variance_``), the one that ``sample`` draws
     from; this is exact for gaussian columns. ``entry_posterior`` takes the loadings as known.
 
+    With other penalties than the ridge the objective depends on the latent coordinates and has several maxima; a fit
+    whose loadings are to be sparse starts at a varimax rotation. ``"scad"`` does not hold the scale of scores against
+    that of loadings, hence the ridge stays beside it.
+
     Sweeps alternate one Newton step for all rows with one for all columns, halved where the objective would get
     worse, and extrapolate the columns' path (see `anypca.solvers`). Dispersions are estimated between converged
     fits. Time is proportional to ``n_samples * n_features * n_components**2``; memory beyond the table is a few
@@ -115,13 +129,14 @@ class EPCA(BilinearModel):
         "n_components": [Interval(Integral, 0, None, closed="left")],
         "family": "no_validation",
         "ridge": [Interval(Real, 0, None, closed="left")],
-        "score_penalty": [StrOptions({"ridge", "l1"})],
+        "score_penalty": "no_validation",
+        "loading_penalty": "no_validation",
         "l1_strength": [Interval(Real, 0, None, closed="left")],
+        "loading_strength": [Interval(Real, 0, None, closed="left")],
         "fit_intercept": ["boolean"],
         "tol": [Interval(Real, 0, None, closed="neither")],
         **COMMON_CONSTRAINTS,
     }
-    _synonyms: ClassVar[dict[str, str]] = {"lasso": "l1", "sparse": "l1", "l2": "ridge", "gaussian": "ridge"}
 
     def __init__(
         self,
@@ -129,8 +144,10 @@ class EPCA(BilinearModel):
         *,
         family: Any = "auto",
         ridge: float = 1.0,
-        score_penalty: str = "ridge",
+        score_penalty: str | Prior = "ridge",
+        loading_penalty: str | Prior = "ridge",
         l1_strength: float = 1.0,
+        loading_strength: float = 1.0,
         fit_intercept: bool = True,
         max_iter: int = 500,
         tol: float = 1e-5,
@@ -142,7 +159,9 @@ class EPCA(BilinearModel):
         self.family = family
         self.ridge = ridge
         self.score_penalty = score_penalty
+        self.loading_penalty = loading_penalty
         self.l1_strength = l1_strength
+        self.loading_strength = loading_strength
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.tol = tol
@@ -182,17 +201,36 @@ class EPCA(BilinearModel):
         return self
 
     def _settings(self) -> Settings:
-        if self.score_penalty == "l1" and self.ridge == 0:
+        scores = self._prior("score_penalty", self.l1_strength)
+        loadings = self._prior("loading_penalty", self.loading_strength)
+        settings = Settings(self.n_components, scores, loadings, bool(self.fit_intercept))
+        free = [
+            what for what, prior in (("scores", scores), ("loadings", loadings)) if not self._grows(prior)
+        ]
+        if self.ridge == 0 and settings.ridges is None and free:
             raise ValueError(
-                "score_penalty='l1' needs ridge > 0: without a penalty on the loadings, smaller scores with larger "
-                f"loadings are always better. Got ridge={self.ridge!r}; the default is 1.0."
+                f"score_penalty={self.score_penalty!r} with loading_penalty={self.loading_penalty!r} needs ridge > 0: "
+                f"without a penalty that holds the {free[0]}, larger {free[0]} and less of the others are always "
+                f"better. Got ridge={self.ridge!r}; the default is 1.0."
             )
-        return Settings(
-            n_components=self.n_components,
-            ridge=float(self.ridge),
-            l1_strength=float(self.l1_strength) if self.score_penalty == "l1" else None,
-            fit_intercept=bool(self.fit_intercept),
-        )
+        if not scores.leaves_zero:
+            raise ValueError(
+                f"score_penalty={self.score_penalty!r} keeps scores at zero, where they start. "
+                "Use it as loading_penalty, or 'l1' or 'scad' for the scores."
+            )
+        return settings
+
+    def _grows(self, prior: Prior) -> bool:
+        """Whether a large score or loading costs more than a middling one."""
+        middling, large = (prior.value(np.full((1, self.n_components), size)) for size in (1e3, 1e6))
+        return bool(large.sum() > middling.sum())
+
+    def _prior(self, parameter: str, strength: float) -> Prior:
+        """The prior that a parameter names, of the weight that another one gives."""
+        prior = find_prior(getattr(self, parameter), parameter, self.n_components)
+        if isinstance(prior, Ridge):
+            return replace(prior, precision=self.ridge * np.asarray(prior.precision, dtype=float))
+        return Scaled(prior, float(strength), ridge=float(self.ridge) if prior.is_bounded else 0.0)
 
     def _store(self, fit: EPCAFit) -> None:
         """Set the fitted attributes."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats
+from anypca.linalg import varimax
 from anypca.models._bilinear.alternating import Shared, SweepSums
 from anypca.models._bilinear.canonical import Canonical, orthonormal, reorder, unit_loadings
 from anypca.models._bilinear.coefficients import Coefficients
@@ -17,9 +18,11 @@ from anypca.models._bilinear.fitter import BilinearFitter
 from anypca.models._bilinear.passes import Deviances
 from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._bilinear.start import residual_loadings
-from anypca.priors import L1, Ridge
+from anypca.models.epca._problem import RescaledProblem
+from anypca.priors import Leading, Prior, Ridge, Scaled
 from anypca.solvers import Result
 
+# Estimates of the dispersion between fits; three or four are usual.
 _MAX_ROUNDS = 10
 # Relative change of the dispersion below which another round would not change the picture, and how well the
 # fits between two estimates are solved.
@@ -27,15 +30,31 @@ _ROUND_TOLERANCE = 0.01
 _ROUND_SOLVE_TOLERANCE = 1e-3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Settings:
     """Settings of a fit; see `anypca.EPCA`."""
 
     n_components: int
-    ridge: float
-    l1_strength: float | None
-    """Weight of absolute scores; ``None`` for the ridge."""
+    score_prior: Prior
+    loading_prior: Prior
+    """In units of the columns' noise; intercepts and covariates have none."""
     fit_intercept: bool
+
+    @property
+    def ridges(self) -> tuple[float, float] | None:
+        """Weights of the ridges of scores and loadings if both are ridges of one weight."""
+        score, loading = ridge_weight(self.score_prior), ridge_weight(self.loading_prior)
+        return None if score is None or loading is None else (score, loading)
+
+    @property
+    def is_rotated(self) -> bool:
+        """Whether components may be rotated to be reported."""
+        return ridge_weight(self.score_prior) is not None and self.loading_prior.is_isotropic
+
+
+def ridge_weight(prior: Prior) -> float | None:
+    """The weight of a ridge that treats all entries alike; ``None`` for any other prior."""
+    return prior.weight if isinstance(prior, Ridge) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +79,9 @@ class EPCAFitter(BilinearFitter[Settings]):
         dispersion = start = start_dispersion(self.family, session.summary.mean, session.summary.variance)
         null = self.null(dispersion, self.mean_fixed())
         loadings = residual_loadings(self.family, null, self.visit, self.settings.n_components, session.rng)
+        if not self.settings.loading_prior.is_isotropic:
+            # Where the coordinates matter: few large loadings in each component.
+            loadings = loadings @ varimax(loadings)
         shared = Shared(Coefficients(loadings, null.fixed, dispersion))
         local: Sequence[Any] | None = None
         for _ in range(_MAX_ROUNDS if self.open_columns() else 0):
@@ -77,21 +99,31 @@ class EPCAFitter(BilinearFitter[Settings]):
         return self._report(problem, result, local, stats, self.null(dispersion, null.fixed))
 
     def _problem(self, dispersion: Floats) -> BilinearProblem:
-        settings = self.settings
-        k = settings.n_components
-        n_fixed = int(settings.fit_intercept) + self.session.data.n_covariates
-        strength = settings.l1_strength
-        scores = Ridge(np.full(k, settings.ridge)) if strength is None else L1(np.full(k, strength))
         units = noise_units(self.family, dispersion)
-        return BilinearProblem(
+        ridges = self.settings.ridges
+        is_rescaled = ridges is None and ridge_weight(self.settings.score_prior) is not None
+        return (RescaledProblem if is_rescaled else BilinearProblem)(
             self.family,
-            scores,
-            Ridge(np.concatenate([np.full(k, settings.ridge), np.zeros(n_fixed)]), 1.0 / units),
-            fit_intercept=settings.fit_intercept,
+            self.settings.score_prior,
+            self._loading_prior(units),
+            fit_intercept=self.settings.fit_intercept,
             constant=self.visit.log_base(self.family, dispersion),
-            ridges=(settings.ridge, settings.ridge / units) if strength is None else None,
+            ridges=None if ridges is None else (ridges[0], ridges[1] / units),
             eps=float(np.finfo(self.session.data.dtype).eps),
         )
+
+    def _loading_prior(self, units: Floats) -> Prior:
+        """The prior of all coefficients of columns whose eta has the given squared units."""
+        prior, n_fixed = (
+            self.settings.loading_prior,
+            int(self.settings.fit_intercept) + self.session.data.n_covariates,
+        )
+        weight = ridge_weight(prior)
+        if weight is not None:
+            precision = np.repeat([weight, 0.0], [self.settings.n_components, n_fixed])
+            return Ridge(precision, 1.0 / units)
+        scaled = Scaled(prior, unit=np.sqrt(units)[:, None])
+        return Leading(scaled, n_fixed) if n_fixed else scaled
 
     def _report(
         self,
@@ -103,9 +135,10 @@ class EPCAFitter(BilinearFitter[Settings]):
     ) -> EPCAFit:
         """Change to reporting coordinates, order components by the deviance they explain."""
         fitted = result.shared.coefficients
+        fitted = fitted.with_joint(problem.loading_prior.snap(fitted.joint))
         canonical = (
             orthonormal(fitted, stats, fit_intercept=self.settings.fit_intercept)
-            if self.settings.l1_strength is None
+            if self.settings.is_rotated
             else unit_loadings(fitted, stats)
         )
         local = self.moved(local, canonical.gauge)
@@ -120,9 +153,11 @@ class EPCAFitter(BilinearFitter[Settings]):
             result,
         )
 
-    def _score_prior(self, canonical: Canonical) -> L1 | Ridge:
+    def _score_prior(self, canonical: Canonical) -> Prior:
         """The training prior of the scores in reporting coordinates."""
-        inverse = canonical.gauge.inverse
-        if self.settings.l1_strength is not None:
-            return L1(self.settings.l1_strength * np.abs(inverse).sum(axis=1))
-        return Ridge(self.settings.ridge * inverse @ inverse.T)
+        prior, inverse = self.settings.score_prior, canonical.gauge.inverse
+        weight = ridge_weight(prior)
+        if weight is not None:
+            return Ridge(weight * inverse @ inverse.T)
+        # Components are then only scaled, not rotated.
+        return Scaled(prior, unit=1.0 / inverse.sum(axis=1))

@@ -215,8 +215,9 @@ class GPCA(GenerativeModel):
         return tags
 
     def _settings(self) -> Settings:
-        prior = None if self.penalty is None else find_prior(self.penalty, "penalty")
-        if isinstance(prior, Ridge) and prior.is_isotropic and np.ndim(prior.strength) == 0:
+        given = self.penalty is not None
+        prior = find_prior(self.penalty, "penalty", self.n_components) if given else None
+        if isinstance(prior, Ridge) and prior.weight is not None:
             prior = None  # it is the same for all orthonormal loadings
         return Settings(self.n_components, prior, float(self.alpha), bool(self.fit_intercept))
 
