@@ -605,7 +605,7 @@ def parameter(name, value, expected, model=EPCA, hint=""):
 
 PARAMETERS = {
     "components-too-many": parameter("n_components", 9, "Choose at most 4"),
-    "components-too-many-ppca": parameter("n_components", 9, "Ask for fewer components", PPCA),
+    "components-too-many-ppca": parameter("n_components", 9, "Choose at most 4", PPCA),
     "components-0": parameter("n_components", 0, r"must be an int in the range \[1", PPCA),
     "components-negative": parameter("n_components", -1, r"must be an int in the range \[0"),
     "components-fraction": parameter("n_components", 2.5, "must be an int"),
@@ -623,7 +623,7 @@ PARAMETERS = {
     "penalty-l2": parameter("score_penalty", "L2", "Did you mean 'ridge'"),
     "penalty-misspelt": parameter("score_penalty", "rigde", "Did you mean 'ridge'"),
     "l1-negative": parameter("l1_strength", -0.5, r"must be a float in the range \[0.0, inf\)"),
-    "jobs-in-words": parameter("n_jobs", "many", "must be None or an instance of 'int'"),
+    "jobs-in-words": parameter("n_jobs", "many", "must be an instance of 'int' or None"),
     "jobs-0": parameter("n_jobs", 0, "Use 1 for one thread"),
     "intercept-in-words": parameter("fit_intercept", "no", "must be an instance of 'bool'"),
     "seed-in-words": parameter("random_state", "lucky", "must be an int"),

@@ -306,3 +306,10 @@ def test_no_more_directions_than_columns(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(4), atol=1e-12)
     np.testing.assert_allclose(values, 2.0)
     assert rest.shape == (4, 0)
+
+
+def test_a_pivot_at_rounding_level_is_no_information():
+    """Two directions that differ by 1e-14 of their size are one: the second gets no step, and none is huge."""
+    factor = PackedCholesky(np.array([[1.0, 1.0, 1.0 + 1e-14]]), 2)
+    np.testing.assert_allclose(factor.solve(np.array([[1.0, 0.0]])), [[1.0, 0.0]])
+    np.testing.assert_allclose(factor.log_determinant(), [0.0])

@@ -626,8 +626,8 @@ EPCA = [
     Mutation(
         "the loadings have no ridge",
         "models/epca/_fit.py",
-        "Ridge(np.concatenate([np.full(k, settings.ridge), np.zeros(n_fixed)]), 1.0 / units)",
-        "Ridge(np.concatenate([np.full(k, 0.0 * settings.ridge), np.zeros(n_fixed)]), 1.0 / units)",
+        "precision = np.repeat([weight, 0.0], [self.settings.n_components, n_fixed])",
+        "precision = np.repeat([0.0, 0.0], [self.settings.n_components, n_fixed])",
         _EPCA,
     ),
     Mutation(
