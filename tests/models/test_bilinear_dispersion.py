@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from anypca import SePCA
+from anypca import EPCA, SePCA
 from anypca.engine import check_data
 from anypca.families import Exponential, Gaussian, NegativeBinomial, Poisson, combine
 from anypca.models._bilinear.coefficients import Coefficients
@@ -107,3 +107,13 @@ def test_own_variances_without_components_are_sample_variances_pulled_to_their_m
     own = np.log(np.nanvar(X, axis=0, ddof=1))
     pulled = (count * own + PULL * np.average(own, weights=count)) / (count + PULL)
     assert_allclose(model.dispersion_, np.exp(pulled), rtol=1e-6)
+
+
+def test_a_shared_variance_has_the_degrees_of_freedom_of_a_low_rank_fit():
+    """n p - k (n + p - k) - p: rotations of scores and loadings are free of charge."""
+    rng = np.random.default_rng(4)
+    n, p, k = 20, 6, 2
+    X = rng.normal(size=(n, k)) @ rng.normal(size=(k, p)) + 0.3 * rng.normal(size=(n, p))
+    model = EPCA(k, family="gaussian", ridge=0.0, n_jobs=1, tol=1e-8).fit(X)
+    residuals = X - model.inverse_transform(model.transform(X))
+    assert_allclose(model.dispersion_, (residuals**2).sum() / (n * p - k * (n + p - k) - p), rtol=1e-3)

@@ -181,3 +181,10 @@ def test_no_entries():
     model = SePCA(1, family="poisson", n_jobs=1).fit(COUNTS)
     assert [part.shape for part in model.entry_posterior(COUNTS, [], [])] == [(0,), (0,)]
     assert model.entry_log_likelihood(COUNTS, [], [], []).shape == (0,)
+
+
+def test_entries_of_one_count_component_vary_as_its_scores():
+    model = PLNPCA(1, n_jobs=1).fit(COUNTS)
+    _, std = model.entry_posterior(COUNTS, ROWS, COLUMNS)
+    deviations = model.transform(COUNTS, return_std=True)[1]
+    np.testing.assert_allclose(std, deviations[ROWS, 0] * np.abs(model.components_[0, COLUMNS]), rtol=1e-9)

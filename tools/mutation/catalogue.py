@@ -533,11 +533,11 @@ PLNPCA = [
         _PLN,
     ),
     Mutation(
-        "features that are left out are estimated",
-        "models/plnpca/_problem.py",
-        "kept = np.concatenate([np.ones(len(stats.score_sum)), self.kept])",
-        "kept = np.ones(len(stats.score_sum) + len(self.kept))",
-        _PLN,
+        "entries vary with the size of loadings, not its square",
+        "models/plnpca/_row_model.py",
+        "posterior.variance, known.loadings[columns] ** 2)",
+        "posterior.variance, np.abs(known.loadings[columns]))",
+        "tests/models/test_entry_likelihood.py",
     ),
 ]
 
