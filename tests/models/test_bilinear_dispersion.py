@@ -117,3 +117,16 @@ def test_a_shared_variance_has_the_degrees_of_freedom_of_a_low_rank_fit():
     model = EPCA(k, family="gaussian", ridge=0.0, n_jobs=1, tol=1e-8).fit(X)
     residuals = X - model.inverse_transform(model.transform(X))
     assert_allclose(model.dispersion_, (residuals**2).sum() / (n * p - k * (n + p - k) - p), rtol=1e-3)
+
+
+def test_fit_and_dispersion_agree_with_each_other():
+    """The penalty is in units of the noise, so that the residuals depend on the dispersion that they decide."""
+    rng = np.random.default_rng(5)
+    n, p, k = 60, 12, 2
+    X = rng.normal(size=(n, k)) @ rng.normal(size=(k, p)) + 0.2 * rng.normal(size=(n, p))
+    model = EPCA(k, family="gaussian", ridge=3.0, n_jobs=1).fit(X)
+    residuals = X - model.inverse_transform(model.transform(X))
+    wanted = (residuals**2).sum() / (n * p - k * (n + p - k) - p)
+    assert_allclose(
+        model.dispersion_, wanted, rtol=0.02
+    )  # rounds end when it changes by less than a per cent

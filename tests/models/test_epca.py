@@ -443,3 +443,11 @@ def test_poisson_object_equals_its_name() -> None:
         EPCA(1, family=Poisson(), n_jobs=1).fit(X).components_,
         EPCA(1, family="poisson", n_jobs=1).fit(X).components_,
     )
+
+
+def test_without_penalty_the_objective_is_the_log_likelihood() -> None:
+    """With all constants, so that fits of different families can be compared."""
+    rng = np.random.default_rng(6)
+    X = rng.poisson(np.exp(0.3 * rng.normal(size=(40, 1)) @ rng.normal(size=(1, 6)) + 2.0)).astype(float)
+    model = EPCA(1, family="poisson", ridge=0.0, n_jobs=1).fit(X)
+    np.testing.assert_allclose(model.objective_trace_[-1], model.plug_in_log_likelihood(X).sum(), rtol=1e-8)
