@@ -196,16 +196,16 @@ def test_bad_n_jobs(n_jobs, error, message):
 
 
 def test_after_an_error_the_other_workers_end_at_their_next_block():
-    data = check_data(np.zeros((20, 2)), block_rows=1)
+    data = check_data(np.zeros((40, 2)), block_rows=1)
     visited = []
 
     def visit(block, _):
         if block.start == 0:
             raise ValueError("the first block")
-        time.sleep(0.02)  # ten such blocks are the second worker's share
+        time.sleep(0.1)  # twenty such blocks, two seconds, are the second worker's share
         visited.append(block.start)
         return None, 0.0
 
     with ThreadExecutor(2) as executor, pytest.raises(ValueError, match="the first block"):
         executor.sweep(visit, data)
-    assert len(visited) < 9
+    assert len(visited) < 15
