@@ -64,9 +64,9 @@ def packed_position(size: int, part: int) -> Ints:
 
 
 def pack_symmetric(matrix: Floats) -> Floats:
-    """A symmetric matrix (m, m) in packed form (m (m + 1) / 2,)."""
-    rows, cols, _ = _triangle(len(matrix))
-    return matrix[rows, cols]
+    """Symmetric matrices (..., m, m) in packed form (..., m (m + 1) / 2)."""
+    rows, cols, _ = _triangle(matrix.shape[-1])
+    return matrix[..., rows, cols]
 
 
 def unpack_symmetric(packed: Floats, size: int) -> Floats:

@@ -16,6 +16,8 @@ from anypca._typing import Floats, Ints
 from anypca.linalg import fix_signs, procrustes, symmetric_power
 from anypca.models.sepca._density import Point
 
+# Rounds of turning all draws to their mean, and relative change of the mean that ends them: a thousandth of the
+# loadings is far below the spread of draws. Two or three rounds are usual.
 _MAX_ALIGNMENTS = 10
 _ALIGNMENT_TOLERANCE = 1e-3
 

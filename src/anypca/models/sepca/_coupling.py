@@ -22,7 +22,8 @@ from anypca.engine import Statistics
 from anypca.linalg import packed_products, unpack_symmetric
 from anypca.models.sepca._posterior import Loadings
 
-# An angle lies in a circle, whatever the priors say: the precision of the normal density with this circumference.
+# An angle lies in a circle, whatever the priors say. The normal density that is as high as the uniform one on a circle,
+# sqrt(precision / (2 pi)) = 1 / (2 pi), has this precision.
 _ANGLE_PRECISION = 1.0 / (2.0 * np.pi)
 
 
@@ -40,7 +41,7 @@ class CouplingSums(Statistics):
 
 
 def coupling_gain(shared: Loadings, sums: CouplingSums) -> float:
-    """What the evidence gains; see the formula above."""
+    """What the evidence gains, by the formula above."""
     k, m = shared.n_components, shared.mean.shape[1]
     products = packed_products(shared.mean[:, :k])
     N, X = (

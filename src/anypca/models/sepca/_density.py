@@ -25,8 +25,15 @@ from anypca.models._bilinear.evaluator import BlockEvaluator, mask_missing
 from anypca.models._opened import OpenedBlock, open_block
 from anypca.models._session import Session
 
+# Precision that is added to that of every coefficient where coordinates are chosen: a flat coefficient without
+# information would have no scale. A standard deviation of 100 is wider than any that the data speak of.
 _FLOOR = 1e-4
+# Step of the differences between gradients, in coordinates of unit scale: their relative errors are of the order of its
+# square, 1e-8, and of the rounding of a gradient over the step, 1e-12.
 _STEP = 1e-4
+# Largest factor by which coordinates are stretched along changes of the latent space. These turn scores and loadings,
+# and a turn by more than a radian or so is not a straight line any more. On 40 x 10 counts with two components the
+# slowest quantity has 1.2, 2.0, 3.0, 0.8 and 1.4 effective draws per 1000 gradients at factors 1, 2, 4, 8 and 16.
 _MAX_STRETCH = 4.0
 
 
@@ -170,7 +177,7 @@ class Whitened:
     @classmethod
     def at(cls, density: JointDensity, centre: Point) -> Whitened:
         by_row, by_column = density.precisions(centre)
-        # A flat coefficient without information would have no scale; the floor changes coordinates only.
+        # The floor changes coordinates only, not the density.
         by_column += _FLOOR * np.eye(by_column.shape[1])
         n_dims = centre.scores.size + centre.joint.size
         nothing = np.zeros((n_dims, 0)), np.zeros((0, 0))

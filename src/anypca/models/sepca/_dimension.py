@@ -1,4 +1,4 @@
-"""Neighbouring dimensions by evidence, each fitted as far as it can still win."""
+"""Neighbouring dimensions, compared by evidence; one that cannot win any more is not fitted to the end."""
 
 from __future__ import annotations
 
@@ -26,17 +26,21 @@ from anypca.models.sepca._sweeps import (
     without,
 )
 
-# Nats by which a smaller dimension may fall behind before those below it are given up.
+# Nats by which a smaller dimension may fall behind before those below it are given up: a ratio of evidences of 20, the
+# usual mark of strong evidence.
 _NEAR_TIE = 3.0
-# A neighbour is given up when it lags by this many times the gain of its last few sweeps.
+# A neighbour is given up when it lags by more than this many looks would gain at the present rate. Gains fall from look
+# to look, so that what is still to come is a few times the last one.
 _PATIENCE = 20.0
-# How far its bound may stay below the rival's evidence: the coupling that is expected, taken generously, and a margin.
+# A neighbour's bound may stay below the rival's evidence by the coupling that it can expect, taken 1.5 times, and by
+# four nats, which is more than a near tie.
 _GENEROUS, _MARGIN = 1.5, 4.0
 
 
 def compare_dimensions(state: State, seed: int) -> list[State]:
-    """The fit at hand and those with fewer components, or with more, as long as these come near to winning."""
-    # Bounds of expectations are good enough to prune by; evidence and posterior come from close ones.
+    """The fit at hand, those with fewer components, and those with more if none of the former is better."""
+    # Families that only bound their expectations are pruned by the bound, which is quick; evidence and posterior come
+    # from close expectations.
     if _has_bounds(state):
         state = converge(replace(state, problem=replace(state.problem, sharp=True)))
     compared = _with_fewer(judge(drop_faded(state)))
@@ -51,7 +55,7 @@ def _has_bounds(state: State) -> bool:
 
 
 def _with_fewer(state: State) -> list[State]:
-    """The state, then fits with one component less each, until one falls behind the best."""
+    """The state, then fits with one component less each, until one clearly falls behind the best so far."""
     found, best = [state], state
     while found[-1].n_components and best.evidence - found[-1].evidence <= _NEAR_TIE:
         weakest = np.array([int(np.argmin(signal_ratio(found[-1].loadings)))])
@@ -86,14 +90,18 @@ def _larger(state: State, seed: int) -> State | None:
     larger = _neighbour(start, state, may_fade=True)
     if larger is None:
         return None
-    # What had left has come back.
+    # A component that had left has come back: the path ends where it is still true.
     removals = tuple(r for r in larger.removals if r.n_components > larger.n_components)
     return replace(larger, removals=removals)
 
 
 def _neighbour(state: State, rival: State, *, may_fade: bool = False) -> State | None:
-    """A fit of this dimension with a dispersion of its own, as far as it can still reach the rival's evidence."""
-    # The goal is a bound. What the coupling will add is known at the end only; it grows with the number of moves.
+    """The state fitted with a dispersion of its own, as far as it can still reach the rival's evidence.
+
+    ``None`` if a component faded that may.
+    """
+    # Sweeps see the bound alone, so the goal is one for the bound. What the coupling will add is known at the end only;
+    # it grows with the number of moves between scores and loadings, the square of the dimension.
     moves = (state.n_components / max(rival.n_components, 1)) ** 2
     goal = rival.evidence - _GENEROUS * rival.coupling * moves - _MARGIN
     found = _chase(state, goal, may_fade=may_fade)
@@ -111,7 +119,7 @@ def _neighbour(state: State, rival: State, *, may_fade: bool = False) -> State |
 
 
 def _chase(state: State, goal: float, *, may_fade: bool) -> State | None:
-    """Sweep until convergence, or until the goal is out of reach; ``None`` when a component fades."""
+    """Sweep until convergence, or until the goal is out of reach; ``None`` when a component fades that may."""
     max_iter = state.candidate.session.max_iter
     state = look(state)
     ratio: Floats | None = None
@@ -129,5 +137,5 @@ def _chase(state: State, goal: float, *, may_fade: bool) -> State | None:
 
 
 def _lags(value: float, goal: float, gain: float) -> bool:
-    """Whether a goal is out of reach at the present rate of gain."""
+    """Whether a goal is out of reach at the present gain per look."""
     return goal - value > _PATIENCE * max(gain, 0.0)

@@ -25,8 +25,12 @@ from anypca.models.sepca._row_model import PosteriorRowModel
 from anypca.models.sepca._settings import ModeSettings, SamplerSettings, Settings
 from anypca.models.sepca._sparsity import choose_sparsity
 
-# More starting components than this rarely matter and cost with their square.
+# Components to start from unless the user says otherwise. Sweeps cost with their square; the tables of
+# ``experiments/RESULTS.md`` have up to 15.
 _DEFAULT_COMPONENTS = 20
+# Tolerance of modes in units of ``tol``: rounds gain little each, so that a change of the objective by less than
+# ``tol`` would stop them on their way.
+_MODE_TOLERANCE = 0.01
 
 
 @dataclass(eq=False, repr=False)
@@ -201,6 +205,7 @@ class SePCA(BilinearModel):
         return self
 
     def _check_options(self) -> None:
+        """Raise on options that have no meaning together."""
         is_sparse = isinstance(self.sparsity, str) or self.sparsity > 0
         if self.inference == "hmc" and is_sparse:
             raise ValueError(
@@ -214,14 +219,17 @@ class SePCA(BilinearModel):
             )
 
     def _rank(self, session: Session) -> int:
+        """Number of components to start from; a table with k rows or columns cannot have k of them."""
         largest = min(session.data.n_samples, session.data.n_features) - 1
         wanted = _DEFAULT_COMPONENTS if self.max_components is None else self.max_components
         return max(min(wanted, largest), 0)
 
     def _fixed_dispersion(self) -> float | None:
+        """The dispersion that the user fixed, if any."""
         return None if isinstance(self.dispersion, str) else float(self.dispersion)
 
     def _fit(self, session: Session, family: Family, sparsity: float) -> ModeFit | PosteriorFit:
+        """The fit by the chosen inference."""
         settings = Settings(
             max_components=self._rank(session),
             fit_intercept=bool(self.fit_intercept),
@@ -236,8 +244,7 @@ class SePCA(BilinearModel):
             return fit_draws(session, family, settings, SamplerSettings(*chains, progress=bool(self.verbose)))
         weights = self._weights(session)
         mode = ModeSettings(**asdict(settings), weights=weights, threshold=self.threshold)
-        # Rounds gain little each; a change below `tol` itself would stop them on their way.
-        return fit_mode(replace(session, tol=0.01 * session.tol), family, mode)
+        return fit_mode(replace(session, tol=_MODE_TOLERANCE * session.tol), family, mode)
 
     def _weights(self, session: Session) -> tuple[float, ...]:
         """Weights of the data to try in modes."""

@@ -37,9 +37,11 @@ from anypca.models.sepca._sweeps import (
 )
 from anypca.solvers import Result
 
-# A round goes on from the last one's fit if that kept the dimension and changed the dispersion by no more than this.
+# A round goes on from the fit of the last one if that kept the dimension and changed the dispersion by no more than
+# this fraction. With a smaller dispersion more components may come out, for which it must start from above.
 _NEAR = 0.2
-# Rounds that need not converge; more of them could go round in circles.
+# Rounds that need not converge. A component that is on its way out still holds part of the dispersion, so that further
+# loose rounds could lead back and forth.
 _LOOSE_ROUNDS = 3
 
 
@@ -87,7 +89,11 @@ class PosteriorFit:
 
 
 def fit_posterior(session: Session, family: Family, settings: Settings) -> PosteriorFit:
-    """Settle the dispersion under each model of the noise, take the best, then compare dimensions by evidence."""
+    """Choose the model of the noise, then the dimension, both by evidence.
+
+    The dispersion is settled under a first candidate, whose residuals may call for rivals; these are settled from
+    there, and the best of them takes its place.
+    """
     seed = int(session.rng.integers(2**31))
     state = settle(first_state(first_candidate(session, family, settings), seed), seed)
     rivals = [
@@ -115,14 +121,15 @@ def fit_posterior(session: Session, family: Family, settings: Settings) -> Poste
 
 
 def penalised_evidence(state: State) -> float:
-    """Evidence less what the dispersions that were fitted cost."""
+    """The evidence less what the free dispersions cost: the bound knows nothing of their number."""
     return state.evidence - state.candidate.penalty(state.weight)
 
 
 def settle(state: State, seed: int, *, may_restart: bool = True) -> State:
-    """Rounds of fits, each with the dispersion that the one before left, until it stands.
+    """Fit in rounds, each with the dispersion that the residuals of the last one give, until it changes no more.
 
-    A round that changed much starts again from above, if it may; else it goes on from where the last one ended.
+    After a round that changed the dimension, or the dispersion by much, the next one starts again from more components
+    than were found, if it may. Else it goes on from where the last one ended. The last round converges.
     """
     loose, found = True, -1
     for number in range(MAX_ROUNDS):

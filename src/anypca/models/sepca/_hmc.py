@@ -34,23 +34,31 @@ from anypca.models.sepca._sweeps import PRUNE_RATIO, signal_ratio
 from anypca.solvers import Progress, Result
 from anypca.solvers.nuts import Draws, NutsOptions, import_sampler, sample_nuts
 
-# Chains disagree above this R-hat of the worst quantity.
+# R-hat of the worst quantity above which chains disagree: between the old custom of 1.1 and 1.01 (Vehtari et al. 2021),
+# which the worst of thousands of scores reaches with many more draws only.
 MAX_R_HAT = 1.05
 # With its relevance at the optimum a component never lowers the evidence; to stay it must raise it twenty-fold, the
 # usual mark of strong evidence.
 _MIN_EVIDENCE = float(np.log(20.0))
 # Components beyond those of the variational fit, so that the chains decide about them on their own.
 _MARGIN = 2
-# Relevances have settled when none changes by more than this factor; chains as short as below leave a few per cent.
+# Change of the logarithms of the relevances at which they have settled: chains as short as those below tell the mean
+# squares of loadings to some per cent.
 _ALPHA_TOLERANCE = 0.1
-# Length of the chains between two updates of the relevances.
+# Chains between two updates of the relevances. They only have to tell the mean squares of loadings; 0.8 is the
+# sampler's usual rate of acceptance.
 _ROUND = NutsOptions(n_draws=60, n_tune=60, n_chains=2, target_accept=0.8)
-# Of the second long run: smaller steps, and one draw in so many of the first as its starts.
+# Rate of acceptance of a second long run: smaller steps, for densities that the first found hard to follow. It starts
+# from one draw in twenty of the first, which are about independent.
 _PATIENT_ACCEPT = 0.95
 _START_STEP = 20
-# Fewer draws than this have no R-hat, nor a covariance of a column's coefficients.
+# Fewer draws than this have no R-hat, which needs four in each half of a chain, nor a covariance of a column's
+# coefficients.
 _MIN_DRAWS = 10
+# Entries of a table from which on a fit is a matter of hours: a gradient of so many takes ten milliseconds, and a fit
+# some hundred thousand of them.
 _LARGE_TABLE = 1_000_000
+# Memory that the draws may take: half of that of a small machine.
 _MAX_BYTES = 4 * 2**30
 
 

@@ -39,16 +39,23 @@ from anypca.models.sepca._settings import ModeSettings
 from anypca.priors import AdaptiveL0, Ridge
 from anypca.solvers import Result, Status
 
-# The threshold on alpha is raised by this factor in the first rounds, so that no component leaves too early.
-_EARLY_FACTOR = 5.0
-_EARLY_ROUNDS = 10
-# Bits say on which side of zero eta lies but not how far. From too near, components fade that would last: of the two
-# sizes at which one can rest, the lower repels.
+# The threshold on alpha is five times as high in the first ten rounds, so that no component leaves too early: the
+# values of Smallman et al. (2020), 500 and 100.
+_EARLY_FACTOR, _EARLY_ROUNDS = 5.0, 10
+# The threshold in units of what lasts: at a fixed point with h units of information in an entry alpha is at most h D,
+# so that a hundred times that is on its way to infinity.
+_THRESHOLD = 100.0
+# Bits say on which side of zero eta lies but not how far, so that the start is too near to zero. There are two sizes at
+# which a component can rest; sweeps lead away from the lower, and from below it the component fades that would last.
 _REACH = 2.0
+# Sweeps between two updates of the relevance, and their tolerance in units of that of the rounds: relevances of modes
+# that are far from converged would let components leave that grow.
 _SWEEPS_PER_ROUND = 20
 _SWEEP_TOLERANCE = 0.1
-# Squared length of loadings that are gone.
+# Squared length of loadings that have left nothing; its inverse is still a number.
 _NOTHING = 1e-100
+# Rounds of mode and dispersion, and the relative change of the dispersion that ends them: as in the variational fit,
+# but each round starts anew.
 _MAX_ROUNDS = 5
 _ROUND_TOLERANCE = 0.02
 
@@ -129,7 +136,8 @@ def _fit_weight(fitter: BilinearFitter[ModeSettings], nu: float, seed: int) -> M
     start = dispersion = null_dispersion(fitter)
     is_open = settings.dispersion is None and bool(fitter.open_columns())
     if settings.sparsity > 0 and is_open:
-        # Where all variation still counts as dispersion no loading is worth its price, and that would stay so.
+        # With the dispersion of the model without components no loading is worth its price, and that would stay so:
+        # the dispersion comes from a fit without a price.
         free = replace(fitter, settings=replace(settings, sparsity=0.0))
         other_seed = int(np.random.default_rng(seed).integers(2**31))
         dispersion = _fit_weight(free, nu, other_seed).coefficients.dispersion
@@ -266,10 +274,10 @@ class ModeFitter(BilinearFitter[ModeSettings]):
         threshold = self.settings.threshold
         if threshold is None:
             diagonal = packed_diagonal(state.coefficients.joint.shape[1])
-            # Mean curvature of the entries: its sum over rows weighted by z^2, whose mean the profile fixed.
+            # Largest mean information of a column's entries: their curvatures weighted by z^2, over the sum of z^2.
             curvature = state.sums.curvature[:, diagonal[: len(state.alpha)]].max(initial=0.0)
             information = curvature / max(float(np.diag(state.sums.score_gram).max()), np.finfo(float).tiny)
-            threshold = 100.0 * len(self.dispersion) * max(information, 1e-300)
+            threshold = _THRESHOLD * len(self.dispersion) * max(information, _NOTHING)
         if number < _EARLY_ROUNDS:
             threshold *= _EARLY_FACTOR
         worst = np.array([np.argmax(state.alpha)])

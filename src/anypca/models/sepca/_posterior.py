@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -10,13 +11,26 @@ import numpy as np
 
 from anypca._typing import Floats, Ints
 from anypca.engine import Statistics
-from anypca.linalg import PackedCholesky, packed_diagonal, packed_position, packed_products, unpack_symmetric
+from anypca.linalg import (
+    PackedCholesky,
+    pack_symmetric,
+    packed_diagonal,
+    packed_position,
+    packed_products,
+    unpack_symmetric,
+)
 from anypca.models._bilinear.coefficients import Coefficients
+from anypca.priors import AdaptiveL0
 
-#: Squares of loadings far below this are zeros.
-SPARSE_DELTA = 1e-8
-#: Columns whose matrices are unpacked together: all at once would take more memory than the table.
-COLUMNS_AT_ONCE = 1024
+# Columns whose matrices are unpacked together, 4 MB with 20 components: all at once they would take more memory than
+# the table.
+_COLUMNS_AT_ONCE = 1024
+# Expected squares of loadings, in units of delta, that count as zeros: the price draws them there, and what has settled
+# elsewhere is far larger.
+_NEAR_ZERO = 100.0
+# Least size that the relevance of a new component is set by, in units of the variance that its loadings start with: a
+# direction without any loadings would have an infinite relevance, and could not grow.
+_LEAST_SIZE = 1e-3
 
 
 class Scores(NamedTuple):
@@ -29,17 +43,15 @@ class Scores(NamedTuple):
 
     def take(self, keep: Ints) -> Scores:
         """Some of the components."""
-        full = unpack_symmetric(self.precision, self.mean.shape[1])[:, keep][:, :, keep]
-        rows, cols = np.triu_indices(len(keep))
-        return Scores(self.mean[:, keep], full[:, rows, cols])
+        full = unpack_symmetric(self.precision, self.mean.shape[1])
+        return Scores(self.mean[:, keep], pack_symmetric(full[:, keep][:, :, keep]))
 
     def extended(self) -> Scores:
         """With one component more, still at its prior."""
         n, k = self.mean.shape
         full = np.tile(np.eye(k + 1), (n, 1, 1))
         full[:, :k, :k] = unpack_symmetric(self.precision, k)
-        rows, cols = np.triu_indices(k + 1)
-        return Scores(np.hstack([self.mean, np.zeros((n, 1))]), full[:, rows, cols])
+        return Scores(np.hstack([self.mean, np.zeros((n, 1))]), pack_symmetric(full))
 
 
 class Affine(NamedTuple):
@@ -49,11 +61,10 @@ class Affine(NamedTuple):
     matrix: Floats
 
     def apply(self, scores: Scores) -> Scores:
+        """Posteriors in the new coordinates."""
         inverse = np.linalg.inv(self.matrix)
-        k = len(self.shift)
-        precision = inverse.T @ unpack_symmetric(scores.precision, k) @ inverse
-        rows, cols = np.triu_indices(k)
-        return Scores((scores.mean - self.shift) @ self.matrix.T, precision[:, rows, cols])
+        precision = inverse.T @ unpack_symmetric(scores.precision, len(self.shift)) @ inverse
+        return Scores((scores.mean - self.shift) @ self.matrix.T, pack_symmetric(precision))
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +94,7 @@ class Loadings:
 
     @property
     def coefficients(self) -> Coefficients:
-        """The posterior means, without what is unknown of them."""
+        """The posterior means."""
         k = self.n_components
         return Coefficients(self.mean[:, :k], self.mean[:, k:], self.dispersion)
 
@@ -93,7 +104,7 @@ class Loadings:
         return np.reshape(np.asarray(self.units, dtype=float), (-1, 1))
 
     def unitless(self) -> Loadings:
-        """The same posterior under a prior that knows no units, with its relevance."""
+        """The same posterior under a prior that knows no units, with the relevance that belongs to it."""
         if isinstance(self.units, float):
             return self
         plain = replace(self, units=1.0)
@@ -116,8 +127,9 @@ class Loadings:
         second_moment: Floats | None = None,
         log_determinant: Floats | None = None,
     ) -> Loadings:
-        """Another posterior, with what is known of it already."""
+        """Another posterior, with those of its properties that are known already."""
         new = replace(self, mean=mean, precision=precision)
+        # A cached property looks for its value in ``__dict__`` before it computes it.
         known = {"factor": factor, "second_moment": second_moment, "log_determinant": log_determinant}
         new.__dict__.update({name: value for name, value in known.items() if value is not None})
         return new
@@ -131,14 +143,11 @@ class Loadings:
         """Coefficients in new coordinates, ``w -> mapping w``, shape (m, m)."""
         m = self.mean.shape[1]
         inverse = np.linalg.inv(mapping)
-        rows, cols = np.triu_indices(m)
         precision, moment = np.empty_like(self.precision), np.empty_like(self.precision)
-        for start in range(0, len(precision), COLUMNS_AT_ONCE):
-            part = slice(start, start + COLUMNS_AT_ONCE)
-            full = inverse.T @ unpack_symmetric(self.precision[part], m) @ inverse
-            precision[part] = full[:, rows, cols]
-            full = mapping @ unpack_symmetric(self.second_moment[part], m) @ mapping.T
-            moment[part] = full[:, rows, cols]
+        for part in self._parts():
+            full = unpack_symmetric(self.precision[part], m), unpack_symmetric(self.second_moment[part], m)
+            precision[part] = pack_symmetric(inverse.T @ full[0] @ inverse)
+            moment[part] = pack_symmetric(mapping @ full[1] @ mapping.T)
         determinant = self.log_determinant - 2.0 * np.linalg.slogdet(mapping)[1]
         return replace(self, change=change).with_posterior(
             self.mean @ mapping.T, precision, second_moment=moment, log_determinant=determinant
@@ -161,13 +170,15 @@ class Loadings:
     @cached_property
     def second_moment(self) -> Floats:
         """M = v v' + C, packed, shape (n_features, m (m + 1) / 2)."""
-        m = self.mean.shape[1]
-        rows, cols = np.triu_indices(m)
         moment = packed_products(self.mean)
-        for start in range(0, len(moment), COLUMNS_AT_ONCE):
-            part = slice(start, start + COLUMNS_AT_ONCE)
-            moment[part] += self.factor.inverse(part)[:, rows, cols]
+        for part in self._parts():
+            moment[part] += pack_symmetric(self.factor.inverse(part))
         return moment
+
+    def _parts(self) -> Iterator[slice]:
+        """Runs of columns."""
+        for start in range(0, len(self.mean), _COLUMNS_AT_ONCE):
+            yield slice(start, start + _COLUMNS_AT_ONCE)
 
     @cached_property
     def sizes(self) -> Floats:
@@ -185,8 +196,7 @@ class Loadings:
     @property
     def shrinkage(self) -> Floats:
         """Precision that the price of non-zeros amounts to at these loadings, shape (n_features, k)."""
-        weights: Floats = 2.0 * self.sparsity / (self.squares[:, : self.n_components] + SPARSE_DELTA)
-        return weights
+        return AdaptiveL0(weight=self.sparsity).shrinkage(self.squares[:, : self.n_components])
 
     @property
     def divergence(self) -> Floats:
@@ -199,7 +209,7 @@ class Loadings:
         unit = self.unit_column
         prior = (expected[:, :k] / unit) @ self.alpha - np.log(self.alpha).sum() + k * np.log(unit[:, 0])
         if self.sparsity > 0:
-            prior += 2.0 * self.sparsity * np.log1p(expected[:, :k] / SPARSE_DELTA).sum(axis=1)
+            prior += 2.0 * self.sparsity * np.log1p(expected[:, :k] / AdaptiveL0.delta).sum(axis=1)
         tau = self.fixed_precision
         prior += (tau * expected[:, k:] - np.log(np.where(tau > 0, tau, 1.0))).sum(axis=1)
         # A flat coordinate has no prior; its entropy enters with the constant of a unit normal.
@@ -209,19 +219,26 @@ class Loadings:
 
 @dataclass(frozen=True, eq=False)
 class VariationalStats(Statistics):
-    """What the blocks of a sweep add up to."""
+    """What the blocks of a sweep add up to. "Entry" is before the rows' step, "exit" after it."""
 
     entry_columns: Floats
+    """Expected log-likelihood of each column at entry, shape (n_features,)."""
     exit_columns: Floats
+    """The same at exit."""
     score_divergence: float
+    """Weighted sum of the rows' KL to their prior."""
     target: Floats
     """Right-hand sides of the columns' means, shape (n_features, m)."""
     information: Floats
     """Packed, shape (n_features, m (m + 1) / 2)."""
     row_decrement: float
+    """Weighted sum of the rows' squared steps in units of their posterior."""
     weight: float
+    """Sum of the sample weights."""
     n_entries: float
+    """Weighted number of observed entries."""
     score_sum: Floats
+    """Weighted sum of means of the scores, shape (k,)."""
     score_moment: Floats
     """Weighted sum of second moments of the scores, shape (k, k)."""
 
@@ -241,13 +258,13 @@ class Moments:
 
     @classmethod
     def of(cls, scores: Scores, features: Floats) -> Moments:
+        """From posteriors and fixed features, (rows, m - k)."""
         k = scores.mean.shape[1]
         factor = PackedCholesky(scores.precision, k)
         covariance = factor.inverse()
-        rows, cols = np.triu_indices(k)
         design = np.hstack([scores.mean, features])
         second = packed_products(design)
-        second[:, packed_position(design.shape[1], k)] += covariance[:, rows, cols]
+        second[:, packed_position(design.shape[1], k)] += pack_symmetric(covariance)
         return cls(scores, factor, design, second, np.einsum("iaa->i", covariance))
 
     @property
@@ -271,11 +288,10 @@ def drop_components(shared: Loadings, keep: Ints) -> Loadings:
     k, m = shared.n_components, shared.mean.shape[1]
     columns = np.concatenate([keep, np.arange(k, m)]).astype(int)
     full = unpack_symmetric(shared.precision, m)[:, columns][:, :, columns]
-    rows, cols = np.triu_indices(len(columns))
     return replace(
         shared,
         mean=shared.mean[:, columns],
-        precision=full[:, rows, cols],
+        precision=pack_symmetric(full),
         alpha=shared.alpha[keep],
         change=None,
     )
@@ -288,16 +304,20 @@ def add_component(shared: Loadings, loading: Floats, variance: Floats) -> Loadin
     full = np.zeros((len(shared.mean), m + 1, m + 1))
     full[np.ix_(np.arange(len(full)), old, old)] = unpack_symmetric(shared.precision, m)
     full[:, k, k] = 1.0 / variance
-    rows, cols = np.triu_indices(m + 1)
-    unit = shared.unit_column[:, 0]
-    size = max(float((loading**2 / unit).mean()), 1e-3 * float((variance / unit).mean()))
     return replace(
         shared,
         mean=np.insert(shared.mean, k, loading, axis=1),
-        precision=full[:, rows, cols],
-        alpha=np.append(shared.alpha, 1.0 / size),
+        precision=pack_symmetric(full),
+        alpha=np.append(shared.alpha, start_relevance(loading[:, None], variance, shared.units)),
         change=None,
     )
+
+
+def start_relevance(loadings: Floats, variance: Floats, units: Floats | float) -> Floats:
+    """Relevance (k,) of components with loadings (n_features, k) that start with variances (n_features,)."""
+    unit = np.reshape(units, (-1, 1))
+    sizes = np.maximum((loadings**2 / unit).mean(axis=0), _LEAST_SIZE * (variance / unit[:, 0]).mean())
+    return np.asarray(1.0 / sizes)
 
 
 def snapped(shared: Loadings) -> Floats:
@@ -306,4 +326,4 @@ def snapped(shared: Loadings) -> Floats:
     mean = shared.mean[:, :k]
     if shared.sparsity == 0:
         return mean
-    return np.where(shared.squares[:, :k] < 100.0 * SPARSE_DELTA, 0.0, mean)
+    return np.where(shared.squares[:, :k] < _NEAR_ZERO * AdaptiveL0.delta, 0.0, mean)

@@ -38,15 +38,24 @@ from anypca.models.sepca._expectation import Expectation, Sums, doubled
 from anypca.models.sepca._posterior import Affine, Loadings, Moments, Scores, VariationalStats, between
 from anypca.solvers import BlockProblem, Update
 
-_MAX_HALVINGS = 20
+# A row's step is halved down to this fraction, which takes 14 halvings, and is then not taken: what it could gain there
+# is lost in rounding. The limit only ends what cannot go on.
 _LEAST_FRACTION = 1e-4
-MAX_ROW_STEPS = 200
+_MAX_HALVINGS = 20
+# Steps to the posterior of a row, and the first of them that may go all the way. Fifteen to thirty are usual; rows
+# that still move then go to and fro around their optimum, and get there with half steps.
+_MAX_ROW_STEPS = 200
 _FULL_STEPS = 30
+# Change of a row's mean, relative to its standard deviation and 1, at which it is solved: scores agree to eight digits,
+# or to some units in the last place of the blocks' arithmetic.
+_SOLVED, _SOLVED_ULPS = 1e-9, 50.0
+# Relative error of close expectations of yes/no answers. Their normal distribution function is right to 7.5e-8, so that
+# over a step of 1e-6 values and derivatives disagree by about this much.
 _SHARP_EPS = 1e-13
-_SOLVED = 1e-9
-_SOLVED_ULPS = 50.0
-_SLACK_ULPS = 64.0
-_SUM_ULPS = 16.0
+# Bounds of rows and columns are compared up to this many units in the last place of their terms, and the whole bound up
+# to fewer, since errors average out: a row sums hundreds of terms, each of which comes from several functions.
+_SLACK_ULPS, _SUM_ULPS = 64.0, 16.0
+# A column's step that is this small a part of the column only has rounding to gain.
 _TINY_STEP = 1e-7
 
 
@@ -77,7 +86,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
 
     @property
     def _accuracy(self) -> float:
-        # Close expectations and their derivatives belong together to within the error of the approximation only.
+        # Close expectations and their derivatives agree to within the error of the approximation only.
         return max(self.eps, _SHARP_EPS) if self.sharp else self.eps
 
     @cached_property
@@ -112,7 +121,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
         return after.scores, stats
 
     def solve_rows(
-        self, rows: OpenedBlock, shared: Loadings, max_iter: int = MAX_ROW_STEPS
+        self, rows: OpenedBlock, shared: Loadings, max_iter: int = _MAX_ROW_STEPS
     ) -> tuple[Scores, Bools]:
         """q(z) of rows under fixed loadings, iterated until the means stand still; which rows got there, (rows,)."""
         mean, precision = self._start(rows, shared, None)
@@ -245,6 +254,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
         return after, sums
 
     def _relevance(self, shared: Loadings) -> Loadings:
+        """The loadings with the best relevance, alpha = D / E||w||^2, unless it is held."""
         return shared if self.hold_relevance else shared.with_relevance(len(shared.mean) / shared.sizes)
 
     def _change(self, shared: Loadings, stats: VariationalStats) -> Loadings:
@@ -254,7 +264,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
             return replace(shared, change=None)
         shift = stats.score_sum / stats.weight if self.fit_intercept else np.zeros(k)
         if shared.sparsity > 0:
-            # Other coordinates would undo the zeros.
+            # A rotation would undo the zeros.
             return self.mapped(shared, Affine(shift, np.eye(k)))
         moment = stats.score_moment / stats.weight - np.outer(shift, shift)
         root = symmetric_power(moment, 0.5)

@@ -9,7 +9,7 @@ class Removal(NamedTuple):
     """A component that left."""
 
     iteration: int
-    """Sweeps done when it left, counted over the whole fit."""
+    """Sweeps on the way of the fit to where it left; those of rivals that were given up do not count."""
     n_components: int
     """Number of components before."""
     alpha: float

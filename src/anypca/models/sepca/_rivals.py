@@ -20,20 +20,30 @@ from anypca.models._opened import observed_only, open_block
 from anypca.models.sepca._candidate import Candidate, gamma_candidates, poisson_columns, scaled_candidates
 from anypca.models.sepca._sweeps import State
 
-# Means from which on Pearson's statistic tells the dispersion of counts: below, rare large values carry it.
+# Mean from which on Pearson's statistic tells the dispersion of counts, as in the customary rule for chi-square tests:
+# below, rare large values carry it, and it comes out too small.
 _RICH_MEAN = 5.0
-# Under-dispersion below this is not worth a parameter in each column.
+# Share of the variance that must be missing. Less than a tenth hardly changes what can be told from noise, and is not
+# worth a parameter in each column.
 _LEAST_DEFICIT = 0.1
-# Standard errors that a finding must lie away from what chance gives.
+# Standard errors that a finding must lie beyond. Chance gives 5 once in millions of tables, which leaves room for
+# residuals that are not quite what the approximations say.
 _SIGNIFICANT = 5.0
-# The same for amounts: the gamma family holds the exponential one, and a false finding costs little.
+# The same for amounts: the gamma family holds the exponential one, so that a false finding costs little.
 _SIGNIFICANT_AMOUNTS = 2.5
+# Steps to the scores of a drawn table. With rich counts ten leave residuals that are right to ten digits.
 _SIMULATED_SWEEPS = 20
+# Rows of each block that are drawn. With 20 columns of counts they tell a ratio of variances to 3 %.
 _SIMULATED_ROWS = 200
+# Largest mean that counts are drawn with, far beyond any count that was seen; larger ones do not fit a long integer.
+_LARGEST_MEAN = 1e15
 
 
 def find_rivals(state: State, seed: int) -> list[Candidate]:
-    """The candidates that the residuals call for; one of them then replaces the candidate at hand."""
+    """The candidates that the residuals call for; the best of them then replaces the candidate at hand.
+
+    There are none where the settings fix the dispersion, or give each column its own from the start.
+    """
     first, dispersion = state.candidate, state.loadings.dispersion
     if first.settings.dispersion is not None or first.by_column:
         return []
@@ -74,14 +84,18 @@ def steady_columns(state: State) -> Bools:
     if not chosen.any():
         return chosen
     scale, free = column_scales(candidate.family, state.means, candidate.visit, state.score_means)
-    # Squared Pearson residuals of exponential amounts have variance 8.
+    # Squared Pearson residuals of exponential amounts have variance E (x - 1)^4 - 1 = 8.
     limit = 1.0 - _LEAST_DEFICIT - _SIGNIFICANT_AMOUNTS * np.sqrt(8.0 / free[chosen].sum())
     is_steady = bool(np.average(scale[chosen], weights=free[chosen]) < limit)
     return chosen & is_steady
 
 
 def scales_differ(state: State) -> bool:
-    """Whether the columns' residual scales differ by more than chance: their logarithms have variance 2 / df."""
+    """Whether the columns' residual scales differ by more than chance.
+
+    Their logarithms have variance 2 / df with df the residual degrees of freedom of a column. So their weighted squared
+    deviations are a chi-square, with the number of columns less 1 as its mean and half its variance.
+    """
     candidate, n_features = state.candidate, len(state.loadings.mean)
     is_mixed = len(candidate.family.member_columns(n_features)) > 1
     if is_mixed or candidate.family.dispersion_kind != "scale" or n_features < 3:
@@ -111,8 +125,7 @@ def _pearson_pair(state: State, columns: Bools, seed: int) -> Floats:
         eta = BlockEvaluator(family, means, rows).predictor(scores[first], everywhere)
         rng = np.random.default_rng([seed, block.start])
         x = rows.x.copy()
-        # A mean beyond a long integer is no count that was seen.
-        x[:, columns] = rng.poisson(np.minimum(np.exp(eta[:, columns]), 1e15))
+        x[:, columns] = rng.poisson(np.minimum(np.exp(eta[:, columns]), _LARGEST_MEAN))
         drawn = replace(rows, table=Table(x, rows.observed))
         found, _ = problem.solve_rows(drawn, loadings, max_iter=_SIMULATED_SWEEPS)
         eta_drawn = BlockEvaluator(family, means, drawn).predictor(found.mean, everywhere)

@@ -12,9 +12,13 @@ from anypca.engine import check_data
 from anypca.engine.entries import hide_entries, take_entries
 from anypca.exceptions import ConvergenceWarning
 
-#: Prices tried. Below 1/2 nothing becomes zero; a price of 8 keeps loadings of more than 8 standard errors only.
+#: Prices tried, each twice the last. A loading stays if its square exceeds 8 prices of its variance: below 1/2 nothing
+#: becomes zero, and a price of 8 keeps loadings of more than 8 standard errors only.
 PRICES = (0.5, 1.0, 2.0, 4.0, 8.0)
+# A tenth, as is usual: enough entries to compare prices by, and hardly less to fit with.
 _HIDDEN_SHARE = 0.1
+# Of the entries that are hidden. A constant, so that the price does not depend on ``random_state``; its value is
+# arbitrary.
 _SEED = 20
 
 
@@ -48,7 +52,7 @@ def choose_sparsity(estimator: Any, X: Any, *, sample_weight: Any, offset: Any, 
     first, model = losses(PRICES[0], estimator.max_components)
     found = [first]
     for price in PRICES[1:]:
-        # The dimension was chosen without regard to the price.
+        # The dimension is chosen before the price matters; the first fit's need not be looked for again.
         found.append(losses(price, model.n_components_)[0])
     mean = np.array([loss.mean() for loss in found])
     best = int(np.argmin(mean))

@@ -11,25 +11,31 @@ from anypca.linalg import pack_symmetric
 from anypca.models._bilinear.dispersion import noise_units
 from anypca.models._bilinear.start import residual_directions, residual_loadings
 from anypca.models.sepca._candidate import Candidate
-from anypca.models.sepca._posterior import Loadings, Scores, add_component
+from anypca.models.sepca._posterior import Loadings, Scores, add_component, start_relevance
 from anypca.models.sepca._problem import VariationalProblem
 from anypca.models.sepca._sweeps import State, converge, estimate, hold
 from anypca.solvers import Result, Status
 
-# Variance of the loadings before the first sweep, in units of the noise: too small to shrink the first scores.
+# Variance of the loadings before the first sweep, in units of the noise's. A score of 1 is then uncertain by 3 % of the
+# noise's standard deviation, too little to shrink the first scores.
 _START_VARIANCE = 1e-3
-_LEAST_SIZE = 1e-3
-# Of the normal prior on the intercept of a column without variation: ten units of the predictor wide.
+# Precision of the normal prior on the intercept of a column that does not vary: its standard deviation is 10, and
+# exp(10) or a probability of 1 - exp(-10) is beyond what such a column can tell.
 _INTERCEPT_PRECISION = 0.01
-# Components beyond those found that a round with another dispersion starts from.
+# Components beyond those found that a round with another dispersion starts from: a smaller dispersion may let several
+# more come out, and those that are too many leave within a few sweeps.
 _MARGIN = 4
-# Squared singular values of n x p unit noise end at n + p + 2 sqrt(n p), those of components that variational PCA keeps
-# begin at n + p + 2.91 sqrt(n p).
+# Strength, n + p + 2.25 sqrt(n p), from which on a direction of the residuals is tried. Squared singular values of n x
+# p unit noise end at n + p + 2 sqrt(n p), those of components that variational PCA keeps begin at n + p + 2.91 sqrt(n
+# p) (Nakajima et al. 2013; ``experiments/sepca_analytic.py`` has the formula).
 _NOISE = 2.25
 
 
 def first_state(candidate: Candidate, seed: int) -> State:
-    """Start from all components, with the dispersion after one component: without any, signal would count as noise."""
+    """Start from all components that are allowed, with the dispersion that a fit of one component leaves.
+
+    Without any component all signal would count as noise, and no component could get beyond it.
+    """
     rank, fixed = candidate.settings.max_components, candidate.mean_fixed()
     if not candidate.has_open_dispersion or rank == 0:
         return _begin(candidate, rank, candidate.start, fixed, seed)
@@ -46,9 +52,10 @@ def from_above(state: State, dispersion: Floats, seed: int) -> State:
 
 
 def rival_state(state: State, rival: Candidate, seed: int) -> State:
-    """Start with another candidate.
+    """Start with another candidate, from more components than were found.
 
-    It starts from above, since a dispersion found with too few components covers for those that are missing.
+    A dispersion found with too few components holds the signal of those that are missing; hence the components are
+    held until it has come down.
     """
     means = replace(state.means, dispersion=rival.start)
     dispersion = rival.estimate(means, state.score_means, state.weight)
@@ -61,7 +68,7 @@ def rival_state(state: State, rival: Candidate, seed: int) -> State:
 def with_direction(state: State, seed: int) -> State | None:
     """The state with one component more, the strongest direction in its residuals.
 
-    ``None`` if that direction is no stronger than in noise.
+    ``None`` if that direction is hardly stronger than the strongest in noise.
     """
     candidate, data = state.candidate, state.candidate.session.data
     found = residual_directions(
@@ -90,28 +97,35 @@ def _begin(candidate: Candidate, rank: int, dispersion: Floats, fixed: Floats, s
     variance = _START_VARIANCE * noise_units(family, dispersion)
     precision = np.outer(1.0 / variance, pack_symmetric(np.eye(mean.shape[1])))
     units = _units(candidate, dispersion)
-    column = np.reshape(units, (-1, 1))
-    sizes = np.maximum((directions**2 / column).mean(axis=0), _LEAST_SIZE * (variance / column[:, 0]).mean())
-    loadings = Loadings(mean, precision, 1.0 / sizes, dispersion, _fixed_precision(candidate), units=units)
+    alpha = start_relevance(directions, variance, units)
+    loadings = Loadings(mean, precision, alpha, dispersion, _fixed_precision(candidate), units=units)
+    # A state has a result; this one is that of no sweep.
     nothing = Result(loadings, np.empty(0), Status.MAX_ITER, np.inf, 0)
     return State(candidate, problem, null, nothing, None)
 
 
 def _units(candidate: Candidate, dispersion: Floats) -> Floats | float:
-    """Where columns with units stand beside others, the prior must know them; else the relevance does."""
+    """Squared units of the columns' predictors for the prior of the loadings.
+
+    Where columns of one family stand alone the relevance takes up their common unit; beside others the prior must know
+    them.
+    """
     if len(candidate.family.member_columns(len(dispersion))) == 1:
         return 1.0
     return noise_units(candidate.family, dispersion)
 
 
 def _fixed_precision(candidate: Candidate) -> Floats:
-    """A wide prior on the intercepts of constant columns, which would run away; flat elsewhere."""
+    """Prior precisions of intercepts and covariates: wide for intercepts of constant columns, else flat.
+
+    The likelihood of a column of zeros, or of ones, grows without bound with its intercept.
+    """
     data, summary = candidate.session.data, candidate.session.summary
     fit_intercept = candidate.settings.fit_intercept
     precision = np.zeros((data.n_features, int(fit_intercept) + data.n_covariates))
     if fit_intercept:
         for member, columns in candidate.family.member_columns(data.n_features):
             is_constant = summary.minimum[columns] == summary.maximum[columns]
-            # With units, a constant is a value like any other and its column says where it lies.
+            # In a column with units a constant is a value like any other, and its intercept is that value.
             precision[columns, 0] = np.where(is_constant & (not member.has_units), _INTERCEPT_PRECISION, 0.0)
     return precision

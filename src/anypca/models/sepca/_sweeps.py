@@ -1,4 +1,14 @@
-"""Sweeps of the variational posterior: from one state to the next, with fewer components or another dispersion."""
+"""Sweeps of the variational posterior: from one state to the next, with fewer components or another dispersion.
+
+Which components last is known where the noise has unit variance. With r the `signal_ratio` of a component, its squared
+loadings over their posterior variance, the updates of scores, loadings and relevance agree where the squared singular
+value of the table is ``n + p + n / r + r p``. That is least at ``r = sqrt(n / p)``, where it is the edge of noise,
+``(sqrt n + sqrt p)^2``; for a larger one there are two such r, and the sweeps lead away from the lower. A component
+that lasts therefore ends at ``r >= sqrt(n / p)``, and one that has fallen far below goes to zero.
+
+Numbers below that are not derived were set by hand. None of them is critical: halved or doubled they leave the
+dimension of every table in ``benchmarks/sepca_constants.py`` as it is, unless their comment says otherwise.
+"""
 
 from __future__ import annotations
 
@@ -19,20 +29,30 @@ from anypca.models.sepca._problem import VariationalProblem
 from anypca.models.sepca._removal import Removal
 from anypca.solvers import Result
 
-# A component whose loadings are this small a fraction of their posterior variance has no signal.
+# Signal ratio below which a component has no signal left. A component that lasts has twenty times as much in a square
+# table, and more where there are more rows than columns; only with 400 columns to a row it could have as little.
 PRUNE_RATIO = 0.05
+# A component is given up earlier, to save the sweeps, when its ratio is below a third of what lasts in a square table
+# and has fallen by this factor since the last look.
 _FADING_RATIO, _FADING_RATE = 0.3, 0.7
-# A component that survives ends with squared loadings of about their posterior variance or more.
+# Signal ratio from which on a component is taken to last: that of the edge of noise in a square table.
 _SURVIVING_RATIO = 1.0
-# Sweeps between two looks at the components.
+# Sweeps between two looks at the components: enough to see at what rate a ratio falls, and few enough that not many are
+# wasted on components that have faded meanwhile.
 _SWEEPS_PER_LOOK = 3
-# Nats between two looks below which loose pruning ends: components of about the same size turn for hundreds of sweeps
-# more, which is left to the fit that is kept.
+# Nats between two looks below which loose pruning ends. Components of about the same size turn for hundreds of sweeps
+# more, which is left to the fit that is kept; a choice of the dimension takes three nats.
 _NEGLIGIBLE = 0.05
+# Rounds of fit and dispersion. Two to five are usual; a limit, so that rounds cannot go on in circles.
 MAX_ROUNDS = 8
-ROUND_TOLERANCE = 0.02
+# Relative change of the dispersion that ends the rounds: the standard error, sqrt(2 / (n p)), of one that is shared by
+# all columns of a 100 x 50 table.
+_ROUND_TOLERANCE = 0.02
+# Rounds with the relevance held, of three sweeps each. Up to six are usual; a limit for what does not come to rest.
 _MAX_HELD_ROUNDS = 25
+# Tolerance of a loose fit, ten times the default one: what it is for, a first dispersion, needs no more.
 _LOOSE_TOLERANCE = 1e-3
+# Pruning may take this many times ``max_iter`` sweeps, since each of up to twenty components may leave on its own.
 _MAX_PRUNING = 20
 
 
@@ -42,7 +62,7 @@ class State:
 
     candidate: Candidate
     problem: VariationalProblem
-    """Of the last sweeps, or of those to come."""
+    """What the sweeps that led here, or those to come from here, solve."""
     null: Coefficients
     """The model without components from which the fit was started."""
     result: Result[Loadings]
@@ -52,6 +72,7 @@ class State:
     """Sum of the sample weights, 0 before the first sweep."""
     removals: tuple[Removal, ...] = ()
     n_sweeps: int = 0
+    """All sweeps on the way; those of rivals and neighbours that were given up do not count."""
     coupling: float = 0.0
     """What the coupling of scores and loadings adds to the bound once it is judged; see `coupling_gain`."""
 
@@ -75,10 +96,12 @@ class State:
 
     @property
     def bound(self) -> float:
+        """Lower bound of the log evidence."""
         return float(self.result.trace[-1])
 
     @property
     def evidence(self) -> float:
+        """The bound, and what the coupling adds to it."""
         return self.bound + self.coupling
 
     def moved(self, loadings: Loadings, local: Sequence[Any] | None) -> State:
@@ -96,7 +119,7 @@ def signal_ratio(loadings: Loadings) -> Floats:
 
 
 def is_fading(ratio: Floats, before: Floats | None) -> Bools:
-    """Components without signal: nothing left, or little and less than at the last look, shape (k,)."""
+    """Components without signal, shape (k,): nothing is left, or little and clearly less than at the last look."""
     fading: Bools = ratio < PRUNE_RATIO
     if before is not None:
         fading |= (ratio < _FADING_RATIO) & (ratio < _FADING_RATE * before)
@@ -109,7 +132,7 @@ def look(state: State, *, is_held: bool = False) -> State:
 
 
 def _sweep(state: State, max_iter: int, *, tol: float | None = None, is_held: bool = False) -> State:
-    """At most so many sweeps, to the tolerance of the fit or another one."""
+    """At most ``max_iter`` sweeps, to the tolerance of the fit or another one."""
     problem = replace(state.problem, hold_relevance=is_held)
     loop = state.candidate.session.loop(problem, max_iter=max_iter, tol=tol, accelerate=False)
     # The scores at hand are in the coordinates of these loadings already.
@@ -144,9 +167,9 @@ def converge(state: State, *, loose: bool = False) -> State:
 
 
 def prune(state: State, *, loose: bool = False) -> State:
-    """Sweep, removing components without signal, to convergence of what is left.
+    """Sweep until convergence, looking at the components now and then and removing those without signal.
 
-    ``loose``: or until that hardly gains. A component may then still be on its way out.
+    With ``loose`` sweeps end as soon as they gain little; a component may then still be on its way out.
     """
     before: Floats | None = None
     state = look(state)
@@ -154,6 +177,7 @@ def prune(state: State, *, loose: bool = False) -> State:
         ratio = signal_ratio(state.loadings)
         weak = np.flatnonzero(is_fading(ratio, before))
         if weak.size:
+            # The components that stay have a trace of their own: a bound with fewer components may be lower.
             state = look(without(state, weak, "relevance"))
             before = np.delete(ratio, weak)
             continue
@@ -169,13 +193,13 @@ def prune(state: State, *, loose: bool = False) -> State:
 
 
 def _has_ended(state: State) -> bool:
-    """Whether more looks at the components would not change them."""
+    """Whether more looks at the components would not change them: nothing moves, or there were enough."""
     result, limit = state.result, _MAX_PRUNING * state.candidate.session.max_iter
     return result.converged or result.n_iter <= 1 or state.n_sweeps > limit
 
 
 def drop_faded(state: State) -> State:
-    """A converged state without components that have faded on the way."""
+    """A converged state without the components that have faded while it converged."""
     while (faded := np.flatnonzero(is_fading(signal_ratio(state.loadings), None))).size:
         state = converge(without(state, faded, "relevance"))
     return state
@@ -196,10 +220,10 @@ def without(state: State, leaving: Ints, reason: str) -> State:
 
 
 def hold(state: State) -> State:
-    """Dispersion and posterior with the same relevance for all components.
+    """Bring dispersion and posterior into agreement while all components keep the same relevance.
 
-    A dispersion that covers for a component makes it fade before it has shown its worth; the two are therefore
-    brought into agreement before the component is judged.
+    A dispersion that was found without a component holds that component's signal too, and makes it fade before it has
+    shown its worth. With its relevance held it cannot fade; the dispersion falls to what the component leaves.
     """
     alpha = np.full(state.n_components, state.loadings.alpha.min(initial=np.inf))
     state = state.moved(replace(state.loadings, alpha=alpha), state.local)
@@ -218,15 +242,16 @@ def estimate(state: State) -> Floats:
     return state.candidate.estimate(state.means, state.score_means, state.weight)
 
 
-def is_settled(state: State, dispersion: Floats, *, rtol: float = ROUND_TOLERANCE) -> bool:
-    """Whether new dispersions are about those that the state was fitted with."""
-    return has_settled(state.candidate.family, dispersion, state.loadings.dispersion, rtol=rtol)
+def is_settled(state: State, dispersion: Floats, *, rtol: float | None = None) -> bool:
+    """Whether new dispersions are, up to a fraction, those that the state was fitted with."""
+    fraction = _ROUND_TOLERANCE if rtol is None else rtol
+    return has_settled(state.candidate.family, dispersion, state.loadings.dispersion, rtol=fraction)
 
 
 def with_dispersion(state: State, dispersion: Floats) -> State:
     """The same posterior, from which sweeps go on with other dispersions."""
     problem = state.problem
-    # The constant's gamma functions take longer than a sweep.
+    # The gamma functions in the constant take longer than a sweep, so it is kept where the dispersion stays.
     if not np.array_equal(dispersion, state.loadings.dispersion):
         constant = state.candidate.visit.log_base(state.candidate.family, dispersion)
         problem = replace(problem, constant=constant)
