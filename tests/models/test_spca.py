@@ -19,9 +19,9 @@ from sklearn.preprocessing import StandardScaler
 from anypca import SPCA
 from anypca.engine import check_data
 from anypca.exceptions import ConvergenceWarning
+from anypca.models._gaussian.gram import StoredGram
 from anypca.models._session import open_session
 from anypca.models.spca._alternation import Alternation
-from anypca.models.spca._gram import StoredGram
 from anypca.models.spca._regression import Counted, Penalised
 
 FOLDER = os.environ.get("ANYPCA_DATA", "")

@@ -7,22 +7,20 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import OneToOneFeatureMixin
-from sklearn.utils.validation import check_is_fitted
 
 from anypca._compat import Interval, StrOptions
-from anypca._typing import Bools, Ints
 from anypca.families import Gaussian
 from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._description import Description
 from anypca.models._row_methods import PosteriorModel
+from anypca.models._selector import SelectorMethods
 from anypca.models.gsppca._fit import Fitted, Settings, fit_globally_sparse
 from anypca.models.gsppca._noise import NOISE
 from anypca.models.gsppca._row_model import SparseRowModel
 
 
 @dataclass(eq=False, repr=False)
-class GSPPCA(PosteriorModel):
+class GSPPCA(SelectorMethods, PosteriorModel):
     r"""Globally sparse probabilistic PCA: choose the variables that carry the principal subspace.
 
     The rows are modelled as ``x = mean + v * (W y) + noise`` with a set v of active variables that is the same for
@@ -245,38 +243,3 @@ class GSPPCA(PosteriorModel):
 
     def _row_model(self) -> SparseRowModel:
         return SparseRowModel(self._principal, self.mean_, self.scale_)
-
-    def get_support(self, indices: bool = False) -> Bools | Ints:
-        """The selected variables.
-
-        Parameters
-        ----------
-        indices : bool, default=False
-            Return their positions instead of a mask.
-
-        Returns
-        -------
-        ndarray of shape (n_features,) of bool, or of shape (n_features_selected_,) of int
-        """
-        check_is_fitted(self)
-        return np.flatnonzero(self.support_) if indices else self.support_
-
-    def get_feature_names_out(self, input_features: Any = None, *, selected: bool = False) -> Any:
-        """Names of the scores, or of the selected variables.
-
-        Parameters
-        ----------
-        input_features : array-like of str or None, default=None
-            Names of the variables, for ``selected``; those seen in ``fit`` (or x0, x1, ...) if not given.
-        selected : bool, default=False
-            Return the names of the selected variables. By default the names of the columns of ``transform``:
-            gsppca0, gsppca1, ...
-
-        Returns
-        -------
-        ndarray of str
-        """
-        check_is_fitted(self)
-        if not selected:
-            return super().get_feature_names_out(input_features)
-        return OneToOneFeatureMixin.get_feature_names_out(self, input_features)[self.support_]

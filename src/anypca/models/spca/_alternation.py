@@ -11,8 +11,8 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.exceptions import NonFiniteError
 from anypca.linalg import nearest_orthonormal
+from anypca.models._gaussian.gram import Gram
 from anypca.models._session import Session
-from anypca.models.spca._gram import Gram
 from anypca.models.spca._regression import Counted, Regression, kkt_distance
 from anypca.solvers import Progress, Result, Status
 from anypca.solvers._acceleration import QuasiNewton

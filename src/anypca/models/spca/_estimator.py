@@ -14,10 +14,10 @@ from anypca._compat import Interval, StrOptions
 from anypca.families import Gaussian
 from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._description import Description
+from anypca.models._gaussian.regression import RegressionRowModel
 from anypca.models._row_methods import RowMethods
 from anypca.models.spca._alternation import Pair
 from anypca.models.spca._fit import Settings, SparseComponents, fit_sparse
-from anypca.models.spca._row_model import RegressionRowModel
 from anypca.solvers import Result
 
 
@@ -239,7 +239,7 @@ class SPCA(RowMethods):
         return replace(super().describe(), has_sparse_loadings=True)
 
     def _row_model(self) -> RegressionRowModel:
-        return RegressionRowModel(self.components_, self._back, self.mean_)
+        return RegressionRowModel(self.components_, self._back, self.mean_, "SPCA")
 
     def score(self, X: Any, y: Any = None, **score_params: Any) -> float:
         """Negative mean squared distance of the rows from their reconstructions.

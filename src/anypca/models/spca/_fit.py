@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from anypca._typing import Floats
 from anypca.linalg import fix_signs
+from anypca.models._gaussian.gram import StoredGram
+from anypca.models._gaussian.regression import regress_on_scores
 from anypca.models._session import Session
 from anypca.models.spca._alternation import Alternation, Pair, run_counted
-from anypca.models.spca._gram import StoredGram
 from anypca.models.spca._regression import Counted, Penalised
 from anypca.models.spca._start import Start, start_from_data, start_from_gram
 from anypca.solvers import Result, Status
@@ -159,21 +159,7 @@ def _finish(pair: Pair, start: Start) -> SparseComponents:
     lengths = np.linalg.norm(B, axis=0)
     components = (B / np.where(lengths > 0, lengths, 1.0)).T
     components = components * fix_signs(components)[:, None] + 0.0  # no negative zeros
-    image = gram.times(components.T)
-    inner = components @ image
     total = gram.trace
-    back = scipy.linalg.pinvh(inner) @ image.T if total > 0 else np.zeros_like(components)
-    squares = adjusted_squares(inner)
+    back, squares = regress_on_scores(components, gram.times(components.T))
     shares = squares / total if total > 0 else np.zeros_like(squares)
     return SparseComponents(components, back, start.mean, squares / start.divisor, shares, pair.penalties)
-
-
-def adjusted_squares(inner: Floats) -> Floats:
-    """Squared diagonal of the triangular factor of Z, from Z'Z (k, k).
-
-    Entry j is the squared length of score j after its regression on the scores before it: what it adds.
-    """
-    values, vectors = scipy.linalg.eigh(inner)
-    root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
-    triangle = np.linalg.qr(root, mode="r")
-    return np.asarray(np.diag(triangle) ** 2)
