@@ -33,6 +33,8 @@ import joblib
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from experiments._origin import Origin, origin_of
+
 _PACKAGES = ("anypca", "numpy", "scipy", "scikit-learn")
 _COMPARISONS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt, "==": operator.eq}
 
@@ -129,6 +131,12 @@ class Record:
     options: Options
     seconds: float
     date: str = field(default_factory=lambda: datetime.date.today().isoformat())
+    origin: Origin = field(default_factory=Origin)
+
+    @property
+    def section(self) -> str:
+        """Heading in the results; a run with another seed stands beside the first."""
+        return self.name + (f", seed {self.options.seed}" if self.options.seed else "")
 
     def as_dict(self) -> dict[str, Any]:
         """Plain types, for JSON."""
@@ -146,6 +154,8 @@ class Record:
             "quick": self.options.quick,
             "seed": self.options.seed,
             "date": self.date,
+            "commit": self.origin.commit,
+            "code": self.origin.code,
             "versions": versions(),
             "seconds": round(self.seconds, 2),
             "met": self.outcome.is_met,
@@ -164,14 +174,16 @@ class Record:
         return "\n\n".join(parts) + f"\n({self.seconds:.1f} s)"
 
     def as_markdown(self) -> str:
-        """A section of ``RESULTS.md``."""
+        """A section of ``RESULTS.md``; that of another seed has the targets only."""
         used = ", ".join(f"{name} {number}" for name, number in versions().items())
-        parts = [f"## {self.name}", f"{self.title} Run on {self.date} in {self.seconds:.0f} s with {used}."]
-        parts += [table.as_markdown() for table in self.outcome.tables]
-        parts += list(self.outcome.notes)
+        run = f"Run on {self.date} in {self.seconds:.0f} s {self.origin.as_text()} with {used}."
+        parts = [f"## {self.section}", f"{self.title} {run}"]
+        if not self.options.seed:
+            parts += [table.as_markdown() for table in self.outcome.tables]
+            parts += list(self.outcome.notes)
         if self.outcome.targets:
             parts.append("\n".join(f"- {target.as_text()}" for target in self.outcome.targets))
-        parts += [f"![{name}](pictures/{name})" for name in self.outcome.pictures]
+        parts += [f"![{name}](pictures/{name})" for name in self.outcome.pictures if not self.options.seed]
         return "\n\n".join(parts) + "\n"
 
 
@@ -219,10 +231,12 @@ def options_from(arguments: argparse.Namespace) -> Options:
 
 
 def measure(name: str, title: str, run: Callable[[Options], Outcome], options: Options) -> Record:
-    """Run an experiment and record how long it took."""
+    """Run an experiment and record how long it took, and with which code."""
+    # Before the run, which may take long enough for the files to change under it.
+    origin = origin_of(name)
     start = time.perf_counter()
     outcome = run(options)
-    return Record(name, title, outcome, options, time.perf_counter() - start)
+    return Record(name, title, outcome, options, time.perf_counter() - start, origin=origin)
 
 
 def load_experiment(name: str) -> tuple[str, Callable[[Options], Outcome]]:

@@ -61,6 +61,7 @@ def test_results_as_json(experiment, tmp_path, capsys):
     assert stored["tables"][0]["rows"] == [["pi", np.pi, None]]
     assert stored["targets"][0] == {"name": "one", "ours": 1.0, "comparison": ">=", "bound": 1.0, "met": True}
     assert "numpy" in stored["versions"]
+    assert {"commit", "code"} <= set(stored)
 
 
 def test_table_as_text_and_markdown():
@@ -82,6 +83,17 @@ def test_sections_of_the_results_are_replaced_by_name():
     assert "| 4 |" in text
     assert "| 1 |" not in text
     assert "| 2 |" in text
+
+
+def test_another_seed_stands_beside_the_first_with_its_targets():
+    outcome = Outcome([Table("T", ("v",), [(1,)])], [Target("t", 1.0, ">=", 0.0)], pictures=["a.png"])
+    records = [Record("a", "Title.", outcome, Options(seed=seed), 1.0, "2020-01-01") for seed in (0, 7)]
+    sections = everything.read_sections(everything.merge_sections("", records))
+    assert list(sections) == ["a", "a, seed 7"]
+    assert all("- t: 1 >= 0 (met)" in part for part in sections.values())
+    assert "a.png" in sections["a"]
+    assert "| 1 |" not in sections["a, seed 7"]
+    assert "a.png" not in sections["a, seed 7"]
 
 
 def test_repeat_keeps_the_order():
