@@ -13,12 +13,15 @@ from anypca.datasets import make_low_rank
 from anypca.engine import check_data
 from anypca.families import resolve_family
 from anypca.linalg import pack_symmetric
+from anypca.models._bayes import limits
+from anypca.models._bayes.align import align, take_components
+from anypca.models._bayes.points import Point, collect_rows
 from anypca.models._session import open_session
 from anypca.models.sepca import _hmc
-from anypca.models.sepca._align import align, take_components, update_relevance
-from anypca.models.sepca._density import JointDensity, Point, Whitened, collect_rows
+from anypca.models.sepca._density import JointDensity, Whitened
 from anypca.models.sepca._hmc import evidence_gain, fit_draws
 from anypca.models.sepca._posterior import Loadings
+from anypca.models.sepca._relevance import update_relevance
 from anypca.models.sepca._settings import SamplerSettings, Settings
 from anypca.solvers.nuts import NutsOptions, import_sampler, sample_nuts
 
@@ -192,7 +195,7 @@ def test_sampler_accepts_nothing_to_draw():
 @pytest.mark.parametrize("module", ["nutpie", "arviz"])
 def test_missing_modules_are_named_with_the_remedy(monkeypatch, module):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=r"pip install 'anypca\[hmc\]'"):
+    with pytest.raises(ImportError, match=r"pip install 'anypca\[mcmc\]'"):
         import_sampler()
 
 
@@ -344,12 +347,12 @@ def test_a_single_chain_is_compared_with_itself():
 
 
 def test_draws_beyond_memory_are_refused(monkeypatch):
-    monkeypatch.setattr(_hmc, "_MAX_BYTES", 1000)
+    monkeypatch.setattr(limits, "_MAX_BYTES", 1000)
     with pytest.raises(ValueError, match="Ask for fewer draws, or use inference='vb'"):
         fit_table(np.random.default_rng(0).normal(size=(10, 3)), "gaussian", max_components=0)
 
 
 def test_large_tables_are_warned_of(monkeypatch):
-    monkeypatch.setattr(_hmc, "_LARGE_TABLE", 10)
-    with pytest.warns(UserWarning, match="inference='vb' takes minutes"):
+    monkeypatch.setattr(limits, "_LARGE_TABLE", 10)
+    with pytest.warns(UserWarning, match="inference='vb', which takes minutes"):
         fit_table(np.random.default_rng(0).normal(size=(10, 3)), "gaussian", max_components=0)

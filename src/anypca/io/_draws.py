@@ -44,7 +44,7 @@ def join_groups(groups: dict[str, Any]) -> Any:
     ImportError
         If ArviZ is not installed.
     """
-    with optional("a model with draws of a sampler", "arviz", "hmc"):
+    with optional("a model with draws of a sampler", "arviz", "mcmc"):
         import arviz
         import xarray
     sets = {

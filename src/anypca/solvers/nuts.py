@@ -71,7 +71,7 @@ def import_sampler() -> tuple[ModuleType, ModuleType]:
             import nutpie.compiled_pyfunc
     except ImportError as error:
         raise ImportError(
-            "sampling needs nutpie and arviz (below version 1); install them with pip install 'anypca[hmc]'."
+            "sampling needs nutpie and arviz (below version 1); install them with pip install 'anypca[mcmc]'."
         ) from error
     return nutpie, arviz
 

@@ -8,22 +8,19 @@ with the coefficients :math:`K = [W | B]` of loadings, intercept and covariates,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
 
-from anypca._typing import Bools, Floats
-from anypca.engine import Table
+from anypca._typing import Floats
 from anypca.families import Family
 from anypca.linalg import unpack_symmetric
+from anypca.models._bayes.points import Point
 from anypca.models._bilinear.coefficients import Coefficients
 from anypca.models._bilinear.evaluator import BlockEvaluator, mask_missing
-from anypca.models._opened import OpenedBlock, open_block
-from anypca.models._session import Session
+from anypca.models._opened import OpenedBlock
 
 # Precision that is added to that of every coefficient where coordinates are chosen: a flat coefficient without
 # information would have no scale. A standard deviation of 100 is wider than any that the data speak of.
@@ -35,54 +32,6 @@ _STEP = 1e-4
 # and a turn by more than a radian or so is not a straight line any more. On 40 x 10 counts with two components the
 # slowest quantity has 1.2, 2.0, 3.0, 0.8 and 1.4 effective draws per 1000 gradients at factors 1, 2, 4, 8 and 16.
 _MAX_STRETCH = 4.0
-
-
-class Point(NamedTuple):
-    """Scores and coefficients; leading axes, if any, are draws."""
-
-    scores: Floats
-    """Z, shape (..., n_samples, k)."""
-    joint: Floats
-    """K, shape (..., n_features, m)."""
-
-    @property
-    def loadings(self) -> Floats:
-        """W, shape (..., n_features, k)."""
-        return self.joint[..., : self.scores.shape[-1]]
-
-    @property
-    def fixed(self) -> Floats:
-        """B, shape (..., n_features, m - k)."""
-        return self.joint[..., self.scores.shape[-1] :]
-
-
-def collect_rows(session: Session, *, fit_intercept: bool) -> OpenedBlock:
-    """The whole table as one dense block in float64."""
-    data = session.data
-    parts: list[OpenedBlock] = session.gather(lambda block: open_block(block, fit_intercept=fit_intercept))
-    offsets = [part.offset for part in parts if part.offset is not None]
-    return OpenedBlock(
-        Table(_stack([part.x for part in parts]), _stack_observed(parts)),
-        None,
-        _stack(offsets) if offsets else None,
-        _stack([part.weights for part in parts]) if data.has_weights else None,
-        _stack([part.features for part in parts]),
-        data.n_features,
-        np.dtype(float),
-        np.arange(data.n_samples),
-    )
-
-
-def _stack(parts: Sequence[Floats]) -> Floats:
-    return np.concatenate([np.asarray(part, dtype=float) for part in parts])
-
-
-def _stack_observed(parts: Sequence[OpenedBlock]) -> Bools | None:
-    if all(part.observed is None for part in parts):
-        return None
-    return np.concatenate(
-        [np.ones(part.x.shape, dtype=bool) if part.observed is None else part.observed for part in parts]
-    )
 
 
 @dataclass(frozen=True, eq=False)

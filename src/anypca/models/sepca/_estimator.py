@@ -52,7 +52,7 @@ class SePCA(BilinearModel):
         ``"vb"``: normal posteriors of scores and loadings; neighbouring dimensions are compared by the bound on the
         evidence. ``"map"``: the published algorithm, joint modes of scores and loadings; it needs the weight ``nu``.
         ``"hmc"``: draws from the posterior by the No-U-Turn sampler, for tables of up to about a million entries;
-        needs the extra ``hmc``.
+        needs the extra ``mcmc``.
     nu : {"auto", "scaled"} or float, default="auto"
         Weight of the data in ``"map"``, where the mode keeps noise as the number of rows n grows beyond the number of
         columns D. ``"scaled"``, which ``"auto"`` means too, is :math:`4 D / (\sqrt n + \sqrt D)^2`.

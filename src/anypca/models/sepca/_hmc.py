@@ -8,35 +8,34 @@ final relevances is the answer. All draws are turned to common latent coordinate
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import Any
 
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.engine import Block, Data
+from anypca.engine import Block
 from anypca.exceptions import NonFiniteError
 from anypca.families import Family
+from anypca.models._bayes.align import align, take_components
+from anypca.models._bayes.inference_data import diagnose, to_inference_data
+from anypca.models._bayes.limits import check_draws, check_memory, check_size
+from anypca.models._bayes.mixing import MAX_R_HAT, Mixing, SampledResult
+from anypca.models._bayes.points import Point, collect_rows
 from anypca.models._bilinear.passes import Deviances, Pass
 from anypca.models._opened import open_block
 from anypca.models._session import Session
-from anypca.models.sepca._align import align, take_components, update_relevance
-from anypca.models.sepca._density import JointDensity, Point, Whitened, collect_rows
+from anypca.models.sepca._density import JointDensity, Whitened
 from anypca.models.sepca._fit import PosteriorFit, fit_posterior
-from anypca.models.sepca._inference_data import diagnose, to_inference_data
 from anypca.models.sepca._posterior import Loadings, Scores
+from anypca.models.sepca._relevance import update_relevance
 from anypca.models.sepca._removal import Removal
 from anypca.models.sepca._settings import SamplerSettings, Settings
 from anypca.models.sepca._sweeps import PRUNE_RATIO, signal_ratio
-from anypca.solvers import Progress, Result
+from anypca.solvers import Progress
 from anypca.solvers.nuts import Draws, NutsOptions, import_sampler, sample_nuts
 
-# R-hat of the worst quantity above which chains disagree: between the old custom of 1.1 and 1.01 (Vehtari et al. 2021),
-# which the worst of thousands of scores reaches with many more draws only.
-MAX_R_HAT = 1.05
 # With its relevance at the optimum a component never lowers the evidence; to stay it must raise it twenty-fold, the
 # usual mark of strong evidence.
 _MIN_EVIDENCE = float(np.log(20.0))
@@ -52,36 +51,8 @@ _ROUND = NutsOptions(n_draws=60, n_tune=60, n_chains=2, target_accept=0.8)
 # from one draw in twenty of the first, which are about independent.
 _PATIENT_ACCEPT = 0.95
 _START_STEP = 20
-# Fewer draws than this have no R-hat, which needs four in each half of a chain, nor a covariance of a column's
-# coefficients.
-_MIN_DRAWS = 10
-# Entries of a table from which on a fit is a matter of hours: a gradient of so many takes ten milliseconds, and a fit
-# some hundred thousand of them.
-_LARGE_TABLE = 1_000_000
-# Memory that the draws may take: half of that of a small machine.
-_MAX_BYTES = 4 * 2**30
-
-
-class Mixing(Enum):
-    """How sampling ended; the value is the message."""
-
-    CONVERGED = "converged: the chains agree (largest R-hat below 1.05)"
-    DISAGREE = "the chains disagree: the largest R-hat is above 1.05; increase n_draws and n_tune"
-
-
-@dataclass(frozen=True, eq=False)
-class SampledResult(Result[Loadings]):
-    """How sampling ended.
-
-    The trace is the mean log density of scores and loadings in each round and in the final run; it is not monotone.
-    The criterion is the largest R-hat; iterations are rounds, the final run included.
-    """
-
-    status: Mixing  # type: ignore[assignment]
-
-    @property
-    def converged(self) -> bool:
-        return self.status is Mixing.CONVERGED
+# For messages.
+_WHO, _REMEDY = "inference='hmc'", "use inference='vb', which takes minutes"
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,8 +136,8 @@ def fit_draws(session: Session, family: Family, settings: Settings, sampling: Sa
         If fewer draws are asked for than can be summarised.
     """
     import_sampler()
-    _check_draws(sampling)
-    _check_size(session.data)
+    check_draws(sampling.n_draws, SamplerSettings.n_draws, _WHO)
+    check_size(session.data, _WHO, _REMEDY)
     start = fit_posterior(session, family, settings)
     start = replace(start, loadings=start.loadings.unitless())
     sampler = _Sampler(session, settings, sampling, _density(session, start))
@@ -232,7 +203,8 @@ class _Sampler:
 
     def final_run(self, state: _State) -> _Run:
         """The long run at the final relevances, and a more patient one if its chains disagree."""
-        self._check_memory(state)
+        dimension = state.draws.scores[0].size + state.draws.joint[0].size
+        check_memory(dimension * self.sampling.n_chains * self.sampling.n_draws, _WHO, _REMEDY)
         chosen = self.sampling
         options = NutsOptions(chosen.n_draws, chosen.n_tune, chosen.n_chains, chosen.cores)
         run = self._run(state, options)
@@ -354,35 +326,3 @@ class _Sampler:
         means = self.session.map(lambda _, scores: scores.mean, local)
         visit = Pass(self.session, self.settings.fit_intercept)
         return visit.deviances(start.problem.family, loadings.coefficients, means, start.null)
-
-    def _check_memory(self, state: _State) -> None:
-        """Refuse more draws than memory can hold."""
-        dimension = state.draws.scores[0].size + state.draws.joint[0].size
-        needed = 8 * dimension * self.sampling.n_chains * self.sampling.n_draws
-        if needed > _MAX_BYTES:
-            raise ValueError(
-                f"inference='hmc' keeps all draws in memory; {self.sampling.n_chains} chains of "
-                f"{self.sampling.n_draws} draws of {dimension} scores and loadings take {needed / 2**30:.1f} GiB, more "
-                f"than {_MAX_BYTES / 2**30:.0f}. Ask for fewer draws, or use inference='vb', which is for large tables."
-            )
-
-
-def _check_draws(sampling: SamplerSettings) -> None:
-    """Refuse fewer draws than can be summarised."""
-    if sampling.n_draws < _MIN_DRAWS:
-        raise ValueError(
-            f"inference='hmc' needs n_draws of at least {_MIN_DRAWS}, to compare chains and to summarise them; "
-            f"got n_draws={sampling.n_draws}. The default is {SamplerSettings.n_draws}."
-        )
-
-
-def _check_size(data: Data) -> None:
-    """Warn of a table that takes hours."""
-    entries = data.n_samples * data.n_features
-    if entries > _LARGE_TABLE:
-        warnings.warn(
-            f"inference='hmc' is made for tables of up to about {_LARGE_TABLE:.0e} entries; this one has "
-            f"{entries:.1e}. It may take hours; inference='vb' takes minutes.",
-            UserWarning,
-            stacklevel=5,
-        )

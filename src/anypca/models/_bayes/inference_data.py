@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.models.sepca._density import Point
+from anypca.models._bayes.points import Point
 from anypca.solvers.nuts import Draws, import_sampler
 
 _DIMS = {

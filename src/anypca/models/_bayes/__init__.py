@@ -1,0 +1,1 @@
+"""What models share whose posterior is known by draws."""
