@@ -16,7 +16,7 @@ from scipy import io as scipy_io
 from scipy import sparse
 
 import anypca
-from anypca.cli import _fit, _input_table, main
+from anypca.cli import _commands, _input_table, main
 from anypca.cli._fitting import Runtime
 from anypca.cli._outcome import Outcome
 from anypca.datasets import load_digits_counts, make_low_rank
@@ -253,7 +253,7 @@ def test_no_file_and_no_command(capsys):
 
 
 def test_out_that_is_a_file_is_refused_before_the_fit(counts, capsys, monkeypatch):
-    monkeypatch.setattr(_fit, "load_table", None)
+    monkeypatch.setattr(_commands, "load_table", None)
     assert main(["fit", str(counts), "--out", str(counts)]) == 2
     assert "is a file, not a folder" in capsys.readouterr().err
 

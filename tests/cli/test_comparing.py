@@ -10,8 +10,7 @@ import pytest
 from scipy import stats
 
 import anypca
-from anypca.cli._compare import _few, suitable
-from anypca.cli._holdout import score_cells
+from anypca.cli._compare import _few, score_cells, suitable
 from anypca.cli._input_table import InputTable, drop_constant
 from anypca.cli._models import MODELS
 from anypca.cli._options import ranks

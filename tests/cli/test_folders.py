@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import anypca
-from anypca.cli import _report, _transform
+from anypca.cli import _commands
 from anypca.cli._input_table import TableRequest, load_table
 
 
@@ -215,9 +215,9 @@ def test_ctrl_c_leaves_whole_files_or_none(fitted, surveyed, tmp_path, call, mon
         raise KeyboardInterrupt
 
     if command == "report":
-        monkeypatch.setattr(_report, "write_folder_report", stop)
+        monkeypatch.setattr(_commands, "write_folder_report", stop)
     else:
-        monkeypatch.setattr(_transform, "project", stop)
+        monkeypatch.setattr(_commands, "project", stop)
     words = (
         ["report", fitted]
         if command == "report"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from anypca.cli._json import dump, plain
+from anypca.cli._printing import dump, plain
 
 HEAD = {"schema", "anypca", "command"}
 FIT = {

@@ -12,11 +12,11 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
+from anypca.cli._fitting import ProgressHandler, progress
 from anypca.cli._input_table import InputTable, TableRequest
 from anypca.cli._models import ModelRequest
-from anypca.cli._outcome import Outcome
-from anypca.cli._printing import missing, print_outcome
-from anypca.cli._progress import ProgressHandler, progress
+from anypca.cli._outcome import Outcome, print_outcome
+from anypca.cli._printing import missing
 from anypca.families.auto import FamilyRecord, FamilyReport
 from anypca.io import Frame
 

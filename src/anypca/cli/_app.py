@@ -12,15 +12,11 @@ from numpy.linalg import LinAlgError
 
 import anypca
 from anypca.cli import _options as options
+from anypca.cli._commands import run_datasets, run_fit, run_report, run_select, run_transform
 from anypca.cli._compare import run_compare
-from anypca.cli._datasets import run_datasets
-from anypca.cli._fit import run_demo, run_fit
 from anypca.cli._fitting import Runtime
 from anypca.cli._input_table import TableRequest
 from anypca.cli._models import ModelRequest, parse_settings
-from anypca.cli._report import run_report
-from anypca.cli._select import run_select
-from anypca.cli._transform import run_transform
 
 app = typer.Typer(
     add_completion=False,
@@ -229,4 +225,5 @@ def demo(
     bar: options.Bar = None,
 ) -> None:
     """Do what fit does with 1797 handwritten digits (counts from 0 to 16)."""
-    run_demo(ModelRequest("epca", "auto", components, seed), out, Runtime(as_json, bar))
+    wanted = ModelRequest("epca", "auto", components, seed)
+    run_fit(TableRequest("digits_counts"), wanted, out, Runtime(as_json, bar), command="demo")

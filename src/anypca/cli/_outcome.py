@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+from rich.text import Text
+
 from anypca._typing import Floats
-from anypca._words import numbered
-from anypca.cli._command_line import command_line
+from anypca._words import counted, numbered, percent, shorten
 from anypca.cli._folder import MODEL_FILE, REPORT_FILE, SUMMARY_FILE, write_folder_report
 from anypca.cli._input_table import InputTable, TableRequest
-from anypca.cli._json import document, dump
 from anypca.cli._models import ModelRequest
-from anypca.cli._pictures import draw_biplot, draw_scree
+from anypca.cli._printing import dump, make_table, print_input, print_warnings
 from anypca.families.auto import FamilyReport
 from anypca.io import Frame
 from anypca.io.model_files import save
 from anypca.linalg import largest
 from anypca.models._description import Description, describe
+from anypca.plotting import plot_biplot, plot_scores, plot_scree, save_figure
 
 #: Loadings named for each component: as many as a line of the terminal holds.
 _TOP = 6
+#: Column names spelled out in a group: with four short names a line of 80 characters is full.
+_NAMED = 4
 #: What a fit may write.
 FILES = (
     "scores.csv",
@@ -137,29 +142,29 @@ class Outcome:
         """Loadings, and their standard deviations where known, with column names, families and intercepts."""
         assert self.description.loadings is not None
         deviations = self.description.loading_deviations
-        names = {
-            "column": self.frame.column_names,
-            "family": [record.family for record in self.families],
-        }
-        write_components(
-            path,
-            self.description.loadings.T,
-            None if deviations is None else deviations.T,
-            names,
-            {"intercept": self.model.intercept_},
-        )
+        deviations = None if deviations is None else deviations.T
+        names = {"column": self.frame.column_names, "family": [record.family for record in self.families]}
+        intercept = {"intercept": self.model.intercept_}
+        write_components(path, self.description.loadings.T, deviations, names, intercept)
 
     def write_summary(self, path: Path) -> None:
         """The summary as JSON."""
-        path.write_text(dump(document("fit", self.summary())), encoding="utf-8")
+        path.write_text(dump("fit", self.summary()), encoding="utf-8")
 
     def write_scree(self, path: Path) -> None:
         """The scree plot as PNG."""
-        draw_scree(self.model, path)
+        save_figure(plot_scree(self.model) if self.n_components else _nothing(), path)
 
     def write_biplot(self, path: Path) -> None:
         """The biplot as PNG; the scores alone where there are no loadings."""
-        draw_biplot(self.model, self.scores, self.frame, self.table.groups, path)
+        look = {"row_names": self.frame.row_names, "color": self.table.groups}
+        if not self.n_components:
+            ax = _nothing()
+        elif self.description.loadings is not None:
+            ax = plot_biplot(self.model, self.scores, feature_names=self.frame.column_names, **look)
+        else:
+            ax = plot_scores(self.model, self.scores, **look)
+        save_figure(ax, path)
 
     def write_report(self, path: Path) -> None:
         """The report as one HTML file."""
@@ -194,3 +199,100 @@ def write_components(
         columns |= {f"{name}_sd": cells for name, cells in zip(names, deviations.T, strict=True)}
     table = pandas.DataFrame({**columns, **(last or {})})
     table.to_csv(path, index=False, float_format="%.10g")
+
+
+def print_outcome(outcome: Outcome, console: Console) -> None:
+    """Print what was in the table, what was chosen, and what was found.
+
+    Parameters
+    ----------
+    outcome : Outcome
+    console : rich.console.Console
+    """
+    print_input(outcome.table, console, outcome.description.name)
+    if outcome.families:
+        console.print(make_table(("family", "columns", "why"), _family_rows(outcome)))
+    if outcome.n_components:
+        heads = ("component", "explained", "in sum", "strongest loadings")
+        width = 3 if outcome.description.loadings is None else 4
+        console.print(make_table(heads[:width], [row[:width] for row in _component_rows(outcome)]))
+    else:
+        console.print(Text("no component: nothing in the table stands out from noise", style="bold"))
+    converged = "converged" if outcome.model.converged_ else "NOT converged"
+    ending = f"{converged} after {counted(int(outcome.model.n_iter_), 'iteration')}"
+    console.print(Text(ending, style="green" if outcome.model.converged_ else "bold red"))
+    print_warnings(outcome.warnings, console)
+
+
+def _family_rows(outcome: Outcome) -> list[tuple[str, str, str]]:
+    """Family, columns and reason, one row for each group of columns."""
+    rows = []
+    for group in outcome.families.groups():
+        names = ", ".join(shorten(name) for name in group.columns[:_NAMED])
+        more = len(group.columns) - _NAMED
+        rows.append((group.family, f"{names}, ... ({more} more)" if more > 0 else names, group.rule))
+    return rows
+
+
+def _component_rows(outcome: Outcome) -> list[tuple[str, str, str, str]]:
+    """Number, explained share, running sum and strongest loadings, one row for each component."""
+    explained = outcome.description.explained
+    total = explained.cumsum()
+    return [
+        (
+            str(k + 1),
+            percent(share),
+            percent(total[k]),
+            ", ".join(f"{shorten(name)} {value:+.2f}" for name, value in outcome.top_loadings(k)),
+        )
+        for k, share in enumerate(explained)
+    ]
+
+
+def _nothing() -> Any:
+    """A picture that says that there is none."""
+    from matplotlib.figure import Figure
+
+    ax = Figure(figsize=(5.0, 2.0)).subplots()
+    ax.text(0.5, 0.5, "no component was found", ha="center", va="center")
+    ax.set_axis_off()
+    return ax
+
+
+#: Options of reading by the names of their arguments.
+_READING = {"id_column": "--id", "delimiter": "--delimiter", "decimal": "--decimal", "part": "--part"}
+
+
+def command_line(wanted: ModelRequest, table: TableRequest) -> str:
+    """The command that makes the same folder again, as a line for a shell.
+
+    Parameters
+    ----------
+    wanted : ModelRequest
+    table : TableRequest
+
+    Returns
+    -------
+    text : str
+    """
+    words = ["anypca", "fit", table.source, "--model", wanted.name]
+    words += [] if wanted.family == "auto" else ["--family", wanted.family]
+    words += [] if wanted.n_components is None else ["-k", str(wanted.n_components)]
+    words += ["--seed", str(wanted.seed)]
+    words += [] if table.offset is None else ["--offset", table.offset]
+    words += ["--covariates", ",".join(table.covariates)] if table.covariates else []
+    for name, value in wanted.settings.items():
+        words += ["--set", f"{name}={value}"]
+    return shlex.join([*words, *_reading(table)])
+
+
+def _reading(table: TableRequest) -> list[str]:
+    words = []
+    for name, option in _READING.items():
+        if name in table.reading:
+            words += [option, str(table.reading[name])]
+    if "missing" in table.reading:
+        words += ["--na", ",".join(table.reading["missing"])]
+    if "header" in table.reading:
+        words.append("--header" if table.reading["header"] else "--no-header")
+    return words

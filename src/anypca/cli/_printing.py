@@ -1,50 +1,86 @@
-"""What the commands print on the terminal."""
+"""What the commands print: an account on the terminal, or one JSON document whose keys are a promise.
+
+Every document has ``schema`` (the number below), ``anypca`` (the version) and ``command``. Keys may be added within a
+schema; a key that is removed, renamed or given another meaning raises the number. The keys of each command are listed
+in ``docs/command_line.md``, and ``tests/cli/test_json.py`` holds them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from anypca._words import counted, percent, shorten
+import anypca
+from anypca._words import percent
 from anypca.cli._input_table import InputTable
-from anypca.cli._outcome import Outcome
 from anypca.io import Frame
 
-#: Column names spelled out in a group: with four short names a line of 80 characters is full.
-_NAMED = 4
+#: Raised when a key is removed, renamed or given another meaning.
+SCHEMA = 1
+
+
+def dump(command: str, content: Mapping[str, Any]) -> str:
+    """A document with its head as JSON, always valid: non-finite numbers, which JSON does not know, become null.
+
+    Parameters
+    ----------
+    command : str
+    content : mapping
+
+    Returns
+    -------
+    text : str
+    """
+    document = {"schema": SCHEMA, "anypca": anypca.__version__, "command": command, **content}
+    return json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def emit(command: str, content: Mapping[str, Any]) -> None:
+    """Print a document.
+
+    Parameters
+    ----------
+    command : str
+    content : mapping
+    """
+    sys.stdout.write(dump(command, content))
+
+
+def plain(value: Any) -> Any:
+    """A value that JSON knows.
+
+    Parameters
+    ----------
+    value : object
+
+    Returns
+    -------
+    value : dict, list, str, int, float, bool or None
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if isinstance(value, np.generic | np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else repr(value)
 
 
 def make_console() -> Console:
     """The terminal, without colours that rich finds by itself."""
     return Console(highlight=False)
-
-
-def print_outcome(outcome: Outcome, console: Console) -> None:
-    """Print what was in the table, what was chosen, and what was found.
-
-    Parameters
-    ----------
-    outcome : Outcome
-    console : rich.console.Console
-    """
-    print_input(outcome.table, console, outcome.description.name)
-    if outcome.families:
-        console.print(make_table(("family", "columns", "why"), _family_rows(outcome)))
-    if outcome.n_components:
-        heads = ("component", "explained", "in sum", "strongest loadings")
-        width = 3 if outcome.description.loadings is None else 4
-        console.print(make_table(heads[:width], [row[:width] for row in _component_rows(outcome)]))
-    else:
-        console.print(Text("no component: nothing in the table stands out from noise", style="bold"))
-    converged = "converged" if outcome.model.converged_ else "NOT converged"
-    ending = f"{converged} after {counted(int(outcome.model.n_iter_), 'iteration')}"
-    console.print(Text(ending, style="green" if outcome.model.converged_ else "bold red"))
-    print_warnings(outcome.warnings, console)
 
 
 def print_input(table: InputTable, console: Console, model: str | None = None) -> None:
@@ -108,31 +144,6 @@ def missing(frame: Frame) -> str:
         return "no cell missing"
     # A tenth of a percent is the least that one digit shows.
     return f"{'less than 0.1 %' if share < 0.001 else percent(share)} of cells missing"
-
-
-def _family_rows(outcome: Outcome) -> list[tuple[str, str, str]]:
-    """Family, columns and reason, one row for each group of columns."""
-    rows = []
-    for group in outcome.families.groups():
-        names = ", ".join(shorten(name) for name in group.columns[:_NAMED])
-        more = len(group.columns) - _NAMED
-        rows.append((group.family, f"{names}, ... ({more} more)" if more > 0 else names, group.rule))
-    return rows
-
-
-def _component_rows(outcome: Outcome) -> list[tuple[str, str, str, str]]:
-    """Number, explained share, running sum and strongest loadings, one row for each component."""
-    explained = outcome.description.explained
-    total = explained.cumsum()
-    return [
-        (
-            str(k + 1),
-            percent(share),
-            percent(total[k]),
-            ", ".join(f"{shorten(name)} {value:+.2f}" for name, value in outcome.top_loadings(k)),
-        )
-        for k, share in enumerate(explained)
-    ]
 
 
 def make_table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> Table:

@@ -1,0 +1,300 @@
+"""What the commands do: from a table to a folder of results, to scores of new rows, to a number of components."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from anypca._words import counted
+from anypca.cli._fitting import Runtime, caught, fit_model, make_model, project, shown_bar
+from anypca.cli._folder import REPORT_FILE, Fitted, align, as_in_fit, open_fitted, write_folder_report
+from anypca.cli._input_table import InputTable, TableRequest, drop_constant, load_table, loaders
+from anypca.cli._models import ModelRequest, find_model
+from anypca.cli._outcome import FILES, Outcome, print_outcome, write_components
+from anypca.cli._printing import (
+    dump,
+    emit,
+    make_console,
+    make_table,
+    print_files,
+    print_input,
+    print_warnings,
+)
+from anypca.datasets._files import ADDRESS_VARIABLE, FOLDER_VARIABLE
+from anypca.datasets._specs import SPECS
+from anypca.io import check_target, write_atomically
+from anypca.plotting import save_figure
+from anypca.selection import EntryKFold, select_rank
+
+
+def run_fit(
+    table_request: TableRequest,
+    model_request: ModelRequest,
+    folder: Path,
+    runtime: Runtime,
+    *,
+    command: str = "fit",
+) -> None:
+    """Read a table, fit, write, print.
+
+    Parameters
+    ----------
+    table_request : TableRequest
+    model_request : ModelRequest
+    folder : Path
+        For the results.
+    runtime : Runtime
+    command : str
+        What the user called.
+    """
+    # What cannot be written, or no model can be made of, is better known before a long fit.
+    check_target(folder, FILES)
+    table = drop_constant(load_table(table_request))
+    fit = fit_model(model_request, table, runtime)
+    scores, deviations, said = project(fit.model, table)
+    # The same warning from fit and transform is one warning to a reader.
+    warnings = tuple(dict.fromkeys([*fit.warnings, *said]))
+    outcome = Outcome(fit.model, table, scores, deviations, warnings, model_request, table_request)
+    files = outcome.writers()
+    write_atomically(folder, files)
+    # Only now: an account of files that do not exist would be false.
+    if runtime.as_json:
+        emit(command, {**outcome.summary(), "folder": str(folder)})
+        return
+    console = make_console()
+    print_outcome(outcome, console)
+    print_files(folder, list(files), console)
+
+
+def run_transform(model_path: Path, request: TableRequest, out: Path, runtime: Runtime) -> None:
+    """Project the rows of a table with a fitted model; write their scores.
+
+    Parameters
+    ----------
+    model_path : Path
+        A fitted folder, or a model file.
+    request : TableRequest
+        Offset and covariates are those of the fit unless given.
+    out : Path
+        The CSV file of the scores.
+    runtime : Runtime
+    """
+    check_target(out.parent, [out.name])
+    fitted = open_fitted(model_path)
+    table = align(load_table(as_in_fit(request, fitted)), fitted)
+    scores, deviations, said = project(fitted.model, table)
+    names = {"row": table.frame.row_names}
+    write_atomically(out.parent, {out.name: lambda path: write_components(path, scores, deviations, names)})
+    found = {"model_file": str(fitted.place), "n_components": scores.shape[1], "warnings": said}
+    _tell_file("transform", fitted, table, out, runtime, found)
+
+
+def run_report(folder: Path, source: str | None, runtime: Runtime) -> None:
+    """Write the report of a fitted folder into it.
+
+    Parameters
+    ----------
+    folder : Path
+    source : str or None
+        The table of the fit, if it has moved.
+    runtime : Runtime
+    """
+    fitted = open_fitted(folder)
+    target = fitted.place.parent
+    check_target(target, [REPORT_FILE])
+    request = as_in_fit(TableRequest(_find_source(fitted, source), reading=_reading(fitted)), fitted)
+    table = align(load_table(request), fitted)
+    told = fitted.summary.get("warnings", ())
+    files = {REPORT_FILE: lambda path: write_folder_report(fitted.model, table, path, warnings=told)}
+    write_atomically(target, files)
+    _tell_file("report", fitted, table, target / REPORT_FILE, runtime, {"warnings": ()})
+
+
+def _tell_file(
+    command: str, fitted: Fitted, table: InputTable, file: Path, runtime: Runtime, found: dict[str, Any]
+) -> None:
+    """Say which model made which file of which table, and its warnings."""
+    name = type(fitted.model).__name__
+    if runtime.as_json:
+        emit(command, {**table.content(), "model": name, **found, "file": str(file)})
+        return
+    console = make_console()
+    print_input(table, console, name)
+    print_warnings(found["warnings"], console)
+    print_files(file, (), console)
+
+
+def _reading(fitted: Fitted) -> dict[str, Any]:
+    reading = dict(fitted.summary.get("reading", {}))
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in reading.items()}
+
+
+def _find_source(fitted: Fitted, source: str | None) -> str:
+    """Where the table of the fit is."""
+    if source is not None:
+        return source
+    place = fitted.summary.get("path")
+    if place is None or (Path(place).is_absolute() and not Path(place).exists()):
+        where = "it is not known where" if place is None else f"it is no longer at {place}"
+        raise FileNotFoundError(
+            f"the report needs the table of the fit, and {where}. Say where it is: --table FILE."
+        )
+    return str(place)
+
+
+#: Shorter heads of the printed table.
+_HEADS = {"n_components": "left", "standard_error": "± se", "marginal_bic": "marginal"}
+_FILES = ("selection.csv", "selection.json", "selection.png")
+
+
+def run_select(
+    table_request: TableRequest,
+    request: ModelRequest,
+    ranks: Sequence[int] | None,
+    runtime: Runtime,
+    *,
+    criterion: str = "auto",
+    n_folds: int = 10,
+    folder: Path | None = None,
+) -> None:
+    """Choose the number of components of a model and print the criteria.
+
+    Parameters
+    ----------
+    table_request : TableRequest
+    request : ModelRequest
+    ranks : sequence of int or None
+        Numbers to compare; None: 1 to 10, or less if the table is small.
+    runtime : Runtime
+    criterion : str
+        As in `anypca.selection.select_rank`; ``"auto"``: the evidence of models that have one, else BIC.
+    n_folds : int
+        For held-out cells.
+    folder : Path or None
+        Where to write the table and a picture; None: nowhere.
+    """
+    if folder is not None:
+        check_target(folder, _FILES)
+    table = drop_constant(load_table(table_request))
+    model = make_model(request, table, runtime)
+    if criterion == "auto":
+        criterion = "evidence" if find_model(request.name).chooses_rank else "bic"
+    with caught() as said, shown_bar(runtime, "selecting"):
+        result = select_rank(
+            model,
+            table.as_input(),
+            ranks=ranks,
+            criterion=criterion,
+            cv=EntryKFold(n_folds, random_state=request.seed),
+            **table.companions(model),
+        )
+    content = _content(table, request, result, said)
+    if folder is not None:
+        csv, text, picture = _FILES
+        write_atomically(
+            folder,
+            {
+                csv: lambda path: result.to_frame().to_csv(path, float_format="%.10g"),
+                text: lambda path: path.write_text(dump("select", content), encoding="utf-8"),
+                picture: lambda path: save_figure(result.plot(), path),
+            },
+        )
+    if runtime.as_json:
+        emit("select", content)
+    else:
+        _print_result(table, result, content, folder)
+
+
+def _content(table: InputTable, request: ModelRequest, result: Any, said: Sequence[str]) -> dict[str, Any]:
+    return {
+        **table.content(),
+        "model": find_model(request.name).class_name,
+        "seed": request.seed,
+        "warnings": list(said),
+        "criterion": result.criterion,
+        "best_rank": result.best_rank,
+        "n_components": int(result.best_estimator_.n_components_),
+        "ranks": list(result.rows),
+    }
+
+
+def _print_result(table: InputTable, result: Any, content: dict[str, Any], folder: Path | None) -> None:
+    console = make_console()
+    print_input(table, console, content["model"])
+    # The criterion that decides stands beside the rank.
+    first = ["rank", "n_components", result.criterion]
+    unprinted = {*first, "log_likelihood", "n_parameters", "converged", "l_miss"}
+    heads = [*first, *(name for name in result.rows[0] if name not in unprinted), "converged"]
+    heads = [head for head in heads if head in result.rows[0]]
+    rows = [
+        [">" if row["rank"] == result.best_rank else "", *(_cell(row[head]) for head in heads)]
+        for row in result.rows
+    ]
+    console.print(make_table(["", *(_HEADS.get(head, head) for head in heads)], rows, right=heads))
+    left = content["n_components"]
+    most = "" if left == result.best_rank else f" of at most {result.best_rank}"
+    best = f"{counted(left, 'component')}{most} by {result.label} (lower is better)"
+    console.print(Text(best, style="green"), soft_wrap=True)
+    print_warnings(content["warnings"], console)
+    if folder is not None:
+        print_files(folder, _FILES, console)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "NO"
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.1f}" if abs(value) >= 100 else f"{value:.4f}"
+
+
+def run_datasets(*, as_json: bool) -> None:
+    """List the data sets.
+
+    Parameters
+    ----------
+    as_json : bool
+    """
+    folder = os.environ.get(FOLDER_VARIABLE) or None
+    rows = [_describe(name, loader, folder) for name, loader in loaders().items()]
+    if as_json:
+        emit("datasets", {"folder": folder, "variable": FOLDER_VARIABLE, "datasets": rows})
+        return
+    console = make_console()
+    cells = [(row["name"], row["summary"], _where(row)) for row in rows]
+    console.print(make_table(("name", "what", "found"), cells))
+    where = f"it is {folder}" if folder else "it is not set"
+    place = f"Files are looked for in the folder named by {FOLDER_VARIABLE} ({where}), else at {ADDRESS_VARIABLE}."
+    console.print(Text(place), soft_wrap=True)
+    console.print(Text("A name stands for a table in all commands: anypca fit digits_counts"), soft_wrap=True)
+
+
+def _describe(name: str, loader: Any, folder: str | None) -> dict[str, Any]:
+    """What is known of a data set without loading it."""
+    specs = [spec for key, spec in SPECS.items() if _belongs(key, name)]
+    places = {place for spec in specs for place in (spec.X, spec.target, spec.features, spec.offset)}
+    files = sorted({place.partition(":")[0] for place in places if place is not None})
+    lacking = [file for file in files if folder is None or not (Path(folder) / file).is_file()]
+    summary = (loader.__doc__ or "").strip().partition("\n")[0].rstrip(".")
+    return {
+        "name": name,
+        "loader": f"anypca.datasets.{loader.__name__}",
+        "summary": summary,
+        "files": files,
+        "is_found": not lacking,
+    }
+
+
+def _belongs(key: str, name: str) -> bool:
+    """Whether a stored set is the one of a loader, or one of its variants."""
+    return key == name or (key.startswith(f"{name}_") and key not in loaders())
+
+
+def _where(row: dict[str, Any]) -> str:
+    if not row["files"]:
+        return "with scikit-learn"
+    return "yes" if row["is_found"] else "no"
