@@ -9,8 +9,7 @@ from anypca import EPCA, PPCA, SPCA
 from anypca.engine import check_data
 from anypca.models._description import project_rows
 from anypca.report._quality import assess
-from anypca.report._subject import Subject
-from anypca.report._table_facts import draw_sample, read_facts
+from anypca.report._subject import Subject, draw_sample, read_facts
 
 
 @pytest.fixture(scope="module")

@@ -13,15 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from anypca.engine import check_data
 from anypca.io import check_target, write_atomically
 from anypca.models._description import project_rows
-from anypca.report._about_components import about_components
+from anypca.report._about_components import about_components, about_rows, score_data
 from anypca.report._about_fit import about_convergence, about_quality, about_reproduction
-from anypca.report._about_number import about_number
-from anypca.report._about_rows import about_rows, score_data
-from anypca.report._about_table import about_table
-from anypca.report._page import build_page
+from anypca.report._about_table import about_number, about_table
+from anypca.report._html import build_page
 from anypca.report._quality import assess
-from anypca.report._subject import Subject, check_companions, column_names
-from anypca.report._table_facts import draw_sample, read_facts
+from anypca.report._subject import Subject, check_companions, column_names, draw_sample, read_facts
 
 __all__ = ["write_report"]
 

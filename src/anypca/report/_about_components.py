@@ -1,8 +1,9 @@
-"""What does each component mean?"""
+"""What does each component mean, and where do the rows lie?"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -10,8 +11,20 @@ from anypca._typing import Floats
 from anypca._words import percent
 from anypca.families import Bernoulli, Binomial, Family, Gaussian
 from anypca.report import _figures
-from anypca.report._html import Markup, figure, join, name_text, table, tag
-from anypca.report._section import Section
+from anypca.report._encode import encode_column, encode_scores, short_name, to_json
+from anypca.report._html import (
+    Markup,
+    Section,
+    figure,
+    join,
+    name_text,
+    number,
+    plural,
+    table,
+    tag,
+    with_values,
+)
+from anypca.report._quality import Quality
 from anypca.report._subject import Subject
 
 #: Components with a picture, and bars in it: more are not looked at. The table names the strongest columns of all.
@@ -39,11 +52,11 @@ def about_components(subject: Subject) -> Section | None:
         return None
     figures = {f"loadings{k + 1}": _bars(subject, k) for k in range(min(subject.n_components, _MOST_DRAWN))}
     cards = [_card(subject, k, name) for k, name in enumerate(figures)]
-    body = join([tag("p", _introduction(subject)), _overview(subject), tag("div", *cards, class_="cards")])
+    body = join([tag("p", _about_loadings(subject)), _overview(subject), tag("div", *cards, class_="cards")])
     return Section("components", "What does each component mean?", "Meaning of components", body, figures)
 
 
-def _introduction(subject: Subject) -> str:
+def _about_loadings(subject: Subject) -> str:
     if subject.description.loadings is None:
         return (
             "The components lie in the feature space of the kernel and have no loadings. In place of them: the "
@@ -63,7 +76,9 @@ def _overview(subject: Subject) -> Markup:
     rows = []
     for k, name in enumerate(subject.component_names):
         share = "–" if subject.description.has_pieces else percent(float(subject.description.explained[k]))
-        rows.append((name, share, _ends(subject, k, sign=1), _ends(subject, k, sign=-1)))
+        rows.append(
+            (name, share, _strongest_columns(subject, k, sign=1), _strongest_columns(subject, k, sign=-1))
+        )
     parts = [table(("", "explained", "more of", "less of"), rows, numeric=(1,))]
     if effects is not None:
         parts.append(
@@ -75,7 +90,7 @@ def _overview(subject: Subject) -> Markup:
     return join(parts)
 
 
-def _ends(subject: Subject, component: int, *, sign: int) -> str:
+def _strongest_columns(subject: Subject, component: int, *, sign: int) -> str:
     strongest = [j for j in subject.strongest(component, 12) if sign * subject.weights[component, j] > 0]
     return ", ".join(name_text(subject.facts.column_names[j]) for j in strongest[:_N_NAMED]) or "–"
 
@@ -153,3 +168,130 @@ def _factor(effect: float) -> str:
 
 def _odds(effect: float) -> str:
     return f"odds {_factor(effect)}"
+
+
+#: Components that can be put on an axis: a menu of more is not read, and each adds to the page.
+_MOST_COMPONENTS = 50
+#: Bytes of the columns that colours are taken from; with plotly's 5 MB the page stays below 8 MB.
+_BUDGET = 2_000_000
+#: However short the columns: a menu of more is not read.
+_MOST_COLUMNS = 500
+#: Rows named at each end of a component: enough to see what they have in common.
+_N_ENDS = 3
+
+_CONTROLS = """<div class="controls">
+<label>horizontal <select id="axis-x"></select></label>
+<label>vertical <select id="axis-y"></select></label>
+<label>colour <select id="colour"></select></label>
+<label>find <input id="find" type="search" placeholder="part of a row's name" autocomplete="off"></label>
+{std}</div>
+<div id="scores-plot" class="plot" role="img" aria-label="Rows as points in the plane of two components"></div>
+<div id="selected" aria-live="polite"></div>"""
+_STD = '<label><input id="show-std" type="checkbox"> uncertainty</label>\n'
+
+
+def about_rows(subject: Subject) -> Section | None:
+    """The interactive plane of scores, and the rows at the ends of each component.
+
+    Parameters
+    ----------
+    subject : Subject
+
+    Returns
+    -------
+    Section or None
+        ``None`` when the model has no component.
+    """
+    if not subject.n_components:
+        return None
+    controls = Markup(_CONTROLS.format(std=_STD if subject.std is not None else ""))
+    body = join(
+        [tag("p", _about_points(subject)), controls, tag("h3", "Rows at the ends"), _rows_at_ends(subject)]
+    )
+    return Section("rows", "Where do the rows lie?", "The rows", body)
+
+
+def _about_points(subject: Subject) -> str:
+    text = (
+        "Each point is a row; near points are alike. Hover over a point for its name. Draw around points (lasso) "
+        "to list them below; double-click to release them."
+    )
+    if subject.std is not None:
+        text += " “Uncertainty” adds bars of one posterior standard deviation to either side."
+    shown, total = subject.sample.n_rows, subject.facts.n_rows
+    if shown < total:
+        text += f" Shown are {number(shown)} of {plural(total, 'row')}, drawn at random."
+    kept = len(choose_columns(subject))
+    if kept < subject.facts.n_columns:
+        text += f" Colours can be taken from the {number(kept)} columns with the largest loadings."
+    return text
+
+
+def _rows_at_ends(subject: Subject) -> Markup:
+    """Rows with the lowest and highest scores of each component."""
+    rows = []
+    for k, name in enumerate(subject.component_names[:_MOST_COMPONENTS]):
+        order = np.argsort(subject.scores[:, k], kind="stable")
+        size = min(_N_ENDS, max(1, len(order) // 2))
+        rows.append((name, _named(subject, k, order[:size]), _named(subject, k, order[::-1][:size])))
+    return table(("", "lowest", "highest"), rows)
+
+
+def _named(subject: Subject, component: int, index: np.ndarray[Any, Any]) -> str:
+    values = [number(score) for score in subject.scores[index, component]]
+    return with_values([subject.sample.row_names[i] for i in index], values)
+
+
+def score_data(subject: Subject, quality: Quality | None) -> dict[str, Any]:
+    """What the page's script needs to draw the rows.
+
+    Parameters
+    ----------
+    subject : Subject
+    quality : Quality or None
+
+    Returns
+    -------
+    dict
+    """
+    k = min(subject.n_components, _MOST_COMPONENTS)
+    return {
+        "names": [short_name(name) for name in subject.sample.row_names],
+        "numbers": (subject.sample.index + 1).tolist(),
+        "axes": [_axis_title(subject, j) for j in range(k)],
+        "scores": encode_scores(subject.scores[:, :k]),
+        "std": None if subject.std is None else encode_scores(subject.std[:, :k]),
+        "columns": _colour_columns(subject, quality),
+    }
+
+
+def _axis_title(subject: Subject, component: int) -> str:
+    name = subject.component_names[component]
+    share = float(subject.description.explained[component])
+    return name if subject.description.has_pieces else f"{name} ({percent(share)})"
+
+
+def _colour_columns(subject: Subject, quality: Quality | None) -> list[dict[str, Any]]:
+    sample = subject.sample
+    columns = [encode_column(name, "metadata", values) for name, values in sample.metadata.items()]
+    if quality is not None and quality.n_rows == sample.n_rows:
+        columns.append(encode_column("mean deviance of the row's cells", "fit", quality.row_deviance))
+    missing = np.isnan(sample.values).sum(axis=1)
+    if missing.any():
+        columns.append(encode_column("missing cells of the row", "fit", missing))
+    return columns + [
+        encode_column(subject.facts.column_names[j], "columns", sample.values[:, j])
+        for j in choose_columns(subject)
+    ]
+
+
+def choose_columns(subject: Subject) -> list[int]:
+    """The columns that colours can be taken from: all, or those with the largest loadings, in their order."""
+    # Four characters for three bytes, and up to 255 levels.
+    names = len(to_json(subject.sample.row_names)) if subject.sample.n_rows > 1000 else 0
+    each = subject.sample.n_rows * 4 / 3 + 255 * 8
+    most = min(_MOST_COLUMNS, max(10, int((_BUDGET - names) / each)))
+    if most >= subject.facts.n_columns:
+        return list(range(subject.facts.n_columns))
+    size = np.abs(subject.weights).max(axis=0)
+    return sorted(np.argsort(-size, kind="stable")[:most].tolist())

@@ -11,9 +11,8 @@ import numpy as np
 
 from anypca._words import percent
 from anypca.report import _figures
-from anypca.report._html import Markup, figure, join, name_text, number, table, tag, with_values
+from anypca.report._html import Markup, Section, figure, join, name_text, number, table, tag, with_values
 from anypca.report._quality import Quality
-from anypca.report._section import Section
 from anypca.report._subject import Subject
 
 _PACKAGES = ("anypca", "numpy", "scipy", "scikit-learn", "plotly")

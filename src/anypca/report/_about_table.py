@@ -1,14 +1,19 @@
-"""What was in the table?"""
+"""What was in the table, how many components were found in it, and why?"""
 
 from __future__ import annotations
+
+from numbers import Integral
 
 import numpy as np
 
 from anypca._words import percent
 from anypca.families.auto import FamilyReport
 from anypca.linalg import largest
+from anypca.report import _figures
 from anypca.report._html import (
     Markup,
+    Section,
+    figure,
     join,
     listing,
     name_text,
@@ -19,11 +24,10 @@ from anypca.report._html import (
     tag,
     with_values,
 )
-from anypca.report._section import Section
 from anypca.report._subject import Subject
 
 #: More columns than this are told by groups only: nobody reads on.
-_MOST_COLUMNS = 200
+_MOST_TOLD = 200
 
 
 def about_table(subject: Subject) -> Section:
@@ -133,7 +137,7 @@ def _groups(subject: Subject, families: FamilyReport) -> Markup:
 def _columns(subject: Subject, families: FamilyReport) -> Markup:
     """The columns one by one, folded away."""
     facts, summary = subject.facts, subject.facts.summary
-    shown = min(facts.n_columns, _MOST_COLUMNS)
+    shown = min(facts.n_columns, _MOST_TOLD)
     heads = ("column", "family", "missing", "zeros", "least", "mean", "largest", "why")
     rows = [
         (
@@ -151,3 +155,158 @@ def _columns(subject: Subject, families: FamilyReport) -> Markup:
     what = f"All {shown}" if shown == facts.n_columns else f"The first {shown} of {number(facts.n_columns)}"
     title = tag("summary", f"{what} columns one by one")
     return tag("details", title, table(heads, rows, numeric=range(2, 7)))
+
+
+#: The criteria in words.
+_CRITERIA = {
+    "bic": "BIC",
+    "icl": "ICL",
+    "aic": "AIC",
+    "log_likelihood": "log-likelihood",
+    "n_parameters": "free parameters",
+    "evidence": "log evidence (variational)",
+}
+_BOUND = "lower bound of the log-likelihood"
+
+
+def about_number(subject: Subject) -> Section:
+    """The number of components, what each explains, and what decided.
+
+    Parameters
+    ----------
+    subject : Subject
+
+    Returns
+    -------
+    Section
+    """
+    drawn = _curves(subject)
+    if subject.n_components:
+        drawn.insert(0, ("scree", _figures.scree(subject.description.explained), _scree_caption(subject)))
+    cards = [tag("div", figure(key, caption, label=caption), class_="card") for key, _, caption in drawn]
+    parts = [
+        tag("p", _reason(subject)),
+        tag("div", *cards, class_="cards"),
+        _selection(subject),
+        _criteria(subject),
+        _removals(subject),
+        _pieces(subject),
+    ]
+    figures = {key: drawing for key, drawing, _ in drawn}
+    return Section("number", "How many components, and why?", "Number of components", join(parts), figures)
+
+
+def _reason(subject: Subject) -> str:
+    """A sentence on who decided."""
+    count = plural(subject.n_components, "component")
+    asked, compared = subject.parameters.get("n_components"), subject.description.evidence_by_rank
+    # A model that was told the number compared nothing, even where it tells the evidence of that number.
+    if compared and (asked is None or len(compared) > 1):
+        left = " Components without signal had left before." if subject.description.removals else ""
+        return (
+            f"{subject.name} chose {count} by the variational log evidence, which weighs what a component gains "
+            f"against the freedom it takes.{left} Compared were: {', '.join(map(str, sorted(compared)))}."
+        )
+    if isinstance(asked, Integral) and int(asked) == subject.n_components:
+        return (
+            f"{count[0].upper()}{count[1:]}, as asked for (n_components={asked}); the model did not choose."
+        )
+    return f"{subject.name} came to {count} from n_components={asked!r}."
+
+
+def _scree_caption(subject: Subject) -> str:
+    total = percent(float(subject.description.explained.sum()))
+    if subject.description.has_pieces:
+        return (
+            f"Together {total} of the deviance; shared out over the principal axes of the scores, since components "
+            "that bend have no shares of their own."
+        )
+    return (
+        f"Share of the deviance (for real values: of the variance) that each component explains; together {total}. "
+        "What remains is noise, or structure that the model cannot express."
+    )
+
+
+def _curves(subject: Subject) -> list[tuple[str, _figures.Figure, str]]:
+    """Pictures of what was compared: key, picture and caption."""
+    model, drawn = subject.description, []
+    if len(model.evidence_by_rank) > 1:
+        drawing = _figures.rank_curve(model.evidence_by_rank, model.chosen_rank, "log evidence")
+        caption = "Variational log evidence by number of components; higher is better."
+        drawn.append(("evidence", drawing, caption))
+    if model.evidence_path is not None and model.support is not None:
+        chosen = int(model.support.sum())
+        drawing = _figures.path_curve(model.evidence_path, chosen, "most relevant variables", "evidence")
+        drawn.append(("path", drawing, "Evidence of the sets of the 1, 2, ... most relevant variables."))
+    return drawn
+
+
+def _criteria(subject: Subject) -> Markup:
+    known = subject.description.criteria
+    titles = _CRITERIA | ({"log_likelihood": _BOUND} if subject.description.likelihood == "bound" else {})
+    rows = [
+        (titles[name], number(round(known[name]))) for name in titles if np.isfinite(known.get(name, np.nan))
+    ]
+    if not rows:
+        return Markup("")
+    advice = (
+        "They compare fits to the same table: BIC, ICL and AIC should be low, likelihood and evidence high."
+    )
+    return join(
+        [tag("h3", "Criteria of this fit"), table(("", "value"), rows, numeric=(1,)), tag("p", advice)]
+    )
+
+
+def _selection(subject: Subject) -> Markup:
+    """Sparse models: how many columns take part."""
+    model = subject.description
+    if model.support is not None:
+        chosen, total = int(model.support.sum()), len(model.support)
+        return tag(
+            "p", f"{chosen} of {plural(total, 'column')} were selected; all others have loadings of 0."
+        )
+    if model.has_sparse_loadings and model.loadings is not None:
+        counts = ", ".join(str(n) for n in np.count_nonzero(model.loadings, axis=1))
+        return tag("p", f"Non-zero loadings of the components, in order: {counts}.")
+    return Markup("")
+
+
+def _removals(subject: Subject) -> Markup:
+    """Components that left during the fit."""
+    path = subject.description.removals
+    if not path:
+        return Markup("")
+    rows = [
+        (item.iteration, f"{item.n_components} → {item.n_components - 1}", number(item.alpha), item.reason)
+        for item in path
+    ]
+    why = (
+        "Relevance: its loadings were not larger than their uncertainty (alpha is their precision). "
+        "Evidence: the bound was higher without it."
+    )
+    heads = ("iteration", "components", "alpha", "reason")
+    title = tag("summary", f"{plural(len(rows), 'component')} left during the fit")
+    return tag("details", title, tag("p", why), table(heads, rows, numeric=(0, 2)))
+
+
+def _pieces(subject: Subject) -> Markup:
+    """The pieces of a piecewise model."""
+    breakpoints, shares = subject.description.breakpoints, subject.description.piece_shares
+    if breakpoints is None or shares is None:
+        return Markup("")
+    edges = [-np.inf, *breakpoints, np.inf]
+    rows = [
+        (k + 1, _edge(edges[k]), _edge(edges[k + 1]), percent(float(share))) for k, share in enumerate(shares)
+    ]
+    said = f"The last component is cut into {plural(len(rows), 'piece')}, each with loadings of its own."
+    return join(
+        [
+            tag("h3", "Pieces"),
+            tag("p", said),
+            table(("piece", "from", "to", "rows"), rows, numeric=(0, 1, 2, 3)),
+        ]
+    )
+
+
+def _edge(value: float) -> str:
+    return number(value) if np.isfinite(value) else ("−∞" if value < 0 else "∞")

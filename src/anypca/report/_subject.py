@@ -9,13 +9,183 @@ from typing import Any
 
 import numpy as np
 
-from anypca._typing import Floats, Ints
+from anypca._typing import Bools, Floats, Ints
 from anypca._words import numbered
+from anypca.engine import Block, Data, Summary, executor_for, summarise
 from anypca.linalg import largest
 from anypca.models._description import Description, describe
 from anypca.models._row_methods import GenerativeModel, linear_predictor
-from anypca.plotting._reading import correlate
-from anypca.report._table_facts import Sample, TableFacts
+from anypca.plotting._reading import choose_rows, correlate, map_blocks, read_table, take_rows
+
+#: More points than this hide each other, and drawing them takes seconds.
+MOST_ROWS = 5000
+#: Entries of the shown rows: 160 MB in float64.
+_MOST_ENTRIES = 20_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class TableFacts:
+    """The whole table in numbers."""
+
+    n_rows: int
+    n_columns: int
+    column_names: tuple[str, ...]
+    summary: Summary
+    zero_rows: Ints
+    """Rows whose observed entries are all 0."""
+
+    @property
+    def n_missing(self) -> Ints:
+        """Missing cells of each column, shape (n_columns,)."""
+        return np.asarray(self.n_rows - self.summary.n_observed)
+
+    @property
+    def missing_share(self) -> float:
+        """Share of missing cells, in [0, 1]."""
+        return float(self.n_missing.sum() / (self.n_rows * self.n_columns))
+
+    @property
+    def zero_share(self) -> float:
+        """Share of zeros among the observed cells."""
+        return float(self.summary.n_zero.sum() / max(1, self.summary.n_observed.sum()))
+
+    @property
+    def constant(self) -> Bools:
+        """Columns with a single value, shape (n_columns,)."""
+        return np.asarray(self.summary.minimum == self.summary.maximum)
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """The rows that the report shows: all, or some drawn at random."""
+
+    index: Ints
+    """Their numbers in the table (n_shown,)."""
+    table: Any
+    """The rows in the type of the caller's table, for ``transform``."""
+    values: Floats
+    """The same as an array with NaN where a cell is missing (n_shown, n_columns)."""
+    companions: dict[str, Floats]
+    """``offset`` and ``covariates`` of these rows, where given."""
+    row_names: tuple[str, ...]
+    metadata: dict[str, np.ndarray[Any, Any]]
+    """Further columns to colour by."""
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.index)
+
+
+def read_facts(data: Data, feature_names: Sequence[str]) -> TableFacts:
+    """Describe a table in two passes over its blocks.
+
+    Parameters
+    ----------
+    data : Data
+    feature_names : sequence of str of length n_features
+
+    Returns
+    -------
+    TableFacts
+    """
+    with executor_for(data, None) as executor:
+        summary = summarise(data, executor)
+    zero_rows = np.concatenate(map_blocks(_zero_rows, data))
+    return TableFacts(data.n_samples, data.n_features, tuple(feature_names), summary, zero_rows)
+
+
+def _zero_rows(block: Block) -> Ints:
+    x, observed = block.read()
+    is_active = x != 0 if observed is None else (x != 0) & observed
+    return np.asarray(block.start + np.flatnonzero(~is_active.any(axis=1)))
+
+
+def draw_sample(
+    X: Any,
+    shape: tuple[int, int],
+    *,
+    companions: Mapping[str, Any],
+    row_names: Sequence[Any] | None,
+    metadata: Any,
+    most_rows: int = MOST_ROWS,
+) -> Sample:
+    """The rows to show: all of a small table, otherwise a random choice that is the same every time.
+
+    Parameters
+    ----------
+    X : table of shape (n_samples, n_features)
+    shape : tuple of two ints
+        Of the table.
+    companions : mapping
+        ``offset`` and ``covariates`` of all rows, where given.
+    row_names : sequence of length n_samples or None
+        The index of a data frame, or row1, row2, ... when not given.
+    metadata : data frame, mapping of names to columns, or None
+    most_rows : int
+
+    Returns
+    -------
+    Sample
+    """
+    n, p = shape
+    size = min(n, most_rows, max(500, _MOST_ENTRIES // p))
+    index = choose_rows(n, size)
+    names = _check_row_names(X, row_names, n)
+    columns = {name: values[index] for name, values in read_metadata(metadata, n).items()}
+    table = X if size == n else take_rows(X, index)
+    some = {key: _as_array(take_rows(value, index)) for key, value in companions.items()}
+    values = read_table(table).astype(float)
+    return Sample(index, table, values, some, tuple(names[i] for i in index), columns)
+
+
+def read_metadata(metadata: Any, n_rows: int) -> dict[str, np.ndarray[Any, Any]]:
+    """Columns by name, each of length ``n_rows``.
+
+    Raises
+    ------
+    TypeError
+        If it is neither a data frame nor a mapping.
+    ValueError
+        If a column has another length.
+    """
+    if metadata is None:
+        return {}
+    if hasattr(metadata, "iloc"):  # by position: names of a pandas frame may repeat
+        pairs = [(name, metadata.iloc[:, j]) for j, name in enumerate(metadata.columns)]
+    elif hasattr(metadata, "columns"):
+        pairs = [(name, metadata[name]) for name in metadata.columns]
+    elif isinstance(metadata, Mapping):
+        pairs = list(metadata.items())
+    else:
+        raise TypeError(
+            f"metadata must be a data frame or a dict of columns; got {type(metadata).__name__}. "
+            "Pass {'name': values}."
+        )
+    columns = {str(name): np.asarray(values) for name, values in pairs}
+    for name, values in columns.items():
+        if values.shape != (n_rows,):
+            raise ValueError(
+                f"metadata column {name!r} has shape {values.shape}; the table has {n_rows} rows. "
+                "Give one value per row."
+            )
+    return columns
+
+
+def _check_row_names(X: Any, row_names: Sequence[Any] | None, n_rows: int) -> list[str]:
+    if row_names is None and hasattr(X, "iloc"):
+        index = list(X.index)
+        # The default index says less than "row1".
+        row_names = None if index == list(range(n_rows)) else index
+    if row_names is None:
+        return [f"row{i}" for i in range(1, n_rows + 1)]
+    names = [str(name) for name in row_names]
+    if len(names) != n_rows:
+        raise ValueError(f"there are {len(names)} row names for {n_rows} rows. Give one name per row.")
+    return names
+
+
+def _as_array(values: Any) -> Floats:
+    return np.asarray(values.toarray() if hasattr(values, "toarray") else values, dtype=float)
 
 
 @dataclass(frozen=True, eq=False)
