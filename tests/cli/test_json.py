@@ -117,4 +117,4 @@ def test_errors_are_no_json(counts, call):
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")], ids=str)
 def test_numbers_that_json_does_not_know(value):
     assert plain({"a": [value, 1.5]}) == {"a": [None, 1.5]}
-    assert "NaN" not in dump({"a": value})
+    assert "NaN" not in dump("fit", {"a": value})

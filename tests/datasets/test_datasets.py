@@ -14,8 +14,7 @@ from scipy import sparse
 
 from anypca import datasets
 from anypca.datasets import LowRank, load_digits_counts, make_low_rank
-from anypca.datasets._files import FILES
-from anypca.datasets._specs import SPECS
+from anypca.datasets._dataset import FILES, SPECS
 from anypca.families import families
 
 FOLDER = os.environ.get("ANYPCA_DATA", "")

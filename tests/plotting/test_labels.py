@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 
 from anypca.plotting import plot_biplot, plot_correlation_circle, plot_scores
-from anypca.plotting._labels import place_labels
-from anypca.plotting._style import MARKERS, PALETTE
+from anypca.plotting._common import MARKERS, PALETTE
+from anypca.plotting._points import place_labels
 
 
 def text_boxes(ax):

@@ -14,7 +14,7 @@ from matplotlib.text import Annotation
 from anypca._words import shorten
 from anypca.exceptions import NotFittedError
 from anypca.plotting import plot_biplot, plot_scree, plot_trace, save_figure
-from anypca.plotting._labels import Box, place_labels
+from anypca.plotting._points import Box, place_labels
 
 
 def fitted(n_features=5, n_components=2, n_samples=50, seed=0):

@@ -12,7 +12,7 @@ from scipy import sparse
 from anypca import EPCA, PLNPCA, PPCA, PiecewisePCA, SePCA
 from anypca.datasets import make_low_rank
 from anypca.plotting import plot_rank_selection
-from anypca.plotting._style import VERMILLION
+from anypca.plotting._common import VERMILLION
 from anypca.selection import EntryKFold, EntryShuffleSplit, rank_path, select_rank
 
 

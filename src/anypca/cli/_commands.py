@@ -24,8 +24,7 @@ from anypca.cli._printing import (
     print_input,
     print_warnings,
 )
-from anypca.datasets._files import ADDRESS_VARIABLE, FOLDER_VARIABLE
-from anypca.datasets._specs import SPECS
+from anypca.datasets._dataset import ADDRESS_VARIABLE, FOLDER_VARIABLE, SPECS
 from anypca.io import check_target, write_atomically
 from anypca.plotting import save_figure
 from anypca.selection import EntryKFold, select_rank

@@ -1,10 +1,13 @@
-"""What a loader returns, and how one is put together from files."""
+"""What a loader returns, where the files of stored data sets are found, and how a set is put together from them."""
 
 from __future__ import annotations
 
 import gzip
+import os
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -12,11 +15,95 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from anypca._optional import optional
 from anypca._typing import Floats, Ints
 from anypca._words import distinct, numbered
-from anypca.datasets._files import FOLDER_VARIABLE, find_file
 
-__all__ = ["FOLDER_VARIABLE", "Dataset", "Spec", "load", "pixel_names", "read_arrays"]
+#: The environment variable that names the folder of the data files.
+FOLDER_VARIABLE = "ANYPCA_DATA"
+#: The environment variable that names the address of such a folder, ``https://...``.
+ADDRESS_VARIABLE = "ANYPCA_DATA_URL"
+
+
+@dataclass(frozen=True)
+class File:
+    """What is known of a data file."""
+
+    sha256: str
+    source: str
+    """What it was made from."""
+
+
+#: The data sets and their files.
+_TABLE = tomllib.loads(resources.files("anypca.datasets").joinpath("sets.toml").read_text(encoding="utf-8"))
+FILES = {
+    name: File(checksum, group["source"])
+    for group in _TABLE["files"]
+    for name, checksum in group["sums"].items()
+}
+
+
+def find_file(name: str) -> Path:
+    """Where a data file is: in the folder of ``ANYPCA_DATA``, or downloaded from the address of ``ANYPCA_DATA_URL``.
+
+    Parameters
+    ----------
+    name : str
+        A key of `FILES`.
+
+    Returns
+    -------
+    path : Path
+        A downloaded file is kept in the user's cache, and is the right one by its checksum.
+
+    Raises
+    ------
+    FileNotFoundError
+        If no variable is set, the folder or the file is missing, or the download fails.
+    ValueError
+        If a downloaded file is not the right one.
+    """
+    if os.environ.get(FOLDER_VARIABLE):
+        return _in_folder(Path(os.environ[FOLDER_VARIABLE]), name)
+    if os.environ.get(ADDRESS_VARIABLE):
+        return _download(f"{os.environ[ADDRESS_VARIABLE].rstrip('/')}/{name}", name)
+    raise FileNotFoundError(
+        f"the data file {name} is not part of the package, and no public archive has it: set the environment variable "
+        f"{FOLDER_VARIABLE} to the folder that holds it, or {ADDRESS_VARIABLE} to the address of such a folder. It was "
+        f"made from {FILES[name].source}."
+    )
+
+
+def _in_folder(folder: Path, name: str) -> Path:
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"{FOLDER_VARIABLE} is set to {folder}, which is no folder. Set it to the folder of the data files."
+        )
+    if not (folder / name).is_file():
+        raise FileNotFoundError(
+            f"there is no file {name} in {folder}, the folder named by {FOLDER_VARIABLE}. Put it there or set the "
+            f"variable to the folder that holds it. It was made from {FILES[name].source}."
+        )
+    return folder / name
+
+
+def _download(address: str, name: str) -> Path:
+    with optional("downloading", "pooch", "datasets"):
+        import pooch
+    try:
+        found = pooch.retrieve(
+            address,
+            f"sha256:{FILES[name].sha256}",
+            fname=name,
+            path=pooch.os_cache("anypca"),
+            progressbar=False,
+        )
+    except OSError as error:
+        raise FileNotFoundError(
+            f"{address} could not be downloaded: {error}. Check {ADDRESS_VARIABLE}, or put the file into a folder "
+            f"and set {FOLDER_VARIABLE} to it."
+        ) from error
+    return Path(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +153,15 @@ class Spec:
     """Width of an image, for the names of pixels."""
     covariates: Mapping[str, str] = field(default_factory=dict)
     """Places of variables of the rows, besides all ``cov_`` arrays beside X."""
+
+    @classmethod
+    def of(cls, entry: Mapping[str, Any]) -> Spec:
+        """What the table of data sets says of one."""
+        values = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
+        return cls(**values | {"description": entry["description"].format(**_TABLE["texts"])})
+
+
+SPECS = {name: Spec.of(entry) for name, entry in _TABLE["sets"].items()}
 
 
 def load(spec: Spec) -> Dataset:

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.datasets._dataset import Dataset, load, pixel_names, read_arrays
-from anypca.datasets._specs import SPECS
+from anypca.datasets._dataset import SPECS, Dataset, load, pixel_names, read_arrays
 
 #: The files of published results.
 _REFERENCES = {

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from anypca.plotting._style import save_figure
-from anypca.plotting.biplot import plot_biplot
-from anypca.plotting.circle import plot_correlation_circle
-from anypca.plotting.gsppca import plot_evidence_path, plot_support
-from anypca.plotting.loadings import plot_loadings
+from anypca.plotting._common import save_figure
+from anypca.plotting.biplot import plot_biplot, plot_correlation_circle
+from anypca.plotting.loadings import plot_evidence_path, plot_loadings, plot_support
 from anypca.plotting.observed import plot_fitted
 from anypca.plotting.piecewise import plot_hinge, plot_latent_pieces, plot_predicted
-from anypca.plotting.pruning import plot_pruning_path
 from anypca.plotting.scores import plot_scores
 from anypca.plotting.scree import plot_scree
-from anypca.plotting.selection import plot_rank_selection
-from anypca.plotting.trace import plot_trace
+from anypca.plotting.trace import plot_pruning_path, plot_rank_selection, plot_trace
 
 __all__ = [
     "plot_biplot",

@@ -9,7 +9,7 @@ import numpy as np
 
 from anypca._typing import Floats, Ints
 from anypca.engine import Block, Data, check_data, executor_for
-from anypca.plotting._check import check_length
+from anypca.plotting._common import check_length
 
 
 class _Moments(NamedTuple):

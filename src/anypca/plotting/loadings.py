@@ -1,4 +1,4 @@
-"""What a component is made of."""
+"""What a component is made of, which variables a globally sparse model chose, and why that many."""
 
 from __future__ import annotations
 
@@ -7,12 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from anypca._typing import Floats, Ints
+from anypca._typing import Bools, Floats, Ints
 from anypca._words import shorten
 from anypca.linalg import largest
 from anypca.models._description import describe
-from anypca.plotting._check import check_components, check_names, name_component
-from anypca.plotting._style import BLACK, BLUE, VERMILLION, new_axes, tidy
+from anypca.plotting._common import (
+    BLACK,
+    BLUE,
+    GREY,
+    VERMILLION,
+    check_components,
+    check_names,
+    fitted,
+    name_component,
+    new_axes,
+    tidy,
+)
 
 
 def plot_loadings(
@@ -106,3 +116,126 @@ def _title(loadings: Floats, chosen: Ints) -> str:
     n_nonzero = int(np.count_nonzero(loadings))
     of = f"{len(loadings)} columns" if n_nonzero == len(loadings) else f"{n_nonzero} non-zero"
     return f"{len(chosen)} of {of}, {share:.0f} % of the squared loadings"
+
+
+#: Up to this many variables bars carry names; above, the bars would hide each other's.
+_MOST_NAMED = 40
+_REMEDY = "Draw a model that selects variables, such as GSPPCA."
+
+
+def plot_evidence_path(model: Any, ax: Any = None) -> Any:
+    """Composite evidence against the number of selected variables, the chosen number marked.
+
+    Parameters
+    ----------
+    model : fitted GSPPCA
+        With ``evidence_path_`` of shape (n_varying,), ``inclusion_probability_`` and ``n_features_selected_``.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; new Axes on a new figure if not given.
+
+    Returns
+    -------
+    ax : matplotlib.axes.Axes
+
+    Raises
+    ------
+    NotFittedError
+        If the model is not fitted.
+    AttributeError
+        If the model selects no variables.
+    """
+    evidence = np.asarray(fitted(model, "evidence_path_", remedy=_REMEDY), dtype=float)
+    chosen = int(fitted(model, "n_features_selected_"))
+    probability = float(fitted(model, "inclusion_probability_"))
+    ax = new_axes(5.0, 3.6) if ax is None else ax
+    number = np.arange(1, len(evidence) + 1)
+    # What is maximised: under the uniform prior this adds nothing.
+    shown = evidence + number * (np.log(probability) - np.log1p(-probability))
+    marker = "o" if len(evidence) <= 60 else None
+    ax.plot(number, shown, color=BLUE, marker=marker, markersize=3.5)
+    ax.axvline(chosen, color=VERMILLION, linewidth=1.0, linestyle="--")
+    ax.plot([chosen], [shown[chosen - 1]], "o", color=VERMILLION, markersize=6)
+    ax.set_title(f"{chosen} of {len(fitted(model, 'support_'))} variables selected", fontsize=10)
+    ax.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+    ax.set_xlabel("number of selected variables")
+    ax.set_ylabel("composite evidence" if probability == 0.5 else "composite evidence + log prior")
+    tidy(ax)
+    return ax
+
+
+def plot_support(
+    model: Any, ax: Any = None, *, shape: tuple[int, int] | None = None, feature_names: Any = None
+) -> Any:
+    """The selected variables: as an image when the variables are pixels, else their relevances as bars.
+
+    Parameters
+    ----------
+    model : fitted GSPPCA
+        With ``support_`` and ``relevance_`` of shape (n_features,) and ``ranking_``.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; new Axes on a new figure if not given.
+    shape : (int, int), optional
+        Rows and columns of the picture that the variables are the pixels of, row by row. Selected pixels are
+        white.
+    feature_names : sequence of str of length n_features, optional
+        Names of the variables, for bars; by default those seen in ``fit``, or x0, x1, ...
+
+    Returns
+    -------
+    ax : matplotlib.axes.Axes
+
+    Raises
+    ------
+    NotFittedError
+        If the model is not fitted.
+    AttributeError
+        If the model selects no variables.
+    ValueError
+        If the shape or the names do not fit the number of variables.
+    """
+    support = np.asarray(fitted(model, "support_", remedy=_REMEDY), dtype=bool)
+    if shape is not None:
+        return _draw_image(support, shape, ax)
+    labels = [shorten(name) for name in check_names(model, feature_names, len(support))]
+    ranking = np.asarray(fitted(model, "ranking_"))
+    return _draw_relevances(support, np.asarray(fitted(model, "relevance_")), ranking, labels, ax)
+
+
+def _draw_image(support: Bools, shape: tuple[int, int], ax: Any) -> Any:
+    height, width = shape
+    if height * width != len(support):
+        raise ValueError(
+            f"shape={shape} has {height * width} pixels; the model has {len(support)} variables. "
+            "Give the rows and columns of the picture."
+        )
+    ax = new_axes(3.2, 3.2 * height / width) if ax is None else ax
+    ax.imshow(support.reshape(shape), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+    ax.set_xticks([])
+    ax.set_yticks([])
+    return ax
+
+
+def _draw_relevances(support: Bools, relevance: Floats, ranking: Any, labels: list[str], ax: Any) -> Any:
+    """Bars of the relevances, most relevant first, the selected ones in colour."""
+    is_named = len(ranking) <= _MOST_NAMED
+    ax = new_axes(max(5.0, 0.22 * len(ranking)) if is_named else 6.0, 3.6) if ax is None else ax
+    position = np.arange(1, len(ranking) + 1)
+    for chosen, color, label in ((True, BLUE, "selected"), (False, GREY, "left out")):
+        mask = support[ranking] == chosen
+        if not mask.any():
+            continue
+        heights = np.where(mask, relevance[ranking], 0.0)
+        if is_named:
+            ax.bar(position[mask], heights[mask], width=0.7, color=color, label=label)
+        else:
+            # One outline: thousands of bars take seconds, and their gaps make a pattern of their own.
+            ax.stairs(heights, np.arange(len(ranking) + 1) + 0.5, fill=True, color=color, label=label)
+    if is_named:
+        ax.set_xticks(position, [labels[j] for j in ranking], rotation=90, fontsize=8)
+        for text in ax.get_xticklabels():
+            text.set_parse_math(False)
+    ax.set_xlabel("variables, most relevant first")
+    ax.set_ylabel("relevance")
+    ax.legend(frameon=False)
+    tidy(ax)
+    return ax

@@ -10,7 +10,7 @@ import numpy as np
 from anypca._typing import Bools, Floats
 from anypca.families import Mixed
 from anypca.models._description import describe
-from anypca.plotting._check import find_column
+from anypca.plotting._common import BLUE, GREY, VERMILLION, find_column, fitted, new_axes, tidy
 from anypca.plotting._points import golden
 from anypca.plotting._reading import (
     choose_rows,
@@ -20,7 +20,6 @@ from anypca.plotting._reading import (
     standardise,
     take_rows,
 )
-from anypca.plotting._style import BLUE, GREY, VERMILLION, fitted, new_axes, tidy
 
 #: Counts that go beyond this are drawn on a logarithmic scale: on a linear one most would lie in a corner.
 _MOST_LINEAR = 20

@@ -7,10 +7,21 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.plotting._check import find_column, name_column, name_component
+from anypca.plotting._common import (
+    BLACK,
+    BLUE,
+    GREY,
+    MARKERS,
+    PALETTE,
+    find_column,
+    fitted,
+    name_column,
+    name_component,
+    new_axes,
+    tidy,
+)
 from anypca.plotting._points import spread_out
 from anypca.plotting._reading import read_table
-from anypca.plotting._style import BLACK, BLUE, GREY, MARKERS, PALETTE, fitted, new_axes, tidy
 
 #: Latent points are drawn out to this many standard deviations: 99.9 % of them lie within.
 _REACH = 3.3

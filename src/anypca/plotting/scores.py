@@ -8,9 +8,16 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.plotting._check import check_length, check_plane, check_scores, count_components, name_plane
+from anypca.plotting._common import (
+    GREY,
+    check_length,
+    check_plane,
+    check_scores,
+    count_components,
+    name_plane,
+    new_axes,
+)
 from anypca.plotting._points import draw_points, golden, name_rows
-from anypca.plotting._style import GREY, new_axes
 
 #: More ellipses than this would hide each other and the points.
 _MOST_ELLIPSES = 200

@@ -9,7 +9,7 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.models._description import describe
-from anypca.plotting._style import BLUE, VERMILLION, explained, new_axes, tidy
+from anypca.plotting._common import BLUE, VERMILLION, explained, new_axes, tidy
 
 #: Above this many components their numbers would run into each other.
 _MOST_LABELLED = 10
