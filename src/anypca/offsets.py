@@ -36,29 +36,26 @@ class _Counts:
 
     def rows(self, function: Callable[[Floats], Floats]) -> Floats:
         """``function`` of the entries of each block (NaN where missing), joined by rows."""
-
-        def visit(block: Block, _: Any) -> tuple[Floats, float]:
-            return function(block.values().astype(np.float64)), 0.0
-
-        return np.concatenate(self.executor.gather(self.executor.sweep(visit, self.data)[0]))
+        found = self.executor.collect(lambda block: function(block.values().astype(np.float64)), self.data)
+        return np.concatenate(found)
 
     def columns(self, function: Callable[[Floats], Floats]) -> Floats:
         """Sum over the blocks of ``function`` of their entries."""
-
-        def visit(block: Block, _: Any) -> tuple[None, Floats]:
-            return None, function(block.values().astype(np.float64))
-
-        return self.executor.sweep(visit, self.data)[1]
+        found: Floats = self.executor.sum(
+            lambda block, _: function(block.values().astype(np.float64)), self.data
+        )
+        return found
 
     def row(self, index: int) -> Floats:
         """The entries of one row, shape (n_features,)."""
 
-        def visit(block: Block, _: Any) -> tuple[None, Floats]:
+        def visit(block: Block, _: Any) -> Floats:
             if block.start <= index < block.stop:
-                return None, block.values().astype(np.float64)[index - block.start]
-            return None, np.zeros(self.data.n_features)
+                return np.asarray(block.values()[index - block.start], dtype=np.float64)
+            return np.zeros(self.data.n_features)
 
-        return self.executor.sweep(visit, self.data)[1]
+        found: Floats = self.executor.sum(visit, self.data)
+        return found
 
 
 def total_counts(X: Any) -> Floats:

@@ -13,8 +13,7 @@ import threadpoolctl
 from numpy.testing import assert_allclose, assert_array_equal
 
 from anypca.engine import check_data, executor_for
-from anypca.engine._blas import one_blas_thread
-from anypca.engine.executors import ThreadExecutor, count_workers
+from anypca.engine.executors import ThreadExecutor, count_workers, one_blas_thread
 
 X = np.random.default_rng(0).normal(size=(500, 4)) * np.logspace(-6, 6, 4)
 

@@ -193,15 +193,12 @@ def run_select(
         )
     content = _content(table, request, result, said)
     if folder is not None:
-        csv, text, picture = _FILES
-        write_atomically(
-            folder,
-            {
-                csv: lambda path: result.to_frame().to_csv(path, float_format="%.10g"),
-                text: lambda path: path.write_text(dump("select", content), encoding="utf-8"),
-                picture: lambda path: save_figure(result.plot(), path),
-            },
+        writers: tuple[Any, ...] = (
+            lambda path: result.to_frame().to_csv(path, float_format="%.10g"),
+            lambda path: path.write_text(dump("select", content), encoding="utf-8"),
+            lambda path: save_figure(result.plot(), path),
         )
+        write_atomically(folder, dict(zip(_FILES, writers, strict=True)))
     if runtime.as_json:
         emit("select", content)
     else:

@@ -157,7 +157,7 @@ class Outcome:
 
     def write_biplot(self, path: Path) -> None:
         """The biplot as PNG; the scores alone where there are no loadings."""
-        look = {"row_names": self.frame.row_names, "color": self.table.groups}
+        look: dict[str, Any] = {"row_names": self.frame.row_names, "color": self.table.groups}
         if not self.n_components:
             ax = _nothing()
         elif self.description.loadings is not None:

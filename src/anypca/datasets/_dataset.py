@@ -157,8 +157,11 @@ class Spec:
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> Spec:
         """What the table of data sets says of one."""
-        values = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
-        return cls(**values | {"description": entry["description"].format(**_TABLE["texts"])})
+        values: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()
+        }
+        values["description"] = values["description"].format(**_TABLE["texts"])
+        return cls(**values)
 
 
 SPECS = {name: Spec.of(entry) for name, entry in _TABLE["sets"].items()}

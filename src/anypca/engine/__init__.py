@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from anypca.engine._auxiliary import check_matrix
 from anypca.engine._interface import Block, Data, Executor, Statistics, Table
-from anypca.engine.data import check_data
+from anypca.engine.data import check_data, check_matrix
 from anypca.engine.entries import hide_entries, take_entries
 from anypca.engine.executors import executor_for
 from anypca.engine.summary import Summary, check_finite, check_values, first_outside, mark_missing, summarise

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -126,9 +126,10 @@ class Data:
     has_weights: bool
 
 
-class Executor(Protocol):
+class Executor(ABC):
     """Visits the blocks of a `Data`: threads or Dask. Use as a context manager around a fit."""
 
+    @abstractmethod
     def sweep(
         self,
         function: Callable[[Block, Local | None], tuple[Local, Total]],
@@ -141,11 +142,33 @@ class Executor(Protocol):
         The order of summation is fixed, so the same number of threads gives the same bits.
         """
 
+    @abstractmethod
     def gather(self, local: Sequence[Any]) -> list[Any]:
         """Bring the locals to this process, in row order."""
 
-    def __enter__(self) -> Self: ...
+    def sum(
+        self, function: Callable[[Block, Any], Any], data: Data, local: Sequence[Any] | None = None
+    ) -> Any:
+        """Sum of ``function(block, local)`` over the blocks, of anything that adds."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+        def visit(block: Block, rows: Any) -> tuple[Any, Any]:
+            return rows, function(block, rows)
+
+        return self.sweep(visit, data, local)[1]
+
+    def map(
+        self, function: Callable[[Block, Any], Any], data: Data, local: Sequence[Any] | None = None
+    ) -> Sequence[Any]:
+        """``function(block, local)`` of each block, where the blocks are."""
+        return self.sweep(lambda block, rows: (function(block, rows), 0.0), data, local)[0]
+
+    def collect(self, function: Callable[[Block], Any], data: Data) -> list[Any]:
+        """``function(block)`` of each block, in row order, in this process."""
+        return self.gather(self.map(lambda block, _: function(block), data))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let go of what `__enter__` took; by default that is nothing."""
+        return None

@@ -11,33 +11,33 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import dask
 import numpy as np
 from dask.base import get_scheduler
 
 from anypca._typing import Floats
-from anypca.engine._auxiliary import (
+from anypca.engine._convert import check_numeric, check_two_dimensional, is_from
+from anypca.engine._interface import Block, Data, Executor, Local, Source, Total
+from anypca.engine.data import (
     check_covariates,
     check_covariates_shape,
     check_finite,
     check_offset,
     check_offset_shape,
+    check_size,
     check_weights,
+    working_dtype,
 )
-from anypca.engine._blas import one_blas_thread
-from anypca.engine._convert import check_numeric, check_two_dimensional, is_from
-from anypca.engine._interface import Block, Data, Local, Source, Total
-from anypca.engine.data import check_size, working_dtype
+from anypca.engine.executors import one_blas_thread
 from anypca.engine.sources import make_source
 
 # Statistics added by one task: wide enough for few rounds, narrow enough that no worker holds many of them.
 _FAN_IN = 8
 
 
-class DaskExecutor:
+class DaskExecutor(Executor):
     """Visits blocks on a Dask cluster, or with Dask's threads when no client is in scope.
 
     Notes
@@ -47,14 +47,6 @@ class DaskExecutor:
     client's memory does not grow with the number of sweeps. The scheduler remembers how they were made, two
     small tasks per block and sweep, to rebuild what a lost worker held; a sweep without ``local`` ends that.
     """
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
 
     def sweep(
         self,

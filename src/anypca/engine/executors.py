@@ -1,4 +1,4 @@
-"""Visiting blocks with threads, and the choice of an executor."""
+"""Visiting blocks with threads, each with one thread of BLAS, and the choice of an executor."""
 
 from __future__ import annotations
 
@@ -11,13 +11,48 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from numbers import Integral
-from types import TracebackType
 from typing import Any, Self
 
 import joblib
+import scipy.linalg  # noqa: F401  (loads scipy's BLAS, so that the controller below sees it)
+from threadpoolctl import ThreadpoolController
 
-from anypca.engine._blas import one_blas_thread
 from anypca.engine._interface import Block, Data, Executor, Local, Total
+
+
+@functools.cache
+def _controller() -> ThreadpoolController:
+    """The loaded BLAS libraries; finding them takes milliseconds, so it is done once."""
+    return ThreadpoolController()
+
+
+class _SharedLimit:
+    """Holds BLAS at one thread while anyone in this process is inside.
+
+    The number of BLAS threads belongs to the process. Two fits in two threads that saved and restored it
+    on their own could leave it at one for ever; counting those inside restores it exactly once.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._restore = ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._restore.enter_context(_controller().limit(limits=1, user_api="blas"))
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._restore.close()
+
+
+#: Reentrant context manager; use it around every call of a block function.
+one_blas_thread = _SharedLimit()
 
 
 def executor_for(data: Data, n_jobs: int | None = None) -> Executor:
@@ -37,7 +72,7 @@ def executor_for(data: Data, n_jobs: int | None = None) -> Executor:
     return ThreadExecutor(n_jobs)
 
 
-class ThreadExecutor:
+class ThreadExecutor(Executor):
     """Visits blocks with a pool of threads, each with one BLAS thread.
 
     Parameters
@@ -72,9 +107,7 @@ class ThreadExecutor:
             self._pool = self._stack.enter_context(ThreadPoolExecutor(self.n_workers - 1, "anypca"))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._pool = None
         self._stack.close()
 

@@ -117,7 +117,7 @@ def summarise(data: Data, executor: Executor) -> Summary:
     Summary
         In float64 whatever the dtype of the data. Infinite entries are reported and otherwise left out.
     """
-    _, partial = executor.sweep(_summarise_block, data)
+    partial = executor.sum(_summarise_block, data)
     moments = partial.moments
     seen = moments.weight > 0
     divisor = np.where(seen, moments.weight, np.nan)
@@ -210,14 +210,14 @@ def first_outside(data: Data, executor: Executor, predicate: Callable[[Floats], 
     (row, column, value) or None
     """
 
-    def visit(block: Block, _: None) -> tuple[None, _Earliest]:
+    def visit(block: Block, _: None) -> _Earliest:
         table = block.read()
         outside = ~predicate(table.x)
         if table.observed is not None:
             outside &= table.observed
-        return None, _first_true(outside, table.x, block.start)
+        return _first_true(outside, table.x, block.start)
 
-    found: Entry | None = executor.sweep(visit, data)[1].first
+    found: Entry | None = executor.sum(visit, data).first
     return found
 
 
@@ -229,7 +229,7 @@ def _first_true(flags: Bools, x: Floats, start: int) -> _Earliest:
     return _Earliest(((start + row, column, float(x[row, column])),))
 
 
-def _summarise_block(block: Block, _: None) -> tuple[None, _Partial]:
+def _summarise_block(block: Block, _: None) -> _Partial:
     x, observed = block.read()
     n_incomplete = int(observed is not None)
     empty = np.flatnonzero(~observed.any(axis=1)) if observed is not None else np.empty(0, dtype=int)
@@ -239,7 +239,7 @@ def _summarise_block(block: Block, _: None) -> tuple[None, _Partial]:
         x[infinite] = 1.0
         observed = ~infinite if observed is None else observed & ~infinite
     rows = _Earliest(tuple(block.start + int(row) for row in empty[:_N_NAMED]))
-    return None, _Partial(_moments(x, observed, block.weights), first, n_incomplete, len(empty), rows)
+    return _Partial(_moments(x, observed, block.weights), first, n_incomplete, len(empty), rows)
 
 
 def _moments(x: Floats, observed: Bools | None, row_weight: Floats) -> _Moments:

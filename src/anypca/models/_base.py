@@ -329,12 +329,8 @@ class LatentModel(
         list
             One value per block.
         """
-
-        def visit(block: Block, _: Any) -> tuple[Any, float]:
-            return function(block), 0.0
-
         with self._open_new(X, offset=offset, covariates=covariates) as (data, executor):
-            return executor.gather(executor.sweep(visit, data)[0])
+            return executor.collect(function, data)
 
     def _progress(self, notify: Callable[[], None]) -> Callback:
         """A callback that logs (when ``verbose``) and tells scikit-learn's callbacks."""

@@ -34,23 +34,15 @@ class Session:
 
     def sum(self, function: Callable[[Block, Any], Any], local: Sequence[Any] | None = None) -> Any:
         """Sum of ``function(block, local)`` over the blocks, of anything that adds."""
-
-        def visit(block: Block, rows: Any) -> tuple[Any, Any]:
-            return rows, function(block, rows)
-
-        return self.executor.sweep(visit, self.data, local)[1]
+        return self.executor.sum(function, self.data, local)
 
     def map(self, function: Callable[[Block, Any], Any], local: Sequence[Any] | None = None) -> Sequence[Any]:
         """``function(block, local)`` of each block, where the blocks are."""
-
-        def visit(block: Block, rows: Any) -> tuple[Any, float]:
-            return function(block, rows), 0.0
-
-        return self.executor.sweep(visit, self.data, local)[0]
+        return self.executor.map(function, self.data, local)
 
     def gather(self, function: Callable[[Block], Any]) -> list[Any]:
         """``function(block)`` of each block, in row order, in this process."""
-        return self.executor.gather(self.map(lambda block, _: function(block)))
+        return self.executor.collect(function, self.data)
 
     def spectrum(self, centring: Centring, *, divisor: float, n_components: int | None = None) -> Spectrum:
         """Eigendecomposition of the covariance of centred rows, all of it or the leading ``n_components``."""

@@ -130,12 +130,8 @@ def correlate(X: Any, scores: Floats) -> tuple[Floats, Floats]:
 
 def map_blocks(function: Callable[[Block], Any], data: Data) -> list[Any]:
     """A function of each block, in row order."""
-
-    def visit(block: Block, _: Any) -> tuple[Any, float]:
-        return function(block), 0.0
-
     with executor_for(data, 1) as executor:
-        return executor.gather(executor.sweep(visit, data)[0])
+        return executor.collect(function, data)
 
 
 def _measure(x: Floats, z: Floats) -> _Moments:

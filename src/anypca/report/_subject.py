@@ -15,7 +15,7 @@ from anypca.engine import Block, Data, Summary, executor_for, summarise
 from anypca.linalg import largest
 from anypca.models._description import Description, describe
 from anypca.models._row_methods import GenerativeModel, linear_predictor
-from anypca.plotting._reading import choose_rows, correlate, map_blocks, read_table, take_rows
+from anypca.plotting._reading import choose_rows, correlate, read_table, take_rows
 
 #: More points than this hide each other, and drawing them takes seconds.
 MOST_ROWS = 5000
@@ -90,7 +90,7 @@ def read_facts(data: Data, feature_names: Sequence[str]) -> TableFacts:
     """
     with executor_for(data, None) as executor:
         summary = summarise(data, executor)
-    zero_rows = np.concatenate(map_blocks(_zero_rows, data))
+        zero_rows = np.concatenate(executor.collect(_zero_rows, data))
     return TableFacts(data.n_samples, data.n_features, tuple(feature_names), summary, zero_rows)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -103,38 +103,53 @@ def covariance_spectrum(
     shortest = p if data.is_distributed else min(n, p)
     # The iterative method holds up to 7 blocks of directions, which must fit into the space.
     is_large = n_components is not None and shortest > max(_DENSE_LIMIT, 8 * (n_components + _OVERSAMPLING))
+    covariance = _Covariance(data, executor, centring, divisor)
     if n_components is not None and is_large:
-        return _leading(data, executor, centring, divisor, n_components, rng or np.random.default_rng(0))
-    if p <= n or data.is_distributed:
-        return _from_columns(data, executor, centring, divisor)
-    return _from_rows(data, executor, centring, divisor)
+        return _leading(covariance, n_components, rng or np.random.default_rng(0))
+    return _from_columns(covariance) if p <= n or data.is_distributed else _from_rows(covariance)
 
 
-def _from_columns(data: Data, executor: Executor, centring: Centring, divisor: float) -> Spectrum:
+@dataclass(frozen=True)
+class _Covariance:
+    """The matrix C = ``sum_i w_i r_i r_i' / divisor`` over the centred rows r_i of a table."""
+
+    data: Data
+    executor: Executor
+    centring: Centring
+    divisor: float
+
+    def sum(self, function: Callable[[Floats], Any], data: Data) -> Any:
+        """``function`` of the centred rows, summed over the blocks of a table, over the divisor."""
+        centre = self.centring.rows
+        return self.executor.sum(lambda block, _: function(centre(block)), data) / self.divisor
+
+    def times(self, directions: Floats) -> Floats:
+        """C times directions (n_features, n_directions), same shape."""
+        found: Floats = self.sum(lambda rows: rows.T @ (rows @ directions), coarsen(self.data, _CHUNK_ROWS))
+        return found
+
+
+def _from_columns(covariance: _Covariance) -> Spectrum:
     """By the n_features x n_features matrix, summed over blocks."""
-
-    def gram(block: Block, _: Any) -> tuple[None, Floats]:
-        rows = centring.rows(block)
-        return None, rows.T @ rows
-
-    covariance = executor.sweep(gram, coarsen(data, _CHUNK_ROWS))[1] / divisor
-    values, vectors = scipy.linalg.eigh(covariance, overwrite_a=True, check_finite=False)
+    data = covariance.data
+    matrix = covariance.sum(lambda rows: rows.T @ rows, coarsen(data, _CHUNK_ROWS))
+    values, vectors = scipy.linalg.eigh(matrix, overwrite_a=True, check_finite=False)
     kept = min(data.n_samples, data.n_features)
     values, vectors = values[::-1][:kept], vectors[:, ::-1][:, :kept]
     return Spectrum(np.maximum(values, 0.0), vectors, float(np.maximum(values, 0.0).sum()))
 
 
-def _from_rows(data: Data, executor: Executor, centring: Centring, divisor: float) -> Spectrum:
+def _from_rows(covariance: _Covariance) -> Spectrum:
     """By the n_samples x n_samples matrix, from pairs of blocks, mapped back to the columns."""
-    coarse = coarsen(data)
-    gram = _row_gram(coarse, executor, centring) / divisor
+    executor, centring, coarse = covariance.executor, covariance.centring, coarsen(covariance.data)
+    gram = _row_gram(coarse, executor, centring) / covariance.divisor
     values, left = scipy.linalg.eigh(gram, overwrite_a=True, check_finite=False)
     values, left = np.maximum(values[::-1], 0.0), left[:, ::-1]
 
-    def project(block: Block, _: Any) -> tuple[None, Floats]:
-        return None, centring.rows(block).T @ left[block.start : block.stop]
+    def project(block: Block, _: Any) -> Floats:
+        return np.asarray(centring.rows(block).T @ left[block.start : block.stop])
 
-    images = executor.sweep(project, coarse)[1]
+    images = executor.sum(project, coarse)
     return Spectrum(values, _orthonormal(images), float(values.sum()))
 
 
@@ -146,12 +161,12 @@ def _row_gram(data: Data, executor: Executor, centring: Centring) -> Floats:
         own = slice(block.start, block.stop)
         gram[own, own] = rows @ rows.T
 
-        def product(other: Block, _: Any, rows: Floats = rows) -> tuple[tuple[slice, Floats], float]:
-            return (slice(other.start, other.stop), centring.rows(other) @ rows.T), 0.0
+        def product(other: Block, rows: Floats = rows) -> tuple[slice, Floats]:
+            return slice(other.start, other.stop), centring.rows(other) @ rows.T
 
         later = replace(data, blocks=data.blocks[i + 1 :])
         if later.blocks:
-            for other, values in executor.gather(executor.sweep(product, later)[0]):
+            for other, values in executor.collect(product, later):
                 gram[other, own] = values
                 gram[own, other] = values.T
     return gram
@@ -165,23 +180,16 @@ def _orthonormal(columns: Floats) -> Floats:
     return np.asarray(basis * np.where(np.diag(triangle) < 0, -1.0, 1.0))
 
 
-def _leading(
-    data: Data,
-    executor: Executor,
-    centring: Centring,
-    divisor: float,
-    n_components: int,
-    rng: np.random.Generator,
-) -> Spectrum:
+def _leading(covariance: _Covariance, n_components: int, rng: np.random.Generator) -> Spectrum:
     """Leading eigenpairs by Rayleigh-Ritz on a growing, restarted block Krylov basis.
 
     Each sweep multiplies one new block of directions by the covariance; new directions are the residuals of
     the current eigenpairs. The method ends when all residuals are at rounding level.
     """
     size = n_components + _OVERSAMPLING
-    trace = _trace(data, executor, centring) / divisor
-    basis = np.linalg.qr(rng.standard_normal((data.n_features, size)))[0]
-    image = _multiply(data, executor, centring, basis) / divisor
+    trace = float(covariance.sum(lambda rows: np.vdot(rows, rows), covariance.data))
+    basis = np.linalg.qr(rng.standard_normal((covariance.data.n_features, size)))[0]
+    image = covariance.times(basis)
     for _ in range(_MAX_SWEEPS):
         values, rotation = scipy.linalg.eigh(basis.T @ image)
         values, rotation = values[::-1], rotation[:, ::-1]
@@ -194,7 +202,7 @@ def _leading(
             # Restart with twice the block: the neighbours of the wanted pairs hold most of the progress.
             basis, image = basis @ rotation[:, : 2 * size], image @ rotation[:, : 2 * size]
         fresh = _new_directions(residual, basis)
-        image = np.hstack([image, _multiply(data, executor, centring, fresh) / divisor])
+        image = np.hstack([image, covariance.times(fresh)])
         basis = np.hstack([basis, fresh])
     else:
         warnings.warn(
@@ -214,26 +222,6 @@ def _new_directions(residual: Floats, basis: Floats) -> Floats:
     for _ in range(2):  # twice is enough to be orthogonal in working precision
         fresh = np.linalg.qr(fresh - basis @ (basis.T @ fresh))[0]
     return fresh
-
-
-def _multiply(data: Data, executor: Executor, centring: Centring, directions: Floats) -> Floats:
-    """``sum_i w_i r_i r_i' directions``, shape (n_features, n_directions)."""
-
-    def product(block: Block, _: Any) -> tuple[None, Floats]:
-        rows = centring.rows(block)
-        return None, rows.T @ (rows @ directions)
-
-    return executor.sweep(product, coarsen(data, _CHUNK_ROWS))[1]
-
-
-def _trace(data: Data, executor: Executor, centring: Centring) -> float:
-    """``sum_i w_i r_i' r_i``."""
-
-    def square(block: Block, _: Any) -> tuple[None, float]:
-        rows = centring.rows(block)
-        return None, float(np.vdot(rows, rows))
-
-    return executor.sweep(square, data)[1]
 
 
 def coarsen(data: Data, n_rows: int | None = None) -> Data:
