@@ -16,8 +16,7 @@ from anypca.exceptions import ConvergenceWarning
 from anypca.families import Bernoulli, Binomial, Family, Gaussian, Poisson
 from anypca.models.gpca._orthonormal import improve, rotate_pairs, threshold_columns
 from anypca.models.gpca._projection import Subspace, evaluate, project
-from anypca.models.gpca._reader import HoldOut, SaturatedRows
-from anypca.models.gpca._saturated import saturated_parameters
+from anypca.models.gpca._reader import HoldOut, SaturatedRows, saturated_parameters
 from anypca.priors import L1, Group, Prior, Ridge, Scaled, priors
 
 FAMILIES: list[Family] = [Gaussian(), Poisson(), Bernoulli(), Binomial(n_trials=7)]

@@ -18,7 +18,7 @@ from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 
 from anypca import KernelPCA
 from anypca.datasets import load_bibliometrics
-from anypca.models.kernel._features import fourier_map
+from anypca.models.kernel._embedding import fourier_map
 from anypca.models.kernel._kernels import Kernel
 
 FOLDER = os.environ.get("ANYPCA_DATA", "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from anypca.solvers._acceleration import QuasiNewton
+from anypca.solvers.bfgs import QuasiNewton
 
 
 def _linear_map(size: int = 5, radius: float = 0.98) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

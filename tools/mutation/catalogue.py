@@ -306,7 +306,7 @@ ROW_SIDE = [
     ),
     Mutation(
         "observed entries are filled in too",
-        "models/_block_answers.py",
+        "models/_row_model.py",
         "np.where(rows.observed, rows.x, expected)",
         "np.where(rows.observed, expected, expected)",
         _ROWS,
@@ -430,14 +430,14 @@ KERNEL = [
     ),
     Mutation(
         "Fourier features have the wrong length",
-        "models/kernel/_features.py",
+        "models/kernel/_embedding.py",
         "angles *= np.sqrt(2.0 / angles.shape[1])",
         "angles *= np.sqrt(1.0 / angles.shape[1])",
         _KERNEL,
     ),
     Mutation(
         "landmarks see every row whole",
-        "models/kernel/_features.py",
+        "models/kernel/_embedding.py",
         "np.maximum(self.kernel.diagonal(rows) - squares, 0.0)",
         "np.zeros(len(rows))",
         _KERNEL,

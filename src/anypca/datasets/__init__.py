@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from anypca.datasets._dataset import Dataset
-from anypca.datasets.bits import PrototypeBits, make_prototype_bits
 from anypca.datasets.counts import (
     ClassedCounts,
     HiddenFactors,
@@ -14,7 +13,7 @@ from anypca.datasets.counts import (
     make_sppca_loadings,
     make_sppca_order,
 )
-from anypca.datasets.generators import LowRank, make_low_rank
+from anypca.datasets.generators import LowRank, PrototypeBits, make_low_rank, make_prototype_bits
 from anypca.datasets.loaders import (
     fetch_reference,
     load_barents,

@@ -14,8 +14,7 @@ from typing import Any
 
 from anypca._words import counted, numbered
 from anypca.io._columns import MISSING, check_unique, frame_from_pandas, import_pandas
-from anypca.io._options import ReadOptions
-from anypca.io._source import open_source
+from anypca.io._source import ReadOptions, open_source
 from anypca.io.frame import Frame
 
 #: In order of preference where several part all lines alike: commas may be decimal signs, blanks part words.

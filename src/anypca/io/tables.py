@@ -7,10 +7,9 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from anypca.io._anndata import read_h5ad
-from anypca.io._binary import read_mtx, read_npy, read_npz
-from anypca.io._options import ReadOptions
-from anypca.io._sheets import read_parquet, read_xlsx
+from anypca.io._binary import read_h5ad, read_mtx, read_npy, read_npz
+from anypca.io._columns import read_parquet, read_xlsx
+from anypca.io._source import ReadOptions
 from anypca.io._text import read_text
 from anypca.io.frame import Frame
 

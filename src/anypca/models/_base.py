@@ -36,8 +36,8 @@ from anypca.engine import (
 )
 from anypca.exceptions import ConvergenceWarning
 from anypca.models._arguments import make_generator
-from anypca.models._complete import refuse_missing
 from anypca.models._description import Described
+from anypca.models._opened import refuse_missing
 from anypca.models._session import Session, open_session
 from anypca.solvers import Callback, Progress, Result
 

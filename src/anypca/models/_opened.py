@@ -1,8 +1,8 @@
-"""A block of rows opened for computation."""
+"""A block of rows opened for computation, complete where a model needs every entry."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,9 @@ import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
 from anypca.engine import Block, Table
+from anypca.engine._convert import describe_entry
 from anypca.families import Family
+from anypca.models._session import Session
 
 # Elements of a tile: three or four arrays of this size in float64 share a second-level cache of 2 MB or nearly.
 _TILE_ELEMENTS = 2**16
@@ -145,3 +147,45 @@ def fixed_features(block: Block, *, fit_intercept: bool) -> Floats:
 def observed_only(rows: OpenedBlock, columns: slice | Ints, terms: Floats) -> Floats:
     """Terms of some columns, zero where the entry is missing."""
     return terms if rows.observed is None else np.where(rows.observed[:, columns], terms, 0.0)
+
+
+def check_complete(
+    rows: OpenedBlock, model: str, names: Sequence[str] | None = None, remedy: str = "PPCA().fit(X).impute(X)"
+) -> None:
+    """Raise a ValueError that names the first missing entry and says what to do, if there is one.
+
+    Parameters
+    ----------
+    rows : OpenedBlock
+    model : str
+        What needs every entry, for the message.
+    names : sequence of str or None
+        Names of the columns, for the message.
+    remedy : str
+        What fills missing entries, for the message.
+    """
+    if rows.observed is not None:
+        row, column = np.unravel_index(int(np.argmin(rows.observed)), rows.observed.shape)
+        entry = describe_entry("X", int(rows.numbers[row]), int(column), names)
+        raise ValueError(
+            f"{entry} is NaN; {model} needs every entry. Drop the rows or columns with missing entries, or fill "
+            f"them first: {remedy} does."
+        )
+
+
+def open_complete(block: Block, model: str, names: Sequence[str] | None = None) -> OpenedBlock:
+    """The rows of a block, all of whose entries must be there."""
+    rows = open_block(block)
+    check_complete(rows, model, names)
+    return rows
+
+
+def refuse_missing(session: Session, model: str) -> None:
+    """Raise a ValueError that names the first missing entry of the table of a fit, if there is one."""
+    names = session.data.feature_names
+
+    def look(block: Block) -> None:
+        open_complete(block, model, names)
+
+    if session.data.may_miss:
+        session.gather(look)

@@ -11,13 +11,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from anypca._typing import Floats, Ints
 from anypca.engine import Block, Data, check_data
-from anypca.models._arguments import check_n_samples, make_generator
+from anypca.models._arguments import check_entries, check_n_samples, entries_of, in_order, make_generator
 from anypca.models._base import LatentModel
-from anypca.models._block_answers import fill, fill_with_deviations, in_pieces, plug_in, plugged_in
 from anypca.models._description import Description
-from anypca.models._entries import check_entries, entries_of, in_order
 from anypca.models._opened import OpenedBlock
-from anypca.models._row_model import RowModel, with_offset
+from anypca.models._row_model import (
+    RowModel,
+    fill,
+    fill_with_deviations,
+    in_pieces,
+    plug_in,
+    plugged_in,
+    with_offset,
+)
 
 Found = TypeVar("Found")
 

@@ -1,8 +1,7 @@
 """Priors on the rows of scores or loadings."""
 
-from anypca.priors._base import NewtonStep, Prior, find_prior, priors, step_to
+from anypca.priors._base import Entrywise, NewtonStep, Prior, find_prior, priors, step_to
 from anypca.priors._composed import Leading, Scaled
-from anypca.priors._entrywise import Entrywise
 from anypca.priors.adaptive_l0 import AdaptiveL0
 from anypca.priors.group import Group
 from anypca.priors.l1 import L1

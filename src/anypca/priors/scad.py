@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.priors._base import priors
-from anypca.priors._entrywise import Entrywise
+from anypca.priors._base import Entrywise, priors
 
 
 @priors.register

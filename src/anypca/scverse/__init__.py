@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from anypca.scverse._pca import pca
-from anypca.scverse._project import project
+from anypca.scverse._pca import pca, project
 
 __all__ = ["pca", "project"]

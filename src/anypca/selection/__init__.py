@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from anypca.models._criteria import Criterion, FitFacts, Likelihood, criteria
-from anypca.selection.entry_cv import EntryScores, entry_cross_validate
+from anypca.selection.entry_cv import EntryScores, entry_cross_validate, rank_path
 from anypca.selection.facts import describe_fit
-from anypca.selection.path import rank_path
 from anypca.selection.select import RankSelection, select_rank
 from anypca.selection.splits import EntryKFold, EntryShuffleSplit
 

@@ -1,10 +1,11 @@
-"""The one loop behind every iterative fit: sweep, sum, update, trace, stop on stationarity."""
+"""The one loop behind every iterative fit: sweep, sum, update, trace, stop on stationarity; and what it returns."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -12,10 +13,38 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.engine import Block, Data, Executor
 from anypca.exceptions import NonFiniteError
-from anypca.solvers._acceleration import QuasiNewton
-from anypca.solvers._result import Result, Status
+from anypca.solvers.bfgs import QuasiNewton
 
 Shared = TypeVar("Shared")
+
+
+class Status(Enum):
+    """How a solve ended; the value is the message."""
+
+    CONVERGED = "converged: the scaled gradient is below tol"
+    PRECISION = "converged to working precision: a further step would gain less than the objective's rounding"
+    STALLED = "stalled: no step improves the objective in working precision; the scaled gradient is above tol"
+    MAX_ITER = "stopped at max_iter before the scaled gradient fell below tol; increase max_iter or tol"
+
+
+@dataclass(frozen=True)
+class Result(Generic[Shared]):
+    """Outcome of a solve."""
+
+    shared: Shared
+    """The fitted shared parameters."""
+    trace: Floats
+    """Objective after each iteration, never decreasing, shape (n_iter,)."""
+    status: Status
+    criterion: float
+    """Scaled gradient at the end."""
+    n_iter: int
+
+    @property
+    def converged(self) -> bool:
+        return self.status in (Status.CONVERGED, Status.PRECISION)
+
+
 Local = TypeVar("Local")
 Stats = TypeVar("Stats")
 

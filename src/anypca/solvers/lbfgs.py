@@ -9,7 +9,7 @@ import scipy.optimize
 
 from anypca._typing import Floats
 from anypca.exceptions import NonFiniteError
-from anypca.solvers._result import Result, Status
+from anypca.solvers._loop import Result, Status
 
 # Pairs of steps that are remembered. Reference solutions are of small problems, where memory is no concern.
 _MEMORY = 30

@@ -10,9 +10,9 @@ from anypca._compat import infer_dimension
 from anypca._typing import Floats
 from anypca.engine import Block, Summary
 from anypca.linalg import fix_signs
+from anypca.models._arguments import check_rank
 from anypca.models._gaussian.posterior import Parameters
 from anypca.models._gaussian.problem import MissingProblem
-from anypca.models._ranks import check_rank
 from anypca.models._session import Session
 from anypca.solvers import Result, Status
 from anypca.solvers.closed_form import Centring, Spectrum

@@ -11,8 +11,7 @@ import scipy.linalg
 
 from anypca._typing import Floats
 from anypca.engine import Block
-from anypca.models._complete import open_complete
-from anypca.models._opened import OpenedBlock
+from anypca.models._opened import OpenedBlock, open_complete
 from anypca.models._row_model import RowModel
 
 

@@ -10,15 +10,14 @@ import numpy as np
 
 from anypca._compat import Interval, StrOptions
 from anypca.families import Family
+from anypca.models._arguments import check_rank
 from anypca.models._description import Description
-from anypca.models._ranks import check_rank
 from anypca.models._row_methods import GenerativeModel
 from anypca.models._session import Session
 from anypca.models._support import is_nonnegative
-from anypca.models.gpca._choose_bound import compare_bounds
-from anypca.models.gpca._fit import GPCAFit, Settings, fit_gpca
+from anypca.models.gpca._fit import GPCAFit, Settings, compare_bounds, fit_gpca
+from anypca.models.gpca._reader import find_family
 from anypca.models.gpca._row_model import ProjectionRowModel
-from anypca.models.gpca._saturated import find_family
 from anypca.priors import Prior, Ridge, find_prior
 
 

@@ -12,8 +12,7 @@ from anypca.families import Family
 from anypca.linalg import fix_signs, leading_directions
 from anypca.models._session import Session
 from anypca.models.gpca._projection import Subspace
-from anypca.models.gpca._reader import Reader, SaturatedRows
-from anypca.models.gpca._saturated import saturated_parameters
+from anypca.models.gpca._reader import Reader, SaturatedRows, saturated_parameters
 from anypca.solvers.closed_form import Centring
 
 _TINY = np.finfo(float).tiny

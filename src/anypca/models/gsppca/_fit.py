@@ -9,8 +9,8 @@ import numpy as np
 from anypca._typing import Floats, Ints
 from anypca.engine import executor_for
 from anypca.linalg import fix_signs
+from anypca.models._arguments import check_largest
 from anypca.models._gaussian.principal import Principal, count_rows
-from anypca.models._ranks import check_largest
 from anypca.models._session import Session
 from anypca.models.gsppca._evidence import CompositeEvidence, EvidencePath, inclusion_probability
 from anypca.models.gsppca._noise import Moments, estimate_noise

@@ -8,9 +8,8 @@ import numpy as np
 
 from anypca._typing import Floats, Ints
 from anypca.engine import Block, Table
-from anypca.models._complete import check_complete
 from anypca.models._gaussian.row_model import PrincipalRowModel, SolvedRows
-from anypca.models._opened import OpenedBlock
+from anypca.models._opened import OpenedBlock, check_complete
 
 
 @dataclass(frozen=True, eq=False)

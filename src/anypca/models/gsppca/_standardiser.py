@@ -8,7 +8,7 @@ import numpy as np
 
 from anypca._typing import Floats, Ints
 from anypca.engine import Block, Summary
-from anypca.models._complete import open_complete
+from anypca.models._opened import open_complete
 from anypca.solvers.closed_form import Centring
 
 # Variance below this share of the squared mean is the rounding of a constant: (100 units in the last place)^2 or so.

@@ -18,8 +18,7 @@ from anypca.models._session import Session
 from anypca.models.kernel._embedding import Embedding
 from anypca.models.kernel._fit import METHODS, PRECOMPUTED, Settings
 from anypca.models.kernel._kernels import KERNELS, Kernel, KernelChoice
-from anypca.models.kernel._preimage import learn_preimage
-from anypca.models.kernel._row_model import KernelRowModel
+from anypca.models.kernel._row_model import KernelRowModel, learn_preimage
 
 
 def _has_rows(model: KernelPCA) -> bool:

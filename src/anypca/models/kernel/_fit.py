@@ -12,11 +12,17 @@ import scipy.linalg
 from anypca._registry import Registry
 from anypca._typing import Floats
 from anypca.engine import Block, Statistics
-from anypca.models._ranks import check_largest
+from anypca.models._arguments import check_largest, check_symmetric
 from anypca.models._session import Session
-from anypca.models._symmetric import check_symmetric
-from anypca.models.kernel._embedding import Embedding, ExactEmbedding, embed_exactly, embed_features
-from anypca.models.kernel._features import FeatureMap, fourier_map, landmark_map
+from anypca.models.kernel._embedding import (
+    Embedding,
+    ExactEmbedding,
+    FeatureMap,
+    embed_exactly,
+    embed_features,
+    fourier_map,
+    landmark_map,
+)
 from anypca.models.kernel._kernels import KERNELS, Kernel, KernelChoice
 from anypca.models.kernel._read import all_rows, chunks, sample_rows, take_rows
 

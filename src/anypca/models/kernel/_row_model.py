@@ -1,4 +1,4 @@
-"""A fitted kernel PCA as rows see it."""
+"""A fitted kernel PCA as rows see it, and the way back: rows regressed on features of their scores, with a ridge."""
 
 from __future__ import annotations
 
@@ -6,14 +6,91 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.linalg
 
 from anypca._typing import Floats
-from anypca.engine import Block
-from anypca.models._complete import open_complete
-from anypca.models._opened import OpenedBlock
+from anypca.engine import Block, Statistics
+from anypca.models._opened import OpenedBlock, open_complete
 from anypca.models._row_model import RowModel
-from anypca.models.kernel._embedding import Embedding
-from anypca.models.kernel._preimage import Preimage
+from anypca.models.kernel._embedding import Embedding, Features, KernelValues
+from anypca.models.kernel._fit import Method
+from anypca.models.kernel._kernels import Kernel
+from anypca.models.kernel._read import all_rows, chunks, sample_rows
+
+
+@dataclass(frozen=True)
+class Preimage:
+    """Scores to rows, by ridge regression on features of the scores."""
+
+    features: Features
+    """Explicit ones, or kernel values with all training scores."""
+    coefficients: Floats
+    """(n_basis, n_features)"""
+    mean: Floats
+    """(n_features,)"""
+
+    def rows(self, scores: Floats) -> Floats:
+        """(n, n_features) from (n, n_components)."""
+        parts = chunks(scores, len(self.coefficients))
+        rows = np.concatenate([self.features.features(part) @ self.coefficients for part in parts])
+        return np.asarray(rows + self.mean)
+
+
+@dataclass(frozen=True)
+class _Products(Statistics):
+    """Sums over rows of products of features with features, and with the rows."""
+
+    gram: Floats
+    cross: Floats
+
+
+def learn_preimage(method: Method, kernel: Kernel, embedding: Embedding, alpha: float) -> Preimage:
+    """Learn to rebuild rows from scores.
+
+    Parameters
+    ----------
+    method : Method
+        By which the embedding was found.
+    kernel : Kernel
+        Of the rows.
+    embedding : Embedding
+    alpha : float
+        Ridge.
+
+    Returns
+    -------
+    Preimage
+    """
+    session, mean = method.session, method.session.summary.mean
+    sample = embedding.scores(sample_rows(session))
+    kernel = method.settings.kernel.rebind(kernel, sample)
+    feature_map = method.score_map(kernel, sample)
+    if feature_map is None:
+        table = all_rows(session, dense=True)
+        scores = embedding.scores(table)
+        coefficients = _solve_ridge(kernel.between(scores, scores), table - mean, alpha)
+        return Preimage(KernelValues(kernel, scores), coefficients, mean)
+    width = feature_map.features(sample[:1]).shape[1]
+
+    def add(block: Block, _: None) -> _Products:
+        gram, cross = np.zeros((width, width)), np.zeros((width, len(mean)))
+        for part in chunks(block.read().x.astype(np.float64, copy=False), width):
+            features = feature_map.features(embedding.scores(part))
+            gram += features.T @ features
+            cross += features.T @ (part - mean)
+        return _Products(gram, cross)
+
+    sums = session.sum(add)
+    return Preimage(feature_map, _solve_ridge(sums.gram, sums.cross, alpha), mean)
+
+
+def _solve_ridge(matrix: Floats, right: Floats, alpha: float) -> Floats:
+    """``(matrix + alpha I)^-1 right``; a least squares solution where that matrix is singular."""
+    matrix.flat[:: len(matrix) + 1] += alpha
+    try:
+        return np.asarray(scipy.linalg.solve(matrix, right, assume_a="pos"))
+    except scipy.linalg.LinAlgError:  # alpha = 0, or too small for rounding
+        return np.asarray(scipy.linalg.lstsq(matrix, right)[0])
 
 
 @dataclass(frozen=True, eq=False)

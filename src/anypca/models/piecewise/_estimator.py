@@ -348,7 +348,7 @@ class PiecewisePCA(PosteriorModel):
             model itself is left as it is.
         """
         # By name and when called: selection is built on the models, which therefore must not import it.
-        select_pieces = importlib.import_module("anypca.selection.pieces").select_pieces
+        select_pieces = importlib.import_module("anypca.selection.select").select_pieces
         sizes = {"n_pieces": n_pieces, "n_components": n_components}
         return select_pieces(self, X, **sizes, criterion=criterion, **fit_params)
 

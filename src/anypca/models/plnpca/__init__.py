@@ -1,6 +1,6 @@
 """Poisson log-normal PCA."""
 
 from anypca.models.plnpca._estimator import PLNPCA
-from anypca.models.plnpca._path import RankPath
+from anypca.models.plnpca._fit import RankPath
 
 __all__ = ["PLNPCA", "RankPath"]

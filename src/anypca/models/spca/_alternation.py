@@ -15,7 +15,7 @@ from anypca.models._gaussian.gram import Gram
 from anypca.models._session import Session
 from anypca.models.spca._regression import Counted, Regression, kkt_distance
 from anypca.solvers import Progress, Result, Status
-from anypca.solvers._acceleration import QuasiNewton
+from anypca.solvers.bfgs import QuasiNewton
 
 # A support that is left and entered again this often belongs to a round that has no end; alternations that settle
 # rarely come back to one more than once or twice.

@@ -9,10 +9,9 @@ import scipy.linalg
 
 from anypca._typing import Floats
 from anypca.engine import Block
+from anypca.models._arguments import check_largest, check_rank, check_symmetric
 from anypca.models._gaussian.gram import Gram, StoredGram, StreamedGram, sum_gram
-from anypca.models._ranks import check_largest, check_rank
 from anypca.models._session import Session
-from anypca.models._symmetric import check_symmetric
 from anypca.solvers.closed_form import Centring
 
 # Above, the p x p matrix of a finite ridge and its working copies take several gigabytes.
