@@ -77,7 +77,6 @@ class Criterion(ABC):
 
 
 @criteria.register
-@dataclass(frozen=True)
 class AIC(Criterion):
     """Akaike's information criterion, ``-2 L + 2 d`` with d free parameters."""
 
@@ -89,7 +88,6 @@ class AIC(Criterion):
 
 
 @criteria.register
-@dataclass(frozen=True)
 class BIC(Criterion):
     """Schwarz's information criterion, ``-2 L + d log n``.
 
@@ -105,7 +103,6 @@ class BIC(Criterion):
 
 
 @criteria.register
-@dataclass(frozen=True)
 class MDL(Criterion):
     """Minimum description length in nats, ``-L + sum_a log(m_a) / 2``.
 
@@ -123,7 +120,6 @@ class MDL(Criterion):
 
 
 @criteria.register
-@dataclass(frozen=True)
 class MarginalBIC(Criterion):
     """BIC of the likelihood with the scores integrated out, ``-2 L + d log n`` with n rows.
 
@@ -139,7 +135,6 @@ class MarginalBIC(Criterion):
 
 
 @criteria.register
-@dataclass(frozen=True)
 class ICL(Criterion):
     """Integrated completed likelihood, ``-2 L + d log n + 2 H``.
 
@@ -157,7 +152,6 @@ class ICL(Criterion):
 
 
 @criteria.register
-@dataclass(frozen=True)
 class Evidence(Criterion):
     """Minus twice the log evidence (or its bound), which is on the scale of BIC."""
 
@@ -169,7 +163,6 @@ class Evidence(Criterion):
 
 
 @criteria.register
-@dataclass(frozen=True)
 class HeldOut(Criterion):
     """Minus the mean log-likelihood of entries left out of the fit, L_miss; see `entry_cross_validate`."""
 

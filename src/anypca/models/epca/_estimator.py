@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -18,6 +18,7 @@ from anypca.models.epca._fit import EPCAFit, EPCAFitter, Settings
 from anypca.priors import Prior, Ridge, Scaled, find_prior
 
 
+@dataclass(eq=False, repr=False)
 class EPCA(BilinearModel):
     r"""Exponential-family PCA: the right likelihood for each column.
 
@@ -138,36 +139,20 @@ class EPCA(BilinearModel):
         **COMMON_CONSTRAINTS,
     }
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        family: Any = "auto",
-        ridge: float = 1.0,
-        score_penalty: str | Prior = "ridge",
-        loading_penalty: str | Prior = "ridge",
-        l1_strength: float = 1.0,
-        loading_strength: float = 1.0,
-        fit_intercept: bool = True,
-        max_iter: int = 500,
-        tol: float = 1e-5,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.family = family
-        self.ridge = ridge
-        self.score_penalty = score_penalty
-        self.loading_penalty = loading_penalty
-        self.l1_strength = l1_strength
-        self.loading_strength = loading_strength
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+    n_components: int = 2
+    _: KW_ONLY
+    family: Any = "auto"
+    ridge: float = 1.0
+    score_penalty: str | Prior = "ridge"
+    loading_penalty: str | Prior = "ridge"
+    l1_strength: float = 1.0
+    loading_strength: float = 1.0
+    fit_intercept: bool = True
+    max_iter: int = 500
+    tol: float = 1e-5
+    n_jobs: int | None = None
+    verbose: int = 0
+    random_state: Any = 0
 
     def fit(
         self, X: Any, y: Any = None, *, sample_weight: Any = None, offset: Any = None, covariates: Any = None

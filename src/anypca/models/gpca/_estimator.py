@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -11,6 +11,7 @@ import numpy as np
 from anypca._compat import Interval, StrOptions
 from anypca.families import Family
 from anypca.models._arguments import check_rank
+from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._description import Description
 from anypca.models._row_methods import GenerativeModel
 from anypca.models._session import Session
@@ -21,6 +22,7 @@ from anypca.models.gpca._row_model import ProjectionRowModel
 from anypca.priors import Prior, Ridge, find_prior
 
 
+@dataclass(eq=False, repr=False)
 class GPCA(GenerativeModel):
     r"""Generalised PCA: principal components of natural parameters, linear in the data.
 
@@ -145,40 +147,23 @@ class GPCA(GenerativeModel):
         "penalty": "no_validation",
         "alpha": [Interval(Real, 0, None, closed="left")],
         "fit_intercept": ["boolean"],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
-        "n_jobs": [None, Integral],
-        "verbose": ["verbose"],
-        "random_state": ["random_state"],
+        **COMMON_CONSTRAINTS,
     }
     _synonyms: ClassVar[dict[str, str]] = {"auto": "cv"}
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        family: Any = "auto",
-        bound: float | str = 4.0,
-        penalty: str | Prior | None = None,
-        alpha: float = 0.01,
-        fit_intercept: bool = True,
-        max_iter: int = 1000,
-        tol: float = 1e-5,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.family = family
-        self.bound = bound
-        self.penalty = penalty
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+    n_components: int = 2
+    _: KW_ONLY
+    family: Any = "auto"
+    bound: float | str = 4.0
+    penalty: str | Prior | None = None
+    alpha: float = 0.01
+    fit_intercept: bool = True
+    max_iter: int = 1000
+    tol: float = 1e-5
+    n_jobs: int | None = None
+    verbose: int = 0
+    random_state: Any = 0
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
         """Fit the model.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -17,20 +17,6 @@ from anypca.models.kernel._read import chunks
 
 # A negative eigenvalue beyond this share of the largest is no rounding, not even of a user's function in float32.
 _INDEFINITE = 1e-6
-
-
-class Features(Protocol):
-    """Rows to features."""
-
-    def features(self, rows: Floats) -> Floats:
-        """(n, n_basis) from (n, n_features)."""
-
-
-class FeatureMap(Features, Protocol):
-    """Features whose inner products approximate a kernel."""
-
-    def missed(self, rows: Floats, features: Floats) -> Floats:
-        """What the squared lengths of the features lack of k(x, x), (n,)."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +39,7 @@ class FourierMap:
     """Frequencies w and, in the last row, phases b: (n_features + 1, m)."""
 
     def features(self, rows: Floats) -> Floats:
+        """(n, m) from (n, n_features)."""
         # The phases are the coefficients of a column of ones, which saves a pass over the result.
         angles = np.column_stack([rows, np.ones(len(rows), dtype=rows.dtype)]) @ self.waves
         np.cos(angles, out=angles)
@@ -60,6 +47,7 @@ class FourierMap:
         return np.asarray(angles)
 
     def missed(self, rows: Floats, features: Floats) -> Floats:
+        """What the squared lengths of the features lack of k(x, x), (n,)."""
         # The features have lengths of their own, which equal those of the kernel on average only.
         return np.zeros(len(rows))
 
@@ -83,12 +71,12 @@ class LandmarkMap:
         return np.asarray(np.maximum(self.kernel.diagonal(rows) - squares, 0.0))
 
 
+#: Features whose inner products approximate a kernel.
+FeatureMap = FourierMap | LandmarkMap
+
+
 def fourier_map(
-    kernel: Kernel,
-    n_features: int,
-    n_basis: int,
-    rng: np.random.Generator,
-    dtype: np.dtype[np.floating] = np.dtype(np.float64),  # noqa: B008 (immutable)
+    kernel: Kernel, n_features: int, n_basis: int, rng: np.random.Generator, dtype: Any = np.float64
 ) -> FourierMap:
     """Draw random Fourier features of a kernel.
 
@@ -139,24 +127,6 @@ def landmark_map(kernel: Kernel, landmarks: Floats) -> LandmarkMap:
     return LandmarkMap(kernel, landmarks, vectors[:, kept] / np.sqrt(values[kept]))
 
 
-class Embedding(Protocol):
-    """Scores of rows, and how far rows are from the centre."""
-
-    @property
-    def eigenvalues(self) -> Floats:
-        """Sums of squared scores of the training rows (n_components,), decreasing."""
-
-    @property
-    def total(self) -> float:
-        """Sum over the training rows of their squared distances from the centre."""
-
-    def scores(self, rows: Floats) -> Floats:
-        """(n, n_components) from (n, n_features)."""
-
-    def squares(self, rows: Floats) -> Floats:
-        """Squared distances from the centre (n,)."""
-
-
 @dataclass(frozen=True)
 class ExactEmbedding:
     """By kernel values with all training rows."""
@@ -169,9 +139,12 @@ class ExactEmbedding:
     dual: Floats
     """Coefficients of the training rows (n_train, n_components)."""
     eigenvalues: Floats
+    """Sums of squared scores of the training rows (n_components,), decreasing."""
     total: float
+    """Sum over the training rows of their squared distances from the centre."""
 
     def scores(self, rows: Floats) -> Floats:
+        """(n, n_components) from (n, n_features)."""
         parts = [
             self.centerer.transform(self._values(part), copy=False) @ self.dual
             for part in chunks(rows, len(self.dual))
@@ -179,6 +152,7 @@ class ExactEmbedding:
         return np.concatenate(parts)
 
     def squares(self, rows: Floats) -> Floats:
+        """Squared distances from the centre (n,)."""
         assert self.kernel is not None
         cross = [self._values(part).mean(axis=1) for part in chunks(rows, len(self.dual))]
         squares = self.kernel.diagonal(rows) - 2.0 * np.concatenate(cross) + self.centerer.K_fit_all_
@@ -215,6 +189,10 @@ class FeatureEmbedding:
             squares = np.einsum("ij,ij->i", centred, centred)
             parts.append(squares + self.feature_map.missed(part, features))
         return np.concatenate(parts)
+
+
+#: Scores of rows, and how far rows are from the centre.
+Embedding = ExactEmbedding | FeatureEmbedding
 
 
 def embed_exactly(

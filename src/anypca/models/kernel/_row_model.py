@@ -12,7 +12,7 @@ from anypca._typing import Floats
 from anypca.engine import Block, Statistics
 from anypca.models._opened import OpenedBlock, open_complete
 from anypca.models._row_model import RowModel
-from anypca.models.kernel._embedding import Embedding, Features, KernelValues
+from anypca.models.kernel._embedding import Embedding, FeatureMap, KernelValues
 from anypca.models.kernel._fit import Method
 from anypca.models.kernel._kernels import Kernel
 from anypca.models.kernel._read import all_rows, chunks, sample_rows
@@ -22,7 +22,7 @@ from anypca.models.kernel._read import all_rows, chunks, sample_rows
 class Preimage:
     """Scores to rows, by ridge regression on features of the scores."""
 
-    features: Features
+    features: FeatureMap | KernelValues
     """Explicit ones, or kernel values with all training scores."""
     coefficients: Floats
     """(n_basis, n_features)"""
