@@ -17,8 +17,7 @@ from anypca.linalg import pack_symmetric, unpack_symmetric
 from anypca.models._bilinear.coefficients import Coefficients
 from anypca.models._opened import open_block
 from anypca.models.plnpca import PLNPCA
-from anypca.models.plnpca._evaluator import CountEvaluator, Divergence, Posterior
-from anypca.models.plnpca._problem import PosteriorGauge
+from anypca.models.plnpca._problem import CountEvaluator, Divergence, Posterior, PosteriorGauge
 from anypca.models.plnpca._rotation import diagonalise
 from anypca.models.plnpca._start import _independent
 

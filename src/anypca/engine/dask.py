@@ -109,9 +109,14 @@ def check_dask(X: Any, sample_weight: Any, offset: Any, covariates: Any, block_r
     offsets = _cut_offset(offset, X, spans, dtype)
     covariate_rows, n_covariates = _cut_covariates(covariates, X, spans, dtype)
     pieces = zip(X.to_delayed().ravel(), spans, weights, offsets, covariate_rows, strict=True)
-    make = dask.delayed(_make_block, pure=False)
+    make, open_rows = dask.delayed(Block, pure=False), dask.delayed(make_source, pure=False)
+    blocks = [
+        make(start, stop, open_rows(chunk, dtype), 0, dtype, weight_rows, offset_rows, rows, may_miss)
+        for chunk, (start, stop), weight_rows, offset_rows, rows in pieces
+        if start < stop
+    ]
     return Data(
-        blocks=_keep([make(*piece, may_miss, dtype) for piece in pieces if piece[1][0] < piece[1][1]]),
+        blocks=_keep(blocks),
         n_samples=n,
         n_features=p,
         n_covariates=n_covariates,
@@ -187,29 +192,6 @@ def _covariate_rows(chunk: Any, start: int, dtype: np.dtype[Any]) -> Floats:
     check_finite(chunk, "covariates", dtype, first_row=start)
     values: Floats = (chunk[:, np.newaxis] if chunk.ndim == 1 else chunk).astype(dtype)
     return values
-
-
-def _make_block(
-    chunk: Any,
-    span: tuple[int, int],
-    weight: Floats | None,
-    offset_source: Source | None,
-    covariates: Floats,
-    may_miss: bool,
-    dtype: np.dtype[Any],
-) -> Block:
-    start, stop = span
-    return Block(
-        start=start,
-        stop=stop,
-        source=make_source(chunk, dtype),
-        first=0,
-        dtype=dtype,
-        weight=weight,
-        offset_source=offset_source,
-        covariates=covariates,
-        may_miss=may_miss,
-    )
 
 
 def _visit(

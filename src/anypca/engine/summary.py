@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
+from anypca._words import listed
 from anypca.engine._convert import describe_entry
 from anypca.engine._interface import Block, Data, Executor, Statistics
 from anypca.families.auto import ColumnFacts
@@ -169,7 +170,8 @@ def check_values(summary: Summary, data: Data) -> Data:
         where = " in rows of positive weight" if data.has_weights else ""
         raise ValueError(f"X has no observed entry{where} in {names}, only NaN. Drop these columns.")
     if summary.n_empty_rows:
-        rows = _some(summary.empty_rows, summary.n_empty_rows)
+        rows, more = ", ".join(map(str, summary.empty_rows)), summary.n_empty_rows - len(summary.empty_rows)
+        rows += f" and {more} more" if more else ""
         raise ValueError(f"X has no observed entry in row(s) {rows}, only NaN. Drop these rows.")
     large = np.flatnonzero(~np.isfinite(summary.variance))
     if len(large):
@@ -298,10 +300,5 @@ def _raise_if_infinite(entry: Entry | None, data: Data) -> None:
 
 
 def _name_columns(columns: Sequence[int], names: Sequence[str] | None) -> str:
-    labels = [f"{j} ({names[j]!r})" if names is not None else str(j) for j in columns[:_N_NAMED]]
-    return f"column(s) {_some(labels, len(columns))}"
-
-
-def _some(labels: Sequence[object], total: int) -> str:
-    text = ", ".join(str(label) for label in labels)
-    return text if total == len(labels) else f"{text} and {total - len(labels)} more"
+    labels = [f"{j} ({names[j]!r})" if names is not None else str(j) for j in columns]
+    return f"column(s) {listed(labels, _N_NAMED)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -87,11 +87,8 @@ class RowMethods(LatentModel):
         -------
         ndarray of shape (n_samples,)
         """
-
-        def value(model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
-            return model.log_likelihood(rows)
-
-        return np.concatenate(self._visit_rows(value, X, offset, covariates))
+        parts = self._visit_rows(lambda model, _, rows: model.log_likelihood(rows), X, offset, covariates)
+        return np.concatenate(parts)
 
     def _visit_rows(
         self,
@@ -255,9 +252,7 @@ class PosteriorModel(GenerativeModel):
             solved = model.solve(rows)
             return model.scores(solved).astype(rows.dtype), model.deviations(solved).astype(rows.dtype)
 
-        parts = self._visit_rows(project, X, offset, covariates)
-        scores, std = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return scores, std
+        return _joined(self._visit_rows(project, X, offset, covariates))
 
     def impute(self, X: Any, *, offset: Any = None, covariates: Any = None, return_std: bool = False) -> Any:
         """The table with missing entries replaced by their expectations given the observed ones.
@@ -278,9 +273,7 @@ class PosteriorModel(GenerativeModel):
         """
         if not return_std:
             return super().impute(X, offset=offset, covariates=covariates)
-        parts = self._visit_rows(fill_with_deviations, X, offset, covariates)
-        filled, std = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return filled, std
+        return _joined(self._visit_rows(fill_with_deviations, X, offset, covariates))
 
     def entry_posterior(
         self, X: Any, rows: Ints, columns: Ints, *, offset: Any = None, covariates: Any = None
@@ -368,13 +361,13 @@ def integrate_rows(
     -------
     log_likelihoods, entropies : ndarray of shape (n_samples,)
     """
+    return _joined(model._visit_rows(lambda found, _, rows: found.integrate(rows), X, offset, covariates))
 
-    def integrate(rows_of: RowModel[Any], block: Block, rows: OpenedBlock) -> tuple[Floats, Floats]:
-        return rows_of.integrate(rows)
 
-    parts = model._visit_rows(integrate, X, offset, covariates)
-    values, entropies = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return values, entropies
+def _joined(parts: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    """Two arrays from what the blocks say of each."""
+    first, second = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return first, second
 
 
 def _predictors(model: RowModel[Any], data: Data, scores: Floats) -> Floats:

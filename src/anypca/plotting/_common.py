@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,12 @@ def new_axes(width: float, height: float) -> Any:
     with optional("plotting", "matplotlib", "plot"):
         from matplotlib.figure import Figure
     return Figure(figsize=(width, height), layout="constrained").add_subplot()
+
+
+def write_plainly(texts: Iterable[Any]) -> None:
+    """Have a dollar sign in a name be a dollar sign and not the start of a formula."""
+    for text in texts:
+        text.set_parse_math(False)
 
 
 def tidy(ax: Any) -> None:
@@ -222,6 +228,23 @@ def check_scores(what: str, values: Any, n_components: int) -> Floats:
             f"{found.shape}. Pass what model.transform(X) returned."
         )
     return found
+
+
+def check_points(
+    scores: Any, axes: tuple[int, int], n_components: int, *, color: Any, row_names: Any
+) -> tuple[list[int], Floats]:
+    """The plane to draw in, as positions of components, and the scores in it (n_samples, 2 or 1).
+
+    Raises
+    ------
+    ValueError
+        If there are no such components, or not as many colours or names as rows.
+    """
+    plane = check_plane(axes, n_components)
+    points = check_scores("scores", scores, n_components)[:, plane]
+    check_length("row_names", row_names, len(points))
+    check_length("color", color, len(points))
+    return plane, points
 
 
 def check_length(what: str, values: Any, length: int) -> None:

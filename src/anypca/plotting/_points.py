@@ -10,7 +10,7 @@ import numpy as np
 
 from anypca._typing import Bools, Floats
 from anypca._words import shorten
-from anypca.plotting._common import BLUE, GREY, MARKERS, PALETTE
+from anypca.plotting._common import BLUE, GREY, MARKERS, PALETTE, write_plainly
 
 #: Directions that are tried for a label, starting with the preferred one and swinging out on both sides.
 _TURNS = np.deg2rad([0, 20, -20, 40, -40, 60, -60, 90, -90, 135, -135, 180])
@@ -296,8 +296,7 @@ def _draw_groups(ax: Any, points: Floats, values: Any, title: Any, style: dict[s
         title=None if title is None else shorten(title),
         title_fontsize=8,
     )
-    for text in legend.get_texts():
-        text.set_parse_math(False)
+    write_plainly(legend.get_texts())
     for handle in legend.legend_handles:
         handle.set_alpha(1.0)
         handle.set_sizes([24.0])

@@ -14,9 +14,9 @@ from anypca.plotting._common import (
     BLACK,
     VERMILLION,
     check_components,
-    check_length,
     check_names,
     check_plane,
+    check_points,
     check_scores,
     count_components,
     fitted,
@@ -107,11 +107,8 @@ def plot_biplot(
     spread vertically for readability only and arrows lie below each other.
     """
     components = check_components(model)
-    plane = check_plane(axes, len(components))
-    points = check_scores("scores", scores, len(components))[:, plane]
+    plane, points = check_points(scores, axes, len(components), color=color, row_names=row_names)
     names = check_names(model, feature_names, components.shape[1])
-    check_length("row_names", row_names, len(points))
-    check_length("color", color, len(points))
     geometry = _lay_out(points, components[plane].T, top, scaling)
     ax = new_axes(6.4, _height(geometry, len(plane))) if ax is None else ax
     draw_points(ax, geometry.points, color)

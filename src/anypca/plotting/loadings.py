@@ -22,6 +22,7 @@ from anypca.plotting._common import (
     name_component,
     new_axes,
     tidy,
+    write_plainly,
 )
 
 
@@ -83,7 +84,8 @@ def plot_loadings(
     _draw_bars(ax, loadings[chosen], [shorten(names[j]) for j in chosen])
     std = describe(model).loading_deviations
     if std is not None:
-        _draw_deviations(ax, loadings[chosen], std[component - 1, chosen])
+        style = {"fmt": "none", "ecolor": BLACK, "elinewidth": 1.0, "capsize": 2.0}
+        ax.errorbar(loadings[chosen], np.arange(len(chosen)), xerr=std[component - 1, chosen], **style)
     ax.set_xlabel(f"loading on {name_component(model, component - 1)}")
     whiskers = "" if std is None else "\nwhiskers: ± 1 posterior sd"
     ax.set_title(_title(loadings, chosen) + whiskers, fontsize=9)
@@ -98,15 +100,9 @@ def _draw_bars(ax: Any, loadings: Floats, names: Sequence[str]) -> None:
     ax.barh(place, loadings, height=0.7, color=colors)
     ax.axvline(0.0, color="0.4", linewidth=0.8)
     ax.set_yticks(place, names, fontsize=8)
-    for label in ax.get_yticklabels():
-        label.set_parse_math(False)
+    write_plainly(ax.get_yticklabels())
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(max(len(loadings), 3) - 0.4, -0.6)
-
-
-def _draw_deviations(ax: Any, loadings: Floats, std: Floats) -> None:
-    style = {"fmt": "none", "ecolor": BLACK, "elinewidth": 1.0, "capsize": 2.0}
-    ax.errorbar(loadings, np.arange(len(loadings)), xerr=std, **style)
 
 
 def _title(loadings: Floats, chosen: Ints) -> str:
@@ -210,8 +206,7 @@ def _draw_image(support: Bools, shape: tuple[int, int], ax: Any) -> Any:
         )
     ax = new_axes(3.2, 3.2 * height / width) if ax is None else ax
     ax.imshow(support.reshape(shape), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-    ax.set_xticks([])
-    ax.set_yticks([])
+    ax.set(xticks=[], yticks=[])
     return ax
 
 
@@ -232,10 +227,8 @@ def _draw_relevances(support: Bools, relevance: Floats, ranking: Any, labels: li
             ax.stairs(heights, np.arange(len(ranking) + 1) + 0.5, fill=True, color=color, label=label)
     if is_named:
         ax.set_xticks(position, [labels[j] for j in ranking], rotation=90, fontsize=8)
-        for text in ax.get_xticklabels():
-            text.set_parse_math(False)
-    ax.set_xlabel("variables, most relevant first")
-    ax.set_ylabel("relevance")
+        write_plainly(ax.get_xticklabels())
+    ax.set(xlabel="variables, most relevant first", ylabel="relevance")
     ax.legend(frameon=False)
     tidy(ax)
     return ax

@@ -204,8 +204,7 @@ def _finish_axes(ax: Any, cells: _Cells) -> None:
     unit = {"linear": "", "log": " (log(1 + x) scale)", "standardised": " (column sd from mean)"}[cells.scale]
     if cells.scale == "log":
         _scale_counts(ax, cells)
-    ax.set_xlabel(f"fitted{unit}")
-    ax.set_ylabel(f"observed{unit}")
+    ax.set(xlabel=f"fitted{unit}", ylabel=f"observed{unit}")
     # Above the picture: entries may lie anywhere in it.
     style = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 3, "frameon": False}
     legend = ax.legend(fontsize=8, columnspacing=1.2, **style)

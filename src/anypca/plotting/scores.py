@@ -11,7 +11,7 @@ from anypca._typing import Floats
 from anypca.plotting._common import (
     GREY,
     check_length,
-    check_plane,
+    check_points,
     check_scores,
     count_components,
     name_plane,
@@ -89,10 +89,7 @@ def plot_scores(
     >>> ax = plot_scores(model, *model.transform(X, return_std=True), color=X[:, 0])
     """
     n_components = count_components(model)
-    plane = check_plane(axes, n_components)
-    points = check_scores("scores", scores, n_components)[:, plane]
-    check_length("color", color, len(points))
-    check_length("row_names", row_names, len(points))
+    plane, points = check_points(scores, axes, n_components, color=color, row_names=row_names)
     ax = new_axes(6.8, 5.4 if len(plane) > 1 else 3.6) if ax is None else ax
     heights = points[:, 1] if len(plane) > 1 else golden(len(points))
     drawn = np.column_stack([points[:, 0], heights])

@@ -159,8 +159,7 @@ def _name_axes(ax: Any, path: Sequence[Any], last: int) -> None:
     title = f"{path[0].n_components} pruned to {kept}" if path else f"no component removed: {kept}"
     ax.set_title(title, fontsize=10)
     ax.yaxis.get_major_locator().set_params(integer=True)
-    ax.set_xlabel("sweeps over the table")
-    ax.set_ylabel("number of components")
+    ax.set(xlabel="sweeps over the table", ylabel="number of components")
     tidy(ax)
 
 
@@ -207,7 +206,6 @@ def plot_rank_selection(result: Any, ax: Any = None) -> Any:
     # The offset notation hides by how much ranks differ.
     ax.ticklabel_format(axis="y", useOffset=False)
     ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.set_xlabel("number of components")
-    ax.set_ylabel(result.label)
+    ax.set(xlabel="number of components", ylabel=result.label)
     tidy(ax)
     return ax

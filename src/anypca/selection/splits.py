@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -40,11 +40,15 @@ class EntrySplitter(ABC):
     would be as dense as the table is not.
     """
 
+    n_splits: int
     random_state: Any
 
-    @abstractmethod
+    #: Whether each split is a labelling of its own, rather than a label of one that all share.
+    is_repeated: ClassVar[bool] = False
+
     def get_n_splits(self) -> int:
         """Number of splits."""
+        return int(self.n_splits)
 
     @abstractmethod
     def _label(self, observed: Bools, first: int, rng: np.random.Generator) -> Ints:
@@ -52,11 +56,6 @@ class EntrySplitter(ABC):
 
         At least one observed entry of each row has another label than any given one.
         """
-
-    @property
-    @abstractmethod
-    def _n_rounds(self) -> int:
-        """Number of independent labellings; each has ``get_n_splits() / _n_rounds`` labels."""
 
     def split(self, X: Any) -> Iterator[Entries]:
         """Yield the entries to hold out, one set after the other.
@@ -80,8 +79,8 @@ class EntrySplitter(ABC):
         """
         data = _open(X)
         seed = int(make_generator(self.random_state).integers(2**31))
-        n_labels = self.get_n_splits() // self._n_rounds
-        for number in range(self._n_rounds):
+        n_rounds, n_labels = (self.get_n_splits(), 1) if self.is_repeated else (1, self.get_n_splits())
+        for number in range(n_rounds):
             rounds = _Round(self, data, (seed, number), n_labels)
             kept = rounds.kept_rows()
             for label in range(n_labels):
@@ -167,14 +166,6 @@ class EntryKFold(EntrySplitter):
     def __post_init__(self) -> None:
         _check_number("n_splits", self.n_splits, 2)
 
-    def get_n_splits(self) -> int:
-        """Number of folds."""
-        return int(self.n_splits)
-
-    @property
-    def _n_rounds(self) -> int:
-        return 1
-
     def _label(self, observed: Bools, first: int, rng: np.random.Generator) -> Ints:
         n_rows = len(observed)
         number = _rank(observed, rng) if self.shuffle else np.cumsum(observed, axis=1) - 1
@@ -208,21 +199,17 @@ class EntryShuffleSplit(EntrySplitter):
     8
     """
 
+    is_repeated = True
+
     n_splits: int = 1
     fraction: float = 0.1
     random_state: Any = 0
 
     def __post_init__(self) -> None:
         _check_number("n_splits", self.n_splits, 1)
-        _check_fraction(self.fraction)
-
-    def get_n_splits(self) -> int:
-        """Number of splits."""
-        return int(self.n_splits)
-
-    @property
-    def _n_rounds(self) -> int:
-        return int(self.n_splits)
+        value: Any = self.fraction
+        if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
+            raise ValueError(f"fraction must be a number between 0 and 1; got {value!r}.")
 
     def _label(self, observed: Bools, first: int, rng: np.random.Generator) -> Ints:
         count = observed.sum(axis=1)
@@ -284,8 +271,3 @@ def _check_number(name: str, value: Any, least: int) -> None:
         raise TypeError(f"{name} must be an integer, the number of splits; got {value!r}.")
     if value < least:
         raise ValueError(f"{name} must be at least {least}; got {value}.")
-
-
-def _check_fraction(value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
-        raise ValueError(f"fraction must be a number between 0 and 1; got {value!r}.")

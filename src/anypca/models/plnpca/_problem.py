@@ -1,8 +1,15 @@
-"""The variational bound of Poisson log-normal PCA as a problem of alternating Newton steps."""
+"""The variational bound of Poisson log-normal PCA, on a block of rows and as a problem of alternating Newton steps.
+
+The point of a row holds the means M and the logarithms of the variances S of its posterior, both (rows, k). With
+``z = o + F B' + M C'`` (offset, fixed features, means) the expected rates are ``A = exp(z + S (C * C)' / 2)``: those of
+Poisson counts whose design is ``[M | F | S]`` and whose coefficients are ``[C | B | C * C / 2]``.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,11 +17,121 @@ from anypca._typing import Bools, Floats
 from anypca.families import Poisson
 from anypca.linalg import PackedCholesky, packed_diagonal, packed_products, packed_size
 from anypca.models._bilinear.alternating import AlternatingNewton, Gauge, RowFit, RowStep, Shared, SweepSums
-from anypca.models._bilinear.coefficients import Coefficients
-from anypca.models._bilinear.evaluator import BlockEvaluator
+from anypca.models._bilinear.coefficients import Coefficients, Operand, Working
+from anypca.models._bilinear.evaluator import BlockEvaluator, RowSums
 from anypca.models._opened import OpenedBlock
-from anypca.models.plnpca._evaluator import CountEvaluator, Divergence, Posterior
-from anypca.priors import Ridge
+from anypca.priors import NewtonStep, Prior, Ridge
+
+# The logarithm of a variance moves by at most this in a step, a factor of 20: its curvature vanishes where the variance
+# does, and Newton's step then says little.
+_LONGEST_LOG_STEP = 3.0
+
+
+class Posterior(NamedTuple):
+    """Variational posteriors of rows: independent normals."""
+
+    mean: Floats
+    """M, shape (rows, k)."""
+    variance: Floats
+    """S, shape (rows, k)."""
+
+    @classmethod
+    def of(cls, points: Floats) -> Posterior:
+        """From the points of rows (rows, 2 k)."""
+        k = points.shape[1] // 2
+        return cls(points[:, :k], np.exp(points[:, k:]))
+
+    @property
+    def points(self) -> Floats:
+        """Means and log variances, shape (rows, 2 k)."""
+        return np.hstack([self.mean, np.log(self.variance)])
+
+
+@dataclass(frozen=True, eq=False)
+class Divergence(Prior):
+    """Kullback-Leibler divergence of posteriors from the standard normal distribution, a penalty on their points."""
+
+    name = "divergence"
+
+    def value(self, u: Floats) -> Floats:
+        mean, variance = Posterior.of(u)
+        value: Floats = 0.5 * (mean**2 + variance - u[:, mean.shape[1] :] - 1.0).sum(axis=1)
+        return value
+
+    def newton(self, u: Floats, gradient: Floats, curvature: Floats) -> NewtonStep:
+        mean, variance = Posterior.of(u)
+        k = mean.shape[1]
+        slope = gradient + np.hstack([-mean, 0.5 * (1.0 - variance)])
+        total = curvature.copy()
+        total[:, packed_diagonal(2 * k)] += np.hstack([np.ones_like(mean), 0.5 * variance])
+        step = PackedCholesky(total, 2 * k).solve(slope)
+        decrement: Floats = np.einsum("ia,ia->i", slope, step)
+        np.clip(step[:, k:], -_LONGEST_LOG_STEP, _LONGEST_LOG_STEP, out=step[:, k:])
+        return NewtonStep(step, decrement)
+
+
+def _extended(coefficients: Coefficients) -> tuple[Floats, Floats]:
+    """``[C | B | C * C / 2]`` and, for the derivatives in means and variances, ``[C | C * C / 2]``."""
+    half = 0.5 * coefficients.loadings**2
+    return np.hstack([coefficients.joint, half]), np.hstack([coefficients.loadings, half])
+
+
+class CountEvaluator(BlockEvaluator):
+    """Poisson counts under posteriors of the rows; `means` are the expected rates A, 0 where entries are missing."""
+
+    @cached_property
+    def _working(self) -> Working:
+        return self.coefficients.working(self.rows.dtype, _extended)
+
+    def design(self, points: Floats) -> Floats:
+        """``[M | F | S]`` in the block's precision, shape (rows, m + k)."""
+        mean, variance = Posterior.of(points)
+        return np.hstack([mean, self.rows.features, variance]).astype(self.rows.dtype, copy=False)
+
+    def row_sums(self, points: Floats, *, observed: bool = False) -> RowSums:
+        """The same, the derivatives in variances turned into those in their logarithms."""
+        sums = super().row_sums(points, observed=observed)
+        mean, variance = Posterior.of(points)
+        k = mean.shape[1]
+        scale = np.hstack([np.ones_like(mean), variance])
+        gradient = sums.gradient * scale
+        curvature = sums.curvature * packed_products(scale)
+        # The second derivative of s in log s is s: the slope in s counts once more.
+        curvature[:, packed_diagonal(2 * k)[k:]] -= gradient[:, k:]
+        return sums._replace(gradient=gradient, curvature=curvature)
+
+    def _column_operand(self, design: Floats, weights: Floats) -> Operand:
+        m = self.coefficients.joint.shape[1]
+        plain = Operand.of(design[:, :m], weights)
+        return Operand(np.hstack([plain.stacked, design[:, m:] * weights[:, None]]), m)
+
+    def _column_terms(self, sums: Floats) -> tuple[Floats, Floats, Floats]:
+        r"""Values, gradients and curvatures of the columns from ``A' [1 | D | products of D | S]``, D = [M | F].
+
+        The exact curvature is ``sum_i A_ij (u u' + diag(s_i))`` with ``u = d_i + s_i * c_j``. Here s_i within u is
+        replaced by its mean under A, which keeps the curvature positive and saves the products of D and S.
+        """
+        loadings = self.coefficients.loadings
+        m, k = self.coefficients.joint.shape[1], loadings.shape[1]
+        total, first, second, spread = np.split(sums, np.cumsum([1, m, packed_size(m)]), axis=1)
+        gradient = first.copy()
+        gradient[:, :k] += spread * loadings
+        shift = np.zeros_like(first)
+        np.divide(spread * loadings, total, out=shift[:, :k], where=total > 0)
+        # sum A (d + shift)(d + shift)' = second + total (mean + shift)(mean + shift)' - total mean mean'.
+        mean = np.divide(first, total, out=np.zeros_like(first), where=total > 0)
+        curvature = second + total * (packed_products(mean + shift) - packed_products(mean))
+        curvature[:, packed_diagonal(m)[:k]] += spread
+        return total[:, 0], gradient, curvature
+
+
+def information_of(evaluator: BlockEvaluator, points: Floats, loadings: Floats) -> Floats:
+    """``sum_j A c * c`` of each row for some loadings (n_features, k), shape (rows, k)."""
+    found = np.zeros((evaluator.rows.n_rows, loadings.shape[1]))
+    for tile in evaluator.rows.tiles():
+        found += evaluator.means(points, tile) @ loadings[tile] ** 2
+    return found
+
 
 #: Added to counts and rates before logarithms: log(x + 1/2) is nearly unbiased for the logarithm of a rate.
 HALF = 0.5

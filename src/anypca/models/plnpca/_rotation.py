@@ -14,8 +14,7 @@ from anypca.models._bilinear.coefficients import Coefficients
 from anypca.models._bilinear.evaluator import BlockEvaluator
 from anypca.models._bilinear.passes import Pass
 from anypca.models._opened import OpenedBlock
-from anypca.models.plnpca._evaluator import Posterior, information_of
-from anypca.models.plnpca._problem import PLNProblem
+from anypca.models.plnpca._problem import PLNProblem, Posterior, information_of
 
 # Rows whose precisions decide a rotation: it is a proposal, and a few thousand tell it well enough.
 _MOST_PRECISIONS = 2000

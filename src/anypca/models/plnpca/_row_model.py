@@ -13,8 +13,8 @@ from anypca.models._bilinear.alternating import RowFit
 from anypca.models._bilinear.row_model import BilinearRowModel, Reported
 from anypca.models._opened import OpenedBlock, observed_only, open_block
 from anypca.models._support import check_rows
-from anypca.models.plnpca._evaluator import Posterior
 from anypca.models.plnpca._fit import PLNFit
+from anypca.models.plnpca._problem import Posterior
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,7 @@ from anypca.models._bilinear.coefficients import Coefficients
 from anypca.models._bilinear.evaluator import BlockEvaluator
 from anypca.models._bilinear.passes import Pass
 from anypca.models._opened import OpenedBlock, observed_only
-from anypca.models.plnpca._evaluator import Posterior, information_of
-from anypca.models.plnpca._problem import HALF, PLNProblem
+from anypca.models.plnpca._problem import HALF, PLNProblem, Posterior, information_of
 
 # Products of the range finder; the sweeps of the fit correct what four of them leave.
 _PRODUCTS = 4
