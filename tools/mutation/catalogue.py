@@ -405,8 +405,15 @@ SPCA = [
         _SPCA,
     ),
     Mutation(
-        "variances of correlated scores are not adjusted",
+        "the ridge is left out",
         "models/spca/_fit.py",
+        "start.gram.matrix + settings.ridge * np.eye",
+        "start.gram.matrix + 0.0 * np.eye",
+        _SPCA,
+    ),
+    Mutation(
+        "variances of correlated scores are not adjusted",
+        "models/_gaussian/regression.py",
         "return np.asarray(np.diag(triangle) ** 2)",
         "return np.asarray(np.diag(inner))",
         _SPCA,
