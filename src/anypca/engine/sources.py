@@ -54,12 +54,11 @@ class CsrSource:
 
     def matrix(self, start: int, stop: int) -> Any:
         """Rows start..stop as a CSR matrix of views."""
-        first, last = self.indptr[start], self.indptr[stop]
+        rows = self.rows(start, stop)
         matrix = sparse.csr_array((stop - start, self.n_columns), dtype=self.dtype)
         # Set one by one: the constructor would look at every index again.
-        matrix.data = self.data[first:last].astype(self.dtype, copy=False)
-        matrix.indices = self.indices[first:last]
-        matrix.indptr = self.indptr[start : stop + 1] - first
+        matrix.data = rows.data.astype(self.dtype, copy=False)
+        matrix.indices, matrix.indptr = rows.indices, rows.indptr
         return matrix
 
     def rows(self, start: int, stop: int) -> CsrSource:

@@ -333,10 +333,14 @@ class LatentModel(
             return executor.collect(function, data)
 
     def _progress(self, notify: Callable[[], None]) -> Callback:
-        """A callback that logs (when ``verbose``) and tells scikit-learn's callbacks."""
+        """A callback that logs to the logger ``anypca`` (when ``verbose``) and tells scikit-learn's callbacks."""
 
         def report(progress: Progress) -> None:
-            report_progress(type(self).__name__, progress, is_verbose=bool(self.verbose))
+            if self.verbose:
+                # The numbers are attributes of the record too, for progress bars.
+                message = "%s iteration %d: objective %.8g, scaled gradient %.2g"
+                told = (progress.iteration, progress.objective, progress.criterion)
+                logger.info(message, type(self).__name__, *told, extra=progress._asdict())
             notify()
 
         return report
@@ -357,25 +361,3 @@ class LatentModel(
                 ConvergenceWarning,
                 stacklevel=3,
             )
-
-
-def report_progress(name: str, progress: Progress, *, is_verbose: bool) -> None:
-    """Log one iteration to the logger ``anypca`` at level INFO, its numbers as attributes of the record.
-
-    Parameters
-    ----------
-    name : str
-        What is being fitted.
-    progress : Progress
-    is_verbose : bool
-        Nothing is logged when False.
-    """
-    if is_verbose:
-        logger.info(
-            "%s iteration %d: objective %.8g, scaled gradient %.2g",
-            name,
-            progress.iteration,
-            progress.objective,
-            progress.criterion,
-            extra=progress._asdict(),
-        )

@@ -74,13 +74,8 @@ def loadings(names: Sequence[str], values: Floats, std: Floats | None, x_title: 
         "text": [_loading_text(names[j], values[j], None if std is None else std[j]) for j in order],
     }
     if std is not None:
-        bars["error_x"] = {
-            "type": "data",
-            "array": rounded(2.0 * std[order]),
-            "color": "@ink",
-            "thickness": 1.2,
-            "width": 3,
-        }
+        look = {"color": "@ink", "thickness": 1.2, "width": 3}
+        bars["error_x"] = {"type": "data", "array": rounded(2.0 * std[order]), **look}
     layout = _layout(x_title, "")
     layout["yaxis"] |= {
         "tickvals": place,
@@ -116,27 +111,19 @@ def calibration(curve: Curve) -> Figure:
     positive = bool((curve.fitted > 0).all() and (curve.observed > 0).all())
     # Counts and amounts span orders of magnitude; probabilities and centred values do not.
     is_log = positive and curve.fitted.max() > 10.0 * curve.fitted.min() and curve.fitted.max() > 1.0
-    ends = [
-        min(curve.fitted.min(), curve.observed.min()),
-        max(curve.fitted.max(), curve.observed.max()),
-    ]
-    diagonal = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": rounded(ends),
-        "y": rounded(ends),
-        "line": {"color": "@muted", "dash": "dash", "width": 1},
-        "hoverinfo": "skip",
-    }
-    points = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": rounded(curve.fitted),
-        "y": rounded(curve.observed),
-        "error_y": {"type": "data", "array": rounded(curve.error), "color": "@accent", "thickness": 1.2},
-        "marker": {"color": "@accent", "size": 7},
-        "hovertemplate": "fitted %{x:.4~g}<br>observed %{y:.4~g}<extra></extra>",
-    }
+    both = np.concatenate([curve.fitted, curve.observed])
+    ends = [both.min(), both.max()]
+    dashes = {"color": "@muted", "dash": "dash", "width": 1}
+    diagonal = _scatter("lines", rounded(ends), rounded(ends), line=dashes, hoverinfo="skip")
+    error = {"type": "data", "array": rounded(curve.error), "color": "@accent", "thickness": 1.2}
+    points = _scatter(
+        "markers",
+        rounded(curve.fitted),
+        rounded(curve.observed),
+        error_y=error,
+        marker={"color": "@accent", "size": 7},
+        hovertemplate="fitted %{x:.4~g}<br>observed %{y:.4~g}<extra></extra>",
+    )
     layout = _layout("mean fitted value", "mean observed value")
     if is_log:
         layout["xaxis"]["type"] = layout["yaxis"]["type"] = "log"
@@ -150,17 +137,9 @@ def rank_histogram(ranks: Ints) -> Figure:
     bars = _bars(range(len(ranks)), share, "rank %{x}: %{y:.2f} %") | _ADJACENT
     layout = _layout("rank of the entry among 19 draws from the model", "entries (%)")
     layout["bargap"] = 0
-    layout["shapes"] = [
-        {
-            "type": "line",
-            "xref": "paper",
-            "x0": 0,
-            "x1": 1,
-            "y0": 100.0 / len(ranks),
-            "y1": 100.0 / len(ranks),
-            "line": {"color": "@second", "dash": "dash", "width": 1.5},
-        }
-    ]
+    ends = {"xref": "paper", "x0": 0, "x1": 1, "y0": 100.0 / len(ranks), "y1": 100.0 / len(ranks)}
+    dashes = {"color": "@second", "dash": "dash", "width": 1.5}
+    layout["shapes"] = [{"type": "line", **ends, "line": dashes}]
     return {"data": [bars], "layout": layout}
 
 
@@ -196,30 +175,19 @@ def _line(
     x: Sequence[Any], y: Floats, name: str, hover: str, *, color: str = "@accent", digits: int = 7
 ) -> Figure:
     """A line with marks, while these can be told apart."""
-    return {
-        "type": "scatter",
-        "mode": "lines+markers" if len(x) <= _MOST_MARKERS else "lines",
-        "x": list(x),
-        "y": rounded(y, digits),
-        "name": name,
-        "hovertemplate": f"{hover}<extra></extra>",
-        "line": {"color": color, "width": 2},
-        "marker": {"color": color, "size": 6},
-    }
+    mode = "lines+markers" if len(x) <= _MOST_MARKERS else "lines"
+    look = {"line": {"color": color, "width": 2}, "marker": {"color": color, "size": 6}}
+    return _scatter(mode, x, rounded(y, digits), name=name, hovertemplate=f"{hover}<extra></extra>", **look)
 
 
 def _mark(x: float, y: float, text: str) -> Figure:
-    return {
-        "type": "scatter",
-        "mode": "markers+text",
-        "x": [x],
-        "y": rounded([y], 7),
-        "text": [text],
-        "textposition": "bottom center",
-        "cliponaxis": False,
-        "marker": {"color": "@second", "size": 12, "symbol": "diamond"},
-        "hoverinfo": "skip",
-    }
+    look = {"textposition": "bottom center", "cliponaxis": False, "hoverinfo": "skip"}
+    marker = {"color": "@second", "size": 12, "symbol": "diamond"}
+    return _scatter("markers+text", [x], rounded([y], 7), text=[text], marker=marker, **look)
+
+
+def _scatter(mode: str, x: Sequence[Any], y: Sequence[Any], **look: Any) -> Figure:
+    return {"type": "scatter", "mode": mode, "x": list(x), "y": list(y), **look}
 
 
 def _layout(x_title: str, y_title: str, *, legend: bool = False) -> Figure:
