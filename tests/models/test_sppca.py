@@ -103,6 +103,31 @@ def test_thresholds_of_the_published_algorithm():
     assert (model.alpha_ * D / n < 100.0).all()
 
 
+@pytest.mark.parametrize("threshold", [2.0, 40.0])
+def test_components_leave_at_the_threshold_given(threshold):
+    X = make_sppca_order(2, 100, 10, random_state=0).X
+    model = SPPCA(method="paper", threshold=threshold).fit(X)
+    # In the algorithm's own coordinates, where ||z||^2 = D, none that stays has reached it.
+    assert (model.alpha_ * X.shape[1] / len(X) < threshold).all()
+    assert min(removal.alpha for removal in model.pruning_path_) >= threshold
+
+
+def test_threshold_needs_the_published_method(counts):
+    with pytest.raises(
+        ValueError, match=r"threshold=40.0 has no meaning with method='default'.*method='paper'"
+    ):
+        SPPCA(threshold=40.0).fit(counts)
+
+
+@pytest.mark.parametrize("method", ["default", "paper"])
+def test_any_small_delta_gives_the_same_zeros(sparse_counts, method):
+    def zeros(delta):
+        return SSPPCA(3, sparsity=1.0, delta=delta, method=method).fit(sparse_counts.X).components_ == 0
+
+    assert_array_equal(zeros(1e-6), zeros(1e-8))
+    assert zeros(1e-8).any()
+
+
 def test_published_scores_have_unit_second_moment_and_a_mean():
     X = make_sppca_order(1, 100, 10, random_state=0).X
     model = SPPCA(method="paper")
@@ -125,13 +150,30 @@ def test_default_scores_are_centred(counts):
     [
         (SPPCA(method="paper"), SePCA(11, **PUBLISHED)),
         (SSPPCA(method="paper", sparsity=0.07), SePCA(11, sparsity=0.07, **PUBLISHED)),
+        (SPPCA(method="paper", threshold=2.0), SePCA(11, **PUBLISHED | {"threshold": 2.0})),
+        (
+            SSPPCA(method="paper", sparsity=0.07, delta=1e-4, threshold=5.0),
+            SePCA(11, sparsity=0.07, delta=1e-4, **PUBLISHED | {"threshold": 5.0}),
+        ),
+        (SSPPCA(4, sparsity=1.0, delta=1e-6), SePCA(4, family="negative_binomial", sparsity=1.0, delta=1e-6)),
         (SPPCA(4), SePCA(4, family="negative_binomial")),
         (SPPCA(4, dispersion="poisson"), SePCA(4, family="poisson", dispersion=1.0)),
         (SPPCA(4, dispersion="feature"), SePCA(4, family="negative_binomial", dispersion="feature")),
         (SSPPCA(4, sparsity=1.0), SePCA(4, family="negative_binomial", sparsity=1.0)),
         (SSPPCA(4, sparsity=0.0), SPPCA(4)),
     ],
-    ids=["paper", "sparse paper", "default", "poisson", "feature", "sparse", "no price"],
+    ids=[
+        "paper",
+        "sparse paper",
+        "threshold",
+        "delta",
+        "delta of the default",
+        "default",
+        "poisson",
+        "feature",
+        "sparse",
+        "no price",
+    ],
 )
 def test_equals_the_sepca_it_configures(counts, model, same):
     ours, theirs = model.fit(counts), same.fit(counts)
@@ -145,23 +187,24 @@ def test_equals_the_sepca_it_configures(counts, model, same):
 def test_configuration_follows_its_parameters():
     model = SPPCA()
     assert set(model.get_params()) == {
-        "max_components", "method", "dispersion", "max_iter", "tol", "n_jobs", "verbose", "random_state",
+        "max_components", "method", "threshold", "dispersion", "max_iter", "tol", "n_jobs", "verbose", "random_state",
     }  # fmt: skip
-    assert set(SSPPCA().get_params()) == set(model.get_params()) | {"sparsity"}
-    assert (model.family, model.inference, model.fit_intercept, model.threshold) == (
+    assert set(SSPPCA().get_params()) == set(model.get_params()) | {"sparsity", "delta"}
+    assert (model.family, model.inference, model.fit_intercept, model._largest_alpha()) == (
         "negative_binomial",
         "vb",
         True,
         None,
     )
     model.set_params(method="paper")
-    assert (model.family, model.inference, model.fit_intercept, model.nu, model.threshold) == (
+    assert (model.family, model.inference, model.fit_intercept, model.nu, model._largest_alpha()) == (
         "poisson",
         "map",
         False,
         1.0,
         100.0,
     )
+    assert model.set_params(threshold=40.0)._largest_alpha() == 40.0
     assert clone(SPPCA(dispersion="poisson")).family == "poisson"
 
 
@@ -193,6 +236,31 @@ def test_price_by_hidden_entries(sparse_counts):
     assert_array_equal(model.components_ != 0, sparse_counts.support)
     again = SSPPCA(max_components=3, sparsity=model.sparsity_).fit(sparse_counts.X)
     assert_array_equal(again.components_, model.components_)
+
+
+@pytest.fixture(scope="module")
+def rare_counts():
+    """100 rows of 40 counts that are mostly zero, one component in which all columns take part."""
+    return make_low_rank_counts(100, 40, 1, typical_mean=0.2, random_state=0).X
+
+
+def test_chosen_price_leaves_the_component_that_the_evidence_found(rare_counts):
+    model = SSPPCA(max_components=3).fit(rare_counts)
+    assert model.n_components_ == SPPCA(max_components=3).fit(rare_counts).n_components_ == 1
+    assert np.count_nonzero(model.components_) > 1
+
+
+def test_price_leaves_the_relevance_alone(rare_counts):
+    # Relevances of loadings of which many are zero would shrink the others, until none is left.
+    dense, sparse = SPPCA(3).fit(rare_counts), SSPPCA(3, sparsity=1.0).fit(rare_counts)
+    assert (sparse.components_ == 0).any()
+    assert_allclose(sparse.alpha_, dense.alpha_, rtol=1e-9)
+
+
+def test_without_components_any_price_will_do():
+    model = SSPPCA(max_components=2).fit(np.random.default_rng(0).poisson(3.0, size=(40, 8)))
+    assert model.n_components_ == 0
+    assert model.sparsity_ == PRICES[-1]
 
 
 def test_sparse_objective_never_decreases(sparse_counts):

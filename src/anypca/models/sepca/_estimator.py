@@ -61,7 +61,9 @@ class SePCA(BilinearModel):
     sparsity : {"auto"} or float, default=0.0
         Price of a non-zero loading (adaptive L0). Loadings then have exact zeros, except that below 1/2 ``"vb"`` only
         shrinks. ``"auto"`` takes the largest price whose fit predicts hidden entries within one standard error
-        of the best. Not in ``"hmc"``.
+        of the best and has components left. Not in ``"hmc"``.
+    delta : float, default=1e-8
+        Squared loadings well below it count as zeros where ``sparsity`` asks for a price.
     threshold : float or None, default=None
         In ``"map"``, components leave when their ``alpha`` exceeds it (five times it in the first ten rounds); None
         is 100 D times the largest mean curvature of a column, which does not depend on units.
@@ -143,6 +145,7 @@ class SePCA(BilinearModel):
         "nu": [StrOptions({"auto", "scaled"}), Interval(Real, 0, None, closed="neither")],
         "nu_path": [None, "array-like"],
         "sparsity": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
+        "delta": [Interval(Real, 0, None, closed="neither")],
         "threshold": [None, Interval(Real, 0, None, closed="neither")],
         "dispersion": [StrOptions({"auto", "feature"}), Interval(Real, 0, None, closed="neither")],
         "fit_intercept": ["boolean"],
@@ -160,6 +163,7 @@ class SePCA(BilinearModel):
     nu: str | float = "auto"
     nu_path: Sequence[float] | None = None
     sparsity: str | float = 0.0
+    delta: float = 1e-8
     threshold: float | None = None
     dispersion: str | float = "auto"
     fit_intercept: bool = True
@@ -224,6 +228,10 @@ class SePCA(BilinearModel):
         wanted = _DEFAULT_COMPONENTS if self.max_components is None else self.max_components
         return max(min(wanted, largest), 0)
 
+    def _largest_alpha(self) -> float | None:
+        """The relevance beyond which components leave a mode; ``None`` for one without units."""
+        return self.threshold
+
     def _fixed_dispersion(self) -> float | None:
         """The dispersion that the user fixed, if any."""
         return None if isinstance(self.dispersion, str) else float(self.dispersion)
@@ -235,6 +243,7 @@ class SePCA(BilinearModel):
             fit_intercept=bool(self.fit_intercept),
             dispersion=self._fixed_dispersion(),
             sparsity=sparsity,
+            delta=float(self.delta),
             by_column=self.dispersion == "feature",
         )
         if self.inference == "vb":
@@ -243,7 +252,7 @@ class SePCA(BilinearModel):
             chains = self.n_draws, self.n_tune, self.n_chains
             return fit_draws(session, family, settings, SamplerSettings(*chains, progress=bool(self.verbose)))
         weights = self._weights(session)
-        mode = ModeSettings(**asdict(settings), weights=weights, threshold=self.threshold)
+        mode = ModeSettings(**asdict(settings), weights=weights, threshold=self._largest_alpha())
         return fit_mode(replace(session, tol=_MODE_TOLERANCE * session.tol), family, mode)
 
     def _weights(self, session: Session) -> tuple[float, ...]:

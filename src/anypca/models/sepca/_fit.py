@@ -146,13 +146,18 @@ def settle(state: State, seed: int, *, may_restart: bool = True) -> State:
 
 
 def _sparse(state: State) -> State:
-    """The fit with a price on non-zero loadings, from the rotation in which the loadings are simplest."""
-    k = state.n_components
+    """The fit with a price on non-zero loadings, from the rotation in which the loadings are simplest.
+
+    The relevance stays what it is there. It says how large D loadings are; estimated anew, it would take those that are
+    zero by now for small ones and shrink the others, of which more would become zero, until none is left.
+    """
+    k, settings = state.n_components, state.candidate.settings
     change = Affine(np.zeros(k), varimax(state.loadings.mean[:, :k]).T)
     loadings = state.problem.mapped(state.loadings, change)
     mean_squares = loadings.sizes / len(loadings.mean)
-    loadings = replace(loadings, alpha=1.0 / mean_squares, sparsity=state.candidate.settings.sparsity)
-    state = converge(state.moved(loadings, state.candidate.each(state.local, change.apply)))
+    relevance = 1.0 / mean_squares
+    loadings = replace(loadings, alpha=relevance, sparsity=settings.sparsity, delta=settings.delta)
+    state = converge(state.moved(loadings, state.candidate.each(state.local, change.apply)), is_held=True)
     while (empty := np.flatnonzero(~(snapped(state.loadings) != 0.0).any(axis=0))).size:
-        state = converge(without(state, empty, "sparsity"))
+        state = converge(without(state, empty, "sparsity"), is_held=True)
     return state

@@ -210,7 +210,7 @@ class ModeFitter(BilinearFitter[ModeSettings]):
         prior: Ridge | AdaptiveL0 = Ridge(precision)
         if settings.sparsity > 0:
             weight = np.concatenate([np.full(k, settings.sparsity / nu), np.zeros(n_fixed)])
-            prior = AdaptiveL0(precision, weight)
+            prior = AdaptiveL0(precision, weight, settings.delta)
         return BilinearProblem(
             self.family,
             Ridge(np.ones(k)),
@@ -264,7 +264,7 @@ class ModeFitter(BilinearFitter[ModeSettings]):
         if self.settings.sparsity == 0:
             return loadings
         k = loadings.shape[1]
-        return AdaptiveL0(np.zeros(k), np.ones(k)).snap(loadings)
+        return AdaptiveL0(np.zeros(k), np.ones(k), self.settings.delta).snap(loadings)
 
     def _leaving(self, state: _State, number: int) -> Ints:
         """The least relevant component, if it passes the threshold, or all that have no loadings left."""

@@ -83,6 +83,8 @@ class Loadings:
     """Prior precision of intercept and covariates, 0 where flat, shape (n_features, m - k)."""
     sparsity: float = 0.0
     """Price of a non-zero loading."""
+    delta: float = AdaptiveL0.delta
+    """Squared loadings well below it count as zeros."""
     units: Floats | float = 1.0
     """Squared units of the columns' predictors, one for all or shape (n_features,): the prior is in these."""
     change: Affine | None = None
@@ -196,7 +198,9 @@ class Loadings:
     @property
     def shrinkage(self) -> Floats:
         """Precision that the price of non-zeros amounts to at these loadings, shape (n_features, k)."""
-        return AdaptiveL0(weight=self.sparsity).shrinkage(self.squares[:, : self.n_components])
+        return AdaptiveL0(weight=self.sparsity, delta=self.delta).shrinkage(
+            self.squares[:, : self.n_components]
+        )
 
     @property
     def divergence(self) -> Floats:
@@ -209,7 +213,7 @@ class Loadings:
         unit = self.unit_column
         prior = (expected[:, :k] / unit) @ self.alpha - np.log(self.alpha).sum() + k * np.log(unit[:, 0])
         if self.sparsity > 0:
-            prior += 2.0 * self.sparsity * np.log1p(expected[:, :k] / AdaptiveL0.delta).sum(axis=1)
+            prior += 2.0 * self.sparsity * np.log1p(expected[:, :k] / self.delta).sum(axis=1)
         tau = self.fixed_precision
         prior += (tau * expected[:, k:] - np.log(np.where(tau > 0, tau, 1.0))).sum(axis=1)
         # A flat coordinate has no prior; its entropy enters with the constant of a unit normal.
@@ -326,4 +330,4 @@ def snapped(shared: Loadings) -> Floats:
     mean = shared.mean[:, :k]
     if shared.sparsity == 0:
         return mean
-    return np.where(shared.squares[:, :k] < _NEAR_ZERO * AdaptiveL0.delta, 0.0, mean)
+    return np.where(shared.squares[:, :k] < _NEAR_ZERO * shared.delta, 0.0, mean)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from anypca.priors import AdaptiveL0
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -15,6 +17,8 @@ class Settings:
     """A fixed dispersion for families that leave it open; ``None`` estimates it."""
     sparsity: float = 0.0
     """Price of a non-zero loading (kappa in the joint mode)."""
+    delta: float = AdaptiveL0.delta
+    """Squared loadings well below it count as zeros."""
     by_column: bool = False
     """Each column has a dispersion from the start; otherwise only where the residuals call for it. Not in modes."""
 

@@ -12,9 +12,9 @@ from anypca.engine import check_data
 from anypca.engine.entries import hide_entries, take_entries
 from anypca.exceptions import ConvergenceWarning
 
-#: Prices tried, each twice the last. A loading stays if its square exceeds 8 prices of its variance: below 1/2 nothing
-#: becomes zero, and a price of 8 keeps loadings of more than 8 standard errors only.
-PRICES = (0.5, 1.0, 2.0, 4.0, 8.0)
+#: Prices tried besides none, each twice the last. A loading stays if its square exceeds 8 prices of its variance: up to
+#: 1/2 nothing becomes zero, and a price of 8 keeps loadings of more than 8 standard errors only.
+PRICES = (1.0, 2.0, 4.0, 8.0)
 # A tenth, as is usual: enough entries to compare prices by, and hardly less to fit with.
 _HIDDEN_SHARE = 0.1
 # Of the entries that are hidden. A constant, so that the price does not depend on ``random_state``; its value is
@@ -23,7 +23,9 @@ _SEED = 20
 
 
 def choose_sparsity(estimator: Any, X: Any, *, sample_weight: Any, offset: Any, covariates: Any) -> float:
-    """The largest price whose fit predicts hidden entries within one standard error of the best.
+    """The largest price whose fit has components left and predicts hidden entries as well as the best.
+
+    As well is: within one standard error of the difference.
 
     Parameters
     ----------
@@ -49,18 +51,21 @@ def choose_sparsity(estimator: Any, X: Any, *, sample_weight: Any, offset: Any, 
             model.fit(hidden, sample_weight=sample_weight, **companions)
         return -model.entry_log_likelihood(hidden, rows, columns, values, **companions), model
 
-    first, model = losses(PRICES[0], estimator.max_components)
-    found = [first]
-    for price in PRICES[1:]:
+    free, model = losses(0.0, estimator.max_components)
+    found = {0.0: free}
+    for price in PRICES:
         # The dimension is chosen before the price matters; the first fit's need not be looked for again.
-        found.append(losses(price, model.n_components_)[0])
-    mean = np.array([loss.mean() for loss in found])
-    best = int(np.argmin(mean))
-    for position in reversed(range(len(PRICES))):
-        excess = found[position] - found[best]
-        if excess.mean() <= excess.std() / np.sqrt(len(excess)):
-            return PRICES[position]
-    return PRICES[best]
+        loss, priced = losses(price, model.n_components_)
+        # Whether there are components is for the evidence to say, the price says which loadings are zero.
+        if priced.n_components_ or not model.n_components_:
+            found[price] = loss
+    best = min(found.values(), key=np.mean)
+
+    def is_near(loss: Any) -> bool:
+        excess = loss - best
+        return bool(excess.mean() <= excess.std() / np.sqrt(len(excess)))
+
+    return max(price for price, loss in found.items() if is_near(loss))
 
 
 def _held_out(X: Any) -> tuple[Any, Any, Any]:

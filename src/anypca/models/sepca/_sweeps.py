@@ -159,11 +159,11 @@ def join(before: State, after: State) -> State:
     return replace(after, result=replace(after.result, trace=trace, n_iter=len(trace)))
 
 
-def converge(state: State, *, loose: bool = False) -> State:
-    """Sweeps until convergence."""
+def converge(state: State, *, loose: bool = False, is_held: bool = False) -> State:
+    """Sweeps until convergence, with the relevance held where asked for."""
     session = state.candidate.session
     tol = max(session.tol, _LOOSE_TOLERANCE) if loose else None
-    return _sweep(state, session.max_iter, tol=tol)
+    return _sweep(state, session.max_iter, tol=tol, is_held=is_held)
 
 
 def prune(state: State, *, loose: bool = False) -> State:

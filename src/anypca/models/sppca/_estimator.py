@@ -10,7 +10,7 @@ from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._session import Session
 from anypca.models.sepca import SePCA
 
-#: Published threshold on alpha; it is five times that in the first ten rounds.
+#: Published threshold on alpha (M); it is five times that in the first ten rounds.
 _PUBLISHED_THRESHOLD = 100.0
 
 
@@ -30,9 +30,14 @@ class SPPCA(SePCA):
         with ``method="paper"``.
     method : {"default", "paper"}, default="default"
         ``"paper"`` is the published algorithm: Poisson counts, no intercept, start from an ordinary PCA, joint modes
-        of scores and loadings, ``alpha = D / ||w||^2``, components leaving one at a time when alpha exceeds 100
-        (500 in the first ten rounds), until the objective and the number of components stand. It keeps noise
-        when there are many more rows than columns.
+        of scores and loadings, ``alpha = D / ||w||^2``, components leaving one at a time when alpha reaches
+        ``threshold``, until the objective and the number of components stand. It keeps noise when there are many more
+        rows than columns.
+    threshold : float or None, default=None
+        With ``method="paper"``, the published M: a component leaves when its alpha reaches it (five times it in the
+        first ten rounds, so that none leaves too early). None is 100, the value of the published simulations; the
+        letters there have 40. It is not free of units: see `SePCA`. The default method takes none, it compares
+        dimensions by evidence.
     dispersion : {"auto", "feature", "poisson"}, default="auto"
         As in `SePCA`; ``"poisson"`` takes the variance to be the mean. ``method="paper"`` always does.
     max_iter, tol, n_jobs, verbose, random_state
@@ -64,6 +69,7 @@ class SPPCA(SePCA):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "max_components": [None, Interval(Integral, 0, None, closed="left")],
         "method": [StrOptions({"default", "paper"})],
+        "threshold": [None, Interval(Real, 0, None, closed="neither")],
         "dispersion": [StrOptions({"auto", "feature", "poisson"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
         **COMMON_CONSTRAINTS,
@@ -74,6 +80,7 @@ class SPPCA(SePCA):
         max_components: int | None = None,
         *,
         method: str = "default",
+        threshold: float | None = None,
         dispersion: str = "auto",
         max_iter: int = 500,
         tol: float = 1e-4,
@@ -83,6 +90,7 @@ class SPPCA(SePCA):
     ) -> None:
         self.max_components = max_components
         self.method = method
+        self.threshold = threshold
         self.dispersion = dispersion
         self.max_iter = max_iter
         self.tol = tol
@@ -116,10 +124,16 @@ class SPPCA(SePCA):
         """Weight of the data in the published algorithm: 1."""
         return 1.0 if self._follows_paper else "auto"
 
-    @property
-    def threshold(self) -> float | None:  # type: ignore[override]
-        """On alpha, in the published algorithm."""
-        return _PUBLISHED_THRESHOLD if self._follows_paper else None
+    def _check_options(self) -> None:
+        super()._check_options()
+        if self.threshold is not None and not self._follows_paper:
+            raise ValueError(
+                f"threshold={self.threshold!r} has no meaning with method={self.method!r}, which compares "
+                "dimensions by evidence; use method='paper', or leave it out."
+            )
+
+    def _largest_alpha(self) -> float | None:
+        return _PUBLISHED_THRESHOLD if self._follows_paper and self.threshold is None else self.threshold
 
     def _fixed_dispersion(self) -> float | None:
         return 1.0 if self.dispersion == "poisson" else None
@@ -138,9 +152,12 @@ class SSPPCA(SPPCA):
     max_components : int or None, default=None
         As in `SPPCA`.
     sparsity : {"auto"} or float, default="auto"
-        Price of a non-zero loading (the published k; its delta is 1e-8). ``"auto"`` takes the largest of a few prices
-        whose fit predicts hidden entries within one standard error of the best.
-    method, dispersion, max_iter, tol, n_jobs, verbose, random_state
+        Price of a non-zero loading (the published k). ``"auto"`` takes the largest of a few prices, 0 among them, whose
+        fit has components left and predicts hidden entries within one standard error of the best.
+    delta : float, default=1e-8
+        What makes the count of non-zeros smooth, as published: a loading w counts as ``w^2 / (w^2 + delta)`` of one.
+        Any value will do that is small beside the squares of the loadings.
+    method, threshold, dispersion, max_iter, tol, n_jobs, verbose, random_state
         As in `SPPCA`.
 
     Attributes
@@ -163,6 +180,7 @@ class SSPPCA(SPPCA):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **SPPCA._parameter_constraints,
         "sparsity": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
+        "delta": [Interval(Real, 0, None, closed="neither")],
     }
 
     def __init__(
@@ -170,7 +188,9 @@ class SSPPCA(SPPCA):
         max_components: int | None = None,
         *,
         sparsity: str | float = "auto",
+        delta: float = 1e-8,
         method: str = "default",
+        threshold: float | None = None,
         dispersion: str = "auto",
         max_iter: int = 500,
         tol: float = 1e-4,
@@ -180,7 +200,9 @@ class SSPPCA(SPPCA):
     ) -> None:
         self.max_components = max_components
         self.sparsity = sparsity
+        self.delta = delta
         self.method = method
+        self.threshold = threshold
         self.dispersion = dispersion
         self.max_iter = max_iter
         self.tol = tol
