@@ -336,7 +336,10 @@ def test_single_precision_is_close_and_kept(method):
     single = KernelPCA(K, fit_inverse_transform=True, **method).fit(X.astype(np.float32))
     scores = single.transform(X.astype(np.float32))
     assert scores.dtype == single.inverse_transform(scores).dtype == np.float32
-    np.testing.assert_allclose(scores, double.transform(X), atol=2e-4)
+    expected = double.transform(X)
+    # The largest coefficient fixes a sign, and rounding decides where two are about as large.
+    signs = np.sign(np.einsum("ik,ik->k", scores, expected))
+    np.testing.assert_allclose(scores * signs, expected, atol=2e-4)
 
 
 @all_methods

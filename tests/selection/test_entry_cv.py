@@ -94,14 +94,15 @@ def test_missing_entries_are_not_scored():
 
 
 def test_companions_are_used():
-    offset = RNG.normal(size=60)
-    table = RNG.poisson(np.exp(offset[:, None] + RNG.normal(size=6))).astype(float)
+    # Offsets of every cell, which one component cannot stand for.
+    offset = 2.0 * RNG.normal(size=(60, 6))
+    table = RNG.poisson(np.exp(offset + RNG.normal(size=6))).astype(float)
     model = EPCA(1, family="poisson", n_jobs=1)
     weight = np.where(np.arange(60) < 30, 2.0, 1.0)
     scores = entry_cross_validate(model, table, cv=FOLDS, offset=offset, sample_weight=weight)
     assert scores.n_entries.sum() == 540
     assert scores.l_miss > entry_cross_validate(model, table, cv=FOLDS, sample_weight=weight).l_miss
-    covariates = offset[:, None]
+    covariates = offset[:, :1]
     assert np.isfinite(entry_cross_validate(model, table, cv=FOLDS, covariates=covariates).l_miss)
 
 
