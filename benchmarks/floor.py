@@ -22,7 +22,7 @@ from anypca.engine import Block, check_data
 from anypca.families import Poisson
 from anypca.linalg import packed_size
 from anypca.models._bilinear.alternating import Shared
-from anypca.models._bilinear.coefficients import Coefficients
+from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.passes import Pass
 from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._bilinear.start import null_coefficients, residual_loadings

@@ -26,7 +26,7 @@ from anypca.engine import check_data
 from anypca.families import Family, resolve_family
 from anypca.linalg import pack_symmetric
 from anypca.models._bilinear.alternating import Shared
-from anypca.models._bilinear.coefficients import Coefficients
+from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.passes import Pass
 from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._bilinear.start import mean_coefficients, null_coefficients, residual_loadings

@@ -12,7 +12,7 @@ from anypca.datasets import make_low_rank
 from anypca.engine import Block, check_data
 from anypca.families import Poisson
 from anypca.models._bilinear.alternating import AlternatingNewton, Gauge, Shared, intercept_shift
-from anypca.models._bilinear.coefficients import Coefficients
+from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._opened import open_block
 from anypca.models.plnpca._problem import PLNProblem

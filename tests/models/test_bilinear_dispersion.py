@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose
 from anypca import EPCA, SePCA
 from anypca.engine import check_data
 from anypca.families import Exponential, Gaussian, NegativeBinomial, Poisson, combine
-from anypca.models._bilinear.coefficients import Coefficients
 from anypca.models._bilinear.dispersion import column_scales, estimate_dispersion
+from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.passes import Pass
 from anypca.models._session import open_session
 

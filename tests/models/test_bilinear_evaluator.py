@@ -14,8 +14,7 @@ from anypca.engine import Block, check_data
 from anypca.families import Bernoulli, Family, Gaussian, NegativeBinomial, Poisson, combine, families
 from anypca.linalg import unpack_symmetric
 from anypca.models import _opened as opened_module
-from anypca.models._bilinear.coefficients import Coefficients
-from anypca.models._bilinear.evaluator import BlockEvaluator
+from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._opened import open_block
 
 N, P, K = 9, 6, 2

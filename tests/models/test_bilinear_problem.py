@@ -14,8 +14,8 @@ from anypca.engine import check_data, executor_for
 from anypca.families import Bernoulli, Family, Gaussian, NegativeBinomial, Poisson, combine, families
 from anypca.linalg import balance
 from anypca.models._bilinear.alternating import Gauge, Shared
-from anypca.models._bilinear.coefficients import Coefficients
 from anypca.models._bilinear.dispersion import noise_units
+from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.problem import BilinearProblem
 from anypca.priors import L1, Ridge
 from anypca.solvers import Loop

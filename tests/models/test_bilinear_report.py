@@ -11,8 +11,8 @@ from anypca.families import Gamma, Gaussian, NegativeBinomial, combine
 from anypca.linalg import pack_symmetric
 from anypca.models._bilinear.alternating import SweepSums
 from anypca.models._bilinear.canonical import orthonormal, reorder, unit_loadings
-from anypca.models._bilinear.coefficients import Coefficients
 from anypca.models._bilinear.dispersion import estimate_dispersion, start_dispersion
+from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.passes import Deviances, Pass
 from anypca.models._session import open_session
 

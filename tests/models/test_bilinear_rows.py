@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from anypca import EPCA, SePCA
 from anypca.datasets import make_low_rank
 from anypca.exceptions import ConvergenceWarning
-from anypca.models._bilinear.rows import warn_unsolved
+from anypca.models._bilinear.row_model import warn_unsolved
 
 
 def test_unsolved_rows_are_counted_and_named():

@@ -9,7 +9,7 @@ from scipy.linalg import subspace_angles
 from anypca.datasets import make_low_rank
 from anypca.engine import check_data
 from anypca.families import resolve_family
-from anypca.models._bilinear.coefficients import Coefficients
+from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.passes import Pass
 from anypca.models._bilinear.start import (
     link_loadings,

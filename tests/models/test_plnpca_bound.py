@@ -14,7 +14,7 @@ from scipy.stats import norm
 from anypca.engine import check_data
 from anypca.families import Poisson
 from anypca.linalg import pack_symmetric, unpack_symmetric
-from anypca.models._bilinear.coefficients import Coefficients
+from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._opened import open_block
 from anypca.models.plnpca import PLNPCA
 from anypca.models.plnpca._problem import CountEvaluator, Divergence, Posterior, PosteriorGauge

@@ -461,14 +461,14 @@ _PIECES = "tests/models/test_piecewise.py tests/models/test_parameter_counts.py"
 BILINEAR = [
     Mutation(
         "standard deviations without the prior's precision",
-        "models/_bilinear/rows.py",
+        "models/_bilinear/row_model.py",
         "precision = found.curvature + prior.curvature(found.points)\n    return",
         "precision = found.curvature\n    return",
         _BILINEAR,
     ),
     Mutation(
         "the determinant of the posterior is forgotten",
-        "models/_bilinear/rows.py",
+        "models/_bilinear/row_model.py",
         "return joint - 0.5 * determinant, entropy",
         "return joint, entropy",
         _BILINEAR + " tests/models/test_bilinear_report.py",

@@ -13,7 +13,7 @@ from anypca._typing import Bools, Floats, Ints
 from anypca.engine import Block, Table
 from anypca.engine._convert import describe_entry
 from anypca.families import Family
-from anypca.models._session import Session
+from anypca.models._session import Session, raise_outside
 
 # Elements of a tile: three or four arrays of this size in float64 share a second-level cache of 2 MB or nearly.
 _TILE_ELEMENTS = 2**16
@@ -189,3 +189,11 @@ def refuse_missing(session: Session, model: str) -> None:
 
     if session.data.may_miss:
         session.gather(look)
+
+
+def check_rows(family: Family, rows: OpenedBlock, names: Sequence[str] | None = None) -> None:
+    """Raise on the first entry of an opened block that its column's family cannot have produced, or is infinite."""
+    bad = ~(np.isfinite(rows.x) & family.in_support(rows.x))
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise_outside(family, int(rows.numbers[row]), int(column), float(rows.x[row, column]), names)

@@ -11,8 +11,7 @@ import numpy as np
 from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.families import Family
-from anypca.models._opened import OpenedBlock, observed_only, open_block
-from anypca.models._support import check_rows
+from anypca.models._opened import OpenedBlock, check_rows, observed_only, open_block
 
 Solved = TypeVar("Solved")
 

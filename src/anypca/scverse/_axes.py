@@ -9,7 +9,7 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.linalg import fix_signs
-from anypca.models._bilinear.estimator import BilinearModel
+from anypca.models._bilinear.row_model import BilinearModel
 from anypca.models._description import describe
 
 

@@ -13,10 +13,9 @@ from sklearn.base import clone
 from anypca._typing import Floats
 from anypca.engine import check_data, hide_entries, take_entries
 from anypca.models._arguments import check_ranks
-from anypca.models._bilinear.estimator import BilinearModel
+from anypca.models._bilinear.row_model import BilinearModel
 from anypca.models._description import describe, find_attribute
-from anypca.models._session import open_session
-from anypca.models._support import choose_family
+from anypca.models._session import choose_family, open_session
 from anypca.selection.facts import Companions
 from anypca.selection.splits import Entries, check_splitter
 

@@ -12,8 +12,7 @@ from anypca._typing import Bools, Floats
 from anypca.engine import Block, Statistics
 from anypca.families import Family
 from anypca.linalg import packed_diagonal, packed_size
-from anypca.models._bilinear.coefficients import Coefficients
-from anypca.models._bilinear.evaluator import BlockEvaluator, ColumnSums, RowSums
+from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients, ColumnSums, RowSums
 from anypca.models._opened import OpenedBlock, open_block
 from anypca.priors import NewtonStep, Prior
 from anypca.solvers import BlockProblem, Coordinates, Update

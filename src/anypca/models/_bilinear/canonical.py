@@ -10,7 +10,7 @@ import scipy.linalg
 from anypca._typing import Floats, Ints
 from anypca.linalg import fix_signs
 from anypca.models._bilinear.alternating import Gauge, SweepSums, intercept_shift
-from anypca.models._bilinear.coefficients import Coefficients
+from anypca.models._bilinear.evaluator import Coefficients
 
 # Components whose loadings vanish relative to the largest have a formal, not an infinite, score precision.
 _SMALLEST = 1e-7

@@ -10,8 +10,7 @@ import numpy as np
 from anypca._typing import Floats, Ints
 from anypca.families import Family
 from anypca.linalg import PackedCholesky, pack_symmetric, packed_products
-from anypca.models._bilinear.coefficients import Coefficients
-from anypca.models._bilinear.evaluator import BlockEvaluator
+from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._bilinear.passes import Pass
 from anypca.models._opened import OpenedBlock, observed_only
 

@@ -11,8 +11,7 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.engine import Block
 from anypca.families import Family
-from anypca.models._bilinear.coefficients import Coefficients
-from anypca.models._bilinear.evaluator import BlockEvaluator
+from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._opened import OpenedBlock, observed_only, open_block
 from anypca.models._session import Session
 

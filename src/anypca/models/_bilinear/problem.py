@@ -10,7 +10,7 @@ from anypca._typing import Floats
 from anypca.families import Family
 from anypca.linalg import balance
 from anypca.models._bilinear.alternating import AlternatingNewton, Gauge, Shared, SweepSums, intercept_shift
-from anypca.models._bilinear.coefficients import Coefficients
+from anypca.models._bilinear.evaluator import Coefficients
 from anypca.priors import Prior
 
 

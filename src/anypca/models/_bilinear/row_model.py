@@ -1,24 +1,82 @@
-"""Fitted bilinear models as rows see them."""
+"""Fitted bilinear models as rows see them, and what their estimators share."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from anypca._typing import Floats, Ints
+from anypca._typing import Bools, Floats, Ints
 from anypca.engine import Block
+from anypca.exceptions import ConvergenceWarning, NonFiniteError
 from anypca.families import Family
+from anypca.linalg import PackedCholesky
 from anypca.models._bilinear.alternating import RowFit
-from anypca.models._bilinear.coefficients import Coefficients
+from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.problem import BilinearProblem
-from anypca.models._bilinear.rows import check_solved, covariances, integrate_rows, standard_deviations
-from anypca.models._opened import OpenedBlock, fixed_features, open_block
+from anypca.models._description import Description
+from anypca.models._opened import OpenedBlock, check_rows, fixed_features, open_block
+from anypca.models._row_methods import PosteriorModel
 from anypca.models._row_model import RowModel
-from anypca.models._support import check_rows
+from anypca.models._session import is_nonnegative
 from anypca.priors import Prior, Ridge
+
+
+def check_solved(found: RowFit, numbers: Ints) -> None:
+    """Raise where the fitted model gives a row no likelihood: the intercepts of such a fit have diverged."""
+    bad = ~np.isfinite(found.value)
+    if bad.any():
+        raise NonFiniteError(
+            f"the log-likelihood of row {numbers[np.argmax(bad)]} overflows under the fitted model, whose "
+            "maximum likelihood estimate is infinite. Fit again with a larger ridge."
+        )
+    warn_unsolved(found.converged, numbers)
+
+
+def warn_unsolved(converged: Bools, numbers: Ints) -> None:
+    """Warn when some rows, of the given numbers in their table, ran out of steps before their optimum."""
+    if not converged.all():
+        warnings.warn(
+            f"{int(np.sum(~converged))} rows, the first being row {numbers[np.argmin(converged)]}, have no "
+            "converged scores: their likelihood may have no finite maximum. "
+            "Fit again with a larger ridge, or leave them out.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+
+
+def covariances(prior: Prior, found: RowFit) -> Floats:
+    """Of the scores, from the curvature at their modes (Laplace), shape (rows, k, k)."""
+    precision = found.curvature + prior.curvature(found.points)
+    return PackedCholesky(precision, found.points.shape[1]).inverse()
+
+
+def standard_deviations(prior: Prior, found: RowFit) -> Floats:
+    """Of the scores, from the curvature at their modes (Laplace), shape (rows, k)."""
+    variances: Floats = np.einsum("iaa->ia", covariances(prior, found))
+    return np.sqrt(variances)
+
+
+def integrate_rows(
+    rows: OpenedBlock, found: RowFit, prior: Ridge, family: Family, dispersion: Floats
+) -> tuple[Floats, Floats]:
+    """Marginal log-likelihoods of rows and entropies of their scores in prior units, by Laplace; (rows,) each.
+
+    ``found`` are the modes under ``prior``, whose precision is diagonal.
+    """
+    base = family.log_base(rows.x, dispersion)
+    if rows.observed is not None:
+        base = np.where(rows.observed, base, 0.0)
+    k = found.points.shape[1]
+    precision = PackedCholesky(found.curvature + prior.curvature(found.points), k)
+    determinant = precision.log_determinant() - np.log(prior.precision).sum()
+    joint: Floats = found.value + base.sum(axis=1)
+    entropy: Floats = 0.5 * (k * np.log(2.0 * np.pi * np.e) - determinant)
+    return joint - 0.5 * determinant, entropy
+
 
 Solved = TypeVar("Solved")
 
@@ -114,3 +172,35 @@ class ModeRowModel(BilinearRowModel[RowFit]):
         found = problem.solve_rows(evaluator, evaluator.origin)
         check_solved(found, rows.numbers)
         return found
+
+
+class BilinearModel(PosteriorModel):
+    """Base of estimators with ``eta = offset + b + covariates B' + Z W'``.
+
+    A subclass has the parameters ``family`` and ``fit_intercept``, writes ``fit`` and ``_row_model``, and calls
+    ``_store_coefficients``.
+    """
+
+    family: Any
+    fit_intercept: bool
+    family_: Family
+    components_: Floats
+    dispersion_: Floats
+    explained_variance_: Floats
+
+    def describe(self) -> Description:
+        return replace(super().describe(), takes_offset=True, takes_covariates=True)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = is_nonnegative(self.family)
+        return tags
+
+    def _store_coefficients(self, coefficients: Coefficients) -> None:
+        """Set what all bilinear models report of their coefficients."""
+        first, fixed = int(self.fit_intercept), coefficients.fixed
+        self.components_ = coefficients.loadings.T.copy()
+        self.intercept_ = fixed[:, 0].copy() if first else np.zeros(len(fixed))
+        self.coef_ = fixed[:, first:].copy()
+        self.dispersion_ = coefficients.dispersion
+        self.n_components_ = len(self.components_)

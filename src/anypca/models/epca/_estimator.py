@@ -11,9 +11,8 @@ import numpy as np
 from anypca._compat import Interval
 from anypca.models._arguments import check_rank
 from anypca.models._base import COMMON_CONSTRAINTS
-from anypca.models._bilinear.estimator import BilinearModel
-from anypca.models._bilinear.row_model import ModeRowModel, Reported
-from anypca.models._support import choose_family
+from anypca.models._bilinear.row_model import BilinearModel, ModeRowModel, Reported
+from anypca.models._session import choose_family
 from anypca.models.epca._fit import EPCAFit, EPCAFitter, Settings
 from anypca.priors import Prior, Ridge, Scaled, find_prior
 

@@ -12,12 +12,11 @@ from anypca._typing import Floats
 from anypca.linalg import varimax
 from anypca.models._bilinear.alternating import Shared, SweepSums
 from anypca.models._bilinear.canonical import Canonical, orthonormal, reorder, unit_loadings
-from anypca.models._bilinear.coefficients import Coefficients
 from anypca.models._bilinear.dispersion import estimate_dispersion, noise_units, start_dispersion
-from anypca.models._bilinear.fitter import BilinearFitter
+from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.passes import Deviances
 from anypca.models._bilinear.problem import BilinearProblem
-from anypca.models._bilinear.start import residual_loadings
+from anypca.models._bilinear.start import BilinearFitter, residual_loadings
 from anypca.models.epca._problem import RescaledProblem
 from anypca.priors import Leading, Prior, Ridge, Scaled
 from anypca.solvers import Result

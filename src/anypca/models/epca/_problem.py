@@ -9,7 +9,7 @@ import scipy.optimize
 
 from anypca._typing import Floats
 from anypca.models._bilinear.alternating import Gauge, Shared, SweepSums, intercept_shift
-from anypca.models._bilinear.coefficients import Coefficients
+from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.problem import BilinearProblem
 
 # Largest change of a component's size in one sweep, as a logarithm: it takes a few sweeps from any start.

@@ -14,8 +14,7 @@ from anypca.models._arguments import check_rank
 from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._description import Description
 from anypca.models._row_methods import GenerativeModel
-from anypca.models._session import Session
-from anypca.models._support import is_nonnegative
+from anypca.models._session import Session, is_nonnegative
 from anypca.models.gpca._fit import GPCAFit, Settings, compare_bounds, fit_gpca
 from anypca.models.gpca._reader import find_family
 from anypca.models.gpca._row_model import ProjectionRowModel

@@ -19,8 +19,7 @@ from anypca.engine import Block, Summary
 from anypca.families import Bernoulli, Family, Gaussian, Poisson
 from anypca.families._logistic import Logistic
 from anypca.models._opened import OpenedBlock, open_block
-from anypca.models._session import Session
-from anypca.models._support import choose_family
+from anypca.models._session import Session, choose_family
 
 
 @singledispatch

@@ -25,8 +25,7 @@ from anypca.models._description import Description
 from anypca.models._opened import OpenedBlock
 from anypca.models._row_methods import PosteriorModel
 from anypca.models._row_model import RowModel
-from anypca.models._session import Session
-from anypca.models._support import choose_family, is_nonnegative
+from anypca.models._session import Session, choose_family, is_nonnegative
 from anypca.models.piecewise._fit import METHODS, Fit, pseudo_r2, score_shares
 from anypca.models.piecewise._pieces import COUPLINGS, Pieces, mean_components, slab_names
 from anypca.models.piecewise._row_model import PieceRowModel

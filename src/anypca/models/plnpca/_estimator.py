@@ -15,12 +15,10 @@ from anypca._typing import Floats
 from anypca.families import Poisson
 from anypca.models._arguments import check_rank, check_ranks
 from anypca.models._base import COMMON_CONSTRAINTS
-from anypca.models._bilinear.estimator import BilinearModel
-from anypca.models._bilinear.row_model import Reported
+from anypca.models._bilinear.row_model import BilinearModel, Reported
 from anypca.models._criteria import FitFacts, evaluate_all
 from anypca.models._description import Description
-from anypca.models._session import Session
-from anypca.models._support import check_support, warn_non_integers
+from anypca.models._session import Session, check_support, warn_non_integers
 from anypca.models.plnpca._fit import PLNFit, PLNFitter, RankPath, Settings
 from anypca.models.plnpca._row_model import CountRowModel
 

@@ -11,8 +11,8 @@ import numpy as np
 from anypca._typing import Floats, Ints
 from anypca.models._bilinear.alternating import Shared
 from anypca.models._bilinear.canonical import Canonical, orthonormal
-from anypca.models._bilinear.coefficients import Coefficients
-from anypca.models._bilinear.fitter import BilinearFitter
+from anypca.models._bilinear.evaluator import Coefficients
+from anypca.models._bilinear.start import BilinearFitter
 from anypca.models._criteria import Likelihood
 from anypca.models.plnpca._problem import CountSums, PLNProblem
 from anypca.models.plnpca._rotation import find_rotation, rotate

@@ -17,8 +17,7 @@ from anypca._typing import Bools, Floats
 from anypca.families import Poisson
 from anypca.linalg import PackedCholesky, packed_diagonal, packed_products, packed_size
 from anypca.models._bilinear.alternating import AlternatingNewton, Gauge, RowFit, RowStep, Shared, SweepSums
-from anypca.models._bilinear.coefficients import Coefficients, Operand, Working
-from anypca.models._bilinear.evaluator import BlockEvaluator, RowSums
+from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients, Operand, RowSums, Working
 from anypca.models._opened import OpenedBlock
 from anypca.priors import NewtonStep, Prior, Ridge
 

@@ -10,8 +10,7 @@ import scipy.linalg
 
 from anypca._typing import Floats
 from anypca.linalg import packed_products, packed_size, unpack_symmetric
-from anypca.models._bilinear.coefficients import Coefficients
-from anypca.models._bilinear.evaluator import BlockEvaluator
+from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._bilinear.passes import Pass
 from anypca.models._opened import OpenedBlock
 from anypca.models.plnpca._problem import PLNProblem, Posterior, information_of

@@ -11,8 +11,7 @@ from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.models._bilinear.alternating import RowFit
 from anypca.models._bilinear.row_model import BilinearRowModel, Reported
-from anypca.models._opened import OpenedBlock, observed_only, open_block
-from anypca.models._support import check_rows
+from anypca.models._opened import OpenedBlock, check_rows, observed_only, open_block
 from anypca.models.plnpca._fit import PLNFit
 from anypca.models.plnpca._problem import Posterior
 

@@ -12,8 +12,7 @@ import numpy as np
 from anypca._typing import Bools, Floats
 from anypca.linalg import leading_directions
 from anypca.models._bilinear.alternating import Shared
-from anypca.models._bilinear.coefficients import Coefficients
-from anypca.models._bilinear.evaluator import BlockEvaluator
+from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._bilinear.passes import Pass
 from anypca.models._opened import OpenedBlock, observed_only
 from anypca.models.plnpca._problem import HALF, PLNProblem, Posterior, information_of

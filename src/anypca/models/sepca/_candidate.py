@@ -11,9 +11,9 @@ import numpy as np
 
 from anypca._typing import Bools, Floats
 from anypca.families import Family, Gamma, NegativeBinomial, Poisson, ScaledPoisson, combine
-from anypca.models._bilinear.coefficients import Coefficients
 from anypca.models._bilinear.dispersion import estimate_dispersion, start_dispersion
-from anypca.models._bilinear.fitter import BilinearFitter
+from anypca.models._bilinear.evaluator import Coefficients
+from anypca.models._bilinear.start import BilinearFitter
 from anypca.models._session import Session
 from anypca.models.sepca._settings import Settings
 

@@ -18,8 +18,7 @@ from anypca._typing import Floats
 from anypca.families import Family
 from anypca.linalg import unpack_symmetric
 from anypca.models._bayes.points import Point
-from anypca.models._bilinear.coefficients import Coefficients
-from anypca.models._bilinear.evaluator import BlockEvaluator, mask_missing
+from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients, mask_missing
 from anypca.models._opened import OpenedBlock
 
 # Precision that is added to that of every coefficient where coordinates are chosen: a flat coefficient without

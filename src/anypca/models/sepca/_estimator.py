@@ -13,11 +13,9 @@ from anypca._compat import Interval, StrOptions
 from anypca.families import Family
 from anypca.linalg import fix_signs
 from anypca.models._base import COMMON_CONSTRAINTS
-from anypca.models._bilinear.estimator import BilinearModel
-from anypca.models._bilinear.row_model import ModeRowModel, Reported
+from anypca.models._bilinear.row_model import BilinearModel, ModeRowModel, Reported
 from anypca.models._description import Description
-from anypca.models._session import Session
-from anypca.models._support import choose_family
+from anypca.models._session import Session, choose_family
 from anypca.models.sepca._fit import PosteriorFit, fit_posterior
 from anypca.models.sepca._hmc import SampledFit, fit_draws
 from anypca.models.sepca._mode import ModeFit, fit_mode, scaled_nu

@@ -23,14 +23,12 @@ from anypca._typing import Floats, Ints
 from anypca.families import Bernoulli, Binomial, Family
 from anypca.linalg import PackedCholesky, packed_diagonal
 from anypca.models._bilinear.alternating import Gauge, Shared, SweepSums, intercept_shift
-from anypca.models._bilinear.coefficients import Coefficients
 from anypca.models._bilinear.dispersion import estimate_dispersion, has_settled
-from anypca.models._bilinear.evaluator import BlockEvaluator
-from anypca.models._bilinear.fitter import BilinearFitter
+from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._bilinear.passes import Deviances
 from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._bilinear.row_model import ModeRowModel, Reported
-from anypca.models._bilinear.start import link_loadings, residual_loadings
+from anypca.models._bilinear.start import BilinearFitter, link_loadings, residual_loadings
 from anypca.models._opened import OpenedBlock
 from anypca.models._session import Session
 from anypca.models.sepca._candidate import null_dispersion

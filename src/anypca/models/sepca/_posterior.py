@@ -19,7 +19,7 @@ from anypca.linalg import (
     packed_products,
     unpack_symmetric,
 )
-from anypca.models._bilinear.coefficients import Coefficients
+from anypca.models._bilinear.evaluator import Coefficients
 from anypca.priors import AdaptiveL0
 
 # Columns whose matrices are unpacked together, 4 MB with 20 components: all at once they would take more memory than

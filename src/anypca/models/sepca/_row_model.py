@@ -8,8 +8,7 @@ import numpy as np
 
 from anypca._typing import Floats, Ints
 from anypca.linalg import PackedCholesky
-from anypca.models._bilinear.row_model import BilinearRowModel, Reported
-from anypca.models._bilinear.rows import warn_unsolved
+from anypca.models._bilinear.row_model import BilinearRowModel, Reported, warn_unsolved
 from anypca.models._opened import OpenedBlock, observed_only
 from anypca.models.sepca._posterior import Loadings, Scores
 from anypca.models.sepca._problem import VariationalProblem

@@ -20,8 +20,8 @@ import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
 from anypca.engine import Block
-from anypca.models._bilinear.coefficients import Coefficients
 from anypca.models._bilinear.dispersion import has_settled
+from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models.sepca._candidate import Candidate
 from anypca.models.sepca._coupling import CouplingSums, coupling_gain
 from anypca.models.sepca._posterior import Loadings, Scores, drop_components
