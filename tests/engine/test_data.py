@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from anypca.engine import check_data
+from anypca.engine._interface import make_source
 from anypca.engine.data import cut_rows, default_block_rows
-from anypca.engine.sources import make_source
 
 
 def entries(data):

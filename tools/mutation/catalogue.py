@@ -158,7 +158,7 @@ ENGINE = [
     ),
     Mutation(
         "a column index out of range passes",
-        "engine/sources.py",
+        "engine/_interface.py",
         "(indices[:stored] >= csr.shape[1])",
         "(indices[:stored] > csr.shape[1])",
         _ENGINE,

@@ -19,7 +19,7 @@ from dask.base import get_scheduler
 
 from anypca._typing import Floats
 from anypca.engine._convert import check_numeric, check_two_dimensional, is_from
-from anypca.engine._interface import Block, Data, Executor, Local, Source, Total
+from anypca.engine._interface import Block, Data, Executor, Local, Source, Total, make_source
 from anypca.engine.data import (
     check_covariates,
     check_covariates_shape,
@@ -31,7 +31,6 @@ from anypca.engine.data import (
     working_dtype,
 )
 from anypca.engine.executors import one_blas_thread
-from anypca.engine.sources import make_source
 
 # Statistics added by one task: wide enough for few rounds, narrow enough that no worker holds many of them.
 _FAN_IN = 8

@@ -20,8 +20,7 @@ from anypca.engine._convert import (
     describe_entry,
     is_from,
 )
-from anypca.engine._interface import Block, Data
-from anypca.engine.sources import CsrSource, DenseSource, make_source
+from anypca.engine._interface import Block, Data, Source, make_source
 
 # Entries looked at in one go when a dense offset, possibly memory-mapped, is checked: 8 MB in float64.
 _CHECK_ENTRIES = 2**20
@@ -56,9 +55,7 @@ def check_weights(sample_weight: Any, n_samples: int, dtype: np.dtype[Any]) -> F
     return weight
 
 
-def check_offset(
-    offset: Any, n_samples: int, n_features: int, dtype: np.dtype[Any]
-) -> DenseSource | CsrSource | None:
+def check_offset(offset: Any, n_samples: int, n_features: int, dtype: np.dtype[Any]) -> Source | None:
     """Offsets of shape (n_samples,), (n_samples, 1) or (n_samples, n_features) as a source of rows.
 
     Raises

@@ -38,7 +38,7 @@ from anypca.exceptions import ConvergenceWarning
 from anypca.models._arguments import make_generator
 from anypca.models._description import Described
 from anypca.models._opened import refuse_missing
-from anypca.models._session import Session, open_session
+from anypca.models._session import Session, is_nonnegative, open_session
 from anypca.solvers import Callback, Progress, Result
 
 logger = logging.getLogger("anypca")
@@ -162,6 +162,7 @@ class LatentModel(
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = not self._needs_every_entry
         tags.input_tags.sparse = True
+        tags.input_tags.positive_only = is_nonnegative(getattr(self, "family", None))
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

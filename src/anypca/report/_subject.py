@@ -107,7 +107,6 @@ def draw_sample(
     companions: Mapping[str, Any],
     row_names: Sequence[Any] | None,
     metadata: Any,
-    most_rows: int = MOST_ROWS,
 ) -> Sample:
     """The rows to show: all of a small table, otherwise a random choice that is the same every time.
 
@@ -121,14 +120,13 @@ def draw_sample(
     row_names : sequence of length n_samples or None
         The index of a data frame, or row1, row2, ... when not given.
     metadata : data frame, mapping of names to columns, or None
-    most_rows : int
 
     Returns
     -------
     Sample
     """
     n, p = shape
-    size = min(n, most_rows, max(500, _MOST_ENTRIES // p))
+    size = min(n, MOST_ROWS, max(500, _MOST_ENTRIES // p))
     index = choose_rows(n, size)
     names = _check_row_names(X, row_names, n)
     columns = {name: values[index] for name, values in read_metadata(metadata, n).items()}

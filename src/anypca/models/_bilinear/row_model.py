@@ -21,7 +21,6 @@ from anypca.models._description import Description
 from anypca.models._opened import OpenedBlock, check_rows, fixed_features, open_block
 from anypca.models._row_methods import PosteriorModel
 from anypca.models._row_model import RowModel
-from anypca.models._session import is_nonnegative
 from anypca.priors import Prior, Ridge
 
 
@@ -190,11 +189,6 @@ class BilinearModel(PosteriorModel):
 
     def describe(self) -> Description:
         return replace(super().describe(), takes_offset=True, takes_covariates=True)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = is_nonnegative(self.family)
-        return tags
 
     def _store_coefficients(self, coefficients: Coefficients) -> None:
         """Set what all bilinear models report of their coefficients."""

@@ -113,10 +113,8 @@ class EPCAFitter(BilinearFitter[Settings]):
 
     def _loading_prior(self, units: Floats) -> Prior:
         """The prior of all coefficients of columns whose eta has the given squared units."""
-        prior, n_fixed = (
-            self.settings.loading_prior,
-            int(self.settings.fit_intercept) + self.session.data.n_covariates,
-        )
+        prior = self.settings.loading_prior
+        n_fixed = int(self.settings.fit_intercept) + self.session.data.n_covariates
         weight = ridge_weight(prior)
         if weight is not None:
             precision = np.repeat([weight, 0.0], [self.settings.n_components, n_fixed])

@@ -14,7 +14,7 @@ from anypca.models._arguments import check_rank
 from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._description import Description
 from anypca.models._row_methods import GenerativeModel
-from anypca.models._session import Session, is_nonnegative
+from anypca.models._session import Session
 from anypca.models.gpca._fit import GPCAFit, Settings, compare_bounds, fit_gpca
 from anypca.models.gpca._reader import find_family
 from anypca.models.gpca._row_model import ProjectionRowModel
@@ -191,11 +191,6 @@ class GPCA(GenerativeModel):
             self._store(fit)
         self._warn_unless_converged(fit.result)
         return self
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = is_nonnegative(self.family)
-        return tags
 
     def _settings(self) -> Settings:
         given = self.penalty is not None

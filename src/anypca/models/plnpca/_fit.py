@@ -19,6 +19,9 @@ from anypca.models.plnpca._rotation import find_rotation, rotate
 from anypca.models.plnpca._start import add_components, independent_features, null_coefficients
 from anypca.solvers import Loop, Progress, Result, Status
 
+#: What a loop returns: its result, the points of the rows, and the sums of the last sweep.
+Run = tuple[Result[Shared], Sequence[Any], CountSums]
+
 # Sweeps before the first rotation of the latent space, after which the loadings have about taken their directions; each
 # later one comes after twice as many, so that rotations are few.
 _FIRST_ROUND = 5
@@ -76,9 +79,7 @@ class PLNFitter(BilinearFitter[Settings]):
             fits.append(self._report(problem, result, local, stats, null_deviance))
         return fits
 
-    def _run_best(
-        self, problem: PLNProblem, starts: Sequence[tuple[Coefficients, Sequence[Any]]]
-    ) -> tuple[Result[Shared], Sequence[Any], CountSums]:
+    def _run_best(self, problem: PLNProblem, starts: Sequence[tuple[Coefficients, Sequence[Any]]]) -> Run:
         """Try each start for a few sweeps and go on with the best."""
         budget = self.session.max_iter
         if len(starts) == 1 or budget <= _TRIAL:
@@ -91,9 +92,7 @@ class PLNFitter(BilinearFitter[Settings]):
         trace = np.concatenate([first.trace, rest.trace])
         return Result(rest.shared, trace, rest.status, rest.criterion, len(trace)), local, stats
 
-    def _run(
-        self, problem: PLNProblem, shared: Shared, local: Sequence[Any], max_iter: int
-    ) -> tuple[Result[Shared], Sequence[Any], CountSums]:
+    def _run(self, problem: PLNProblem, shared: Shared, local: Sequence[Any], max_iter: int) -> Run:
         """Sweeps in rounds, with a rotation of the latent space between them as long as that helps.
 
         The bound depends on the rotation only because posteriors are kept independent: sweeps feel it weakly and
@@ -121,9 +120,7 @@ class PLNFitter(BilinearFitter[Settings]):
         complete = Result(shared, np.array(trace), result.status, result.criterion, len(trace))
         return complete, local, stats
 
-    def _rotated(
-        self, problem: PLNProblem, coefficients: Coefficients, local: Sequence[Any]
-    ) -> tuple[Result[Shared], Sequence[Any], CountSums]:
+    def _rotated(self, problem: PLNProblem, coefficients: Coefficients, local: Sequence[Any]) -> Run:
         """One sweep in rotated coordinates."""
         rotation = find_rotation(self.visit, problem, coefficients, local)
         turned = replace(coefficients, loadings=coefficients.loadings @ rotation)
