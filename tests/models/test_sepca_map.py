@@ -13,8 +13,9 @@ from anypca.engine import check_data
 from anypca.exceptions import ConvergenceWarning
 from anypca.families import resolve_family
 from anypca.models._session import open_session
-from anypca.models.sepca._mode import fit_mode, scaled_nu
+from anypca.models.sepca._mode import fit_mode
 from anypca.models.sepca._settings import ModeSettings
+from anypca.models.sepca._weight import scaled_nu
 
 N, P = 60, 12
 FAMILIES = ["gaussian", "poisson", "bernoulli", "binomial(8)", "negative_binomial", "gamma"]
@@ -112,11 +113,11 @@ def test_scaled_weight():
     assert first.nu_ == second.nu_ == scaled_nu(N, P)
 
 
-def test_path_takes_the_weight_with_the_largest_joint_likelihood():
+def test_the_published_path_takes_the_largest_joint_likelihood():
     X = make_prototype_bits(3, samples_per_prototype=20, flip=0.05, random_state=2).X
     weights = [0.1, 35 / 60, 1.0]
     options = {"family": "bernoulli", "inference": "map", "fit_intercept": False}
-    model = SePCA(5, nu_path=weights, **options).fit(X)
+    model = SePCA(5, nu_path=weights, nu_criterion="joint", **options).fit(X)
     assert sorted(model.nu_path_) == weights
     assert model.nu_ == max(model.nu_path_, key=lambda nu: model.nu_path_[nu][0])
     assert model.nu_path_[model.nu_] == (model.joint_log_likelihood_, model.n_components_)

@@ -627,6 +627,41 @@ SEPCA = [
         "0.0\n",
         "tests/models/test_entry_likelihood.py",
     ),
+    Mutation(
+        "the path of weights ends at the scaled one",
+        "models/sepca/_weight.py",
+        "np.geomspace(least, 1.0, _PATH_LENGTH)",
+        "np.geomspace(least, 2.0 * least, _PATH_LENGTH)",
+        "tests/models/test_sepca_weight.py",
+    ),
+    Mutation(
+        "evidence mixes two weights of the data",
+        "models/sepca/_mode.py",
+        "self._column_precision(state, 1.0).log_determinant()",
+        "self._column_precision(state, self.nu).log_determinant()",
+        "tests/models/test_sepca_weight.py",
+    ),
+    Mutation(
+        "the scale of a component forgets the penalty",
+        "models/sepca/_loading_prior.py",
+        "return held + self.nu * self.penalty(trial)",
+        "return held",
+        "tests/models/test_sepca_penalty.py",
+    ),
+    Mutation(
+        "the penalty is not in units of the scores",
+        "models/sepca/_loading_prior.py",
+        "settings.strength, 1.0 / self.unit, ridge=ridge)",
+        "settings.strength, 1.0, ridge=ridge)",
+        "tests/models/test_sepca_penalty.py",
+    ),
+    Mutation(
+        "a survival curve keeps the component it asks about",
+        "selection/survival.py",
+        "rows, eta - own + size * direction)",
+        "rows, eta + size * direction)",
+        "tests/selection/test_survival.py",
+    ),
 ]
 
 EPCA = [

@@ -9,6 +9,7 @@ from anypca.plotting.observed import plot_fitted
 from anypca.plotting.piecewise import plot_hinge, plot_latent_pieces, plot_predicted
 from anypca.plotting.scores import plot_scores
 from anypca.plotting.scree import plot_scree
+from anypca.plotting.survival import plot_survival
 from anypca.plotting.trace import plot_pruning_path, plot_rank_selection, plot_trace
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "plot_scores",
     "plot_scree",
     "plot_support",
+    "plot_survival",
     "plot_trace",
     "save_figure",
 ]

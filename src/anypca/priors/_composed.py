@@ -23,23 +23,24 @@ class Scaled(Prior):
         At least 0.
     unit : float or ndarray that broadcasts to (n, m), default=1.0
         What the entries are measured in; never 0.
-    ridge : float, default=0.0
+    ridge : float or ndarray of shape (m,), default=0.0
         Of a quadratic penalty beside the prior.
     """
 
     prior: Prior
     strength: float = 1.0
     unit: Floats | float = 1.0
-    ridge: float = 0.0
+    ridge: Floats | float = 0.0
     name = "scaled"
 
     @property
     def is_isotropic(self) -> bool:  # type: ignore[override]
-        return self.prior.is_isotropic and np.shape(self.unit)[-1:] in ((), (1,))
+        is_uniform = np.unique(self.ridge).size == 1
+        return self.prior.is_isotropic and is_uniform and np.shape(self.unit)[-1:] in ((), (1,))
 
     @property
     def is_bounded(self) -> bool:  # type: ignore[override]
-        return self.prior.is_bounded and self.ridge == 0
+        return self.prior.is_bounded and not np.all(self.ridge)
 
     @property
     def leaves_zero(self) -> bool:  # type: ignore[override]
@@ -47,7 +48,7 @@ class Scaled(Prior):
 
     def value(self, u: Floats) -> Floats:
         v = u / self.unit
-        value: Floats = self.strength * self.prior.value(v) + 0.5 * self.ridge * np.einsum("ia,ia->i", v, v)
+        value: Floats = self.strength * self.prior.value(v) + 0.5 * (self.ridge * v**2).sum(axis=1)
         return value
 
     def newton(self, u: Floats, gradient: Floats, curvature: Floats) -> NewtonStep:
@@ -69,7 +70,7 @@ class Scaled(Prior):
 
     def slopes(self, u: Floats) -> Floats | None:
         slopes = self.prior.slopes(u / self.unit)
-        return None if slopes is None or self.ridge > 0 else self.strength * slopes / np.abs(self.unit)
+        return None if slopes is None or np.any(self.ridge) else self.strength * slopes / np.abs(self.unit)
 
     def snap(self, u: Floats) -> Floats:
         return np.where(self.prior.snap(u / self.unit) == 0, 0.0, u)

@@ -7,6 +7,7 @@ from anypca.selection.entry_cv import EntryScores, entry_cross_validate, rank_pa
 from anypca.selection.facts import describe_fit
 from anypca.selection.select import RankSelection, select_rank
 from anypca.selection.splits import EntryKFold, EntryShuffleSplit
+from anypca.selection.survival import SurvivalCurve, survival_curve
 
 __all__ = [
     "Criterion",
@@ -16,9 +17,11 @@ __all__ = [
     "FitFacts",
     "Likelihood",
     "RankSelection",
+    "SurvivalCurve",
     "criteria",
     "describe_fit",
     "entry_cross_validate",
     "rank_path",
     "select_rank",
+    "survival_curve",
 ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import clone
 
 from anypca._compat import Interval, StrOptions
 from anypca.families import Family
@@ -18,10 +19,12 @@ from anypca.models._description import Description
 from anypca.models._session import Session, choose_family
 from anypca.models.sepca._fit import PosteriorFit, fit_posterior
 from anypca.models.sepca._hmc import SampledFit, fit_draws
-from anypca.models.sepca._mode import ModeFit, fit_mode, scaled_nu
+from anypca.models.sepca._mode import ModeFit, fit_mode
 from anypca.models.sepca._row_model import PosteriorRowModel
 from anypca.models.sepca._settings import ModeSettings, SamplerSettings, Settings
 from anypca.models.sepca._sparsity import choose_sparsity
+from anypca.models.sepca._weight import choose_weight, scaled_nu, usual_path
+from anypca.priors import AdaptiveL0, Prior, Ridge, find_prior
 
 # Components to start from unless the user says otherwise. Sweeps cost with their square; the tables of
 # ``experiments/RESULTS.md`` have up to 15.
@@ -53,15 +56,29 @@ class SePCA(BilinearModel):
         needs the extra ``mcmc``.
     nu : {"auto", "scaled"} or float, default="auto"
         Weight of the data in ``"map"``, where the mode keeps noise as the number of rows n grows beyond the number of
-        columns D. ``"scaled"``, which ``"auto"`` means too, is :math:`4 D / (\sqrt n + \sqrt D)^2`.
-    nu_path : sequence of float or None, default=None
-        Weights to try in ``"map"``; that with the largest joint log-likelihood is taken.
+        columns D. ``"scaled"``, which ``"auto"`` means too, is :math:`\nu^* = 4 D / (\sqrt n + \sqrt D)^2`.
+    nu_path : sequence of float, "auto" or None, default=None
+        Weights to try in ``"map"``, of which ``nu_criterion`` takes one; ``"auto"`` tries seven from :math:`\nu^*/2`
+        to 1, beyond which an entry would count more than once.
+    nu_criterion : {"held_out", "evidence", "joint"}, default="held_out"
+        ``"held_out"`` takes the weight whose fits predict hidden entries best (four times a tenth of them),
+        ``"evidence"`` the one with the largest Laplace evidence. ``"joint"``, the published criterion, takes the
+        one with the largest joint log-likelihood, which is nearly always the largest or 1, with too many components.
     sparsity : {"auto"} or float, default=0.0
         Price of a non-zero loading (adaptive L0). Loadings then have exact zeros, except that below 1/2 ``"vb"`` only
         shrinks. ``"auto"`` takes the largest price whose fit predicts hidden entries within one standard error
         of the best and has components left. Not in ``"hmc"``.
     delta : float, default=1e-8
         Squared loadings well below it count as zeros where ``sparsity`` asks for a price.
+    loading_penalty : str or Prior, default="ridge"
+        ``"ridge"`` is the normal prior alone. ``"l1"``, ``"scad"`` and ``"group"`` stand beside it in ``"map"`` and
+        apply to loadings as they belong to scores of about unit size: with the first two components have few columns,
+        with the last columns leave all components at once. Also a `anypca.priors.Prior`. Between removals the
+        objective, penalty included, never falls from round to round. Not in ``"vb"`` and ``"hmc"``.
+    loading_strength : float, default=1.0
+        Weight of that penalty against the log-likelihood. A loading is zero where the likelihood gains less per unit;
+        noise alone gains about ``sqrt(n_samples)`` times the root of an entry's information, and all of it is gone at
+        several times that.
     threshold : float or None, default=None
         In ``"map"``, components leave when their ``alpha`` exceeds it (five times it in the first ten rounds); None
         is 100 D times the largest mean curvature of a column, which does not depend on units.
@@ -102,14 +119,16 @@ class SePCA(BilinearModel):
     evidence_ : float
         ``"vb"``: the variational bound of the log evidence and, in a normal approximation, what it loses by holding
         scores and loadings apart (with all constants; comparable across dimensions and families on the same table).
-        ``"map"``: Laplace's approximation. NaN in ``"hmc"``, whose draws give none.
+        ``"map"``: Laplace's approximation, NaN with a loading penalty, whose prior has no known constant. NaN in
+        ``"hmc"``, whose draws give none.
     evidence_by_rank_ : dict
         The same for the dimensions that were compared; bounds of dimensions that could not win are not driven to
         convergence.
     joint_log_likelihood_ : float
         ``"map"`` only: log-density of the table, scores and loadings at the mode.
     nu_, nu_path_ : float, dict
-        ``"map"`` only: the weight used, and the joint log-likelihood and dimension of each that was tried.
+        ``"map"`` only: the weight used, and the criterion and dimension of each that was tried. Of hidden entries it is
+        their mean log-likelihood, with the median dimension of the fits that it was found with.
     sparsity_ : float
         The price of a non-zero loading that was used.
     posterior_, r_hat_, ess_
@@ -141,9 +160,12 @@ class SePCA(BilinearModel):
         "family": "no_validation",
         "inference": [StrOptions({"vb", "map", "hmc"})],
         "nu": [StrOptions({"auto", "scaled"}), Interval(Real, 0, None, closed="neither")],
-        "nu_path": [None, "array-like"],
+        "nu_path": [None, StrOptions({"auto"}), "array-like"],
+        "nu_criterion": [StrOptions({"held_out", "evidence", "joint"})],
         "sparsity": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
         "delta": [Interval(Real, 0, None, closed="neither")],
+        "loading_penalty": "no_validation",
+        "loading_strength": [Interval(Real, 0, None, closed="neither")],
         "threshold": [None, Interval(Real, 0, None, closed="neither")],
         "dispersion": [StrOptions({"auto", "feature"}), Interval(Real, 0, None, closed="neither")],
         "fit_intercept": ["boolean"],
@@ -159,9 +181,12 @@ class SePCA(BilinearModel):
     family: Any = "auto"
     inference: str = "vb"
     nu: str | float = "auto"
-    nu_path: Sequence[float] | None = None
+    nu_path: Sequence[float] | str | None = None
+    nu_criterion: str = "held_out"
     sparsity: str | float = 0.0
     delta: float = 1e-8
+    loading_penalty: str | Prior = "ridge"
+    loading_strength: float = 1.0
     threshold: float | None = None
     dispersion: str | float = "auto"
     fit_intercept: bool = True
@@ -196,13 +221,13 @@ class SePCA(BilinearModel):
         with self._open_fit(X, sample_weight=sample_weight, offset=offset, covariates=covariates) as session:
             self._check_options()
             family, report = choose_family(self.family, session)
-            sparsity = self.sparsity
-            if isinstance(sparsity, str):
-                companions = {"sample_weight": sample_weight, "offset": offset, "covariates": covariates}
-                sparsity = choose_sparsity(self, X, **companions)
-            fit = self._fit(session, family, float(sparsity))
+            companions = {"offset": offset, "covariates": covariates}
+            settings, path = self._choose(session, X, sample_weight, companions)
+            fit = self._fit(session, family, settings)
             self._store(fit)
-            self.family_report_, self.sparsity_ = report, float(sparsity)
+            self.family_report_, self.sparsity_ = report, settings.sparsity
+            if path:
+                self.nu_path_ = path
         self._warn_unless_converged(fit.result)
         return self
 
@@ -219,6 +244,32 @@ class SePCA(BilinearModel):
                 f"nu={self.nu!r}, nu_path={self.nu_path!r}: inference={self.inference!r} needs no weight of the data; "
                 "leave both out, or use inference='map'."
             )
+        if self._penalty() is not None:
+            self._check_penalty(is_sparse=is_sparse)
+
+    def _check_penalty(self, *, is_sparse: bool) -> None:
+        """Raise where a loading penalty has no meaning."""
+        given = f"loading_penalty={self.loading_penalty!r}"
+        if self.inference != "map":
+            raise ValueError(
+                f"{given} is a penalty of modes; inference={self.inference!r} has posteriors. "
+                "Use inference='map', or sparsity= with inference='vb'."
+            )
+        if is_sparse:
+            raise ValueError(
+                f"{given} and sparsity={self.sparsity!r} are two penalties of the same loadings; leave one out."
+            )
+        if self.nu_path is not None and self.nu_criterion == "evidence":
+            raise ValueError(f"{given} has no evidence to choose nu by; use nu_criterion='held_out'.")
+
+    def _penalty(self) -> Prior | None:
+        """The penalty of the loadings beside their normal prior."""
+        prior = find_prior(self.loading_penalty, "loading_penalty", max(self.max_components or 0, 1))
+        if isinstance(prior, AdaptiveL0):
+            raise ValueError(
+                f"loading_penalty={self.loading_penalty!r} is what sparsity= stands for; use sparsity=1.0."
+            )
+        return None if isinstance(prior, Ridge) else prior
 
     def _rank(self, session: Session) -> int:
         """Number of components to start from; a table with k rows or columns cannot have k of them."""
@@ -234,34 +285,68 @@ class SePCA(BilinearModel):
         """The dispersion that the user fixed, if any."""
         return None if isinstance(self.dispersion, str) else float(self.dispersion)
 
-    def _fit(self, session: Session, family: Family, sparsity: float) -> ModeFit | PosteriorFit:
-        """The fit by the chosen inference."""
+    def _choose(
+        self, session: Session, X: Any, sample_weight: Any, companions: Mapping[str, Any]
+    ) -> tuple[Settings | ModeSettings, dict[float, tuple[float, int]]]:
+        """Settings of the fit, what is chosen by hidden entries among them; and how the weight was chosen so."""
+        weights = self._weights(session)
+        path: dict[float, tuple[float, int]] = {}
+        if self.nu_path is not None and self.nu_criterion == "held_out":
+            nu, path = choose_weight(self, X, weights, sample_weight=sample_weight, companions=companions)
+            weights = (nu,)
+        sparsity = self.sparsity
+        if isinstance(sparsity, str):
+            one = {"nu": weights[0], "nu_path": None} if len(weights) == 1 and self.inference == "map" else {}
+            model = clone(self).set_params(**one)
+            sparsity = choose_sparsity(model, X, sample_weight=sample_weight, **companions)
         settings = Settings(
             max_components=self._rank(session),
             fit_intercept=bool(self.fit_intercept),
             dispersion=self._fixed_dispersion(),
-            sparsity=sparsity,
+            sparsity=float(sparsity),
             delta=float(self.delta),
             by_column=self.dispersion == "feature",
         )
+        return self._mode_settings(settings, weights) if self.inference == "map" else settings, path
+
+    def _mode_settings(self, settings: Settings, weights: tuple[float, ...]) -> ModeSettings:
+        criterion = "joint" if self.nu_criterion == "joint" else "evidence"
+        return ModeSettings(
+            **asdict(settings),
+            weights=weights,
+            criterion=criterion,
+            threshold=self._largest_alpha(),
+            penalty=self._penalty(),
+            strength=float(self.loading_strength),
+        )
+
+    def _fit(
+        self, session: Session, family: Family, settings: Settings | ModeSettings
+    ) -> ModeFit | PosteriorFit:
+        """The fit by the chosen inference."""
+        if isinstance(settings, ModeSettings):
+            return fit_mode(replace(session, tol=_MODE_TOLERANCE * session.tol), family, settings)
         if self.inference == "vb":
             return fit_posterior(session, family, settings)
-        if self.inference == "hmc":
-            chains = self.n_draws, self.n_tune, self.n_chains
-            return fit_draws(session, family, settings, SamplerSettings(*chains, progress=bool(self.verbose)))
-        weights = self._weights(session)
-        mode = ModeSettings(**asdict(settings), weights=weights, threshold=self._largest_alpha())
-        return fit_mode(replace(session, tol=_MODE_TOLERANCE * session.tol), family, mode)
+        chains = self.n_draws, self.n_tune, self.n_chains
+        return fit_draws(session, family, settings, SamplerSettings(*chains, progress=bool(self.verbose)))
 
     def _weights(self, session: Session) -> tuple[float, ...]:
         """Weights of the data to try in modes."""
-        if self.nu_path is not None:
-            return tuple(sorted({float(nu) for nu in self.nu_path}))
-        natural = scaled_nu(session.data.n_samples, session.data.n_features)
-        return (natural if isinstance(self.nu, str) else float(self.nu),)
+        shape = session.data.n_samples, session.data.n_features
+        if self.nu_path is None:
+            return (scaled_nu(*shape) if isinstance(self.nu, str) else float(self.nu),)
+        if isinstance(self.nu_path, str):
+            return usual_path(*shape)
+        weights = tuple(sorted({float(nu) for nu in self.nu_path}))
+        if not weights or not weights[0] > 0:
+            raise ValueError(
+                f"nu_path must hold weights above 0; got {self.nu_path!r}. Use nu_path='auto' for the usual ones."
+            )
+        return weights
 
     def describe(self) -> Description:
-        is_sparse = self.__sklearn_is_fitted__() and self.sparsity_ > 0
+        is_sparse = self.__sklearn_is_fitted__() and (self.sparsity_ > 0 or self._penalty() is not None)
         return replace(super().describe(), has_sparse_loadings=is_sparse)
 
     def _row_model(self) -> ModeRowModel | PosteriorRowModel:

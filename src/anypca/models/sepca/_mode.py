@@ -5,8 +5,9 @@ The objective is
 .. math:: J = \nu \Big( \sum_{ij} \log p(x_{ij} | \eta_{ij}) - \tfrac12 \|Z\|^2 \Big)
               - \tfrac12 \sum_k \alpha_k \|w_k\|^2 + \tfrac D2 \sum_k \log \alpha_k - \kappa \#\{w_{jk} \ne 0\}
 
-with the count of non-zeros in its adaptive form. It grows without bound as a component vanishes, so useful answers are
-local: components are removed one at a time when their relevance passes a threshold, which is higher at first.
+with the count of non-zeros in its adaptive form, or with another penalty of the loadings (`_loading_prior`). It grows
+without bound as a component vanishes, so useful answers are local: components are removed one at a time when their
+relevance passes a threshold, which is higher at first.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 
 from anypca._typing import Floats, Ints
 from anypca.families import Bernoulli, Binomial, Family
-from anypca.linalg import PackedCholesky, packed_diagonal
+from anypca.linalg import PackedCholesky, packed_diagonal, varimax
 from anypca.models._bilinear.alternating import Gauge, Shared, SweepSums, intercept_shift
 from anypca.models._bilinear.dispersion import estimate_dispersion, has_settled
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
@@ -32,6 +33,7 @@ from anypca.models._bilinear.start import BilinearFitter, link_loadings, residua
 from anypca.models._opened import OpenedBlock
 from anypca.models._session import Session
 from anypca.models.sepca._candidate import null_dispersion
+from anypca.models.sepca._loading_prior import NOTHING, LoadingPrior, relevance
 from anypca.models.sepca._removal import Removal
 from anypca.models.sepca._settings import ModeSettings
 from anypca.priors import AdaptiveL0, Ridge
@@ -50,8 +52,6 @@ _REACH = 2.0
 # that are far from converged would let components leave that grow.
 _SWEEPS_PER_ROUND = 20
 _SWEEP_TOLERANCE = 0.1
-# Squared length of loadings that have left nothing; its inverse is still a number.
-_NOTHING = 1e-100
 # Rounds of mode and dispersion, and the relative change of the dispersion that ends them: as in the variational fit,
 # but each round starts anew.
 _MAX_ROUNDS = 5
@@ -79,9 +79,9 @@ class ModeFit:
     joint: float
     """``log p(X, Z, W | alpha)`` with weight 1: the published criterion."""
     evidence: float
-    """The same less the log-determinants of Laplace's approximation."""
+    """The same less the log-determinants of Laplace's approximation; NaN with a loading penalty."""
     path: dict[float, tuple[float, int]] = field(default_factory=dict)
-    """``joint`` and the dimension of each weight that was tried."""
+    """The criterion and the dimension of each weight that was tried."""
     evidence_by_rank: dict[int, float] = field(default_factory=dict)
 
     def row_model(self, reported: Reported, order: Ints, signs: Floats) -> ModeRowModel:
@@ -118,12 +118,13 @@ class _State:
 
 
 def fit_mode(session: Session, family: Family, settings: ModeSettings) -> ModeFit:
-    """The mode with the weight of the data whose joint log-likelihood is largest."""
+    """The mode with the weight of the data at which the criterion is largest."""
     seed, fitter = int(session.rng.integers(2**31)), BilinearFitter(session, family, settings)
     tried = {nu: _fit_weight(fitter, nu, seed) for nu in settings.weights}
+    path = {nu: (float(getattr(fit, settings.criterion)), len(fit.alpha)) for nu, fit in tried.items()}
     return replace(
-        max(tried.values(), key=lambda fit: fit.joint),
-        path={nu: (fit.joint, len(fit.alpha)) for nu, fit in tried.items()},
+        tried[max(path, key=lambda nu: path[nu][0])],
+        path=path,
         evidence_by_rank={len(fit.alpha): fit.evidence for fit in tried.values()},
     )
 
@@ -133,10 +134,10 @@ def _fit_weight(fitter: BilinearFitter[ModeSettings], nu: float, seed: int) -> M
     session, family, settings = fitter.session, fitter.family, fitter.settings
     start = dispersion = null_dispersion(fitter)
     is_open = settings.dispersion is None and bool(fitter.open_columns())
-    if settings.sparsity > 0 and is_open:
+    if (settings.sparsity > 0 or settings.penalty is not None) and is_open:
         # With the dispersion of the model without components no loading is worth its price, and that would stay so:
         # the dispersion comes from a fit without a price.
-        free = replace(fitter, settings=replace(settings, sparsity=0.0))
+        free = replace(fitter, settings=replace(settings, sparsity=0.0, penalty=None))
         other_seed = int(np.random.default_rng(seed).integers(2**31))
         dispersion = _fit_weight(free, nu, other_seed).coefficients.dispersion
     for _ in range(_MAX_ROUNDS):
@@ -163,6 +164,12 @@ class ModeFitter(BilinearFitter[ModeSettings]):
         return self.visit.log_base(self.family, self.dispersion)
 
     @cached_property
+    def loading_prior(self) -> LoadingPrior:
+        """What holds the loadings."""
+        weight = float(self.session.summary.weight.max(initial=1.0))
+        return LoadingPrior(self.settings, self.nu, float(np.sqrt(len(self.dispersion) / (self.nu * weight))))
+
+    @cached_property
     def without_components(self) -> Coefficients:
         """The model without components."""
         return self.null(self.dispersion, self.mean_fixed())
@@ -183,8 +190,12 @@ class ModeFitter(BilinearFitter[ModeSettings]):
         for member, columns in self.family.member_columns(len(loadings)):
             if isinstance(member, Bernoulli | Binomial):
                 loadings[columns] *= _REACH
+        penalty = self.settings.penalty
+        if penalty is not None and not penalty.is_isotropic:
+            # Where the coordinates matter: few large loadings in each component.
+            loadings = loadings @ varimax(loadings)
         shared = Shared(Coefficients(loadings, null.fixed, self.dispersion))
-        return _State(shared, None, _relevance(loadings))
+        return _State(shared, None, relevance(loadings))
 
     def _rounds(self, state: _State) -> tuple[_State, Status]:
         """Rounds of modes and relevance, removing components that pass the threshold."""
@@ -202,17 +213,12 @@ class ModeFitter(BilinearFitter[ModeSettings]):
         return state, Status.MAX_ITER
 
     def _problem(self, alpha: Floats) -> BilinearProblem:
-        settings, nu, k = self.settings, self.nu, len(alpha)
+        settings = self.settings
         n_fixed = int(settings.fit_intercept) + self.session.data.n_covariates
-        precision = np.concatenate([alpha / nu, np.zeros(n_fixed)])
-        prior: Ridge | AdaptiveL0 = Ridge(precision)
-        if settings.sparsity > 0:
-            weight = np.concatenate([np.full(k, settings.sparsity / nu), np.zeros(n_fixed)])
-            prior = AdaptiveL0(precision, weight, settings.delta)
         return BilinearProblem(
             self.family,
-            Ridge(np.ones(k)),
-            prior,
+            Ridge(np.ones(len(alpha))),
+            self.loading_prior.make(alpha, n_fixed),
             fit_intercept=settings.fit_intercept,
             constant=self.constant,
             eps=float(np.finfo(self.session.data.dtype).eps),
@@ -228,20 +234,17 @@ class ModeFitter(BilinearFitter[ModeSettings]):
         return replace(state, shared=result.shared, local=local, stats=stats, n_sweeps=n_sweeps)
 
     def _profiled(self, state: _State) -> _State:
-        """The best scale of each component and its relevance.
+        """The best scale of each component and its relevance, ``alpha = D / ||w||^2``.
 
-        These are ``||z||^2 = (D + 2 kappa #) / nu`` and ``alpha = D / ||w||^2``. The prediction is unchanged; the
-        scores are rescaled when they are next visited.
+        The prediction is unchanged; the scores are rescaled when they are next visited.
         """
         loadings, stats = state.coefficients.loadings, state.sums
         size = np.diag(stats.score_gram)
-        price = len(loadings) + 2.0 * self.settings.sparsity * np.count_nonzero(self._snap(loadings), axis=0)
-        usable = (size > _NOTHING) & ((loadings**2).sum(axis=0) > _NOTHING)
-        scale = np.where(usable, np.sqrt(price / self.nu / np.where(usable, size, 1.0)), 1.0)
+        scale = self.loading_prior.scale(loadings, size, np.count_nonzero(self._snap(loadings), axis=0))
         shift = np.zeros((state.coefficients.fixed.shape[1], len(scale)))
         gauge = Gauge(shift, np.diag(scale), np.diag(1.0 / scale))
         shared = Shared(replace(state.coefficients, loadings=loadings / scale), gauge)
-        alpha = _relevance(shared.coefficients.loadings)
+        alpha = relevance(shared.coefficients.loadings)
         profiled = replace(
             stats,
             score_penalty=0.5 * float((scale**2 * size).sum()),
@@ -275,7 +278,7 @@ class ModeFitter(BilinearFitter[ModeSettings]):
             # Largest mean information of a column's entries: their curvatures weighted by z^2, over the sum of z^2.
             curvature = state.sums.curvature[:, diagonal[: len(state.alpha)]].max(initial=0.0)
             information = curvature / max(float(np.diag(state.sums.score_gram).max()), np.finfo(float).tiny)
-            threshold = _THRESHOLD * len(self.dispersion) * max(information, _NOTHING)
+            threshold = _THRESHOLD * len(self.dispersion) * max(information, NOTHING)
         if number < _EARLY_ROUNDS:
             threshold *= _EARLY_FACTOR
         worst = np.array([np.argmax(state.alpha)])
@@ -311,11 +314,8 @@ class ModeFitter(BilinearFitter[ModeSettings]):
         assert state.shared.gauge is not None
         local = self.moved(state.local, state.shared.gauge)
         local = self.moved(local, Gauge(shift, np.diag(1.0 / scale), np.diag(scale)))
-        columns = self._column_precision(state)
-        joint = self._joint(state)
-        determinants = float(columns.log_determinant().sum()) + self._row_determinant(
-            coefficients, local, scale
-        )
+        columns = self._column_precision(state, self.nu)
+        rows = self._row_determinant(coefficients, local, scale)
         problem = replace(self._problem(alpha), score_prior=Ridge(scale**2), loading_prior=Ridge(np.zeros(m)))
         return ModeFit(
             problem,
@@ -328,24 +328,32 @@ class ModeFitter(BilinearFitter[ModeSettings]):
             result,
             state.removals,
             self.nu,
-            joint,
-            joint - 0.5 * determinants,
+            self._joint(state),
+            self._evidence(state, rows),
         )
 
-    def _column_precision(self, state: _State) -> PackedCholesky:
-        """Of each column's coefficients, from the curvature at the mode."""
+    def _evidence(self, state: _State, row_determinant: float) -> float:
+        """Laplace's approximation at weight 1, as the joint log-likelihood; a penalty's constant is not known."""
+        if self.settings.penalty is not None:
+            return float("nan")
+        columns = float(self._column_precision(state, 1.0).log_determinant().sum())
+        return self._joint(state) - 0.5 * (columns + row_determinant)
+
+    def _column_precision(self, state: _State, nu: float) -> PackedCholesky:
+        """Of each column's coefficients in units of the data's weight, from the curvature at the mode."""
         k, m = len(state.alpha), state.coefficients.joint.shape[1]
         precision = state.sums.curvature.copy()
-        precision[:, packed_diagonal(m)[:k]] += state.alpha / self.nu
+        precision[:, packed_diagonal(m)[:k]] += state.alpha / nu
         return PackedCholesky(precision, m)
 
     def _joint(self, state: _State) -> float:
         """``log p(X, Z, W | alpha)`` up to the normal priors' powers of 2 pi, which Laplace's integral takes back."""
         stats, alpha = state.sums, state.alpha
         likelihood = float(stats.exit_columns.sum()) + stats.offset_value + self.constant
-        size = (state.coefficients.loadings**2).sum(axis=0)
+        loadings = state.coefficients.loadings
+        size = (loadings**2).sum(axis=0)
         prior = 0.5 * float((alpha * size).sum() - len(self.dispersion) * np.log(alpha).sum())
-        return likelihood - stats.score_penalty - prior
+        return likelihood - stats.score_penalty - prior - self.loading_prior.penalty(loadings)
 
     def _row_determinant(self, coefficients: Coefficients, local: Sequence[Any], scale: Floats) -> float:
         """Sum over rows of the log-determinant of the scores' precision, in the coordinates of the prior N(0, I)."""
@@ -362,18 +370,6 @@ class ModeFitter(BilinearFitter[ModeSettings]):
         return float(self.visit.sum(function, local)[0]) if len(scale) else 0.0
 
 
-def _relevance(loadings: Floats) -> Floats:
-    """``alpha_k = D / ||w_k||^2``, infinite for a component without loadings, shape (k,)."""
-    size = (loadings**2).sum(axis=0)
-    alpha: Floats = np.divide(len(loadings), size, out=np.full(len(size), np.inf), where=size > _NOTHING)
-    return alpha
-
-
 def _stands(trace: Sequence[float], tol: float) -> bool:
     """Whether the objective changed by less than a fraction ``tol`` in the last round."""
     return len(trace) > 1 and abs(trace[-1] - trace[-2]) <= tol * abs(trace[-2])
-
-
-def scaled_nu(n_samples: int, n_features: int) -> float:
-    """The weight at which pure noise of unit information just fails to keep a component."""
-    return float(4.0 * n_features / (np.sqrt(n_samples) + np.sqrt(n_features)) ** 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from anypca.priors import AdaptiveL0
+from anypca.priors import AdaptiveL0, Prior
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,14 @@ class ModeSettings(Settings):
 
     weights: tuple[float, ...] = (1.0,)
     """Values of nu, the weight of the data against the prior of the loadings; the best of them is taken."""
+    criterion: str = "evidence"
+    """What is largest at the best weight: the ``"joint"`` log-likelihood or the ``"evidence"``."""
     threshold: float | None = None
     """alpha beyond which a component leaves; ``None`` is 100 D times the largest mean curvature."""
+    penalty: Prior | None = None
+    """Of the loadings in units of their component's size, beside the normal prior."""
+    strength: float = 1.0
+    """Weight of the penalty."""
 
 
 @dataclass(frozen=True)
