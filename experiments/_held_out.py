@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -51,8 +51,6 @@ class Choice:
     """The rank of `SePCA`, fitted to the same masked table."""
     own: float
     """L_miss of `SePCA` itself."""
-    own_curve: Mapping[int, float] = field(default_factory=dict)
-    """L_miss of `SePCA` by the largest number of components that it may have."""
 
 
 def mask(X: np.ndarray, seed: int, fraction: float = 0.1) -> Masked:
@@ -68,7 +66,6 @@ def choose(
     family: Any,
     ranks: Iterable[int],
     max_components: int,
-    own_ranks: Iterable[int] = (),
     ridge: float = 1.0,
     **options: Any,
 ) -> Choice:
@@ -82,22 +79,16 @@ def choose(
         Compared; the chosen one is added.
     max_components : int
         Where `SePCA` starts.
-    own_ranks : iterable of int
-        Largest numbers of components at which `SePCA` itself is scored beside its choice.
     ridge : float
         Of `EPCA`.
     **options
         Parameters that both models have.
     """
 
-    def fitted(k: int) -> Any:
-        return fit_quietly(SePCA(k, family=family, n_jobs=1, **options), masked.X)
-
-    model = fitted(max_components)
+    model = fit_quietly(SePCA(max_components, family=family, n_jobs=1, **options), masked.X)
     wanted = sorted({*ranks, model.n_components_})
     curve = epca_curve(masked, family, wanted, ridge=ridge, **options)
-    own_curve = {k: masked.l_miss(fitted(k)) for k in own_ranks}
-    return Choice(curve, int(model.n_components_), masked.l_miss(model), own_curve)
+    return Choice(curve, int(model.n_components_), masked.l_miss(model))
 
 
 def epca_curve(masked: Masked, family: Any, ranks: Iterable[int], **options: Any) -> dict[int, float]:
@@ -109,12 +100,18 @@ def epca_curve(masked: Masked, family: Any, ranks: Iterable[int], **options: Any
 
 def mean_curve(choices: Iterable[Choice]) -> dict[int, float]:
     """L_miss averaged over tables, for the ranks that all of them have."""
-    return _mean([choice.curve for choice in choices])
+    return _summary(choices, np.mean)
 
 
-def _mean(curves: Sequence[Mapping[int, float]]) -> dict[int, float]:
+def median_curve(choices: Iterable[Choice]) -> dict[int, float]:
+    """The median of L_miss over tables, for the ranks that all of them have: no single table decides it."""
+    return _summary(choices, np.median)
+
+
+def _summary(choices: Iterable[Choice], of: Callable[[list[float]], Any]) -> dict[int, float]:
+    curves = [choice.curve for choice in choices]
     common = sorted(set.intersection(*(set(curve) for curve in curves)))
-    return {rank: float(np.mean([curve[rank] for curve in curves])) for rank in common}
+    return {rank: float(of([curve[rank] for curve in curves])) for rank in common}
 
 
 def way_to_worst(choices: Iterable[Choice]) -> float:
@@ -124,15 +121,6 @@ def way_to_worst(choices: Iterable[Choice]) -> float:
     be negative: choosing anew for every table can beat every fixed rank.
     """
     choices = list(choices)
-    return _way(mean_curve(choices), [choice.curve[choice.chosen] for choice in choices])
-
-
-def own_way_to_worst(choices: Iterable[Choice]) -> float:
-    """The same for `SePCA` at its choice among `SePCA` with other limits."""
-    choices = list(choices)
-    return _way(_mean([choice.own_curve for choice in choices]), [choice.own for choice in choices])
-
-
-def _way(curve: Mapping[int, float], chosen: Sequence[float]) -> float:
+    curve = mean_curve(choices)
     best, worst = max(curve.values()), min(curve.values())
-    return (best - float(np.mean(chosen))) / (best - worst)
+    return (best - float(np.mean([choice.curve[choice.chosen] for choice in choices]))) / (best - worst)

@@ -2,7 +2,9 @@
 
 Li and Tao (2013), section V-C: 50 documents a group, presence and absence of 200 words, 10 % of the entries hidden, 10
 draws. Corpus 1 has the groups windows.misc and windows.x, corpus 2 also alt.atheism, corpus 3 also sci.med. Which words
-were taken is not said there; here they are the 200 in most documents of a draw, stop words left out.
+were taken is not said there; here they are the 200 in most documents of a draw, stop words left out. Beside the
+variational posterior stands the paper's own algorithm: joint modes without intercept, the sample weight chosen on
+corpus 1 and kept for the other two.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from anypca import EPCA, SePCA
 from anypca.datasets import load_newsgroups4
 from anypca.selection import select_rank
 from experiments._cells import tally
-from experiments._common import Options, Outcome, Table, Target, repeat, run_module
+from experiments._common import Options, Outcome, Table, Target, fit_quietly, repeat, run_module
 from experiments._held_out import Choice, choose, mask, mean_curve, way_to_worst
 
 GROUPS = {"corpus 1": (0, 1), "corpus 2": (0, 1, 2), "corpus 3": (0, 1, 2, 3)}
@@ -28,6 +30,15 @@ N_DOCUMENTS, N_TERMS = 50, 200
 RANKS = tuple(range(11))
 QUICK_RANKS = (0, 1, 2, 6)
 COLORS = ("#0072B2", "#D55E00")
+#: nu times the number of rows of corpus 1, for modes: up to where every entry counts once.
+WEIGHTS = (20, 30, 40, 50, 60, 80, 100)
+QUICK_WEIGHTS = (40, 100)
+#: What chooses the weight on corpus 1.
+CRITERIA = {"joint": "L_joint (the paper's)", "evidence": "evidence", "held_out": "hidden entries"}
+
+
+#: Dimension of modes by corpus and weight, and the weight that each criterion takes on corpus 1, of one draw.
+Modes = tuple[dict[tuple[str, float], int], dict[str, float]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +87,28 @@ def choose_once(corpus: str, seed: int, quick: bool) -> tuple[Choice, dict[str, 
     return choice, {name: found.best_rank_by(name) for name in ("aic", "bic", "mdl", "marginal_bic", "icl")}
 
 
+def fit_modes(seed: int, quick: bool) -> Modes:
+    """The paper's algorithm on the three corpora of one draw."""
+    weights = QUICK_WEIGHTS if quick else WEIGHTS
+    tables = {name: mask(draw(name, seed)[0].X, seed) for name in GROUPS}
+    n = len(tables["corpus 1"].X)
+    options = {"family": "bernoulli", "inference": "map", "fit_intercept": False, "n_jobs": 1}
+    start = 8 if quick else 20
+    fits = {
+        (name, weight): fit_quietly(SePCA(start, nu=weight / n, **options), masked.X)
+        for name, masked in tables.items()
+        for weight in weights
+    }
+    first = {weight: fits["corpus 1", weight] for weight in weights}
+    scores = {
+        "joint": {weight: fit.joint_log_likelihood_ for weight, fit in first.items()},
+        "evidence": {weight: fit.evidence_ for weight, fit in first.items()},
+        "held_out": {weight: tables["corpus 1"].l_miss(fit) for weight, fit in first.items()},
+    }
+    chosen = {name: max(score, key=score.__getitem__) for name, score in scores.items()}
+    return {key: int(fit.n_components_) for key, fit in fits.items()}, chosen
+
+
 def run(options: Options) -> Outcome:
     """Ranks chosen for the three corpora, and how well they predict."""
     n_runs = 1 if options.quick else 10
@@ -83,20 +116,18 @@ def run(options: Options) -> Outcome:
     bound = 0.2 if options.quick else 0.05
     tasks = [(name, options.seed + i, options.quick) for name in GROUPS for i in range(n_runs)]
     found = repeat(choose_once, tasks, options)
-    rows, criteria, targets, medians = [], [], [], []
+    rows, criteria, targets, means = [], [], [], []
     for number, name in enumerate(GROUPS):
         part = found[number * n_runs : (number + 1) * n_runs]
         choices = [choice for choice, _ in part]
         rows.append((name, *_cells(choices)))
         criteria.append((name, *(tally([other[c] for _, other in part]) for c in part[0][1])))
-        medians.append(float(np.median([choice.chosen for choice in choices])))
+        means.append(float(np.mean([choice.chosen for choice in choices])))
         targets.append(
             Target(f"{name}: way from the best rank to the worst", way_to_worst(choices), "<=", bound)
         )
-    targets += [
-        Target(f"chosen rank, corpus {i + 2} less corpus {i + 1}", medians[i + 1] - medians[i], ">=", 0.0)
-        for i in range(2)
-    ]
+    modes = repeat(fit_modes, [(options.seed + i, options.quick) for i in range(n_runs)], options)
+    targets += _growth(means, modes, quick=options.quick)
     head = (
         "corpus",
         "vb: q",
@@ -111,6 +142,7 @@ def run(options: Options) -> Outcome:
     tables = [Table(f"Held-out entries, {n_runs} draws each", head, rows)]
     if not options.quick:
         tables.append(Table("Ranks chosen by criteria of EPCA", ("corpus", *found[0][1]), criteria))
+    tables += [_weights_table(modes), _transfer_table(modes)]
     plane, pictures = _plane(options)
     tables.append(plane)
     return Outcome(tables, targets, _NOTES, [*pictures, *_draw(options, found)])
@@ -118,8 +150,61 @@ def run(options: Options) -> Outcome:
 
 _NOTES = [
     "The paper shows ranks as figures only: 2, 3 and 4 for its model without intercept, in which the mean of the "
-    "documents takes a component."
+    "documents takes a component.",
+    "The paper's claim is that the rank grows with the number of groups. It is judged as the mean rank of corpus 3 "
+    "less that of corpus 1, which must be at least 1, for vb and for the paper's algorithm; neighbours are shown.",
+    "Hidden entries choose the weight by the very cells that are hidden from all fits here, which on corpus 1 is a "
+    "look at the answer; on corpora 2 and 3, to which the weight is carried over, it is not.",
 ]
+
+
+def _growth(ranks: Sequence[float], modes: Sequence[Modes], *, quick: bool) -> list[Target]:
+    """More groups need more components: from two to four groups at least one more."""
+    found = {"vb": ranks[-1] - ranks[0]}
+    for name, label in CRITERIA.items():
+        means = [np.mean(_transferred(modes, corpus, name)) for corpus in GROUPS]
+        found[f"map, nu by {label}"] = float(means[-1] - means[0])
+    # One draw of a reduced form can show that it runs.
+    least = -20.0 if quick else 1.0
+    return [
+        Target(f"mean rank, corpus 3 less corpus 1, {name}", value, ">=", least)
+        for name, value in found.items()
+    ]
+
+
+def _transferred(modes: Sequence[Modes], corpus: str, criterion: str) -> list[int]:
+    """Dimensions of a corpus at the weights that a criterion takes on corpus 1."""
+    return [ranks[corpus, chosen[criterion]] for ranks, chosen in modes]
+
+
+def _weights_table(modes: Sequence[Modes]) -> Table:
+    weights = sorted({weight for _, weight in modes[0][0]})
+    rows = [
+        (name, *(float(np.mean([ranks[name, weight] for ranks, _ in modes])) for weight in weights))
+        for name in GROUPS
+    ]
+    return Table(
+        "The paper's algorithm (map, no intercept): mean rank by nu, in units of 1 / 100 (corpus 1 has 100 rows)",
+        ("corpus", *(f"{weight:g}" for weight in weights)),
+        rows,
+    )
+
+
+def _transfer_table(modes: Sequence[Modes]) -> Table:
+    rows = [
+        (
+            label,
+            f"{np.median([chosen[name] for _, chosen in modes]):g}",
+            *(tally(_transferred(modes, corpus, name)) for corpus in GROUPS),
+        )
+        for name, label in CRITERIA.items()
+    ]
+    rows.append(("paper's figure", "", "2", "3", "4"))
+    return Table(
+        "The same, nu chosen on corpus 1 and carried over: rank x draws",
+        ("nu chosen by", "100 nu, median", *GROUPS),
+        rows,
+    )
 
 
 def _cells(choices: Sequence[Choice]) -> tuple[object, ...]:

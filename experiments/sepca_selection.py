@@ -2,7 +2,9 @@
 
 Li and Tao (2013), section V-C: 3 prototypes of 16 bits, 40 copies each with 10 % of the bits flipped, 10 % of the cells
 missing, q = 1 to 10. Models without intercept, whose right answer is 3. AIC, BIC, MDL and criteria with the scores
-integrated out come from exponential-family PCA; the hidden cells judge all ranks.
+integrated out come from exponential-family PCA; the hidden cells judge all ranks. ARD is the paper's: joint modes over
+a range of sample weights, a dimension being scored by the largest L_joint among the fits that have it; and ours, the
+same fits scored by Laplace's evidence.
 """
 
 from __future__ import annotations
@@ -12,17 +14,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anypca import EPCA
+from anypca import EPCA, SePCA
 from anypca.datasets import make_prototype_bits
 from anypca.selection import EntryKFold, select_rank
 from experiments._cells import tally
-from experiments._common import Options, Outcome, Table, Target, repeat, run_module
+from experiments._common import Options, Outcome, Table, Target, fit_quietly, repeat, run_module
 from experiments._held_out import Choice, choose, mask, mean_curve
 
 TRUTH = 3
 RANKS = tuple(range(1, 11))
 QUICK_RANKS = tuple(range(1, 6))
 CRITERIA = ("aic", "bic", "mdl", "marginal_bic", "icl")
+#: nu times the number of rows, for ARD: from where nothing is left to twice the weight at which a cell counts once.
+WEIGHTS = (15, 20, 30, 40, 60, 90, 120, 180, 240)
+QUICK_WEIGHTS = (35, 120)
 
 
 class Found(NamedTuple):
@@ -45,7 +50,20 @@ def select_once(seed: int, quick: bool) -> Found:
     if not quick:
         held = select_rank(plain, masked.X, ranks=ranks, criterion="held_out", cv=EntryKFold(n_splits=10))
         values["held_out"] = [row["held_out"] for row in held.rows]
-    return Found(choice, values)
+    return Found(choice, values | score_by_weight(masked.X, ranks, QUICK_WEIGHTS if quick else WEIGHTS))
+
+
+def score_by_weight(X: np.ndarray, ranks: Sequence[int], weights: Sequence[float]) -> dict[str, list[float]]:
+    """Minus the largest L_joint, and minus the largest evidence, of the modes of each dimension; inf for none."""
+    options = {"family": "bernoulli", "inference": "map", "fit_intercept": False, "n_jobs": 1}
+    fits = [fit_quietly(SePCA(max(ranks), nu=weight / len(X), **options), X) for weight in weights]
+
+    def best(name: str, rank: int) -> float:
+        found = [-float(getattr(fit, name)) for fit in fits if fit.n_components_ == rank]
+        return min(found, default=float("inf"))
+
+    names = {"ARD, L_joint": "joint_log_likelihood_", "ARD, evidence": "evidence_"}
+    return {label: [best(name, rank) for rank in ranks] for label, name in names.items()}
 
 
 def run(options: Options) -> Outcome:
@@ -74,7 +92,8 @@ def run(options: Options) -> Outcome:
     ]
     note = (
         "The paper's figure: AIC, BIC and MDL of exponential-family PCA miss 3, its own model (score: joint "
-        "likelihood over sample weights) finds it."
+        "likelihood over sample weights) finds it. Ours contradicts it twice: AIC is mostly right here, and the "
+        "paper's own score takes the most components that the range of weights gives, since it grows with the weight."
     )
     return Outcome(tables, targets, [note], _draw(options, found, curve))
 

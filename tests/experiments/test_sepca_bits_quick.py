@@ -7,11 +7,13 @@ import json
 import numpy as np
 import pytest
 
-from experiments import sepca_inference, sepca_nu, sepca_synthetic
+from experiments import sepca_bits, sepca_inference, sepca_nu, sepca_synthetic, sepca_weight
 
 
 @pytest.mark.parametrize(
-    "experiment", [sepca_synthetic, sepca_inference, sepca_nu], ids=lambda module: module.__name__
+    "experiment",
+    [sepca_synthetic, sepca_inference, sepca_nu, sepca_bits, sepca_weight],
+    ids=lambda module: module.__name__,
 )
 def test_quick_form(experiment, tmp_path, capsys):
     status = experiment.main(["--quick", "--out", str(tmp_path / "out.json")])
@@ -23,7 +25,9 @@ def test_quick_form(experiment, tmp_path, capsys):
 def test_pictures(tmp_path):
     answers = {("map", 3): [[3, -0.4, -0.3, 100, 0.5]], ("vb", 3): [[3, -0.4, -0.3, 10, 0.3]]}
     options = sepca_inference.Options(pictures=tmp_path)
-    assert sepca_inference._draw(options, answers, [3], ["map", "vb"]) == ["sepca_inference.png"]
+    paths = {"map": [[0, 15], [20, 4], [60, 3]], "vb": [[0, 15], [9, 3]]}
+    drawn = sepca_inference._draw(options, answers, [3], ["map", "vb"], paths)
+    assert drawn == ["sepca_inference.png"]
     by_map = {(120, 0.1, weight): [[2, -500.0, -0.4]] for weight in (10, 35)}
     sepca_nu._draw(options, [(120, 0.1)], (10, 35), by_map, {(120, 0.1): [[3, -0.4]]})
     found = {(name, q): np.full((1, 4), -0.5) for name in sepca_synthetic.METHODS for q in (3, 15)}

@@ -7,7 +7,7 @@ import os
 
 import numpy as np
 import pytest
-from experiments._held_out import Choice, mask, mean_curve, way_to_worst
+from experiments._held_out import Choice, mask, mean_curve, median_curve, way_to_worst
 
 from experiments import (
     sepca_analytic,
@@ -98,3 +98,9 @@ def test_way_from_the_best_rank_to_the_worst():
     ]
     assert mean_curve(choices) == {0: -4.0, 1: -2.0, 2: -3.0}
     assert way_to_worst(choices) == pytest.approx(0.25)
+
+
+def test_one_table_does_not_decide_the_median():
+    choices = [Choice({1: -1.0, 2: value}, 1, 0.0) for value in (-2.0, -2.2, -90.0)]
+    assert median_curve(choices) == {1: -1.0, 2: -2.2}
+    assert mean_curve(choices)[2] < -30
