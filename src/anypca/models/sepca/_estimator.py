@@ -296,8 +296,7 @@ class SePCA(BilinearModel):
             weights = (nu,)
         sparsity = self.sparsity
         if isinstance(sparsity, str):
-            one = {"nu": weights[0], "nu_path": None} if len(weights) == 1 and self.inference == "map" else {}
-            model = clone(self).set_params(**one)
+            model = clone(self).set_params(nu=weights[0], nu_path=None) if path else self
             sparsity = choose_sparsity(model, X, sample_weight=sample_weight, **companions)
         settings = Settings(
             max_components=self._rank(session),
