@@ -21,8 +21,10 @@ from sklearn.utils.validation import check_is_fitted
 from anypca._typing import Floats
 from anypca.engine import Block
 from anypca.models import SePCA
+from anypca.models._bilinear.row_model import ModeRowModel
 from anypca.models._opened import OpenedBlock, observed_only
 from anypca.models._row_model import RowModel
+from anypca.priors import Ridge
 
 # Sizes at which curves are known: thirty to a decade draw a smooth curve. They reach from a hundredth of what could
 # live to ten times the largest component, where every curve is below its hyperbola.
@@ -132,8 +134,10 @@ def _check_mode(model: Any) -> None:
 def _needs(model: SePCA, weight: float) -> Floats:
     """``nu ||z||^2``, which is D and the prices of loadings, of the components and of a candidate; shape (k + 1,)."""
     # The score prior of the reported coordinates has the mean squares of the scores as its precisions.
-    prior = model._row_model().problem.score_prior  # type: ignore[union-attr]
-    found = model.nu_ * weight * np.asarray(prior.precision)
+    rows = model._row_model()
+    assert isinstance(rows, ModeRowModel)
+    assert isinstance(rows.problem.score_prior, Ridge)
+    found = model.nu_ * weight * np.asarray(rows.problem.score_prior.precision)
     # The candidate has all of its loadings; a penalty that is not a count would ask for more.
     return np.append(found, model.n_features_in_ * (1.0 + 2.0 * model.sparsity_))
 
