@@ -24,6 +24,7 @@ CRITERIA = ("held_out", "evidence", "joint")
 NAMES = {"held_out": "hidden entries", "evidence": "Laplace evidence", "joint": "L_joint (the paper's)"}
 N_TABLES = 10
 MAX_COMPONENTS = 8
+QUICK_PATH = (0.15, 0.3)
 #: Asked of hidden entries on simulated tables, share.
 LEAST = 0.8
 #: Streams of the generators, other than those that the method was tried with.
@@ -52,22 +53,22 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
 REAL = {"iris": load_iris, "wine": load_wine}
 
 
-def choose(kind: str, seed: int) -> list[list[float]]:
-    """Truth, and the dimension and weight that each criterion takes."""
+def choose(kind: str, path: Any, seed: int) -> list[list[float]]:
+    """Truth, and the dimension and weight that each criterion takes of a path."""
     X, truth = DRAWS[kind](seed)
-    return [[truth, 0.0], *_by_criteria(X, OPTIONS[kind])]
+    return [[truth, 0.0], *_by_criteria(X, OPTIONS[kind], path)]
 
 
 def choose_real(name: str, seed: int) -> list[list[float]]:
     """The same for a real table, whose truth is not known; nothing is drawn but the hidden entries."""
-    return _by_criteria(REAL[name]().X, {"family": "exponential", "fit_intercept": False})
+    return _by_criteria(REAL[name]().X, {"family": "exponential", "fit_intercept": False}, "auto")
 
 
-def _by_criteria(X: np.ndarray, options: Mapping[str, Any]) -> list[list[float]]:
+def _by_criteria(X: np.ndarray, options: Mapping[str, Any], path: Any) -> list[list[float]]:
     found = []
     for criterion in CRITERIA:
         model = SePCA(
-            MAX_COMPONENTS, inference="map", nu_path="auto", nu_criterion=criterion, n_jobs=1, **options
+            MAX_COMPONENTS, inference="map", nu_path=path, nu_criterion=criterion, n_jobs=1, **options
         )
         fit_quietly(model, X)
         found.append([int(model.n_components_), float(model.nu_)])
@@ -79,7 +80,8 @@ def run(options: Options) -> Outcome:
     cells = Cells("sepca_weight", options)
     n_tables = 1 if options.quick else N_TABLES
     kinds = list(DRAWS)[:1] if options.quick else list(DRAWS)
-    found = {kind: np.array(cells.get(choose, (kind,), n_tables)) for kind in kinds}
+    path = QUICK_PATH if options.quick else "auto"
+    found = {kind: np.array(cells.get(choose, (kind, path), n_tables)) for kind in kinds}
     tables = [_share_table(found, n_tables)]
     if not options.quick:
         real = {name: cells.get(choose_real, (name,), 1)[0] for name in REAL}
