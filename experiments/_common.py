@@ -35,6 +35,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from experiments._origin import Origin, origin_of
 
+FIRST_SEED = (
+    "first seed; repeated runs use this one and the next, so that other draws are a hundred further on"
+)
 _PACKAGES = ("anypca", "numpy", "scipy", "scikit-learn")
 _COMPARISONS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt, "==": operator.eq}
 
@@ -221,7 +224,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments that every way of running an experiment has."""
     parser.add_argument("--quick", action="store_true", help="reduced form, at most 10 s")
     parser.add_argument("--jobs", type=int, default=1, help="processes for repeated runs")
-    parser.add_argument("--seed", type=int, default=0, help="first seed; the runs use this one and the next")
+    parser.add_argument("--seed", type=int, default=0, help=FIRST_SEED)
     parser.add_argument("--pictures", type=Path, help="folder for PNG files; none are drawn without it")
 
 

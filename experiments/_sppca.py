@@ -68,6 +68,17 @@ def silhouette(scores: Any, n_clusters: int) -> float:
     return float(silhouette_score(distances, found.labels, metric="precomputed"))
 
 
+def _add_legend(figure: Any, axes: Sequence[Any], labels: Sequence[str]) -> None:
+    """One legend below all panels: the classes in the colours of the first panel that shows them all."""
+    names = list(dict.fromkeys(sorted(labels)))
+    shown = (dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True)) for ax in axes)
+    handles = next((found for found in shown if set(names) <= set(found)), {})
+    if handles:
+        figure.legend(
+            [handles[n] for n in names], names, frameon=False, loc="outside lower center", ncols=len(names)
+        )
+
+
 def draw_scores(
     panels: Sequence[tuple[str, Any, Any]], labels: Sequence[str], path: Path, *, columns: int = 3
 ) -> None:
@@ -88,20 +99,18 @@ def draw_scores(
     rows = -(-len(panels) // columns)
     figure = Figure(figsize=(3.8 * columns, 3.4 * rows))
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    legends = []
     for ax, (title, model, scores) in zip(axes, panels, strict=False):
         ax.set_title(title)
         if scores.shape[1] == 0:
+            ax.text(0.5, 0.5, "no components", ha="center", va="center", transform=ax.transAxes)
             ax.set_axis_off()
             continue
         plot_scores(model, scores, color=labels, ax=ax)
         if ax.get_legend() is not None:
-            legends.append(ax.get_legend())
-    # One legend will do; beside the last panel there is room.
-    for legend in legends[:-1]:
-        legend.remove()
+            ax.get_legend().remove()
     for ax in axes[len(panels) :]:
-        ax.set_axis_off()
+        ax.remove()
+    _add_legend(figure, axes[: len(panels)], labels)
     # Only now: every panel settles the layout of the whole figure, which would take longer than the fits.
     figure.set_layout_engine("constrained")
     save_figure(axes[0], path)

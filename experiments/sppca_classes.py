@@ -33,10 +33,15 @@ N_NONZERO = (8, 2)
 DEFAULT = "SPPCA, default"
 
 
+def draw(n_classes: int, seed: int) -> Any:
+    """The table of a number of classes and a seed, with its labels."""
+    return make_sppca_classes(n_classes, random_state=np.random.default_rng([seed, n_classes]))
+
+
 @functools.cache  # the pictures show the first draw again
 def fitted(n_classes: int, seed: int) -> dict[str, tuple[Any, Any, Any]]:
     """Model, scores and labels of every method on one table."""
-    drawn = make_sppca_classes(n_classes, random_state=np.random.default_rng([seed, n_classes]))
+    drawn = draw(n_classes, seed)
     methods = published_methods(N_COMPONENTS, N_NONZERO) | {DEFAULT: SPPCA(n_jobs=1)}
     found = {}
     for name, method in methods.items():

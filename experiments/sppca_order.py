@@ -2,7 +2,8 @@
 
 Smallman, Underwood and Artemiou (2020), section 5.2: one, two or three hidden factors, D = 20 and 10 columns, n = 25 to
 200 rows. Beyond the paper: n = 400 and 1000, and counts with Poisson noise in place of an error that does not grow
-with the mean. Three methods: SPPCA and SSPPCA as published, and the default of SPPCA.
+with the mean. Four methods: SPPCA by an optimiser that stops after 100 iterations, as it was probably run for the
+printed table; SPPCA and SSPPCA as published, run to convergence; and the default of SPPCA.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from anypca.datasets import make_sppca_order
 from experiments._cells import Cells, tally
 from experiments._common import Options, Outcome, Table, Target, fit_quietly, run_module
 from experiments._sppca import SPARSITY
+from experiments._sppca_printed import n_components as components_as_printed
 
 TRUTHS = (1, 2, 3)
 SIZES = (25, 50, 100, 200)
@@ -34,7 +36,9 @@ TARGETS: Mapping[tuple[int, int], tuple[str, float]] = {
     (25, 2): (">", 0.24),
     (25, 3): (">", 0.18),
 }
-_N_RUNS, _N_RUNS_BEYOND = 50, 10
+#: Draws of the cells of table 3, as in the paper; of those with D = 10, which it describes and does not print; and of
+#: those beyond it. Seeds other than 0 repeat the first kind only.
+_N_RUNS, _N_RUNS_TEN, _N_RUNS_BEYOND, _N_RUNS_AGAIN = 50, 20, 4, 10
 
 
 class Cell(NamedTuple):
@@ -56,17 +60,21 @@ def draw(cell: Cell, seed: int) -> np.ndarray:
     return drawn.X
 
 
-METHODS: Mapping[str, Callable[[], SPPCA]] = {
-    "SPPCA, published": lambda: SPPCA(method="paper", n_jobs=1),
-    "SSPPCA, published": lambda: SSPPCA(method="paper", sparsity=SPARSITY, n_jobs=1),
-    "SPPCA, default": lambda: SPPCA(n_jobs=1),
+def _found(model: SPPCA, X: np.ndarray) -> int:
+    return int(fit_quietly(model, X).n_components_)
+
+
+METHODS: Mapping[str, Callable[[np.ndarray], int]] = {
+    "SPPCA, as printed": components_as_printed,
+    "SPPCA, published": lambda X: _found(SPPCA(method="paper", n_jobs=1), X),
+    "SSPPCA, published": lambda X: _found(SSPPCA(method="paper", sparsity=SPARSITY, n_jobs=1), X),
+    "SPPCA, default": lambda X: _found(SPPCA(n_jobs=1), X),
 }
 
 
 def answer(method: str, noise: str, n_features: int, n_samples: int, truth: int, seed: int) -> int:
     """The dimension that a method finds in one table."""
-    X = draw(Cell(noise, n_features, n_samples, truth), seed)
-    return int(fit_quietly(METHODS[method](), X).n_components_)
+    return METHODS[method](draw(Cell(noise, n_features, n_samples, truth), seed))
 
 
 def run(options: Options) -> Outcome:
@@ -83,22 +91,35 @@ def run(options: Options) -> Outcome:
         for (n, d), bound in TARGETS.items()
         if (cell := Cell("as published", 20, n, d)) in found
     ]
-    return Outcome(tables, targets, _notes(found))
+    return Outcome(tables, [*targets, *_decline(found)], _notes(found))
 
 
 def _plan(options: Options) -> dict[Cell, int]:
     """Cells and their numbers of runs, in the order in which they are computed."""
     if options.quick:
         return {Cell("as published", 20, 100, d): 1 for d in TRUTHS}
-    published = {Cell("as published", D, n, d): _N_RUNS for D in (20, 10) for n in SIZES for d in TRUTHS}
+    n_runs = _N_RUNS_AGAIN if options.seed else _N_RUNS
+    printed = {Cell("as published", 20, n, d): n_runs for n in SIZES for d in TRUTHS}
+    if options.seed:
+        return printed
+    ten = {Cell("as published", 10, n, d): _N_RUNS_TEN for n in SIZES for d in TRUTHS}
     beyond = [Cell("as published", 20, n, d) for n in LARGE_SIZES for d in TRUTHS]
     beyond += [Cell("Poisson", 20, n, d) for n in (*SIZES, *LARGE_SIZES) for d in TRUTHS]
-    return published | dict.fromkeys(beyond, _N_RUNS_BEYOND)
+    return printed | ten | dict.fromkeys(beyond, _N_RUNS_BEYOND)
 
 
 def _answers(cells: Cells, cell: Cell, n_runs: int) -> list[list[int]]:
     """One list of answers for each method."""
     return [cells.get(answer, (method, *cell), n_runs) for method in METHODS]
+
+
+def _decline(found: Mapping[Cell, Sequence[Sequence[int]]]) -> list[Target]:
+    """Whether the optimiser that stops gets worse with the rows: printed are 94 to 24 % for one factor."""
+    first, last = (Cell("as published", 20, n, 1) for n in (SIZES[0], SIZES[-1]))
+    if not {first, last} <= set(found):
+        return []
+    lost = _share(first, found[first][0]) - _share(last, found[last][0])
+    return [Target("as printed, d = 1: share right at n = 25 less that at n = 200", lost, ">=", 0.3)]
 
 
 def _share(cell: Cell, answers: Sequence[int]) -> float:
@@ -128,7 +149,8 @@ def _mean_excess(found: Mapping[Cell, Sequence[Sequence[int]]], noise: str, n: i
 def _notes(found: Mapping[Cell, Sequence[Sequence[int]]]) -> list[str]:
     notes = [
         f"The published SSPPCA is run with a price of {SPARSITY} for a loading; the paper does not print the one it "
-        "used here. Both published algorithms are run to convergence. The noise of the published design does not "
+        "used here. 'As printed' stops each run of the optimiser after 100 iterations, R's default, and starts from "
+        "R's prcomp; the published algorithms are run to convergence. The noise of the published design does not "
         "grow with the mean: counts of mean 20 to 220 with a noise variance of 6.",
     ]
     for noise in dict.fromkeys(cell.noise for cell in found):

@@ -39,12 +39,17 @@ def f_score(found: Any, truth: Any) -> float:
     return float(2.0 * agreement[pairs].sum() / (found.sum() + truth.sum()))
 
 
+def draw(size: int, seed: int) -> Any:
+    """The large (1) or small (0) table of a seed, with its support."""
+    rows, columns, d, n_nonzero = (300, 200, 3, 15) if size else (150, 60, 2, 8)
+    rng = np.random.default_rng([seed, columns])
+    return make_sparse_counts(rows, columns, d, n_nonzero=n_nonzero, random_state=rng)
+
+
 def supports(size: int, seed: int) -> dict[str, Any]:
     """F-scores by method on one table, the price chosen and the number of components."""
-    rows, columns, d, n_nonzero = (300, 200, 3, 15) if size else (150, 60, 2, 8)
-    drawn = make_sparse_counts(
-        rows, columns, d, n_nonzero=n_nonzero, random_state=np.random.default_rng([seed, columns])
-    )
+    drawn = draw(size, seed)
+    d, n_nonzero = len(drawn.support), int(drawn.support[0].sum())
     sparse = fit_quietly(SSPPCA(MAX_COMPONENTS, n_jobs=1), drawn.X)
     dense = fit_quietly(SPPCA(MAX_COMPONENTS, n_jobs=1), drawn.X)
     gaussian = fit_quietly(SPCA(d, n_nonzero=n_nonzero, n_jobs=1), np.log1p(drawn.X))
@@ -82,7 +87,13 @@ def run(options: Options) -> Outcome:
         Table(f"Support of the loadings, {n_runs} tables", head, rows),
         Table("SSPPCA by table", ("seed", "price", "components", "non-zeros"), chosen),
     ]
-    return Outcome(tables, [Target("SSPPCA: mean F-score", float(rows[0][1]), ">=", 0.95)])
+    notes = [
+        "The prices tried are 0, 1, 2, 4 and 8, and the relevance of the components is held at that of the fit without "
+        "a price. Before, 0 was not among them, 1/2 was, and the relevance was estimated along, which took all "
+        "loadings of rare counts away (sppca_text, short messages); it also helped to find zeros where loadings "
+        "are sparse, as here: the F-score of 1 in all 20 tables was of that version."
+    ]
+    return Outcome(tables, [Target("SSPPCA: mean F-score", float(rows[0][1]), ">=", 0.95)], notes)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -9,8 +9,17 @@ import pytest
 from experiments._cells import Cells
 from experiments._common import Options
 from experiments._sppca import silhouette
+from experiments._sppca_printed import State, n_components, value_and_gradient
+from scipy.optimize import approx_fprime
 
-from experiments import sppca_classes, sppca_loadings, sppca_order, sppca_text, ssppca_support
+from experiments import (
+    sppca_classes,
+    sppca_loadings,
+    sppca_newsgroups,
+    sppca_order,
+    sppca_text,
+    ssppca_support,
+)
 
 needs_data = pytest.mark.skipif(
     "ANYPCA_DATA" not in os.environ, reason="ANYPCA_DATA names no folder of data files"
@@ -26,6 +35,7 @@ DRAWN = {sppca_loadings, sppca_classes, sppca_text}
         sppca_classes,
         ssppca_support,
         pytest.param(sppca_text, marks=needs_data),
+        pytest.param(sppca_newsgroups, marks=needs_data),
     ],
     ids=lambda module: module.__name__,
 )
@@ -40,7 +50,8 @@ def test_plan_has_every_published_cell():
     plan = sppca_order._plan(Options())
     published = [cell for cell in plan if cell.noise == "as published" and cell.n_samples <= 200]
     assert len(published) == 2 * 4 * 3
-    assert {plan[cell] for cell in published} == {50}
+    assert {plan[cell] for cell in published if cell.n_features == 20} == {50}
+    assert set(sppca_order._plan(Options(seed=7))) < set(published)
     assert {cell.n_samples for cell in plan if cell.noise == "Poisson"} == {25, 50, 100, 200, 400, 1000}
     assert set(sppca_order.TARGETS) == {(n, d) for n in sppca_order.SIZES for d in sppca_order.TRUTHS}
 
@@ -52,6 +63,32 @@ def test_poisson_noise_grows_with_the_mean():
     # Columns 3 to 20 have mean 40; their differences have no factor in them.
     assert abs(np.var(X[:, 5] - X[:, 6]) / 80.0 - 1.0) < 0.15
     assert abs(np.var(again[:, 5] - again[:, 6]) / 12.0 - 1.0) < 0.15
+
+
+def test_gradient_of_the_printed_objective():
+    rng = np.random.default_rng(0)
+    X, alpha = rng.poisson(3.0, size=(6, 4)), np.array([0.5, 2.0])
+    at = rng.normal(size=(6 + 4) * 2)
+
+    def state(vector):
+        return State(vector[:12].reshape(6, 2), vector[12:].reshape(4, 2), alpha)
+
+    numeric = approx_fprime(at, lambda vector: value_and_gradient(state(vector), X)[0], 1e-7)
+    np.testing.assert_allclose(value_and_gradient(state(at), X)[1], numeric, rtol=1e-4, atol=1e-4)
+
+
+def test_printed_algorithm_finds_one_factor_in_few_rows():
+    assert n_components(sppca_order.draw(sppca_order.Cell("as published", 20, 25, 1), 0)) == 1
+
+
+def test_order_that_is_reversed_is_said():
+    clusters = {"SPPCA": 0.1, "SSPPCA": 0.5, "GPCA": 0.4, "PCA": 0.3, "SGPCA": 0.2}
+    found = {name: sppca_text.Row(None, np.zeros((2, 1)), value, 0.0) for name, value in clusters.items()}
+    said = sppca_text._reversals("posts", found)
+    assert "reversed: SSPPCA above SPPCA, GPCA above SPPCA, PCA above SPPCA, SGPCA above SPPCA." in said
+    assert "nothing is reversed" in sppca_text._reversals(
+        "posts", {name: row._replace(clusters=sppca_text.PAPER[name]) for name, row in found.items()}
+    )
 
 
 def test_f_score_pairs_components():
