@@ -3,6 +3,7 @@
 from anypca import offsets, selection
 from anypca.io import load, save
 from anypca.models import (
+    BEPCA,
     EPCA,
     GPCA,
     GSPPCA,
@@ -19,6 +20,7 @@ from anypca.models import (
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "BEPCA",
     "EPCA",
     "GPCA",
     "GSPPCA",

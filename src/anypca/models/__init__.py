@@ -1,5 +1,6 @@
 """The models: one folder or file each."""
 
+from anypca.models.bepca import BEPCA
 from anypca.models.epca import EPCA
 from anypca.models.gpca import GPCA
 from anypca.models.gsppca import GSPPCA
@@ -12,6 +13,7 @@ from anypca.models.spca import SPCA
 from anypca.models.sppca import SPPCA, SSPPCA
 
 __all__ = [
+    "BEPCA",
     "EPCA",
     "GPCA",
     "GSPPCA",

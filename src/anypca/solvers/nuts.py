@@ -53,6 +53,11 @@ class Draws(NamedTuple):
     n_steps: Ints
     """Gradients per draw, (chains, draws)."""
 
+    @property
+    def stats(self) -> dict[str, Any]:
+        """What is known of each draw, by the names that ArviZ gives it."""
+        return {"lp": self.log_density, "diverging": self.diverging, "n_steps": self.n_steps}
+
 
 def import_sampler() -> tuple[ModuleType, ModuleType]:
     """The modules nutpie and arviz.

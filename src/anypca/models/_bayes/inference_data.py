@@ -2,47 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from anypca._typing import Floats
+from anypca.engine import Data
 from anypca.models._bayes.points import Point
-from anypca.solvers.nuts import Draws, import_sampler
+from anypca.solvers.nuts import import_sampler
 
 _DIMS = {
     "scores": ["sample", "component"],
     "loadings": ["component", "feature"],
     "intercept": ["feature"],
     "coef": ["covariate", "feature"],
+    "expected": ["entry"],
 }
 
 
-def to_inference_data(draws: Point, found: Draws, features: Any, *, has_intercept: bool) -> Any:
+def to_inference_data(
+    draws: Point,
+    stats: Mapping[str, Any],
+    features: Any,
+    *,
+    has_intercept: bool,
+    more: Mapping[str, Floats] | None = None,
+) -> Any:
     """Draws with named dimensions.
 
     Parameters
     ----------
     draws : Point
         Aligned: scores (s, n, k) and coefficients (s, p, m), chain after chain.
-    found : Draws
-        The run they come from.
+    stats : mapping of str to ndarray of shape (chains, draws)
+        What is known of each draw: its log density ``lp``, and more if the sampler has more.
     features : array of shape (n_features,)
         Names of the columns.
     has_intercept : bool
         Whether the first fixed coefficient is the intercept.
+    more : mapping of str to ndarray of shape (s, ...), optional
+        Further variables.
 
     Returns
     -------
     arviz.InferenceData
         Group ``posterior`` with ``scores`` (chain, draw, sample, component), ``loadings`` (chain, draw, component,
         feature) and, where the model has them, ``intercept`` (chain, draw, feature) and ``coef`` (chain, draw,
-        covariate, feature); group ``sample_stats`` with ``lp``, ``diverging`` and ``n_steps``.
+        covariate, feature); group ``sample_stats``.
     """
     _, arviz = import_sampler()
-    chains = found.log_density.shape
+    chains = stats["lp"].shape
     fixed = np.swapaxes(draws.fixed, -1, -2)
-    variables = {"scores": draws.scores, "loadings": np.swapaxes(draws.loadings, -1, -2)}
+    variables = {"scores": draws.scores, "loadings": np.swapaxes(draws.loadings, -1, -2), **(more or {})}
     if has_intercept:
         variables["intercept"] = fixed[:, 0]
     if fixed.shape[1] > int(has_intercept):
@@ -55,9 +67,9 @@ def to_inference_data(draws: Point, found: Draws, features: Any, *, has_intercep
     }
     return arviz.from_dict(
         posterior={name: values.reshape(*chains, *values.shape[1:]) for name, values in variables.items()},
-        sample_stats={"lp": found.log_density, "diverging": found.diverging, "n_steps": found.n_steps},
+        sample_stats=dict(stats),
         coords=coords,
-        dims={name: _DIMS[name] for name in variables},
+        dims={name: _DIMS[name] for name in variables if name in _DIMS},
     )
 
 
@@ -86,3 +98,9 @@ def diagnose(inference_data: Any) -> tuple[dict[str, Floats], dict[str, Floats]]
         posterior = xarray.concat([halves[0], halves[1].assign_coords(chain=[1])], dim="chain")
     r_hat, ess = arviz.rhat(posterior[used]), arviz.ess(posterior[used])
     return ({name: r_hat[name].values for name in used}, {name: ess[name].values for name in used})
+
+
+def label_features(data: Data) -> Any:
+    """Names of the columns of a table, or their numbers."""
+    names = data.feature_names
+    return np.arange(data.n_features) if names is None else np.asarray(names, dtype=object)

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
+import numpy as np
+
+from anypca._typing import Floats
 from anypca.solvers import Result
 
 Shared = TypeVar("Shared")
@@ -35,3 +38,20 @@ class SampledResult(Result[Shared]):
     @property
     def converged(self) -> bool:
         return self.status is Mixing.CONVERGED
+
+
+def judge(shared: Shared, trace: Floats, r_hat: Floats) -> SampledResult[Shared]:
+    """How sampling ended, by the largest R-hat of what the chains are compared by.
+
+    Parameters
+    ----------
+    shared : object
+        What the draws amount to.
+    trace : ndarray of shape (n_draws,)
+        Mean log density of the chains.
+    r_hat : ndarray
+    """
+    # A quantity that does not vary, as the mean of a column of one value, has none.
+    worst = float(np.nanmax(r_hat, initial=1.0))
+    status = Mixing.CONVERGED if worst <= MAX_R_HAT else Mixing.DISAGREE
+    return SampledResult(shared, trace, status, worst, len(trace))

@@ -19,7 +19,7 @@ from anypca.engine import Block
 from anypca.exceptions import NonFiniteError
 from anypca.families import Family
 from anypca.models._bayes.align import align, take_components
-from anypca.models._bayes.inference_data import diagnose, to_inference_data
+from anypca.models._bayes.inference_data import diagnose, label_features, to_inference_data
 from anypca.models._bayes.limits import check_draws, check_memory, check_size
 from anypca.models._bayes.mixing import MAX_R_HAT, Mixing, SampledResult
 from anypca.models._bayes.points import Point, collect_rows
@@ -267,9 +267,10 @@ class _Sampler:
     def _run(self, state: _State, options: NutsOptions) -> _Run:
         """A long run with its diagnostics."""
         found, drawn = self._sample(state, options, progress=self.sampling.progress)
-        names, p = self.session.data.feature_names, self.session.data.n_features
-        labels = np.arange(p) if names is None else np.asarray(names, dtype=object)
-        posterior = to_inference_data(drawn.draws, found, labels, has_intercept=self.settings.fit_intercept)
+        labels = label_features(self.session.data)
+        posterior = to_inference_data(
+            drawn.draws, found.stats, labels, has_intercept=self.settings.fit_intercept
+        )
         r_hat, ess = diagnose(posterior)
         worst = max((float(values.max()) for values in r_hat.values()), default=1.0)
         return _Run(drawn, posterior, r_hat, ess, worst)

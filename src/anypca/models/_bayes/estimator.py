@@ -1,0 +1,106 @@
+"""What the estimators share whose posterior is known by draws."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from anypca._typing import Floats, Ints
+from anypca.engine import Block
+from anypca.exceptions import ConvergenceWarning
+from anypca.models._arguments import check_n_samples, make_generator
+from anypca.models._bayes.rows import DrawnRowModel
+from anypca.models._entries import check_entries, entries_of, in_order
+from anypca.models._opened import OpenedBlock
+from anypca.models._row_methods import PosteriorModel
+from anypca.models._support import is_nonnegative
+from anypca.solvers import Result
+
+
+class DrawnModel(PosteriorModel):
+    """Base of estimators whose row model is a `DrawnRowModel`: what they say of rows are averages over draws."""
+
+    family: Any
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = is_nonnegative(self.family)
+        tags.non_deterministic = False
+        return tags
+
+    def _row_model(self) -> DrawnRowModel:
+        raise NotImplementedError
+
+    def sample(
+        self, n_samples: int = 1, *, offset: Any = None, covariates: Any = None, random_state: Any = None
+    ) -> Floats:
+        """Draw rows from the posterior predictive distribution: each under a draw of the loadings of its own.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        offset, covariates : None
+            Not part of this model.
+        random_state : int, RandomState instance, Generator or None, default=None
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        rng, n = make_generator(random_state), check_n_samples(n_samples)
+        self._companions(n, offset, covariates)
+        model = self._row_model()
+        return model.family.sample(model.draw_predictors(n, rng), model.dispersion, rng)
+
+    def entry_log_likelihood(
+        self,
+        X: Any,
+        rows: Ints,
+        columns: Ints,
+        values: Floats,
+        *,
+        offset: Any = None,
+        covariates: Any = None,
+    ) -> Floats:
+        """Log of the posterior predictive probability of values at some entries, given the observed entries of X.
+
+        The probability is averaged over draws and over the scores that each leaves possible; nothing is plugged in.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Entries that are to be predicted are missing here.
+        rows, columns : ndarray of int of shape (n_entries,)
+            Where the values belong.
+        values : ndarray of shape (n_entries,)
+        offset, covariates : None
+            Not part of this model.
+
+        Returns
+        -------
+        ndarray of shape (n_entries,)
+        """
+        check_is_fitted(self)
+        rows, columns = check_entries(rows, columns, self.n_features_in_)
+        values = np.broadcast_to(np.asarray(values, dtype=float), rows.shape)
+
+        def visit(model: Any, block: Block, opened: OpenedBlock) -> tuple[Ints, Floats]:
+            part = entries_of(block, rows)
+            used, index = np.unique(rows[part] - block.start, return_inverse=True)
+            return part, model.entry_log_likelihood(opened.take(used), index, columns[part], values[part])
+
+        return in_order(self._visit_rows(visit, X, offset, covariates), len(rows))
+
+    def _warn_unless_converged(self, result: Result[Any]) -> None:
+        """Warn when the chains disagree."""
+        if not result.converged:
+            warnings.warn(
+                f"{type(self).__name__}: {result.status.value} (draws of each chain: {result.n_iter}, largest R-hat: "
+                f"{result.criterion:.3g}).",
+                ConvergenceWarning,
+                stacklevel=3,
+            )

@@ -1,0 +1,72 @@
+"""Rows with normal scores under draws of the loadings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from anypca._typing import Floats
+from anypca.engine import Block
+from anypca.families import Family
+from anypca.linalg import unpack_symmetric
+from anypca.models._bayes.rows import Cloud, DrawnRowModel, normal_points, weigh
+from anypca.models._bilinear.coefficients import Coefficients
+from anypca.models._bilinear.problem import BilinearProblem
+from anypca.models._bilinear.rows import warn_unsolved
+from anypca.models._opened import OpenedBlock, open_block
+from anypca.models._support import check_rows
+from anypca.priors import Ridge
+
+
+@dataclass(frozen=True, eq=False)
+class NormalRowModel(DrawnRowModel):
+    """Rows of ``eta = b + W z`` with standard normal z under each draw.
+
+    Points are drawn from the normal distribution at the mode of z and weighted to the posterior (importance sampling).
+    """
+
+    family: Family
+    dispersion: Floats
+    loadings: Floats
+    """W, shape (draws, n_features, k)."""
+    intercept: Floats
+    """b, shape (draws, n_features)."""
+    forward: Floats
+    """Reported scores are ``z forward + shift``, shape (draws, k, k)."""
+    shift: Floats
+    """(draws, k)."""
+
+    def open(self, block: Block, names: object = None) -> OpenedBlock:
+        rows = open_block(block, fit_intercept=True)
+        check_rows(self.family, rows, names)  # type: ignore[arg-type]
+        return rows
+
+    def clouds(self, rows: OpenedBlock) -> Iterator[Cloud]:
+        k = self.loadings.shape[2]
+        eps = float(np.finfo(rows.dtype).eps)
+        problem = BilinearProblem(self.family, Ridge(np.ones(k)), Ridge(np.zeros(k + 1)), eps=eps)
+        nodes = normal_points(k)
+        for W, b, forward, shift in zip(self.loadings, self.intercept, self.forward, self.shift, strict=True):
+            evaluator = problem.evaluator(Coefficients(W, b[:, None], self.dispersion), rows)
+            found = problem.solve_rows(evaluator, evaluator.origin)
+            warn_unsolved(found.converged, rows.numbers)
+            factor = np.linalg.cholesky(unpack_symmetric(found.curvature, k) + np.eye(k))
+            steps = np.linalg.solve(np.swapaxes(factor, 1, 2), nodes.T)
+            points = found.points + steps.transpose(2, 0, 1)
+            eta = points @ W.T + b
+            log_weight = self.log_joint(rows, eta) - 0.5 * (points**2).sum(axis=-1)
+            log_weight += 0.5 * (nodes**2).sum(axis=1)[:, None]
+            log_weight -= np.log(np.einsum("iaa->ia", factor)).sum(axis=1)
+            yield weigh(points @ forward + shift, eta, log_weight)
+
+    def predictors(self, scores: Floats) -> Iterator[Floats]:
+        for W, b, forward, shift in zip(self.loadings, self.intercept, self.forward, self.shift, strict=True):
+            yield np.linalg.solve(forward.T, (scores - shift).T).T @ W.T + b
+
+    def draw_predictors(self, n_samples: int, rng: np.random.Generator) -> Floats:
+        index = rng.integers(len(self.loadings), size=n_samples)
+        z = rng.standard_normal((n_samples, self.loadings.shape[2]))
+        eta: Floats = np.einsum("ijk,ik->ij", self.loadings[index], z) + self.intercept[index]
+        return eta

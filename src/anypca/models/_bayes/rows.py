@@ -1,0 +1,153 @@
+"""Rows under draws of a posterior: every answer is an average over draws, never that of a plugged-in estimate."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp, softmax
+
+from anypca._typing import Floats, Ints
+from anypca.engine import Block
+from anypca.models._opened import OpenedBlock
+from anypca.models._row_model import RowModel
+
+#: Draws that rows are averaged over: the error of an average is then an eighth of the spread between draws.
+N_AVERAGED = 64
+#: Points of a row under each draw, in pairs around its mode; with 64 draws a thousand points in all.
+N_POINTS = 16
+
+
+class Cloud(NamedTuple):
+    """Weighted points that stand for the posterior of rows under one draw."""
+
+    scores: Floats
+    """As they are reported, shape (points, rows, k)."""
+    eta: Floats
+    """(points, rows, n_features)."""
+    weight: Floats
+    """Of each point of a row; they sum to 1, shape (points, rows)."""
+    log_likelihood: Floats
+    """Of the rows under the draw, scores integrated out, shape (rows,)."""
+
+
+class Averages(NamedTuple):
+    """Posterior expectations over draws and scores."""
+
+    scores: Floats
+    score_squares: Floats
+    """(rows, k)."""
+    expected: Floats
+    """Of the entries, shape (rows, n_features)."""
+    eta: Floats
+    eta_squares: Floats
+    """(rows, n_features)."""
+    log_likelihood: Floats
+    """(rows,)."""
+
+
+class DrawnRowModel(RowModel[Averages]):
+    """Rows under draws of loadings; a subclass says what each draw makes of them."""
+
+    dispersion: Floats
+
+    @abstractmethod
+    def clouds(self, rows: OpenedBlock) -> Iterator[Cloud]:
+        """The posterior of rows under each draw."""
+
+    @abstractmethod
+    def predictors(self, scores: Floats) -> Iterator[Floats]:
+        """eta (rows, n_features) at reported scores under each draw."""
+
+    @abstractmethod
+    def draw_predictors(self, n_samples: int, rng: np.random.Generator) -> Floats:
+        """eta (n_samples, n_features) of new rows, each under a draw of its own."""
+
+    def solve(self, rows: OpenedBlock) -> Averages:
+        sums, logs = None, []
+        for cloud in self.clouds(rows):
+            logs.append(cloud.log_likelihood)
+            values = (
+                cloud.scores,
+                cloud.scores**2,
+                self.family.mean(cloud.eta),
+                cloud.eta,
+                cloud.eta**2,
+            )
+            parts = [np.einsum("mi,mia->ia", cloud.weight, value) for value in values]
+            sums = parts if sums is None else [a + b for a, b in zip(sums, parts, strict=True)]
+        assert sums is not None
+        scores, squares, expected, eta, eta_squares = (total / len(logs) for total in sums)
+        return Averages(scores, squares, expected, eta, eta_squares, log_mean(np.array(logs)))
+
+    def scores(self, solved: Averages) -> Floats:
+        return solved.scores
+
+    def deviations(self, solved: Averages) -> Floats:
+        return np.sqrt(np.maximum(solved.score_squares - solved.scores**2, 0.0))
+
+    def log_likelihood(self, rows: OpenedBlock) -> Floats:
+        return log_mean(np.array([cloud.log_likelihood for cloud in self.clouds(rows)]))
+
+    def expected(self, block: Block, rows: OpenedBlock, solved: Averages) -> Floats:
+        return solved.expected
+
+    def predictor(self, block: Block, scores: Floats) -> Floats:
+        return np.asarray(np.mean(list(self.predictors(scores)), axis=0))
+
+    def mean(self, block: Block, scores: Floats) -> Floats:
+        return np.asarray(np.mean([self.family.mean(eta) for eta in self.predictors(scores)], axis=0))
+
+    def entry_moments(
+        self, rows: OpenedBlock, solved: Averages, index: Ints, columns: Ints
+    ) -> tuple[Floats, Floats]:
+        mean, square = solved.eta[index, columns], solved.eta_squares[index, columns]
+        return mean, np.maximum(square - mean**2, 0.0)
+
+    def entry_log_likelihood(self, rows: OpenedBlock, index: Ints, columns: Ints, values: Floats) -> Floats:
+        """Log of the average probability of values at entries of the rows, (n_entries,)."""
+        found = []
+        for cloud in self.clouds(rows):
+            eta = cloud.eta[:, index, columns]
+            terms = np.empty_like(eta)
+            for member, some in self.family.member_columns(rows.n_features):
+                of = np.isin(columns, some)
+                x = np.broadcast_to(values[of], eta[:, of].shape)
+                terms[:, of] = member.log_likelihood(x, eta[:, of], self.dispersion[columns[of]])
+            found.append(logsumexp(terms, axis=0, b=cloud.weight[:, index]))
+        return log_mean(np.array(found))
+
+    def log_joint(self, rows: OpenedBlock, eta: Floats) -> Floats:
+        """Log-likelihood of rows at predictors (points, rows, n_features), with constants; (points, rows)."""
+        x = rows.x.astype(float, copy=False)
+        with np.errstate(over="ignore", invalid="ignore"):
+            terms = self.family.evaluate(np.broadcast_to(x, eta.shape), eta, self.dispersion, order=0).value
+        terms = terms + self.family.log_base(x, self.dispersion)
+        if rows.observed is not None:
+            terms = np.where(rows.observed, terms, 0.0)
+        return np.asarray(terms.sum(axis=-1))
+
+
+def weigh(scores: Floats, eta: Floats, log_weight: Floats) -> Cloud:
+    """A cloud of points with log densities over those they were drawn from, (points, rows)."""
+    return Cloud(scores, eta, softmax(log_weight, axis=0), log_mean(log_weight))
+
+
+def log_mean(logs: Floats) -> Floats:
+    """Logarithm of the mean of exponentials over the first axis."""
+    return np.asarray(logsumexp(logs, axis=0) - np.log(len(logs)))
+
+
+def thin(n_draws: int) -> Ints:
+    """Evenly spaced draws of all chains, as many as rows are averaged over."""
+    return np.unique(np.linspace(0, n_draws - 1, min(n_draws, N_AVERAGED)).round().astype(int))
+
+
+@cache
+def normal_points(k: int) -> Floats:
+    """Points of a standard normal distribution in pairs of opposites, the same for every row, (N_POINTS, k)."""
+    half = np.random.default_rng(0).standard_normal((N_POINTS // 2, k))
+    return np.concatenate([half, -half])

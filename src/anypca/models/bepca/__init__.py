@@ -1,0 +1,5 @@
+"""Bayesian exponential-family PCA."""
+
+from anypca.models.bepca._estimator import BEPCA
+
+__all__ = ["BEPCA"]
