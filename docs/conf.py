@@ -25,6 +25,7 @@ EXAMPLES = (
     "missing_cells",
     "number_of_components",
     "uncertainty",
+    "posterior_draws",
     "new_rows",
     "scores_by_product",
     "tour",

@@ -54,6 +54,7 @@ KINDS = (
         (
             Leaf("number of components unknown", "SePCA", "sepca"),
             Leaf("number known, or searched by you", "EPCA", "epca"),
+            Leaf("a small table; draws from the posterior", "BEPCA", "bepca"),
             Leaf("scores by a matrix product; one kind", "GPCA", "gpca"),
         ),
     ),

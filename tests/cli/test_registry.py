@@ -18,7 +18,7 @@ def test_every_estimator_of_the_package_has_a_name():
 
 
 def test_names_are_those_that_are_documented():
-    names = "auto ppca epca sepca sppca ssppca gpca gsppca spca kernel plnpca piecewise"
+    names = "auto ppca epca sepca bepca sppca ssppca gpca gsppca spca kernel plnpca piecewise"
     assert list(MODELS) == names.split()
 
 
@@ -86,7 +86,8 @@ def test_settings_need_a_name_and_a_value(pair):
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in {"auto", "epca", "ppca"}])
 def test_every_model_fits_and_projects(counts, tmp_path, call, name):
     out = tmp_path / "out"
-    extra = ["--set", "n_init=2"] if name == "piecewise" else []
+    short = ["--set", "n_draws=60", "--set", "n_tune=60", "--set", "family=gaussian"]
+    extra = {"piecewise": ["--set", "n_init=2"], "bepca": short}.get(name, [])
     code, _, err = call("fit", counts, "--model", name, "-o", out, *extra)
     assert (code, err) == (0, "")
     summary = json.loads((out / "summary.json").read_text())

@@ -49,7 +49,9 @@ class Spec:
 
 
 ALL = (*families, "mixed", "auto")
+SHORT = {"n_draws": 10, "n_tune": 10, "n_chains": 1}
 SPECS = {
+    "BEPCA": Spec({"n_components": 2, **SHORT}, ALL),
     "EPCA": Spec({"n_components": 2, "max_iter": 5}, ALL),
     "GPCA": Spec({"n_components": 2, "max_iter": 5}, ("gaussian", "poisson", "bernoulli", "binomial")),
     "GSPPCA": Spec({"n_components": 2}),

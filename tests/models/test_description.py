@@ -16,7 +16,11 @@ from anypca.models._description import describe, project_rows
 
 RNG = np.random.default_rng(0)
 COUNTS = RNG.poisson(np.exp(RNG.normal(size=(40, 2)) @ RNG.normal(size=(2, 6)) + 1)).astype(float)
-FEW_STARTS = {"PiecewisePCA": {"n_init": 1}, "SSPPCA": {"sparsity": 1.0}}
+FEW_STARTS = {
+    "BEPCA": {"family": "gaussian", "n_draws": 100, "n_tune": 60},
+    "PiecewisePCA": {"n_init": 1},
+    "SSPPCA": {"sparsity": 1.0},
+}
 ESTIMATORS = sorted(
     name for name in anypca.__all__ if name.endswith("PCA") and isinstance(getattr(anypca, name), type)
 )

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from anypca import EPCA, GSPPCA, PLNPCA, PPCA, SPCA, KernelPCA, PiecewisePCA, SePCA
+from anypca import BEPCA, EPCA, GSPPCA, PLNPCA, PPCA, SPCA, KernelPCA, PiecewisePCA, SePCA
 from anypca.exceptions import NotFittedError
 from anypca.plotting import (
     plot_biplot,
@@ -29,6 +29,7 @@ from anypca.plotting import (
 RNG = np.random.default_rng(0)
 COUNTS = RNG.poisson(np.exp(RNG.normal(size=(40, 2)) @ RNG.normal(size=(2, 6)) + 1)).astype(float)
 MODELS = {
+    "BEPCA": BEPCA(2, family="gaussian", n_draws=60, n_tune=60),
     "EPCA": EPCA(2, family="poisson"),
     "GSPPCA": GSPPCA(2),
     "KernelPCA": KernelPCA(2, fit_inverse_transform=True),

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from anypca import EPCA, GSPPCA, PLNPCA, PPCA, SPCA, KernelPCA, PiecewisePCA, SePCA
+from anypca import BEPCA, EPCA, GSPPCA, PLNPCA, PPCA, SPCA, KernelPCA, PiecewisePCA, SePCA
 from anypca.exceptions import NotFittedError
 from anypca.report import write_report
 
@@ -19,6 +19,12 @@ MODELS = [
     pytest.param(PPCA(2), "real", {"scree", "loadings1", "shares", "ranks"}, id="PPCA"),
     pytest.param(EPCA(2, family="poisson"), "counts", {"scree", "loadings2", "ranks", "trace"}, id="EPCA"),
     pytest.param(SePCA(3, family="poisson"), "counts", {"loadings1", "trace", "ranks"}, id="SePCA"),
+    pytest.param(
+        BEPCA(2, family="gaussian", n_draws=60, n_tune=60),
+        "real",
+        {"scree", "loadings1", "trace"},
+        id="BEPCA",
+    ),
     pytest.param(GSPPCA(1), "real", {"scree", "path", "shares", "trace"}, id="GSPPCA"),
     pytest.param(SPCA(2, n_nonzero=3), "real", {"scree", "loadings2", "shares"}, id="SPCA"),
     pytest.param(KernelPCA(2), "real", {"scree", "loadings1"}, id="KernelPCA"),

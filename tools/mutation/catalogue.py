@@ -664,6 +664,67 @@ SEPCA = [
     ),
 ]
 
+_BEPCA = "tests/models/test_bepca.py"
+
+BEPCA = [
+    Mutation(
+        "the Jacobian of the scores' variances is forgotten",
+        "models/bepca/_density.py",
+        "0.5 * (squares - len(scores)) - a + b / variance",
+        "0.5 * (squares - len(scores)) - a - 1.0 + b / variance",
+        _BEPCA,
+    ),
+    Mutation(
+        "pseudo-observations are counted once",
+        "models/bepca/_fit.py",
+        "own.times(prior.weight)",
+        "own",
+        _BEPCA,
+    ),
+    Mutation(
+        "scores are drawn about zero",
+        "models/bepca/_gibbs.py",
+        " + (mean / variance)[..., None, :]",
+        "",
+        _BEPCA,
+    ),
+    Mutation(
+        "the variance of scores forgets half of the rows",
+        "models/bepca/_gibbs.py",
+        "rng.standard_gamma(prior.shape + 0.5 * n, squares.shape)",
+        "rng.standard_gamma(prior.shape + 0.25 * n, squares.shape)",
+        _BEPCA,
+    ),
+    Mutation(
+        "the BIC does not count scores",
+        "models/bepca/_report.py",
+        "0.5 * q * (n + d - q) * np.log(n)",
+        "0.5 * q * (d - q) * np.log(n)",
+        _BEPCA,
+    ),
+    Mutation(
+        "negative binomial counts are augmented without their size",
+        "models/_bayes/augment.py",
+        "0.5 * (x - size), np.log(dispersion)",
+        "0.5 * (x - size), np.zeros(())",
+        _BEPCA,
+    ),
+    Mutation(
+        "points of a row are not weighted to its posterior",
+        "models/_bayes/normal_rows.py",
+        "log_weight -= np.log(np.einsum",
+        "log_weight += np.log(np.einsum",
+        _BEPCA,
+    ),
+    Mutation(
+        "answers are those of a single draw",
+        "models/_bayes/rows.py",
+        "N_AVERAGED = 64",
+        "N_AVERAGED = 1",
+        _BEPCA,
+    ),
+]
+
 EPCA = [
     Mutation(
         "the loadings have no ridge",
@@ -758,6 +819,7 @@ MUTATIONS = [
     *PLNPCA,
     *PIECEWISE,
     *SEPCA,
+    *BEPCA,
     *EPCA,
     *GPCA,
     *PRIORS,

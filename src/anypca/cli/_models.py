@@ -90,6 +90,7 @@ MODELS: dict[str, Entry] = {
     "ppca": Entry("PPCA", "real values", _GAUSSIAN),
     "epca": Entry("EPCA", "any family"),
     "sepca": Entry("SePCA", "any family, dimension chosen", rank="max_components", chooses_rank=True),
+    "bepca": Entry("BEPCA", "any family, by draws from the posterior"),
     "sppca": Entry("SPPCA", "counts, dimension chosen", _POISSON, rank="max_components", chooses_rank=True),
     "ssppca": Entry("SSPPCA", "counts, few columns", _POISSON, rank="max_components", chooses_rank=True),
     "gpca": Entry("GPCA", "projection of natural parameters"),

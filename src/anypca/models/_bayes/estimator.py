@@ -11,25 +11,15 @@ from sklearn.utils.validation import check_is_fitted
 from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.exceptions import ConvergenceWarning
-from anypca.models._arguments import check_n_samples, make_generator
+from anypca.models._arguments import check_entries, check_n_samples, entries_of, in_order, make_generator
 from anypca.models._bayes.rows import DrawnRowModel
-from anypca.models._entries import check_entries, entries_of, in_order
 from anypca.models._opened import OpenedBlock
 from anypca.models._row_methods import PosteriorModel
-from anypca.models._support import is_nonnegative
 from anypca.solvers import Result
 
 
 class DrawnModel(PosteriorModel):
     """Base of estimators whose row model is a `DrawnRowModel`: what they say of rows are averages over draws."""
-
-    family: Any
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = is_nonnegative(self.family)
-        tags.non_deterministic = False
-        return tags
 
     def _row_model(self) -> DrawnRowModel:
         raise NotImplementedError

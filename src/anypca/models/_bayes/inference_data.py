@@ -96,7 +96,9 @@ def diagnose(inference_data: Any) -> tuple[dict[str, Floats], dict[str, Floats]]
             posterior.isel(draw=slice(a, a + half)).assign_coords(draw=np.arange(half)) for a in (0, half)
         ]
         posterior = xarray.concat([halves[0], halves[1].assign_coords(chain=[1])], dim="chain")
-    r_hat, ess = arviz.rhat(posterior[used]), arviz.ess(posterior[used])
+    # Chains that stand still at different places have an infinite R-hat.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        r_hat, ess = arviz.rhat(posterior[used]), arviz.ess(posterior[used])
     return ({name: r_hat[name].values for name in used}, {name: ess[name].values for name in used})
 
 

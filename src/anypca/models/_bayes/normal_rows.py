@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,11 +12,10 @@ from anypca.engine import Block
 from anypca.families import Family
 from anypca.linalg import unpack_symmetric
 from anypca.models._bayes.rows import Cloud, DrawnRowModel, normal_points, weigh
-from anypca.models._bilinear.coefficients import Coefficients
+from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.problem import BilinearProblem
-from anypca.models._bilinear.rows import warn_unsolved
-from anypca.models._opened import OpenedBlock, open_block
-from anypca.models._support import check_rows
+from anypca.models._bilinear.row_model import warn_unsolved
+from anypca.models._opened import OpenedBlock, check_rows, open_block
 from anypca.priors import Ridge
 
 
@@ -38,9 +37,9 @@ class NormalRowModel(DrawnRowModel):
     shift: Floats
     """(draws, k)."""
 
-    def open(self, block: Block, names: object = None) -> OpenedBlock:
+    def open(self, block: Block, names: Sequence[str] | None = None) -> OpenedBlock:
         rows = open_block(block, fit_intercept=True)
-        check_rows(self.family, rows, names)  # type: ignore[arg-type]
+        check_rows(self.family, rows, names)
         return rows
 
     def clouds(self, rows: OpenedBlock) -> Iterator[Cloud]:

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from anypca._compat import Interval, StrOptions
+from anypca.models._arguments import check_rank
 from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._bayes.estimator import DrawnModel
 from anypca.models._bayes.normal_rows import NormalRowModel
-from anypca.models._ranks import check_rank
-from anypca.models._support import choose_family
+from anypca.models._session import choose_family
 from anypca.models.bepca._fit import BEPCAFit, fit_factors
 from anypca.models.bepca._settings import Settings
 from anypca.models.bepca._start import find_dispersion

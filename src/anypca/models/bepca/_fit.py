@@ -18,7 +18,7 @@ from anypca.models._bayes.mixing import SampledResult, judge
 from anypca.models._bayes.normal_rows import NormalRowModel
 from anypca.models._bayes.points import Point, collect_rows
 from anypca.models._bayes.rows import thin
-from anypca.models._bilinear.coefficients import Coefficients
+from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.passes import Deviances, Pass
 from anypca.models._bilinear.start import mean_coefficients
 from anypca.models._session import Session
