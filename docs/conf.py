@@ -32,6 +32,7 @@ EXAMPLES = (
     "report",
     "sparse_loadings",
     "select_variables",
+    "shared_patterns",
     "offsets_covariates",
     "piecewise",
     "kernel",

@@ -36,6 +36,7 @@ KINDS = (
             Leaf("a flat cloud; cells may be missing", "PPCA", "ppca"),
             Leaf("each component should use few columns", "SPCA", "spca"),
             Leaf("most columns are noise: which are not?", "GSPPCA", "gsppca"),
+            Leaf("components should share few columns", "SSPCA", "sspca"),
             Leaf("the cloud is bent", "PiecewisePCA", "piecewise"),
             Leaf("groups that no direction separates", "KernelPCA", "kernel"),
         ),

@@ -72,6 +72,7 @@ SPECS = {
     ),
     "SPCA": Spec({"n_components": 2}),
     "SPPCA": Spec({"max_components": 2, "max_iter": 5}, draws="poisson"),
+    "SSPCA": Spec({"n_components": 2}, variants=({}, {"n_patterns": 2, "n_features_to_select": 3})),
     "SSPPCA": Spec({"max_components": 2, "max_iter": 5}, draws="poisson"),
     "SePCA": Spec({"max_components": 2, "max_iter": 5}, ALL),
 }

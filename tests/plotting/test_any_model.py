@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from anypca import BEPCA, EPCA, GSPPCA, PLNPCA, PPCA, SPCA, KernelPCA, PiecewisePCA, SePCA
+from anypca import BEPCA, EPCA, GSPPCA, PLNPCA, PPCA, SPCA, SSPCA, KernelPCA, PiecewisePCA, SePCA
 from anypca.exceptions import NotFittedError
 from anypca.plotting import (
     plot_biplot,
@@ -37,6 +37,7 @@ MODELS = {
     "PPCA": PPCA(2),
     "PiecewisePCA": PiecewisePCA(2, n_init=1),
     "SPCA": SPCA(2, n_nonzero=3),
+    "SSPCA": SSPCA(2, n_features_to_select=3),
     "SePCA": SePCA(max_components=3, family="poisson"),
 }
 DRAW = {
@@ -65,9 +66,9 @@ LACKING = {
     "hinge": dict.fromkeys(MODELS.keys() - {"PiecewisePCA"}, "breakpoints_"),
     "latent pieces": dict.fromkeys(MODELS.keys() - {"PiecewisePCA"}, "breakpoints_"),
     "loadings": {"KernelPCA": "components_"},
-    "predicted": dict.fromkeys(["KernelPCA", "SPCA"], "sample"),
+    "predicted": dict.fromkeys(["KernelPCA", "SPCA", "SSPCA"], "sample"),
     "pruning": dict.fromkeys(MODELS.keys() - {"SePCA"}, "pruning_path_"),
-    "support": dict.fromkeys(MODELS.keys() - {"GSPPCA"}, "support_"),
+    "support": dict.fromkeys(MODELS.keys() - {"GSPPCA", "SSPCA"}, "support_"),
     "trace": {"KernelPCA": "objective_trace_"},
 }
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from anypca import BEPCA, EPCA, GSPPCA, PLNPCA, PPCA, SPCA, KernelPCA, PiecewisePCA, SePCA
+from anypca import BEPCA, EPCA, GSPPCA, PLNPCA, PPCA, SPCA, SSPCA, KernelPCA, PiecewisePCA, SePCA
 from anypca.exceptions import NotFittedError
 from anypca.report import write_report
 
@@ -27,6 +27,7 @@ MODELS = [
     ),
     pytest.param(GSPPCA(1), "real", {"scree", "path", "shares", "trace"}, id="GSPPCA"),
     pytest.param(SPCA(2, n_nonzero=3), "real", {"scree", "loadings2", "shares"}, id="SPCA"),
+    pytest.param(SSPCA(2), "real", {"scree", "loadings2", "shares", "trace"}, id="SSPCA"),
     pytest.param(KernelPCA(2), "real", {"scree", "loadings1"}, id="KernelPCA"),
     pytest.param(PLNPCA(2), "counts", {"scree", "loadings1", "ranks"}, id="PLNPCA"),
     pytest.param(

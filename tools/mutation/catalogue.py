@@ -272,6 +272,7 @@ SELECTION = [
 _PPCA = "tests/models/test_ppca.py tests/models/test_ppca_missing.py"
 _GSPPCA = "tests/models/test_gsppca.py tests/models/test_gsppca_em.py tests/models/test_gsppca_rows.py"
 _SPCA = "tests/models/test_spca.py tests/models/test_spca_regression.py"
+_SSPCA = "tests/models/test_sspca.py tests/models/test_sspca_steps.py"
 _KERNEL = "tests/models/test_kernel_pca.py"
 _ROWS = "tests/models/test_row_methods.py tests/models/test_entry_likelihood.py"
 
@@ -417,6 +418,58 @@ SPCA = [
         "return np.asarray(np.diag(triangle) ** 2)",
         "return np.asarray(np.diag(inner))",
         _SPCA,
+    ),
+]
+
+SSPCA = [
+    Mutation(
+        "rows are shrunk as if scores were orthonormal",
+        "models/sspca/_roots.py",
+        "found[active] = t * b[active] / (values * t + price)",
+        "found[active] = t * b[active] / (t + price)",
+        _SSPCA,
+    ),
+    Mutation(
+        "scores are never bounded",
+        "models/sspca/_roots.py",
+        "<= bound else _multiplier(squares, values, bound)",
+        "<= np.inf else _multiplier(squares, values, bound)",
+        _SSPCA,
+    ),
+    Mutation(
+        "what other groups explain is explained again",
+        "models/sspca/_descent.py",
+        "state.image[:, group] - V[:, others] @ gram[np.ix_(others, group)]",
+        "state.image[:, group]",
+        _SSPCA,
+    ),
+    Mutation(
+        "small rows are dropped at any cost",
+        "models/sspca/_descent.py",
+        "found[used[is_small & (worth >= 0.0)]] = 0.0",
+        "found[used[is_small]] = 0.0",
+        _SSPCA,
+    ),
+    Mutation(
+        "a cell helps to predict itself",
+        "models/sspca/_cross_validation.py",
+        "(test[:, support] @ precision) / np.diag(precision)",
+        "test[:, support] @ precision",
+        _SSPCA,
+    ),
+    Mutation(
+        "copies of a row are in any fold",
+        "models/sspca/_cross_validation.py",
+        "np.unique(rows, axis=0, return_inverse=True)",
+        "(rows, np.arange(len(rows)))",
+        _SSPCA,
+    ),
+    Mutation(
+        "the count of variables is met from below",
+        "models/sspca/_fit.py",
+        "if np.count_nonzero(trial.support) >= wanted:",
+        "if np.count_nonzero(trial.support) > 0:",
+        _SSPCA,
     ),
 ]
 
@@ -814,6 +867,7 @@ MUTATIONS = [
     *GAUSSIAN,
     *GSPPCA,
     *SPCA,
+    *SSPCA,
     *KERNEL,
     *BILINEAR,
     *PLNPCA,

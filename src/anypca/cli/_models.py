@@ -96,6 +96,7 @@ MODELS: dict[str, Entry] = {
     "gpca": Entry("GPCA", "projection of natural parameters"),
     "gsppca": Entry("GSPPCA", "real values, few columns", _GAUSSIAN, chooses_rank=True),
     "spca": Entry("SPCA", "real values, few columns per component", _GAUSSIAN, defaults=_few_columns),
+    "sspca": Entry("SSPCA", "real values, few columns, cross-validated", _GAUSSIAN),
     "kernel": Entry("KernelPCA", "curved structure", _GAUSSIAN),
     "plnpca": Entry("PLNPCA", "counts with offsets and covariates", _POISSON),
     "piecewise": Entry("PiecewisePCA", "bent sheets", ("gaussian", "poisson")),

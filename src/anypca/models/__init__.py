@@ -11,6 +11,7 @@ from anypca.models.ppca import PPCA
 from anypca.models.sepca import SePCA
 from anypca.models.spca import SPCA
 from anypca.models.sppca import SPPCA, SSPPCA
+from anypca.models.sspca import SSPCA
 
 __all__ = [
     "BEPCA",
@@ -21,6 +22,7 @@ __all__ = [
     "PPCA",
     "SPCA",
     "SPPCA",
+    "SSPCA",
     "SSPPCA",
     "KernelPCA",
     "PiecewisePCA",

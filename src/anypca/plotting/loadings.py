@@ -166,7 +166,7 @@ def plot_support(
 
     Parameters
     ----------
-    model : fitted GSPPCA
+    model : fitted GSPPCA or SSPCA
         With ``support_`` and ``relevance_`` of shape (n_features,) and ``ranking_``.
     ax : matplotlib.axes.Axes, optional
         Where to draw; new Axes on a new figure if not given.

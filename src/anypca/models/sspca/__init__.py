@@ -1,0 +1,5 @@
+"""Structured sparse PCA."""
+
+from anypca.models.sspca._estimator import SSPCA
+
+__all__ = ["SSPCA"]

@@ -1,0 +1,226 @@
+r"""Exact block descent for structured sparse PCA.
+
+Minimise over scores U (n, d) and loadings V (p, d), whose columns are split into groups g,
+
+.. math:: f = \frac{1}{2 n p} \|X - U V^\top\|^2 + \lambda \sum_g \Omega(V_g), \qquad
+          \Omega(V_g) = \Big(\sum_j \|V_{jg}\|^a\Big)^{1/a}
+
+subject to :math:`\|U_g\|_F^2 \le d_g` (``ball``) or :math:`U_g^\top U_g = I` (``orthogonal``). Every column of U is a
+combination of columns of X, U = X A: rows enter through products with G = X'X only, and A (p, d) stands for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from anypca._typing import Bools, Floats, Ints
+from anypca.linalg import symmetric_power
+from anypca.models.sspca._roots import bounded_inverse, directions, shrink_rows
+
+# Rows below this share of the longest one, or of a column of mean length, may be set to zero under the quasi-norm: its
+# reweighting approaches zero and never reaches it. They are only where that does not raise the objective, so that the
+# value decides how soon, not which.
+_SMALLEST_ROW = 1e-4
+# At the largest penalty loadings vanish in exact arithmetic; with this margin, far above rounding, in any.
+_MARGIN = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """What is minimised."""
+
+    times: Callable[[Floats], Floats]
+    """``G @ columns`` for G = X'X, (p, m) from (p, m)."""
+    trace: float
+    """Of G."""
+    n_rows: float
+    groups: Sequence[Ints]
+    """Components of each group; together all of them."""
+    constraint: str = "ball"
+    """Or ``"orthogonal"``."""
+    exponent: float = 1.0
+    """a, in (0, 1]."""
+
+    @cached_property
+    def others(self) -> list[Ints]:
+        """Components outside of each group."""
+        everything = np.concatenate(self.groups)
+        return [np.setdiff1d(everything, group) for group in self.groups]
+
+    def price(self, penalty: float, n_features: int) -> float:
+        """c = n p lambda."""
+        return self.n_rows * n_features * penalty
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """A point."""
+
+    weights: Floats
+    """A, with U = X A, shape (p, d)."""
+    image: Floats
+    """G A, shape (p, d)."""
+    loadings: Floats
+    """V, shape (p, d)."""
+
+    @property
+    def gram(self) -> Floats:
+        """U'U, shape (d, d)."""
+        gram = self.weights.T @ self.image
+        return np.asarray(0.5 * (gram + gram.T))
+
+    @property
+    def support(self) -> Bools:
+        """Variables with loadings in some group, (p,)."""
+        return np.asarray(self.loadings.any(axis=1))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a descent ends."""
+
+    max_iter: int
+    tol: float
+    """On the relative change of the loadings in a sweep: both steps being exact minima over their block, loadings that
+    do not change are stationary."""
+
+
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """Where a descent ended."""
+
+    state: State
+    trace: Floats
+    """f after each sweep, never increasing, (n_iter,)."""
+    change: float
+    """Of the loadings in the last sweep, relative to their size."""
+
+
+def objective(design: Design, state: State, penalty: float) -> float:
+    """f at a point."""
+    V, p = state.loadings, len(state.loadings)
+    distance = design.trace - 2.0 * np.vdot(V, state.image) + np.vdot(V.T @ V, state.gram)
+    sizes = [_size(np.linalg.norm(V[:, group], axis=1), design.exponent) for group in design.groups]
+    return float(0.5 * distance / (design.n_rows * p) + penalty * sum(sizes))
+
+
+def largest_penalty(design: Design, column_norms: Floats) -> float:
+    """A penalty from which on all loadings are zero; for a = 1 the smallest one."""
+    widest = max(len(group) for group in design.groups) if design.constraint == "ball" else 1
+    return (1.0 + _MARGIN) * float(np.sqrt(widest) * column_norms.max() / (design.n_rows * len(column_norms)))
+
+
+def descend(
+    design: Design,
+    state: State,
+    penalty: float,
+    limits: Limits,
+    *,
+    supports: Sequence[Bools] | None = None,
+    report: Callable[[int, float, float], None] | None = None,
+) -> Descent:
+    """Sweeps over loadings and scores of all groups, until a sweep leaves the loadings as they are.
+
+    Parameters
+    ----------
+    design : Design
+    state : State
+    penalty : float
+        lambda.
+    limits : Limits
+    supports : sequence of ndarray of bool of shape (p,) or None
+        Of each group, its rows that may differ from zero; all by default.
+    report : callable or None
+        Told iteration, objective and change.
+
+    Returns
+    -------
+    Descent
+    """
+    trace, change = [], np.inf
+    for iteration in range(1, limits.max_iter + 1):
+        before = state.loadings
+        for number in range(len(design.groups)):
+            state = _step_loadings(design, state, number, penalty, supports)
+            state = _step_scores(design, state, number)
+        trace.append(objective(design, state, penalty))
+        size = float(np.linalg.norm(state.loadings))
+        change = float(np.linalg.norm(state.loadings - before)) / size if size > 0 else 0.0
+        if report is not None:
+            report(iteration, trace[-1], change)
+        if change <= limits.tol:
+            break
+    return Descent(state, np.array(trace), change)
+
+
+def _step_loadings(
+    design: Design, state: State, number: int, penalty: float, supports: Sequence[Bools] | None
+) -> State:
+    """The best loadings of a group given everything else."""
+    V, gram = state.loadings, state.gram
+    group, others = design.groups[number], design.others[number]
+    target = state.image[:, group] - V[:, others] @ gram[np.ix_(others, group)]
+    own, price = gram[np.ix_(group, group)], design.price(penalty, len(V))
+    if design.exponent < 1.0:
+        shortest = _SMALLEST_ROW * float(np.sqrt(design.trace / len(V)))
+        new = _reweighted(target, own, V[:, group], price, design.exponent, shortest)
+    else:
+        new = shrink_rows(target, own, price)
+    loadings = V.copy()
+    loadings[:, group] = new if supports is None else np.where(supports[number][:, None], new, 0.0)
+    return replace(state, loadings=loadings)
+
+
+def _reweighted(
+    target: Floats, gram: Floats, current: Floats, price: float, exponent: float, shortest: float
+) -> Floats:
+    """Rows of the quadratic that lies above the quasi-norm and touches it at the current ones.
+
+    ``(gram + price / eta_j) v_j = target_j`` with ``eta_j = |v_j|^(2 - a) Omega^(a - 1)`` at the current rows: f does
+    not rise. Rows of length 0 stay, and those below ``shortest`` may become so.
+    """
+    lengths = np.linalg.norm(current, axis=1)
+    found = np.zeros_like(target)
+    used = np.flatnonzero(lengths)
+    if not len(used):
+        return found
+    factor = price * _size(lengths, exponent) ** (1.0 - exponent)
+    with np.errstate(over="ignore"):  # a row that is nearly zero has an infinite ridge, and vanishes
+        ridge = factor * lengths[used] ** (exponent - 2.0)
+    b, v = target[used], current[used]
+    values, basis = directions(gram)
+    found[used] = ((b @ basis) / (values + ridge[:, None])) @ basis.T
+    worth = 0.5 * np.einsum("jk,kl,jl->j", v, gram, v) - (b * v).sum(axis=1)
+    worth += 0.5 * factor * lengths[used] ** exponent
+    is_small = lengths[used] < max(_SMALLEST_ROW * lengths.max(), shortest)
+    found[used[is_small & (worth >= 0.0)]] = 0.0
+    return found
+
+
+def _size(lengths: Floats, exponent: float) -> float:
+    """``(sum_j lengths_j^a)^(1/a)``."""
+    return float((lengths**exponent).sum() ** (1.0 / exponent))
+
+
+def _step_scores(design: Design, state: State, number: int) -> State:
+    """The best scores of a group given everything else; they stay while the group has no loadings."""
+    V, A = state.loadings, state.weights
+    group, others = design.groups[number], design.others[number]
+    own = V[:, group]
+    if not own.any():
+        return state
+    # R_g V_g = X C: what the other groups leave, projected on the loadings of this one.
+    C = own - A[:, others] @ (V[:, others].T @ own)
+    image = design.times(C)
+    inner = C.T @ image
+    if design.constraint == "orthogonal":
+        change = symmetric_power(0.5 * (inner + inner.T), -0.5)
+    else:
+        change = bounded_inverse(own.T @ own, inner, float(len(group)))
+    weights, images = A.copy(), state.image.copy()
+    weights[:, group], images[:, group] = C @ change, image @ change
+    return replace(state, weights=weights, image=images)
