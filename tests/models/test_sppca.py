@@ -16,7 +16,7 @@ from anypca.families import ScaledPoisson, resolve_family
 from anypca.models._session import open_session
 from anypca.models.sepca._mode import ModeFitter, fit_mode
 from anypca.models.sepca._settings import ModeSettings
-from anypca.models.sepca._sparsity import PRICES
+from anypca.models.sepca._sparsity import PRICES, choose_sparsity
 from anypca.offsets import total_counts
 
 #: What the published algorithm is in terms of SePCA.
@@ -126,6 +126,14 @@ def test_any_small_delta_gives_the_same_zeros(sparse_counts, method):
 
     assert_array_equal(zeros(1e-6), zeros(1e-8))
     assert zeros(1e-8).any()
+
+
+def test_delta_that_is_not_small_takes_loadings_for_zeros(sparse_counts):
+    left = [
+        np.count_nonzero(SSPPCA(3, sparsity=1.0, delta=delta).fit(sparse_counts.X).components_)
+        for delta in (1e-2, 1e-8)
+    ]
+    assert left[0] < left[1]
 
 
 def test_published_scores_have_unit_second_moment_and_a_mean():
@@ -255,6 +263,22 @@ def test_price_leaves_the_relevance_alone(rare_counts):
     dense, sparse = SPPCA(3).fit(rare_counts), SSPPCA(3, sparsity=1.0).fit(rare_counts)
     assert (sparse.components_ == 0).any()
     assert_allclose(sparse.alpha_, dense.alpha_, rtol=1e-9)
+
+
+class Trial(SSPPCA):
+    """Has nothing left at a price of 2 or more, which predicts as well as anything."""
+
+    def fit(self, X, y=None, **companions):
+        self.n_components_ = 1 if self.sparsity < 2.0 else 0
+        return self
+
+    def entry_log_likelihood(self, X, rows, columns, values, **companions):
+        return np.zeros(len(rows))
+
+
+def test_price_that_leaves_nothing_is_no_candidate(counts):
+    companions = {"sample_weight": None, "offset": None, "covariates": None}
+    assert choose_sparsity(Trial(), counts, **companions) == 1.0
 
 
 def test_without_components_any_price_will_do():

@@ -857,6 +857,39 @@ PRIORS = [
     ),
 ]
 
+_SPPCA = "tests/models/test_sppca.py"
+
+SPPCA = [
+    Mutation(
+        "the published threshold cannot be changed",
+        "models/sppca/_estimator.py",
+        "if self._follows_paper and self.threshold is None else self.threshold",
+        "if self._follows_paper else self.threshold",
+        _SPPCA,
+    ),
+    Mutation(
+        "a price moves the relevance of the sparse fit",
+        "models/sepca/_fit.py",
+        "state.candidate.each(state.local, change.apply)), is_held=True)",
+        "state.candidate.each(state.local, change.apply)))",
+        _SPPCA,
+    ),
+    Mutation(
+        "a price of sparse loadings may leave nothing",
+        "models/sepca/_sparsity.py",
+        "if priced.n_components_ or not model.n_components_:",
+        "if True:",
+        _SPPCA,
+    ),
+    Mutation(
+        "delta of sparse loadings is fixed",
+        "models/sepca/_fit.py",
+        "sparsity=settings.sparsity, delta=settings.delta)",
+        "sparsity=settings.sparsity)",
+        _SPPCA,
+    ),
+]
+
 MUTATIONS = [
     *FAMILIES,
     *LINALG,
@@ -874,6 +907,7 @@ MUTATIONS = [
     *PIECEWISE,
     *SEPCA,
     *BEPCA,
+    *SPPCA,
     *EPCA,
     *GPCA,
     *PRIORS,

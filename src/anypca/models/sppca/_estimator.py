@@ -156,7 +156,7 @@ class SSPPCA(SPPCA):
         fit has components left and predicts hidden entries within one standard error of the best.
     delta : float, default=1e-8
         What makes the count of non-zeros smooth, as published: a loading w counts as ``w^2 / (w^2 + delta)`` of one.
-        Any value will do that is small beside the squares of the loadings.
+        Any value will do that is small beside the squares of the loadings; those within ten roots of it are set to 0.
     method, threshold, dispersion, max_iter, tol, n_jobs, verbose, random_state
         As in `SPPCA`.
 
