@@ -78,7 +78,7 @@ def loadings(n_factors: int, seed: int) -> dict[str, Any]:
 
 def run(options: Options) -> Outcome:
     """Mean loadings of all methods beside the printed ones."""
-    n_runs = 3 if options.quick else 20
+    n_runs = 3 if options.quick else 10 if options.seed else 20
     found = {
         d: repeat(loadings, [(d, options.seed + i) for i in range(n_runs)], options)
         for d in ((1,) if options.quick else (1, 2))
