@@ -36,6 +36,7 @@ EXAMPLES = (
     "offsets_covariates",
     "piecewise",
     "kernel",
+    "neural",
     "pipeline",
     "model_files",
     "larger_than_memory",

@@ -21,7 +21,18 @@ def test_mutation_changes_one_place_and_names_tests_that_exist(mutation):
 def test_every_part_is_covered():
     """At least four mutations in each folder of a model, the families, the engine, the solvers, selection."""
     parts = ["families", "engine", "solvers", "selection", "models/_bilinear", "models/_gaussian"]
-    folders = ["epca", "gpca", "gsppca", "kernel", "piecewise", "plnpca", "sepca", "spca"]
+    folders = [
+        "epca",
+        "gpca",
+        "gsppca",
+        "kernel",
+        "piecewise",
+        "plnpca",
+        "sepca",
+        "spca",
+        "autoencoder",
+        "vae",
+    ]
     parts += [f"models/{folder}" for folder in folders]
     files = [mutation.file for mutation in MUTATIONS]
     scarce = [part for part in parts if sum(file.startswith(f"{part}/") for file in files) < 4]

@@ -39,6 +39,7 @@ KINDS = (
             Leaf("components should share few columns", "SSPCA", "sspca"),
             Leaf("the cloud is bent", "PiecewisePCA", "piecewise"),
             Leaf("groups that no direction separates", "KernelPCA", "kernel"),
+            Leaf("... bent everywhere, rows only rebuilt", "Autoencoder", "neural"),
         ),
     ),
     Kind(
@@ -57,6 +58,7 @@ KINDS = (
             Leaf("number known, or searched by you", "EPCA", "epca"),
             Leaf("a small table; draws from the posterior", "BEPCA", "bepca"),
             Leaf("scores by a matrix product; one kind", "GPCA", "gpca"),
+            Leaf("the predictor is bent everywhere", "VAE", "neural"),
         ),
     ),
 )

@@ -18,7 +18,7 @@ def test_every_estimator_of_the_package_has_a_name():
 
 
 def test_names_are_those_that_are_documented():
-    names = "auto ppca epca sepca bepca sppca ssppca gpca gsppca spca sspca kernel plnpca piecewise"
+    names = "auto ppca epca sepca bepca sppca ssppca gpca gsppca spca sspca kernel plnpca piecewise autoencoder vae"
     assert list(MODELS) == names.split()
 
 

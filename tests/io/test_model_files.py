@@ -52,6 +52,7 @@ ALL = (*families, "mixed", "auto")
 SHORT = {"n_draws": 10, "n_tune": 10, "n_chains": 1}
 SPECS = {
     "BEPCA": Spec({"n_components": 2, **SHORT}, ALL),
+    "Autoencoder": Spec({"n_components": 2, "max_iter": 5}, variants=({}, {"latent_activation": "relu"})),
     "EPCA": Spec({"n_components": 2, "max_iter": 5}, ALL),
     "GPCA": Spec({"n_components": 2, "max_iter": 5}, ("gaussian", "poisson", "bernoulli", "binomial")),
     "GSPPCA": Spec({"n_components": 2}),
@@ -75,6 +76,7 @@ SPECS = {
     "SSPCA": Spec({"n_components": 2}, variants=({}, {"n_patterns": 2, "n_features_to_select": 3})),
     "SSPPCA": Spec({"max_components": 2, "max_iter": 5}, draws="poisson"),
     "SePCA": Spec({"max_components": 2, "max_iter": 5}, ALL),
+    "VAE": Spec({"n_components": 2, "max_iter": 2, "score_draws": 5}, ALL),
 }
 #: A fit that leaves its family to the data, and one with a family for each column, draw these.
 MIXED = ["poisson", "bernoulli", "gaussian", "gamma", "poisson", "gaussian"]

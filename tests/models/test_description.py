@@ -18,11 +18,15 @@ RNG = np.random.default_rng(0)
 COUNTS = RNG.poisson(np.exp(RNG.normal(size=(40, 2)) @ RNG.normal(size=(2, 6)) + 1)).astype(float)
 FEW_STARTS = {
     "BEPCA": {"family": "gaussian", "n_draws": 100, "n_tune": 60},
+    "Autoencoder": {"tol": 0.1},
+    "VAE": {"n_iter_no_change": 2},
     "PiecewisePCA": {"n_init": 1},
     "SSPPCA": {"sparsity": 1.0},
 }
 ESTIMATORS = sorted(
-    name for name in anypca.__all__ if name.endswith("PCA") and isinstance(getattr(anypca, name), type)
+    name
+    for name in anypca.__all__
+    if isinstance(getattr(anypca, name), type) and hasattr(getattr(anypca, name), "transform")
 )
 
 

@@ -6,7 +6,20 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from anypca import BEPCA, EPCA, GPCA, GSPPCA, PLNPCA, PPCA, SPCA, KernelPCA, PiecewisePCA, SePCA
+from anypca import (
+    BEPCA,
+    EPCA,
+    GPCA,
+    GSPPCA,
+    PLNPCA,
+    PPCA,
+    SPCA,
+    VAE,
+    Autoencoder,
+    KernelPCA,
+    PiecewisePCA,
+    SePCA,
+)
 from anypca.families import Bernoulli, Gamma, Gaussian, NegativeBinomial, Poisson
 from anypca.models._row_methods import integrate_rows, linear_predictor
 from anypca.models._row_model import predictive_deviations
@@ -26,6 +39,8 @@ WITH_POSTERIOR = {
     "sepca map": (SePCA(3, family="poisson", inference="map", n_jobs=1), COUNTS),
     "plnpca": (PLNPCA(2, n_jobs=1), COUNTS),
     "gsppca": (GSPPCA(2, n_jobs=1), REALS),
+    "vae gaussian": (VAE(2, family="gaussian", n_iter_no_change=5, random_state=0, n_jobs=1), REALS),
+    "vae poisson": (VAE(2, family="poisson", n_iter_no_change=5, random_state=0, n_jobs=1), COUNTS),
     "piecewise gaussian": (PiecewisePCA(2, n_init=2, n_jobs=1), REALS),
     "piecewise poisson": (PiecewisePCA(2, family="poisson", n_init=2, n_jobs=1), COUNTS),
 }
@@ -150,6 +165,8 @@ def test_float32_scores_give_float32_rows():
         SPCA(1, penalty=0.1),
         KernelPCA(1),
         PiecewisePCA(1, n_init=1),
+        Autoencoder(1, tol=0.1),
+        VAE(1, family="poisson", n_iter_no_change=2),
     ],
     ids=lambda model: type(model).__name__,
 )

@@ -7,7 +7,20 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from anypca import BEPCA, EPCA, GSPPCA, PLNPCA, PPCA, SPCA, SSPCA, KernelPCA, PiecewisePCA, SePCA
+from anypca import (
+    BEPCA,
+    EPCA,
+    GSPPCA,
+    PLNPCA,
+    PPCA,
+    SPCA,
+    SSPCA,
+    VAE,
+    Autoencoder,
+    KernelPCA,
+    PiecewisePCA,
+    SePCA,
+)
 from anypca.exceptions import NotFittedError
 from anypca.plotting import (
     plot_biplot,
@@ -30,6 +43,7 @@ RNG = np.random.default_rng(0)
 COUNTS = RNG.poisson(np.exp(RNG.normal(size=(40, 2)) @ RNG.normal(size=(2, 6)) + 1)).astype(float)
 MODELS = {
     "BEPCA": BEPCA(2, family="gaussian", n_draws=60, n_tune=60),
+    "Autoencoder": Autoencoder(2, tol=0.1),
     "EPCA": EPCA(2, family="poisson"),
     "GSPPCA": GSPPCA(2),
     "KernelPCA": KernelPCA(2, fit_inverse_transform=True),
@@ -39,6 +53,7 @@ MODELS = {
     "SPCA": SPCA(2, n_nonzero=3),
     "SSPCA": SSPCA(2, n_features_to_select=3),
     "SePCA": SePCA(max_components=3, family="poisson"),
+    "VAE": VAE(2, family="poisson", n_iter_no_change=2),
 }
 DRAW = {
     "biplot": lambda model: plot_biplot(model, model.transform(COUNTS)),
@@ -60,13 +75,16 @@ DRAW = {
 #: What a model has not, by picture.
 LACKING = {
     "biplot": {"KernelPCA": "components_"},
-    "circle": {"KernelPCA": "components_", "PiecewisePCA": "explained_variance_"},
+    "circle": {
+        "KernelPCA": "components_",
+        **dict.fromkeys(["Autoencoder", "PiecewisePCA", "VAE"], "explained_variance_"),
+    },
     "circle of predictors": {"KernelPCA": "components_"},
     "evidence path": dict.fromkeys(MODELS.keys() - {"GSPPCA"}, "evidence_path_"),
     "hinge": dict.fromkeys(MODELS.keys() - {"PiecewisePCA"}, "breakpoints_"),
     "latent pieces": dict.fromkeys(MODELS.keys() - {"PiecewisePCA"}, "breakpoints_"),
     "loadings": {"KernelPCA": "components_"},
-    "predicted": dict.fromkeys(["KernelPCA", "SPCA", "SSPCA"], "sample"),
+    "predicted": dict.fromkeys(["Autoencoder", "KernelPCA", "SPCA", "SSPCA"], "sample"),
     "pruning": dict.fromkeys(MODELS.keys() - {"SePCA"}, "pruning_path_"),
     "support": dict.fromkeys(MODELS.keys() - {"GSPPCA", "SSPCA"}, "support_"),
     "trace": {"KernelPCA": "objective_trace_"},

@@ -9,7 +9,20 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from anypca import BEPCA, EPCA, GSPPCA, PLNPCA, PPCA, SPCA, SSPCA, KernelPCA, PiecewisePCA, SePCA
+from anypca import (
+    BEPCA,
+    EPCA,
+    GSPPCA,
+    PLNPCA,
+    PPCA,
+    SPCA,
+    SSPCA,
+    VAE,
+    Autoencoder,
+    KernelPCA,
+    PiecewisePCA,
+    SePCA,
+)
 from anypca.exceptions import NotFittedError
 from anypca.report import write_report
 
@@ -28,6 +41,13 @@ MODELS = [
     pytest.param(GSPPCA(1), "real", {"scree", "path", "shares", "trace"}, id="GSPPCA"),
     pytest.param(SPCA(2, n_nonzero=3), "real", {"scree", "loadings2", "shares"}, id="SPCA"),
     pytest.param(SSPCA(2), "real", {"scree", "loadings2", "shares", "trace"}, id="SSPCA"),
+    pytest.param(Autoencoder(2, tol=0.1), "real", {"scree", "loadings1"}, id="Autoencoder"),
+    pytest.param(
+        VAE(2, family="poisson", n_iter_no_change=2),
+        "counts",
+        {"scree", "loadings2", "ranks", "trace"},
+        id="VAE",
+    ),
     pytest.param(KernelPCA(2), "real", {"scree", "loadings1"}, id="KernelPCA"),
     pytest.param(PLNPCA(2), "counts", {"scree", "loadings1", "ranks"}, id="PLNPCA"),
     pytest.param(

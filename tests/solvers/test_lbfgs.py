@@ -46,3 +46,32 @@ def test_a_wrong_gradient_stalls() -> None:
 def test_non_finite_raises() -> None:
     with pytest.raises(NonFiniteError, match="iteration 0"):
         lbfgs(_Function(lambda x: (np.nan, x)), np.ones(2))
+
+
+def test_a_kink_is_reached_though_gradients_do_not_vanish() -> None:
+    def tent(x: np.ndarray) -> tuple[float, np.ndarray]:
+        return -float(np.abs(x).sum()) - 1.0, -np.sign(x)
+
+    seen: list[int] = []
+    result = lbfgs(
+        _Function(tent),
+        np.array([3.0, -2.0]),
+        least_gain=1e-4,
+        callback=lambda progress: seen.append(progress.iteration),
+    )
+    assert result.status is Status.PLATEAU
+    assert result.converged
+    assert seen == list(range(1, len(result.trace)))
+
+
+def test_flat_steps_end_the_ascent_and_rising_ones_do_not() -> None:
+    def hill(x: np.ndarray) -> tuple[float, np.ndarray]:
+        return _rosenbrock(x)
+
+    begin = np.array([-1.2, 1.0])
+    early = lbfgs(_Function(hill), begin, least_gain=0.9, tol=1e-12)
+    assert early.status is Status.PLATEAU
+    assert early.trace[-1] - early.trace[-11] <= 0.9 * abs(early.trace[-1])
+    spent = lbfgs(_Function(hill), begin, least_gain=1e-9, max_iter=5)
+    assert spent.status is Status.RISING
+    assert not spent.converged

@@ -504,6 +504,89 @@ KERNEL = [
     ),
 ]
 
+_AUTOENCODER = "tests/models/test_autoencoder.py tests/models/test_networks.py"
+_VAE = "tests/models/test_vae.py tests/models/test_networks.py"
+
+NETS = [
+    Mutation(
+        "the read-out does not bend the latents back",
+        "models/autoencoder/_problem.py",
+        "        in_latents += below\n",
+        "        in_latents += below * (share == 1.0)\n",
+        _AUTOENCODER,
+    ),
+    Mutation(
+        "pairs of units lose the scale of the signal",
+        "models/autoencoder/_start.py",
+        "np.eye(k) / (up - down)",
+        "np.eye(k)",
+        _AUTOENCODER,
+    ),
+    Mutation(
+        "the decoder does not follow the latents' new centre",
+        "models/autoencoder/_canonical.py",
+        "bias = first.bias + part.mean @ first.weights",
+        "bias = first.bias",
+        _AUTOENCODER,
+    ),
+    Mutation(
+        "the ridge forgets its half",
+        "models/autoencoder/_problem.py",
+        "squares + 0.5 * self.alpha",
+        "squares + self.alpha",
+        _AUTOENCODER,
+    ),
+    Mutation(
+        "tangents forget the slopes of units",
+        "models/_network.py",
+        " * ACTIVATIONS[layer.activation].slope(z, a)[:, None, :]",
+        "",
+        _VAE,
+    ),
+    Mutation(
+        "the prior has no say in the encoder's mean",
+        "models/vae/_bound.py",
+        "in_mean = in_latents - w * found.mean",
+        "in_mean = in_latents",
+        _VAE,
+    ),
+    Mutation(
+        "missing entries are believed",
+        "models/vae/_rows.py",
+        "return terms if self.observed is None else np.where(self.observed, terms, 0.0)",
+        "return terms",
+        _VAE,
+    ),
+    Mutation(
+        "draws are weighed without the proposal's width",
+        "models/vae/_posterior.py",
+        "0.5 * (np.linalg.slogdet(self.precision)[1] - k * _LOG_2PI)",
+        "0.5 * (-k * _LOG_2PI)",
+        _VAE,
+    ),
+    Mutation(
+        "draws spread by the factor, not by its inverse",
+        "models/vae/_posterior.py",
+        "inverse[which, chosen], noise",
+        "factors[which, chosen], noise",
+        _VAE,
+    ),
+    Mutation(
+        "dispersion steps downhill",
+        "models/vae/_dispersion.py",
+        "np.where(second < 0, -first /",
+        "np.where(second < 0, first /",
+        _VAE,
+    ),
+    Mutation(
+        "the last epoch is kept, not the best",
+        "models/vae/_training.py",
+        "(model, found) if is_better else (best, value)",
+        "(model, found)",
+        _VAE,
+    ),
+]
+
 _BILINEAR = (
     "tests/models/test_bilinear_problem.py tests/models/test_bilinear_rows.py tests/models/test_epca.py"
 )
@@ -902,6 +985,7 @@ MUTATIONS = [
     *SPCA,
     *SSPCA,
     *KERNEL,
+    *NETS,
     *BILINEAR,
     *PLNPCA,
     *PIECEWISE,

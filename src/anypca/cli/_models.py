@@ -100,6 +100,8 @@ MODELS: dict[str, Entry] = {
     "kernel": Entry("KernelPCA", "curved structure", _GAUSSIAN),
     "plnpca": Entry("PLNPCA", "counts with offsets and covariates", _POISSON),
     "piecewise": Entry("PiecewisePCA", "bent sheets", ("gaussian", "poisson")),
+    "autoencoder": Entry("Autoencoder", "bent sheets, by least squares", _GAUSSIAN),
+    "vae": Entry("VAE", "bent sheets, any family"),
 }
 
 

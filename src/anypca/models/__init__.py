@@ -1,5 +1,6 @@
 """The models: one folder or file each."""
 
+from anypca.models.autoencoder import Autoencoder
 from anypca.models.bepca import BEPCA
 from anypca.models.epca import EPCA
 from anypca.models.gpca import GPCA
@@ -12,6 +13,7 @@ from anypca.models.sepca import SePCA
 from anypca.models.spca import SPCA
 from anypca.models.sppca import SPPCA, SSPPCA
 from anypca.models.sspca import SSPCA
+from anypca.models.vae import VAE
 
 __all__ = [
     "BEPCA",
@@ -24,6 +26,8 @@ __all__ = [
     "SPPCA",
     "SSPCA",
     "SSPPCA",
+    "VAE",
+    "Autoencoder",
     "KernelPCA",
     "PiecewisePCA",
     "SePCA",

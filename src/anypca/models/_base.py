@@ -39,7 +39,7 @@ from anypca.models._arguments import make_generator
 from anypca.models._description import Described
 from anypca.models._opened import refuse_missing
 from anypca.models._session import Session, is_nonnegative, open_session
-from anypca.solvers import Callback, Progress, Result
+from anypca.solvers import Callback, Progress, Result, Status
 
 logger = logging.getLogger("anypca")
 
@@ -356,9 +356,10 @@ class LatentModel(
     def _warn_unless_converged(self, result: Result[Any]) -> None:
         """Warn with the reason when a fit ended without reaching a stationary point."""
         if not result.converged:
+            by_gradient = f", scaled gradient: {result.criterion:.2g}, tol: {self.tol:.2g}"
+            details = "" if result.status is Status.RISING else by_gradient
             warnings.warn(
-                f"{type(self).__name__}: {result.status.value} (iterations: {result.n_iter}, "
-                f"scaled gradient: {result.criterion:.2g}, tol: {self.tol:.2g}).",
+                f"{type(self).__name__}: {result.status.value} (iterations: {result.n_iter}{details}).",
                 ConvergenceWarning,
                 stacklevel=3,
             )

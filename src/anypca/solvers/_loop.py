@@ -25,6 +25,8 @@ class Status(Enum):
     PRECISION = "converged to working precision: a further step would gain less than the objective's rounding"
     STALLED = "stalled: no step improves the objective in working precision; the scaled gradient is above tol"
     MAX_ITER = "stopped at max_iter before the scaled gradient fell below tol; increase max_iter or tol"
+    PLATEAU = "converged: the objective has stopped rising"
+    RISING = "stopped at max_iter while the objective was still rising; increase max_iter"
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Result(Generic[Shared]):
 
     @property
     def converged(self) -> bool:
-        return self.status in (Status.CONVERGED, Status.PRECISION)
+        return self.status in (Status.CONVERGED, Status.PRECISION, Status.PLATEAU)
 
 
 Local = TypeVar("Local")

@@ -1,0 +1,222 @@
+"""The autoencoder as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from anypca._compat import Interval, StrOptions
+from anypca._typing import Floats
+from anypca.families import Gaussian
+from anypca.models._base import COMMON_CONSTRAINTS
+from anypca.models._network import ACTIVATIONS, check_hidden
+from anypca.models._row_methods import RowMethods
+from anypca.models.autoencoder._fit import AutoencoderFit, Settings, fit_autoencoder
+from anypca.models.autoencoder._row_model import CodedRowModel
+from anypca.solvers import Result
+
+
+@dataclass(eq=False, repr=False)
+class Autoencoder(RowMethods):
+    r"""Autoencoder: a net that squeezes each row through few units and rebuilds it from them.
+
+    Encoder and decoder mirror each other; every layer is an affine map followed by an activation. Training minimises
+    the squared error of standardised rows by L-BFGS. It starts with a net that rebuilds rows from their principal
+    components, hence ends no worse than these do. With a linear latent layer (the default) the latents are
+    reported along the principal axes of their regression on the rows, which does not depend on the coordinates that
+    the training has ended in.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of latent units; at most the number of columns are used.
+    hidden_layer_sizes : int or sequence of int, default=(8,)
+        Sizes of the hidden layers of the encoder, as for scikit-learn's ``MLPRegressor``; the decoder has them in
+        reverse.
+    activation : {"identity", "logistic", "tanh", "relu", "elu", "softplus"}, default="relu"
+        Of the hidden layers.
+    latent_activation : {"identity", "logistic", "tanh", "relu", "elu", "softplus"}, default="identity"
+        Of the latent layer.
+    output_activation : {"identity", "logistic", "tanh", "relu", "elu", "softplus"}, default="identity"
+        Of the output. A ``"relu"`` output is never negative, which standardised columns are half of the time.
+    alpha : float, default=1e-4
+        Ridge on the weights.
+    linearity : float, default=0.03
+        Weight of the squared error of a linear read-out of the latents beside that of the net, for linear latents.
+        A decoder can undo any stretching of its latents; the read-out, dropped after the training, makes them
+        as straight as the reconstruction allows. 0 for none.
+    init : {"pca", "random"}, default="pca"
+        ``"pca"``: the principal components pass through all layers at the start, where these have two units or more
+        for each component and latents and output are linear; otherwise, and by ``"random"``, weights are random.
+    n_init : int, default=1
+        Number of starts; the one with the smallest loss at the end is kept.
+    standardize : bool, default=True
+        Divide centred columns by their standard deviations first.
+    tol : float, default=1e-4
+        Stop when ten steps together lower the loss by less than this share of it, or when no derivative is larger.
+    max_iter : int, default=500
+        Largest number of steps of L-BFGS.
+    n_jobs : int or None, default=None
+        Number of threads; ``None`` and -1 mean all cores. Not used for Dask arrays.
+    verbose : int, default=0
+        If positive, log the iterations to the logger ``anypca`` at level INFO.
+    random_state : int, RandomState instance or None, default=None
+        Draws the weights at the start.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Orthonormal principal axes of the regression of standardised rows on the latents, the strongest first; the
+        largest-magnitude entry of each is positive.
+    n_parameters_ : int
+        Number of weights and biases.
+    loss_ : float
+        At the end of the training.
+    r2_ : float
+        Share of the variance of standardised columns that the reconstruction explains.
+    explained_deviance_ratio_ : ndarray of shape (n_components,)
+        The same, shared out by the squared singular values of that regression.
+    mean_ : ndarray of shape (n_features,)
+        Means of the columns.
+    intercept_ : ndarray of shape (n_features,)
+        The same as ``mean_``.
+    scale_ : ndarray of shape (n_features,)
+        What centred columns were divided by.
+    family_ : Family
+        Gaussian: rows are rebuilt by least squares.
+    n_components_ : int
+        Number of latents.
+    n_iter_ : int
+        Number of entries of ``objective_trace_``.
+    objective_trace_ : ndarray of shape (n_iter_,)
+        Minus the loss at the start and after each step, never decreasing.
+    converged_ : bool
+        Whether ``tol`` was reached.
+    status_ : str
+        How the training ended.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, when all are strings.
+
+    See Also
+    --------
+    VAE : The same idea with a likelihood for each column, missing entries and uncertainty.
+    sklearn.neural_network.MLPRegressor : Computes the same loss when it is fitted to its own input.
+
+    Notes
+    -----
+    The loss is ``sum_i |x_i - decoder(encoder(x_i))|^2 / (2 n) + alpha sum |weights|^2 / (2 n)``. It and its
+    gradient are sums over rows, so that a fit runs block by block, in threads, out of core and on Dask.
+    ``score_samples`` is the negative squared distance of a standardised row from its reconstruction.
+
+    References
+    ----------
+    Hinton and Salakhutdinov (2006), Reducing the dimensionality of data with neural networks, Science 313.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from anypca import Autoencoder
+    >>> rng = np.random.default_rng(0)
+    >>> t = rng.normal(size=(200, 1))
+    >>> X = np.hstack([t, np.sin(2.0 * t), 0.5 * t]) + 0.1 * rng.normal(size=(200, 3))
+    >>> model = Autoencoder(1, activation="tanh", tol=1e-3, random_state=0).fit(X)
+    >>> bool(model.r2_ > 0.9)
+    True
+    """
+
+    _needs_every_entry = True
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "hidden_layer_sizes": "no_validation",
+        "activation": [StrOptions(set(ACTIVATIONS))],
+        "latent_activation": [StrOptions(set(ACTIVATIONS))],
+        "output_activation": [StrOptions(set(ACTIVATIONS))],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "linearity": [Interval(Real, 0, None, closed="left")],
+        "init": [StrOptions({"pca", "random"})],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "standardize": ["boolean"],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        **COMMON_CONSTRAINTS,
+    }
+    _synonyms: ClassVar[dict[str, str]] = {"linear": "identity", "sigmoid": "logistic"}
+
+    n_components: int = 2
+    _: KW_ONLY
+    hidden_layer_sizes: int | Sequence[int] = (8,)
+    activation: str = "relu"
+    latent_activation: str = "identity"
+    output_activation: str = "identity"
+    alpha: float = 1e-4
+    linearity: float = 0.03
+    init: str = "pca"
+    n_init: int = 1
+    standardize: bool = True
+    tol: float = 1e-4
+    max_iter: int = 500
+    n_jobs: int | None = None
+    verbose: int = 0
+    random_state: Any = None
+
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
+        """Train the net.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
+            Without missing entries.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            A weight of 2 has the effect of repeating the row.
+
+        Returns
+        -------
+        self : Autoencoder
+        """
+        hidden = check_hidden(self.hidden_layer_sizes)
+        with self._open_fit(X, sample_weight=sample_weight) as session:
+            settings = self._settings(hidden, session.data.n_features)
+            fitted, result = fit_autoencoder(session, settings)
+            self._store(fitted, result)
+        self._warn_unless_converged(result)
+        return self
+
+    def _settings(self, hidden: tuple[int, ...], n_features: int) -> Settings:
+        return Settings(
+            n_components=min(int(self.n_components), n_features),
+            hidden=hidden,
+            activation=self.activation,
+            latent_activation=self.latent_activation,
+            output_activation=self.output_activation,
+            alpha=float(self.alpha),
+            linearity=float(self.linearity) if self.latent_activation == "identity" else 0.0,
+            init=self.init,
+            n_init=int(self.n_init),
+            standardize=bool(self.standardize),
+        )
+
+    def _store(self, fitted: AutoencoderFit, result: Result[Floats]) -> None:
+        """Set the fitted attributes."""
+        self.family_ = Gaussian()
+        self.components_ = fitted.components
+        self.mean_ = self.intercept_ = fitted.scaling.centre
+        self.scale_ = fitted.scaling.scale
+        self.n_parameters_ = fitted.encoder.n_parameters + fitted.decoder.n_parameters
+        self.loss_ = float(-result.trace[-1])
+        self.r2_ = fitted.r2
+        squares = fitted.sizes**2
+        share = squares / max(float(squares.sum()), np.finfo(float).tiny)
+        self.explained_deviance_ratio_ = max(fitted.r2, 0.0) * share
+        self.n_components_ = len(self.components_)
+        self._store_result(result)
+        self._fitted = fitted
+
+    def _row_model(self) -> CodedRowModel:
+        return CodedRowModel(self._fitted.scaling, self._fitted.encoder, self._fitted.decoder)

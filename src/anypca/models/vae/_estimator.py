@@ -1,0 +1,224 @@
+"""The variational autoencoder as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+from anypca._compat import Interval, StrOptions
+from anypca.families import Family
+from anypca.families.auto import FamilyReport
+from anypca.models._base import COMMON_CONSTRAINTS
+from anypca.models._description import Description
+from anypca.models._network import ACTIVATIONS, check_hidden
+from anypca.models._row_methods import PosteriorModel
+from anypca.models._session import choose_family
+from anypca.models.vae._fit import Settings, VAEFit, fit_vae
+from anypca.models.vae._row_model import DecodedRowModel
+from anypca.models.vae._training import Schedule
+from anypca.solvers import Result
+
+
+@dataclass(eq=False, repr=False)
+class VAE(PosteriorModel):
+    r"""Variational autoencoder: latents that bend, under the right likelihood for each column.
+
+    Each entry has a distribution of its column's family whose linear predictor is a net of standard normal latents,
+
+    .. math:: \eta_{ij} = o_{ij} + b_j + z_i^\top w_j + \mathrm{net}_j(z_i), \qquad z_i \sim N(0, I),
+
+    with offsets o and intercepts b. A second net, the encoder, guesses the posterior of the latents of a row, and both
+    are trained on the bound that this gives. Training starts at probabilistic PCA, of which the model is the bent
+    form. What is reported of rows does not rest on the guesses: scores are modes of posteriors, and
+    ``score_samples`` is the log-likelihood itself, by importance sampling.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of latents; at most the number of columns are used.
+    family : str, Family, list or dict, default="auto"
+        One family for all columns, one per column, or a dict from column to family. ``"auto"`` chooses by the
+        values of each column and says why in ``family_report_``.
+    hidden_layer_sizes : int or sequence of int, default=(64,)
+        Sizes of the hidden layers of decoder and encoder, as for scikit-learn's ``MLPRegressor``. Without any
+        the model is linear.
+    activation : {"identity", "logistic", "tanh", "relu", "elu", "softplus"}, default="tanh"
+        Of the hidden layers.
+    batch_size : int, default=64
+        Rows of a step of Adam.
+    learning_rate_init : float, default=0.002
+        Size of the steps; halved where they lead to infinite numbers.
+    validation_fraction : float, default=0.1
+        Share of the rows that judges the training and takes no other part. The model of the epoch with the highest
+        bound on these rows is kept. All rows judge when it is 0 or there are fewer than 20.
+    n_iter_no_change : int, default=25
+        Training ends after so many epochs without progress.
+    score_draws : int, default=300
+        Draws of the latents of each row in ``score_samples``.
+    max_iter : int, default=300
+        Largest number of epochs.
+    n_jobs : int or None, default=None
+        Number of threads, of methods for rows; training uses one. ``None`` and -1 mean all cores.
+    verbose : int, default=0
+        If positive, log the epochs to the logger ``anypca`` at level INFO.
+    random_state : int, RandomState instance or None, default=None
+        Draws weights, batches and latents. One seed gives one answer, also of ``score_samples``.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Mean slopes of the linear predictors along the latents, which are turned to the principal axes of these slopes;
+        the largest-magnitude entry of each is positive.
+    intercept_ : ndarray of shape (n_features,)
+        Linear predictors without latents.
+    dispersion_ : ndarray of shape (n_features,)
+        Dispersion of each column, estimated where the family leaves it open.
+    bound_ : float
+        Lower bound of the log-likelihood of a row, mean over the rows that judge.
+    n_parameters_ : int
+        Number of weights and biases of both nets.
+    explained_deviance_ratio_ : ndarray of shape (n_components,)
+        Share of the deviance of the model without latents that the scores explain, shared out by the squared sizes of
+        ``components_`` in units of the noise.
+    family_ : Family
+        The family used.
+    family_report_ : FamilyReport or None
+        What ``family="auto"`` chose, and why.
+    n_components_ : int
+        Number of latents.
+    n_iter_ : int
+        Number of entries of ``objective_trace_``.
+    objective_trace_ : ndarray of shape (n_iter_,)
+        The bound at the start and the highest one after each epoch, never decreasing.
+    converged_ : bool
+        Whether training ended for want of progress.
+    status_ : str
+        How the training ended.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, when all are strings.
+
+    See Also
+    --------
+    Autoencoder : The same idea by least squares.
+    PiecewisePCA : A latent space with a few flat pieces, whose likelihood is exact.
+
+    Notes
+    -----
+    Missing entries are left out of the likelihood; the encoder takes them for what the model without latents expects.
+    A row's score is the mode of its posterior that a Gauss-Newton climb reaches from the encoder's guess, and its
+    standard deviations are those of the normal around that mode. ``score_samples`` draws from a mixture of such
+    normals, at the modes that are reached from the guess and from four draws of the prior, and weighs the draws by the
+    exact joint density; all rows use the same standard normals. Training holds the table in memory, dense.
+
+    References
+    ----------
+    Kingma and Welling (2014), Auto-encoding variational Bayes, ICLR.
+    Burda, Grosse and Salakhutdinov (2016), Importance weighted autoencoders, ICLR, eq. 8.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from anypca import PPCA, VAE
+    >>> rng = np.random.default_rng(0)
+    >>> t = rng.normal(size=(600, 1))
+    >>> X = np.hstack([t, np.sin(2.0 * t), 0.5 * t]) + 0.2 * rng.normal(size=(600, 3))
+    >>> model = VAE(1, family="gaussian", hidden_layer_sizes=8, learning_rate_init=0.01, random_state=0).fit(X[:400])
+    >>> bool(model.score(X[400:]) > PPCA(1).fit(X[:400]).score(X[400:]) + 0.3)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "family": "no_validation",
+        "hidden_layer_sizes": "no_validation",
+        "activation": [StrOptions(set(ACTIVATIONS))],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate_init": [Interval(Real, 0, None, closed="neither")],
+        "validation_fraction": [Interval(Real, 0, 1, closed="left")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+        "score_draws": [Interval(Integral, 1, None, closed="left")],
+        **COMMON_CONSTRAINTS,
+    }
+    _synonyms: ClassVar[dict[str, str]] = {"linear": "identity", "sigmoid": "logistic"}
+
+    n_components: int = 2
+    _: KW_ONLY
+    family: Any = "auto"
+    hidden_layer_sizes: int | Sequence[int] = (64,)
+    activation: str = "tanh"
+    batch_size: int = 64
+    learning_rate_init: float = 0.002
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 25
+    score_draws: int = 300
+    max_iter: int = 300
+    n_jobs: int | None = None
+    verbose: int = 0
+    random_state: Any = None
+
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, offset: Any = None) -> Self:
+        """Train the nets.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
+            NaN marks missing entries.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the rows in the bound.
+        offset : array-like of shape (n_samples,) or (n_samples, n_features) or None, default=None
+            Known parts of the linear predictor.
+
+        Returns
+        -------
+        self : VAE
+        """
+        hidden = check_hidden(self.hidden_layer_sizes)
+        with self._open_fit(X, sample_weight=sample_weight, offset=offset) as session:
+            family, report = choose_family(self.family, session)
+            fitted, result = fit_vae(session, family, self._settings(hidden, session.data.n_features))
+            self._store(fitted, result, report)
+        self._warn_unless_converged(result)
+        return self
+
+    def _settings(self, hidden: tuple[int, ...], n_features: int) -> Settings:
+        schedule = Schedule(
+            batch_size=int(self.batch_size),
+            learning_rate=float(self.learning_rate_init),
+            max_iter=int(self.max_iter),
+            patience=int(self.n_iter_no_change),
+        )
+        return Settings(
+            n_components=min(int(self.n_components), n_features),
+            hidden=hidden,
+            activation=self.activation,
+            validation_fraction=float(self.validation_fraction),
+            score_draws=int(self.score_draws),
+            schedule=schedule,
+        )
+
+    def _store(self, fitted: VAEFit, result: Result[Any], report: FamilyReport | None) -> None:
+        """Set the fitted attributes."""
+        rows = fitted.rows
+        self.family_: Family = rows.family
+        self.family_report_ = report
+        self.components_ = fitted.components
+        self.intercept_ = rows.inputs.intercept
+        self.dispersion_ = rows.dispersion
+        self.bound_ = float(result.trace[-1])
+        self.n_parameters_ = fitted.n_parameters
+        self.explained_deviance_ratio_ = fitted.shares
+        self.n_components_ = len(self.components_)
+        self._store_result(result)
+        self._rows = rows
+
+    def _row_model(self) -> DecodedRowModel:
+        return self._rows
+
+    def describe(self) -> Description:
+        return replace(super().describe(), takes_offset=True)

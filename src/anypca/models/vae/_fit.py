@@ -1,0 +1,131 @@
+"""From a table to a trained variational autoencoder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from anypca._typing import Floats
+from anypca.engine import Block
+from anypca.families import Family
+from anypca.linalg import fix_signs
+from anypca.models._gaussian.principal import count_rows
+from anypca.models._session import Session
+from anypca.models.vae._bound import Model
+from anypca.models.vae._posterior import Likelihood
+from anypca.models.vae._row_model import DecodedRowModel
+from anypca.models.vae._rows import Rows
+from anypca.models.vae._start import linear_start, null_inputs, scale_loadings
+from anypca.models.vae._training import Judge, Schedule, split_rows, train
+from anypca.solvers import Result
+
+# Draws of the prior from which further modes are looked for: posteriors with more than a few modes are rare.
+_N_STARTS = 4
+# Rows that the mean slopes of the decoder are taken from: their mean is known to a per cent.
+_MOST_ROWS = 4096
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is trained; see `anypca.VAE`."""
+
+    n_components: int
+    hidden: tuple[int, ...]
+    activation: str
+    validation_fraction: float
+    score_draws: int
+    schedule: Schedule
+
+
+@dataclass(frozen=True, eq=False)
+class VAEFit:
+    """A trained model."""
+
+    rows: DecodedRowModel
+    components: Floats
+    """Mean slopes of the predictor along the latents (k, n_features)."""
+    shares: Floats
+    """Of the null deviance that each latent explains, (k,)."""
+    n_parameters: int
+
+
+def fit_vae(session: Session, family: Family, settings: Settings) -> tuple[VAEFit, Result[Model]]:
+    """Train from probabilistic PCA, and report in coordinates that do not depend on the training's."""
+    count_rows(session, "VAE")
+    rows, rng, k = read_rows(session), session.rng, settings.n_components
+    inputs = null_inputs(session, family, rows)
+    seen, judge = split_rows(rows, settings.validation_fraction, k, rng)
+    start = linear_start(inputs, seen, k, settings.hidden, settings.activation, rng)
+    # By the rows that the start was fitted to, of which it is the best linear model where columns are normal.
+    fitted = Judge(seen, rng.standard_normal((1, len(seen.x), k)))
+    result = train(scale_loadings(start, fitted), seen, judge, settings.schedule, rng, session.callback)
+    return _report(result.shared, rows, settings, rng), result
+
+
+def read_rows(session: Session) -> Rows:
+    """The whole table in memory, dense and in float64."""
+
+    def read(block: Block) -> tuple[Floats, Floats | None, Floats]:
+        offset = block.offset()
+        return block.values().astype(np.float64), offset, block.weights
+
+    values, offsets, weights = zip(*session.gather(read), strict=True)
+    x = np.concatenate(values)
+    is_missing = np.isnan(x)
+    x[is_missing] = 1.0
+    offset = None if offsets[0] is None else np.concatenate(offsets).astype(np.float64)
+    return Rows(x, ~is_missing if is_missing.any() else None, offset, np.concatenate(weights))
+
+
+def _report(model: Model, rows: Rows, settings: Settings, rng: np.random.Generator) -> VAEFit:
+    """The model in its canonical coordinates: along the principal axes of the mean slopes of the decoder."""
+    some = rows.take(slice(_MOST_ROWS))
+    latents = model.encode(model.inputs.of(some)).mean
+    slopes = model.decoder.tangents(latents)[1].mean(axis=0) @ model.decoder.weights
+    eta = some.shifted(model.decoder(latents))
+    found = model.family.evaluate(some.x, eta, model.dispersion, order=2).curvature
+    assert found is not None
+    # Slopes count by what they mean to the entries: in units of the noise.
+    unit = np.sqrt(some.only_observed(found).mean(axis=0))
+    rotation, sizes, _ = np.linalg.svd(slopes * unit, full_matrices=False)
+    rotation = rotation * fix_signs(rotation.T @ slopes)
+    return VAEFit(
+        rows=_row_model(model, rotation, settings.score_draws, rng),
+        components=rotation.T @ slopes,
+        shares=_explained(model, rows, latents=model.encode(model.inputs.of(rows)).mean) * _shares(sizes),
+        n_parameters=model.encoder.n_parameters + model.decoder.n_parameters,
+    )
+
+
+def _row_model(model: Model, rotation: Floats, n_draws: int, rng: np.random.Generator) -> DecodedRowModel:
+    """What rows need; the encoder's deviations belong to the training's coordinates and are left behind."""
+    k = len(rotation)
+    encoder = model.encoder
+    encoder = replace(encoder, weights=encoder.weights[:, :k] @ rotation, bias=encoder.bias[:k] @ rotation)
+    return DecodedRowModel(
+        family=model.family,
+        dispersion=model.dispersion,
+        inputs=model.inputs,
+        encoder=encoder,
+        decoder=model.decoder.in_coordinates(rotation),
+        noise=rng.standard_normal((n_draws, k)),
+        starts=rng.standard_normal((_N_STARTS, k)),
+    )
+
+
+def _shares(sizes: Floats) -> Floats:
+    squares = sizes**2
+    return np.asarray(squares / max(float(squares.sum()), np.finfo(float).tiny))
+
+
+def _explained(model: Model, rows: Rows, latents: Floats) -> float:
+    """Share of the null deviance that the latents explain, each row at the mode of its posterior."""
+    points = Likelihood(model.family, model.dispersion, model.decoder).modes(rows, latents).points
+
+    def deviance(eta: Floats) -> float:
+        terms = model.family.deviance(rows.x, rows.shifted(eta), model.dispersion)
+        return float(rows.weights @ rows.only_observed(terms).sum(axis=1))
+
+    null = deviance(np.broadcast_to(model.inputs.intercept, rows.x.shape))
+    return max(1.0 - deviance(model.decoder(points)) / null, 0.0) if null > 0 else 0.0

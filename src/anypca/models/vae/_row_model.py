@@ -1,0 +1,72 @@
+"""A trained variational autoencoder as rows see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from anypca._typing import Floats, Ints
+from anypca.engine import Block
+from anypca.families import Family
+from anypca.models._opened import OpenedBlock
+from anypca.models._row_model import RowModel
+from anypca.models.vae._posterior import Likelihood, Modes, marginal
+from anypca.models.vae._rows import Inputs, Rows
+from anypca.models.vae._skip import SkipNetwork
+
+
+@dataclass(frozen=True, eq=False)
+class DecodedRowModel(RowModel[Modes]):
+    """Rows and the normal approximation of their posteriors, at the mode that is reached from the encoder's guess."""
+
+    family: Family
+    dispersion: Floats
+    inputs: Inputs
+    encoder: SkipNetwork
+    """From inputs to means of latents."""
+    decoder: SkipNetwork
+    noise: Floats
+    """Standard normals (draws, k) for importance sampling."""
+    starts: Floats
+    """Further latents (m, k) from which modes are looked for."""
+
+    @property
+    def likelihood_of_rows(self) -> Likelihood:
+        """The joint density of rows and latents."""
+        return Likelihood(self.family, self.dispersion, self.decoder)
+
+    def solve(self, rows: OpenedBlock) -> Modes:
+        known = _read(rows)
+        return self.likelihood_of_rows.modes(known, self.encoder(self.inputs.of(known)))
+
+    def scores(self, solved: Modes) -> Floats:
+        return solved.points
+
+    def deviations(self, solved: Modes) -> Floats:
+        return np.asarray(np.sqrt(np.einsum("naa->na", np.linalg.inv(solved.precision))))
+
+    def log_likelihood(self, rows: OpenedBlock) -> Floats:
+        known = _read(rows)
+        guess = self.encoder(self.inputs.of(known))
+        others = [np.broadcast_to(start, guess.shape) for start in self.starts]
+        return marginal(self.likelihood_of_rows, known, [guess, *others], self.noise)
+
+    def predictor(self, block: Block, scores: Floats) -> Floats:
+        eta, offset = self.decoder(scores.astype(np.float64, copy=False)), block.offset()
+        return eta if offset is None else eta + offset
+
+    def entry_moments(
+        self, rows: OpenedBlock, solved: Modes, index: Ints, columns: Ints
+    ) -> tuple[Floats, Floats]:
+        mean, slopes = self.decoder.at(solved.points, index, columns)
+        covariance = np.linalg.inv(solved.precision)[index]
+        return mean, np.einsum("ea,eab,eb->e", slopes, covariance, slopes)
+
+    def draw_scores(self, n_samples: int, rng: np.random.Generator) -> Floats:
+        return rng.standard_normal((n_samples, self.decoder.n_inputs))
+
+
+def _read(rows: OpenedBlock) -> Rows:
+    offset = None if rows.offset is None else rows.offset.astype(np.float64)
+    return Rows(rows.x.astype(np.float64, copy=False), rows.observed, offset, np.ones(rows.n_rows))
