@@ -8,15 +8,17 @@ import numpy as np
 import numpy.typing as npt
 from numpy.polynomial import Polynomial
 from numpy.polynomial.legendre import leggauss
-from scipy.special import gammaln, kve, log_ndtr
+from scipy.special import digamma, gammaln, kve, log_ndtr
 
 from anypca._typing import Bools, Floats
 
 __all__ = [
     "TruncatedNormal",
+    "digamma_rise",
     "log1pexp",
     "log_bessel_k",
     "log_ndtr_difference",
+    "log_rising",
     "normal_below",
     "truncated_normal",
 ]
@@ -36,6 +38,9 @@ _NEGLIGIBLE = 40.0
 #: Coefficients of the normal distribution function's tail (Abramowitz and Stegun 26.2.17), highest power first.
 _TAIL_RATE = 0.2316419
 _TAIL = (1.330274429, -1.821255978, 1.781477937, -0.356563782, 0.319381530)
+#: From this argument on differences of gamma functions and of their derivatives are taken from Stirling's series, whose
+#: first dropped term is below 1e-17 there; the difference itself would lose all digits as the argument grows.
+_STIRLING = 100.0
 
 
 def log1pexp(x: Floats) -> Floats:
@@ -96,6 +101,68 @@ def normal_below(x: Floats) -> tuple[Floats, Floats]:
     np.copysign(beyond, x, out=beyond)
     beyond += 0.5
     return beyond, density
+
+
+def log_rising(x: Floats, inverse: Floats) -> Floats:
+    """``log G(r + x) - log G(r) - x log r`` with G the gamma function and r = 1 / inverse; it tends to 0 as r grows.
+
+    Parameters
+    ----------
+    x : ndarray
+        Values >= 0.
+    inverse : ndarray
+        1 / r > 0; it broadcasts with x.
+
+    Returns
+    -------
+    ndarray in the dtype of x
+
+    Examples
+    --------
+    >>> log_rising(np.array([3.0]), np.array([0.5])).round(6).tolist()  # log(2 * 3 * 4 / 2^3)
+    [1.098612]
+    """
+    size = 1.0 / inverse
+    small = np.minimum(size, _STIRLING)
+    direct = gammaln(x + small) - gammaln(small) - x * np.log(small)
+    # The series overflows where it is not used.
+    with np.errstate(over="ignore", invalid="ignore"):
+        growth = np.log1p(inverse * x)
+        series = size * growth - x + (x - 0.5) * growth + _stirling(x + size) - _stirling(size)
+    return np.where(size < _STIRLING, direct, series)
+
+
+def _stirling(z: Floats) -> Floats:
+    """The part of ``log G(z)`` beyond ``(z - 1/2) log z - z + log(2 pi)/2``, for z >= 100."""
+    inverse = 1.0 / np.maximum(z, _STIRLING)
+    square = inverse * inverse
+    result: Floats = inverse * (1.0 / 12.0 - square * (1.0 / 360.0 - square / 1260.0))
+    return result
+
+
+def digamma_rise(x: Floats, r: Floats) -> Floats:
+    """``psi(r + x) - psi(r)`` with psi the derivative of the logarithm of the gamma function, without cancellation.
+
+    Parameters
+    ----------
+    x, r : ndarray
+        x >= 0, r > 0; they broadcast.
+
+    Returns
+    -------
+    ndarray in the dtype of x
+
+    Examples
+    --------
+    >>> digamma_rise(np.array([2.0]), np.array([4.0])).round(6).tolist()  # 1/4 + 1/5
+    [0.45]
+    """
+    small = np.minimum(r, _STIRLING)
+    far = np.maximum(r, _STIRLING)
+    first = x / (far * (far + x))
+    second = first * (1.0 / far + 1.0 / (far + x))
+    series = np.log1p(x / far) + 0.5 * first + second / 12.0
+    return np.where(r < _STIRLING, digamma(small + x) - digamma(small), series)
 
 
 def log_bessel_k(nu: npt.ArrayLike, x: npt.ArrayLike) -> Floats:

@@ -170,7 +170,7 @@ def test_wrong_trials(value):
 
 
 def test_missing_trials():
-    with pytest.raises(ValueError, match=r"write Binomial\(n_trials=16\) or 'binomial\(16\)'"):
+    with pytest.raises(ValueError, match=r"Write Binomial\(n_trials=16\) or 'binomial\(16\)'"):
         Binomial()
 
 

@@ -84,11 +84,16 @@ class Case:
         return np.where(seen, log_p - base, 0.0)
 
     def information(self) -> np.ndarray:
-        """Expected information of each entry from means and variances alone, shape (n, p)."""
-        eta, h = self.eta(self.scores, self.coefficients.joint), 1e-5
-        slope = (self.family.mean(eta + h) - self.family.mean(eta - h)) / (2 * h)
-        variance = self.family.variance(self.family.mean(eta), self.coefficients.dispersion)
-        return np.where(np.isnan(self.X), 0.0, slope**2 / variance)
+        """Expected information of each entry, from means and variances alone where these tell it, shape (n, p)."""
+        eta, h, phi = self.eta(self.scores, self.coefficients.joint), 1e-5, self.coefficients.dispersion
+        seen = ~np.isnan(self.X)
+        x = np.where(seen, self.X, 1.0)
+        mean = self.family.mean(eta, phi)
+        variance = self.family.variance(mean, phi)
+        if np.allclose(self.family.pearson(x, eta, phi), (x - mean) ** 2 / variance):
+            slope = (self.family.mean(eta + h, phi) - self.family.mean(eta - h, phi)) / (2 * h)
+            return np.where(seen, slope**2 / variance, 0.0)
+        return np.where(seen, self.family.evaluate(x, eta, phi).curvature, 0.0)
 
     def evaluator(self, *, products: bool = False) -> BlockEvaluator:
         family = self.family if products else None

@@ -5,27 +5,39 @@ from __future__ import annotations
 from anypca.families._base import Evaluation, Family, families
 from anypca.families._resolve import resolve_family
 from anypca.families.bernoulli import Bernoulli
+from anypca.families.beta_binomial import BetaBinomial
 from anypca.families.binomial import Binomial
 from anypca.families.exponential import Exponential
 from anypca.families.gamma import Gamma
 from anypca.families.gaussian import Gaussian
+from anypca.families.log_normal import LogNormal
+from anypca.families.logit_normal import LogitNormal
 from anypca.families.mixed import Mixed, combine
 from anypca.families.negative_binomial import NegativeBinomial
 from anypca.families.poisson import Poisson
 from anypca.families.scaled_poisson import ScaledPoisson
+from anypca.families.student_t import StudentT
+from anypca.families.truncated_poisson import TruncatedPoisson
+from anypca.families.tweedie import Tweedie
 
 __all__ = [
     "Bernoulli",
+    "BetaBinomial",
     "Binomial",
     "Evaluation",
     "Exponential",
     "Family",
     "Gamma",
     "Gaussian",
+    "LogNormal",
+    "LogitNormal",
     "Mixed",
     "NegativeBinomial",
     "Poisson",
     "ScaledPoisson",
+    "StudentT",
+    "TruncatedPoisson",
+    "Tweedie",
     "combine",
     "families",
     "resolve_family",

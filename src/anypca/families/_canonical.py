@@ -33,12 +33,14 @@ class CanonicalFamily(Family):
         gradient = None if found.gradient is None else x - found.gradient
         return Evaluation(value, gradient, found.curvature)
 
-    @abstractmethod
     def expected_cumulant(self, mean: Floats, variance: Floats) -> Evaluation:
         """A under a normal distribution of eta, or a bound; its derivative in the mean, and twice that in the variance.
 
-        The arrays may be one and must not be changed.
+        By default the rule with three nodes of `Family.expect`. The arrays may be one and must not be changed.
         """
+        found = Family.expect(self, np.zeros_like(mean), mean, variance)
+        assert found.gradient is not None
+        return Evaluation(-found.value, -found.gradient, found.curvature)
 
     def expect(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Evaluation:
         found = self.expected_cumulant(mean, variance)

@@ -15,11 +15,11 @@ from anypca.families._base import Evaluation, Family, filled
 class LogLink(Family):
     """Families with mean ``exp(eta)``."""
 
-    def mean(self, eta: Floats) -> Floats:
+    def mean(self, eta: Floats, dispersion: PerColumn | None = None) -> Floats:
         with np.errstate(over="ignore"):
             return np.exp(eta)
 
-    def link(self, mu: Floats) -> Floats:
+    def link(self, mu: Floats, dispersion: PerColumn | None = None) -> Floats:
         return np.log(mu)
 
 
@@ -75,7 +75,9 @@ class Amounts(LogLink):
         ratio = x * np.exp(0.5 * variance - mean)
         return Evaluation(-shape * (mean + ratio), shape * (ratio - 1.0), shape * ratio)
 
-    def observed_curvature(self, found: Evaluation, dispersion: PerColumn = 1.0) -> Floats:
+    def observed_curvature(
+        self, x: Floats, eta: Floats, found: Evaluation, dispersion: PerColumn = 1.0
+    ) -> Floats:
         """``shape x exp(-eta)``: the gradient is ``shape (x exp(-eta) - 1)``, the expected information ``shape``."""
         assert found.gradient is not None
         assert found.curvature is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, gammaln, xlogy
@@ -11,6 +12,27 @@ from anypca._typing import Floats, PerColumn
 from anypca.families._base import Evaluation, Family
 from anypca.families._canonical import CanonicalFamily
 from anypca.special import log1pexp, normal_below
+
+
+def checked_trials(n: Any, name: str, example: str) -> int:
+    """The number of trials of the family ``name`` as an integer.
+
+    Raises
+    ------
+    ValueError
+        If it is missing or not a positive integer.
+    """
+    remedy = f"Write {example}(n_trials=16) or '{name}(16)'."
+    if n is None:
+        raise ValueError(f"family {name!r} needs the number of trials. {remedy}")
+    if (
+        isinstance(n, bool)
+        or not isinstance(n, int | float | np.integer | np.floating)
+        or n < 1
+        or n != n // 1
+    ):
+        raise ValueError(f"family {name!r} needs a positive integer n_trials; got {n!r}. {remedy}")
+    return int(n)
 
 
 def logistic_cumulant(eta: Floats, n_trials: float, order: int) -> Evaluation:
@@ -145,11 +167,11 @@ class Logistic(CanonicalFamily):
         value: Floats = xlogy(x, x / n) + xlogy(n - x, (n - x) / n)
         return value
 
-    def mean(self, eta: Floats) -> Floats:
+    def mean(self, eta: Floats, dispersion: PerColumn | None = None) -> Floats:
         mean: Floats = self.trials * expit(eta)
         return mean
 
-    def link(self, mu: Floats) -> Floats:
+    def link(self, mu: Floats, dispersion: PerColumn | None = None) -> Floats:
         return np.log(mu / (self.trials - mu))
 
     def variance(self, mu: Floats, dispersion: PerColumn = 1.0) -> Floats:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from anypca._typing import Bools, Floats
 from anypca.families._base import Family, families
-from anypca.families._logistic import Logistic
+from anypca.families._logistic import Logistic, checked_trials
 
 
 @families.register
@@ -44,22 +43,7 @@ class Binomial(Logistic):
     n_trials: int | None = None
 
     def __post_init__(self) -> None:
-        n: Any = self.n_trials
-        if n is None:
-            raise ValueError(
-                "family 'binomial' needs the number of trials: write Binomial(n_trials=16) or 'binomial(16)'."
-            )
-        if (
-            isinstance(n, bool)
-            or not isinstance(n, int | float | np.integer | np.floating)
-            or n < 1
-            or n != n // 1
-        ):
-            raise ValueError(
-                f"family 'binomial' needs a positive integer n_trials; got {n!r}. "
-                f"Write Binomial(n_trials=16) or 'binomial(16)'."
-            )
-        object.__setattr__(self, "n_trials", int(n))
+        object.__setattr__(self, "n_trials", checked_trials(self.n_trials, "binomial", "Binomial"))
 
     @classmethod
     def examples(cls) -> tuple[Family, ...]:

@@ -39,10 +39,12 @@ class Gaussian(Family):
     noise_variance: float | None
 
     def __init__(self, variance: float | None = None) -> None:
-        object.__setattr__(self, "noise_variance", positive_or_none(variance, "variance", "Gaussian"))
+        object.__setattr__(
+            self, "noise_variance", positive_or_none(variance, "variance", type(self).__name__)
+        )
 
     def __repr__(self) -> str:
-        return f"Gaussian(variance={self.noise_variance!r})"
+        return f"{type(self).__name__}(variance={self.noise_variance!r})"
 
     @property
     def fixed_dispersion(self) -> float | None:
@@ -73,10 +75,10 @@ class Gaussian(Family):
     def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return np.zeros_like(x)
 
-    def mean(self, eta: Floats) -> Floats:
+    def mean(self, eta: Floats, dispersion: PerColumn | None = None) -> Floats:
         return eta.copy()
 
-    def link(self, mu: Floats) -> Floats:
+    def link(self, mu: Floats, dispersion: PerColumn | None = None) -> Floats:
         return mu.copy()
 
     def variance(self, mu: Floats, dispersion: PerColumn = 1.0) -> Floats:

@@ -126,7 +126,7 @@ class Mixed(Family):
                 f"Use family.columns(slice) for a part of the columns."
             )
 
-    def _apply(self, call: Callable[..., npt.NDArray[Any]], *arrays: PerColumn) -> npt.NDArray[Any]:
+    def _apply(self, call: Callable[..., npt.NDArray[Any]], *arrays: PerColumn | None) -> npt.NDArray[Any]:
         """Put together ``call(member, *columns of the arrays)``; scalars are passed as they are."""
         first = np.asarray(arrays[0])
         self._check_width(first.shape[-1])
@@ -171,15 +171,26 @@ class Mixed(Family):
     def sharp(self) -> Family:
         return Mixed(tuple(member.sharp for member in self.members), self.assignment)
 
-    def observed_curvature(self, found: Evaluation, dispersion: PerColumn = 1.0) -> Floats:
-        assert found.curvature is not None
+    def observed_curvature(
+        self, x: Floats, eta: Floats, found: Evaluation, dispersion: PerColumn = 1.0
+    ) -> Floats:
+        return self._curvature("observed_curvature", x, eta, found, dispersion)
 
-        def call(
-            member: Family, value: Floats, slope: Floats, curvature: Floats, phi: Floats
-        ) -> list[Floats]:
-            return [member.observed_curvature(Evaluation(value, slope, curvature), phi)]
+    def newton_curvature(
+        self, x: Floats, eta: Floats, found: Evaluation, dispersion: PerColumn = 1.0
+    ) -> Floats:
+        return self._curvature("newton_curvature", x, eta, found, dispersion)
 
-        return self._fill(1, call, found.curvature, *found, dispersion)[0]
+    def _curvature(
+        self, kind: str, x: Floats, eta: Floats, found: Evaluation, dispersion: PerColumn
+    ) -> Floats:
+        def call(member: Family, x: Floats, eta: Floats, phi: Floats, *terms: Floats) -> list[Floats]:
+            return [getattr(member, kind)(x, eta, Evaluation(*terms), phi)]
+
+        return self._fill(1, call, eta, x, eta, dispersion, *found)[0]
+
+    def pearson(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0) -> Floats:
+        return self._apply(lambda member, *parts: member.pearson(*parts), x, eta, dispersion)
 
     def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return self._apply(lambda member, *parts: member.log_base(*parts), x, dispersion)
@@ -187,11 +198,11 @@ class Mixed(Family):
     def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return self._apply(lambda member, *parts: member.saturated(*parts), x, dispersion)
 
-    def mean(self, eta: Floats) -> Floats:
-        return self._apply(lambda member, part: member.mean(part), eta)
+    def mean(self, eta: Floats, dispersion: PerColumn | None = None) -> Floats:
+        return self._apply(lambda member, *parts: member.mean(*parts), eta, dispersion)
 
-    def link(self, mu: Floats) -> Floats:
-        return self._apply(lambda member, part: member.link(part), mu)
+    def link(self, mu: Floats, dispersion: PerColumn | None = None) -> Floats:
+        return self._apply(lambda member, *parts: member.link(*parts), mu, dispersion)
 
     def variance(self, mu: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return self._apply(lambda member, *parts: member.variance(*parts), mu, dispersion)
@@ -241,7 +252,6 @@ def _picker(index: Ints) -> Picker:
     return index
 
 
-def _take(array: PerColumn, pick: Picker) -> Any:
-    """The picked columns of an array, or the scalar itself."""
-    values = np.asarray(array)
-    return values[..., pick] if values.ndim else array
+def _take(array: PerColumn | None, pick: Picker) -> Any:
+    """The picked columns of an array, or the scalar itself, or ``None``."""
+    return array if array is None or np.ndim(array) == 0 else np.asarray(array)[..., pick]

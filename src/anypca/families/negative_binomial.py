@@ -8,13 +8,10 @@ import numpy as np
 from scipy.special import expit, gammaln, xlogy
 
 from anypca._typing import Floats, PerColumn
-from anypca.families._base import Evaluation, families, like, positive_or_none
+from anypca.families._base import Evaluation, families, like, over_dispersion, positive_or_none
 from anypca.families._log_link import Counts
-from anypca.special import log1pexp
+from anypca.special import log1pexp, log_rising
 
-#: From this size on the gamma functions' difference is taken from Stirling's series, whose first dropped
-#: term is below 1e-17 there; the difference itself would lose all digits as the size grows.
-_STIRLING_SIZE = 100.0
 #: Smallest over-dispersion to start an estimate from, which adds 5 % to the standard deviation of a Poisson count of
 #: 1000: zero would be the border of the parameter space.
 _SMALL = 1e-4
@@ -61,7 +58,7 @@ class NegativeBinomial(Counts):
         return None if self.size is None else 1.0 / self.size
 
     def evaluate(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, *, order: int = 2) -> Evaluation:
-        a = _over_dispersion(dispersion, eta)
+        a = over_dispersion(dispersion, eta)
         with np.errstate(over="ignore"):
             mu = np.exp(eta)
             growth = mu * a
@@ -89,7 +86,7 @@ class NegativeBinomial(Counts):
         information: the usual bounds (gamma mixing, Jaakkola and Jordan) take over-dispersed counts for more
         informative than they are, and a model that believes them keeps components made of noise.
         """
-        a = _over_dispersion(dispersion, mean)
+        a = over_dispersion(dispersion, mean)
         mu = np.exp(mean)
         rate = mu * np.exp(0.5 * variance)
         growth, rate_growth = a * mu, a * rate
@@ -97,18 +94,20 @@ class NegativeBinomial(Counts):
         information = rate / (1.0 + rate_growth)
         return Evaluation(value, x / (1.0 + growth) - information, information)
 
-    def observed_curvature(self, found: Evaluation, dispersion: PerColumn = 1.0) -> Floats:
+    def observed_curvature(
+        self, x: Floats, eta: Floats, found: Evaluation, dispersion: PerColumn = 1.0
+    ) -> Floats:
         assert found.gradient is not None
         assert found.curvature is not None
         # mu (1 + a x) / (1 + a mu)^2 in terms of the score and the expected information.
         return found.curvature * (1.0 + like(dispersion, found.gradient) * found.gradient)
 
     def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
-        base: Floats = _log_rising(x, _over_dispersion(dispersion, x)) - gammaln(x + 1.0)
+        base: Floats = log_rising(x, over_dispersion(dispersion, x)) - gammaln(x + 1.0)
         return base
 
     def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
-        a = _over_dispersion(dispersion, x)
+        a = over_dispersion(dispersion, x)
         value: Floats = xlogy(x, x) - (x + 1.0 / a) * np.log1p(a * x)
         return value
 
@@ -117,7 +116,7 @@ class NegativeBinomial(Counts):
             return mu * (1.0 + like(dispersion, mu) * mu)
 
     def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
-        a = _over_dispersion(dispersion, np.asarray(eta, float))
+        a = over_dispersion(dispersion, np.asarray(eta, float))
         rate = rng.gamma(1.0 / a, a, size=eta.shape) * np.exp(eta)
         return rng.poisson(rate).astype(float)
 
@@ -129,11 +128,6 @@ class NegativeBinomial(Counts):
         return np.where(mean > 0, np.maximum(excess, _SMALL), _SMALL).astype(mean.dtype)
 
 
-def _over_dispersion(dispersion: PerColumn, eta: Floats) -> Floats:
-    """The dispersion in the dtype of eta, kept away from zero so that its reciprocal is finite."""
-    return np.maximum(like(dispersion, eta), np.sqrt(np.finfo(eta.dtype).tiny))
-
-
 def _evaluate_far(x: Floats, eta: Floats, a: Floats, order: int) -> Evaluation:
     """The terms where exp(eta) overflows: there ``log(1 + a mu)`` is still linear in eta."""
     shifted = eta + np.log(a)
@@ -142,22 +136,3 @@ def _evaluate_far(x: Floats, eta: Floats, a: Floats, order: int) -> Evaluation:
     information = expit(shifted) / a
     gradient = x * expit(-shifted) - information if order >= 1 else None
     return Evaluation(value, gradient, information if order >= 2 else None)
-
-
-def _log_rising(x: Floats, a: Floats) -> Floats:
-    """``log G(x + r) - log G(r) - x log r`` with r = 1/a; it tends to 0 with a."""
-    size = 1.0 / a
-    small = np.minimum(size, _STIRLING_SIZE)
-    direct = gammaln(x + small) - gammaln(small) - x * np.log(small)
-    with np.errstate(over="ignore"):
-        tail = size * np.log1p(a * x) - x
-    series = tail + (x - 0.5) * np.log1p(a * x) + _stirling(x + size) - _stirling(size)
-    return np.where(size < _STIRLING_SIZE, direct, series)
-
-
-def _stirling(z: Floats) -> Floats:
-    """The part of ``log G(z)`` beyond ``(z - 1/2) log z - z + log(2 pi)/2``, for z >= 100."""
-    inverse = 1.0 / z
-    square = inverse * inverse
-    result: Floats = inverse * (1.0 / 12.0 - square * (1.0 / 360.0 - square / 1260.0))
-    return result

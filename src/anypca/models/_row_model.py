@@ -66,7 +66,7 @@ class RowModel(ABC, Generic[Solved]):
 
     def mean(self, block: Block, scores: Floats) -> Floats:
         """Expected entries (rows, n_features) at given scores."""
-        return self.family.mean(self.predictor(block, scores))
+        return self.family.mean(self.predictor(block, scores), self.dispersion)
 
     def expected(self, block: Block, rows: OpenedBlock, solved: Solved) -> Floats:
         """Expected entries (rows, n_features) given the rows, by default those at their scores."""
@@ -106,7 +106,7 @@ def predictive_deviations(family: Family, mean: Floats, variance: Floats, disper
     """Standard deviations of x whose predictor is normal: noise on the average, and how the mean varies, (n,)."""
     nodes = mean + np.multiply.outer(_NODES, np.sqrt(variance))
     weights: Any = _WEIGHTS / _WEIGHTS.sum()
-    means = family.mean(nodes)
+    means = family.mean(nodes, dispersion)
     noise = weights @ family.variance(means, dispersion)
     spread = weights @ (means - weights @ means) ** 2
     return np.asarray(np.sqrt(noise + spread))

@@ -152,7 +152,7 @@ def _intercept(entries: _Entries) -> Floats:
 
 
 def _curves(entries: _Entries) -> list[Curve]:
-    mu = entries.family.mean(entries.eta)
+    mu = entries.family.mean(entries.eta, entries.dispersion)
     curves = []
     for member, index in entries.family.member_columns(entries.x.shape[1]):
         x, m, seen = entries.x[:, index], mu[:, index], entries.seen[:, index]
@@ -177,7 +177,7 @@ def _worst(entries: _Entries, pearson: Floats) -> list[Cell]:
     size = pearson if entries.has_noise else _relative(entries)
     flat = np.argsort(-size, axis=None, kind="stable")[:_N_WORST]
     cells = []
-    mu = entries.family.mean(entries.eta)
+    mu = entries.family.mean(entries.eta, entries.dispersion)
     for row, column in zip(*np.unravel_index(flat, size.shape), strict=True):
         observed, fitted = float(entries.x[row, column]), float(mu[row, column])
         sign = 1.0 if observed >= fitted else -1.0

@@ -144,7 +144,8 @@ class BlockEvaluator:
 
     def means(self, points: Floats, tile: slice) -> Floats:
         """Expected entries of a tile, 0 where they are missing, shape (rows, columns of the tile)."""
-        mean = self.family.columns(tile).mean(self.predictor(points, tile))
+        dispersion = self._working.dispersion[tile]
+        mean = self.family.columns(tile).mean(self.predictor(points, tile), dispersion)
         return observed_only(self.rows, tile, mean)
 
     def tiles(
@@ -152,7 +153,7 @@ class BlockEvaluator:
     ) -> Iterator[tuple[slice, Evaluation]]:
         """Terms in eta, tile after tile, zero at missing entries: of the log-likelihood, or of the cumulant.
 
-        The curvature is the expected one, or with ``observed=True`` that at the data.
+        The curvature is that of ``evaluate``, or with ``observed=True`` that at the data where it is positive.
         """
         rows = self.rows
         for tile in rows.tiles():
@@ -162,9 +163,10 @@ class BlockEvaluator:
                 found = family.cumulant(eta, order=order)
             else:
                 dispersion = self._working.dispersion[tile]
-                found = family.evaluate(rows.x[:, tile], eta, dispersion, order=order)
+                x = rows.x[:, tile]
+                found = family.evaluate(x, eta, dispersion, order=order)
                 if observed:
-                    found = found._replace(curvature=family.observed_curvature(found, dispersion))
+                    found = found._replace(curvature=family.newton_curvature(x, eta, found, dispersion))
             yield tile, found if rows.observed is None else mask_missing(found, rows.observed[:, tile])
 
     def row_values(self, points: Floats) -> Floats:

@@ -1,0 +1,37 @@
+"""Normal numbers after a transformation: what the log-normal and the logit-normal family share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from anypca._typing import Floats, PerColumn
+from anypca.families._base import Evaluation
+from anypca.families.gaussian import Gaussian
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class TransformedNormal(Gaussian):
+    """``t(x)`` is normal with mean eta, so that everything in eta is Gaussian and exact."""
+
+    has_units = False
+
+    @abstractmethod
+    def _transformed(self, x: Floats) -> Floats:
+        """``t(x)``, a new array."""
+
+    @abstractmethod
+    def _log_slope(self, x: Floats) -> Floats:
+        """``log t'(x)``, by which a density of t(x) becomes one of x."""
+
+    def evaluate(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, *, order: int = 2) -> Evaluation:
+        return super().evaluate(self._transformed(x), eta, dispersion, order=order)
+
+    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
+        return super().log_base(x, dispersion) + self._log_slope(x)
+
+    def _normal(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
+        """A draw of ``t(x)``."""
+        return super().sample(eta, dispersion, rng)

@@ -1,0 +1,120 @@
+"""Poisson counts without zeros, with log link."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln
+
+from anypca._typing import Bools, Floats, PerColumn
+from anypca.families._base import Evaluation, families, inverted
+from anypca.families._canonical import CanonicalFamily
+
+#: Rate below which series replace quotients: their next terms are below 1e-15 of the first, while the quotients have
+#: lost four digits.
+_SMALL_RATE = 1e-4
+#: Rate beyond which the counts that are cut off do not matter to rounding.
+_LARGE_RATE = 100.0
+#: Predictor below which log(exp(rate) - 1) is the predictor to rounding.
+_FAR_BELOW = -37.0
+
+
+@families.register
+@dataclass(frozen=True)
+class TruncatedPoisson(CanonicalFamily):
+    r"""Counts from 1 on: Poisson counts with rate ``exp(eta)`` given that they are not zero.
+
+    ``log p(x) = x eta - log(exp(rate) - 1) - log x!``. The domain is x in {1, 2, ...}. The mean is
+    ``rate / (1 - exp(-rate))``, above 1. There is no dispersion. ``evaluate`` drops ``-log x!``. It is the second part
+    of a hurdle model, whose first part tells zeros from other counts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> TruncatedPoisson().mean(np.array([0.0])).round(4).tolist()
+    [1.582]
+    """
+
+    name = "truncated_poisson"
+    is_discrete = True
+    expectation = "approximate"
+    support = "values >= 1"
+    remedy = "Use family='poisson' for counts with zeros, or treat zeros as missing (NaN)."
+
+    def cumulant(self, eta: Floats, *, order: int = 2) -> Evaluation:
+        # A trial step may overflow to inf, which the solver refuses.
+        with np.errstate(over="ignore", invalid="ignore"):
+            rate = np.exp(eta)
+            positive = np.maximum(rate, np.finfo(eta.dtype).tiny)
+            value = np.where(eta < _FAR_BELOW, eta, rate + np.log(-np.expm1(-positive)))
+            mean = 1.0 + _excess(positive) if order >= 1 else None
+            curvature = _variance(rate, mean) if mean is not None and order >= 2 else None
+        return Evaluation(value, mean, curvature)
+
+    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
+        base: Floats = -gammaln(x + 1.0)
+        return base
+
+    def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
+        above = np.maximum(x, 1.0 + np.finfo(x.dtype).eps)
+        eta = self.link(above)
+        # A count of 1 has its maximum, 0, in the limit of a rate of zero.
+        return np.where(x > 1, self.evaluate(above, eta, order=0).value, 0.0).astype(x.dtype)
+
+    def mean(self, eta: Floats, dispersion: PerColumn | None = None) -> Floats:
+        mean = self.cumulant(eta, order=1).gradient
+        assert mean is not None
+        return mean
+
+    def link(self, mu: Floats, dispersion: PerColumn | None = None) -> Floats:
+        excess = mu - 1.0
+
+        def log_excess(eta: Floats) -> tuple[Floats, Floats]:
+            found = _excess(np.exp(eta))
+            variance = self.cumulant(eta).curvature
+            assert variance is not None
+            return np.log(found), variance / found
+
+        return inverted(np.log(excess), self.start_of_link(excess), log_excess)
+
+    @staticmethod
+    def start_of_link(excess: Floats) -> Floats:
+        """About the predictor of a mean that exceeds 1 by ``excess``: half of a small rate, all of a large one."""
+        start: Floats = np.log(excess) + np.log1p(1.0 / (1.0 + excess))
+        return start
+
+    def variance(self, mu: Floats, dispersion: PerColumn = 1.0) -> Floats:
+        eta = self.link(np.maximum(mu, 1.0 + np.finfo(mu.dtype).eps))
+        variance = self.cumulant(eta).curvature
+        assert variance is not None
+        return variance
+
+    def in_support(self, x: Floats) -> Bools:
+        return np.isfinite(x) & (x >= 1)
+
+    def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
+        rate = np.exp(eta)
+        # The first event comes within the unit of time; the others are those of the time that is left.
+        first = -np.log1p(rng.random(eta.shape) * np.expm1(-rate))
+        result: Floats = 1.0 + rng.poisson(np.maximum(rate - first, 0.0))
+        return result
+
+    def interior_mean(self, total: Floats, count: Floats) -> Floats:
+        result: Floats = np.maximum(total, count + 0.5) / count
+        return result
+
+
+def _excess(rate: Floats) -> Floats:
+    """``rate / (1 - exp(-rate)) - 1`` without cancellation."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        direct = (rate + np.expm1(-rate)) / -np.expm1(-rate)
+        return np.where(rate < _SMALL_RATE, rate * (0.5 + rate / 12.0), direct)
+
+
+def _variance(rate: Floats, mean: Floats) -> Floats:
+    """``mean (1 + rate - mean)``, where ``rate - mean = -rate / (exp(rate) - 1)``."""
+    gap = rate / np.expm1(rate)
+    return np.where(
+        rate < _SMALL_RATE, rate * (0.5 + rate / 6.0), mean * np.where(rate < _LARGE_RATE, 1.0 - gap, 1.0)
+    )
