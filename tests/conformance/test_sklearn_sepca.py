@@ -37,6 +37,11 @@ def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
         *(with_family(family, max_components=2) for family in FAMILIES),
         SePCA(max_components=2, family="gaussian", inference="map"),
         SePCA(max_components=2, family="poisson", inference="map"),
+        SePCA(max_components=2, family="gaussian", inference="map", loading_penalty="l1"),
+        # Hidden entries are others where a row stands twice than where it has weight 2; the evidence is the same.
+        SePCA(
+            max_components=2, family="gaussian", inference="map", nu_path=[0.3, 1.0], nu_criterion="evidence"
+        ),
     ]
 )
 def test_scikit_learn_checks_of_close_fits(estimator: Any, check: Any) -> None:

@@ -33,6 +33,19 @@ def test_a_wide_table_has_weight_one_only():
     assert usual_path(10, 1000) == (1.0,)
 
 
+@pytest.mark.parametrize("penalty", ["ridge", "l1"])
+def test_a_row_of_weight_two_is_two_rows(penalty):
+    """Also where the weight of the data follows from the number of rows."""
+    X = real_table(n=40)
+    weights = np.where(np.arange(40) < 15, 2.0, 1.0)
+    options = OPTIONS | {"loading_penalty": penalty, "tol": 1e-8}
+    by_weight = SePCA(3, **options).fit(X, sample_weight=weights)
+    by_rows = SePCA(3, **options).fit(np.vstack([X, X[:15]]))
+    assert by_weight.nu_ == pytest.approx(by_rows.nu_)
+    assert by_weight.n_components_ == by_rows.n_components_ == 2
+    assert by_weight.objective_trace_[-1] == pytest.approx(by_rows.objective_trace_[-1], rel=1e-8)
+
+
 def test_hidden_entries_are_a_tenth_and_were_observed():
     X = real_table(n=200)
     X[::3, 2] = np.nan

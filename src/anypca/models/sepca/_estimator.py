@@ -23,7 +23,7 @@ from anypca.models.sepca._mode import ModeFit, fit_mode
 from anypca.models.sepca._row_model import PosteriorRowModel
 from anypca.models.sepca._settings import ModeSettings, SamplerSettings, Settings
 from anypca.models.sepca._sparsity import choose_sparsity
-from anypca.models.sepca._weight import choose_weight, scaled_nu, usual_path
+from anypca.models.sepca._weight import choose_weight, count_rows, scaled_nu, usual_path
 from anypca.priors import AdaptiveL0, Prior, Ridge, find_prior
 
 # Components to start from unless the user says otherwise. Sweeps cost with their square; the tables of
@@ -332,7 +332,7 @@ class SePCA(BilinearModel):
 
     def _weights(self, session: Session) -> tuple[float, ...]:
         """Weights of the data to try in modes."""
-        shape = session.data.n_samples, session.data.n_features
+        shape = count_rows(session), session.data.n_features
         if self.nu_path is None:
             return (scaled_nu(*shape) if isinstance(self.nu, str) else float(self.nu),)
         if isinstance(self.nu_path, str):

@@ -36,6 +36,7 @@ from anypca.models.sepca._candidate import null_dispersion
 from anypca.models.sepca._loading_prior import NOTHING, LoadingPrior, relevance
 from anypca.models.sepca._removal import Removal
 from anypca.models.sepca._settings import ModeSettings
+from anypca.models.sepca._weight import count_rows
 from anypca.priors import AdaptiveL0, Ridge
 from anypca.solvers import Result, Status
 
@@ -166,8 +167,8 @@ class ModeFitter(BilinearFitter[ModeSettings]):
     @cached_property
     def loading_prior(self) -> LoadingPrior:
         """What holds the loadings."""
-        weight = float(self.session.summary.weight.max(initial=1.0))
-        return LoadingPrior(self.settings, self.nu, float(np.sqrt(len(self.dispersion) / (self.nu * weight))))
+        unit = np.sqrt(len(self.dispersion) / (self.nu * count_rows(self.session)))
+        return LoadingPrior(self.settings, self.nu, float(unit))
 
     @cached_property
     def without_components(self) -> Coefficients:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from anypca.models._session import Session
 from anypca.models.sepca._hidden import hide
 
 # Times that a tenth of the entries is hidden: together they judge a weight by a third of all entries.
@@ -23,12 +24,19 @@ _SEED = 30
 _PATH_LENGTH = 7
 
 
-def scaled_nu(n_samples: int, n_features: int) -> float:
+def count_rows(session: Session) -> float:
+    """Number of rows, one of weight 2 being two."""
+    if not session.data.has_weights:
+        return float(session.data.n_samples)
+    return float(session.sum(lambda block, _: block.weights.sum()))
+
+
+def scaled_nu(n_samples: float, n_features: int) -> float:
     """The weight at which pure noise of unit information just fails to keep a component."""
     return float(4.0 * n_features / (np.sqrt(n_samples) + np.sqrt(n_features)) ** 2)
 
 
-def usual_path(n_samples: int, n_features: int) -> tuple[float, ...]:
+def usual_path(n_samples: float, n_features: int) -> tuple[float, ...]:
     """Weights from half of `scaled_nu` to 1: a larger one would count an entry more than once."""
     least = min(0.5 * scaled_nu(n_samples, n_features), 1.0)
     return tuple(sorted({float(nu) for nu in np.geomspace(least, 1.0, _PATH_LENGTH)}))
