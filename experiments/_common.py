@@ -19,6 +19,7 @@ import datetime
 import importlib
 import json
 import operator
+import os
 import platform
 import sys
 import time
@@ -135,6 +136,8 @@ class Record:
     seconds: float
     date: str = field(default_factory=lambda: datetime.date.today().isoformat())
     origin: Origin = field(default_factory=Origin)
+    is_resumed: bool = False
+    """Whether answers may come from an earlier run of the same study (`experiments._cells`)."""
 
     @property
     def section(self) -> str:
@@ -179,7 +182,8 @@ class Record:
     def as_markdown(self) -> str:
         """A section of ``RESULTS.md``; that of another seed has the targets only."""
         used = ", ".join(f"{name} {number}" for name, number in versions().items())
-        run = f"Run on {self.date} in {self.seconds:.0f} s {self.origin.as_text()} with {used}."
+        kept = ", with answers kept from earlier runs" if self.is_resumed else ""
+        run = f"Run on {self.date} in {self.seconds:.0f} s{kept} {self.origin.as_text()} with {used}."
         parts = [f"## {self.section}", f"{self.title} {run}"]
         if not self.options.seed:
             parts += [table.as_markdown() for table in self.outcome.tables]
@@ -236,10 +240,12 @@ def options_from(arguments: argparse.Namespace) -> Options:
 def measure(name: str, title: str, run: Callable[[Options], Outcome], options: Options) -> Record:
     """Run an experiment and record how long it took, and with which code."""
     # Before the run, which may take long enough for the files to change under it.
-    origin = origin_of(name)
+    origin, is_resumed = origin_of(name), "ANYPCA_CELLS" in os.environ and not options.quick
     start = time.perf_counter()
     outcome = run(options)
-    return Record(name, title, outcome, options, time.perf_counter() - start, origin=origin)
+    return Record(
+        name, title, outcome, options, time.perf_counter() - start, origin=origin, is_resumed=is_resumed
+    )
 
 
 def load_experiment(name: str) -> tuple[str, Callable[[Options], Outcome]]:

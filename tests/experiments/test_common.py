@@ -8,7 +8,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from experiments._common import Options, Outcome, Record, Table, Target, repeat, run_module
+from experiments._common import Options, Outcome, Record, Table, Target, measure, repeat, run_module
 
 from experiments import __main__ as everything
 
@@ -83,6 +83,16 @@ def test_sections_of_the_results_are_replaced_by_name():
     assert "| 4 |" in text
     assert "| 1 |" not in text
     assert "| 2 |" in text
+
+
+def test_kept_answers_are_said(monkeypatch):
+    def section():
+        return measure("made_up", "Title.", lambda options: Outcome([]), Options()).as_markdown()
+
+    monkeypatch.delenv("ANYPCA_CELLS", raising=False)
+    assert "kept" not in section()
+    monkeypatch.setenv("ANYPCA_CELLS", "cells.json")
+    assert "with answers kept from earlier runs" in section()
 
 
 def test_another_seed_stands_beside_the_first_with_its_targets():
