@@ -314,12 +314,26 @@ def test_samples_have_the_moments_of_the_model() -> None:
         rng.poisson(np.exp(1.0 + 0.4 * rng.normal(size=(80, 2)) @ rng.normal(size=(2, 5))))
     )
     drawn = model.sample(100_000, random_state=0)
-    loadings = model._fit.coefficients.loadings
-    mean = np.exp(model.intercept_ + 0.5 * (loadings**2).sum(axis=1))
+    covariance = model.latent_covariance_
+    mean = np.exp(model.intercept_ + 0.5 * np.diag(covariance))
     np.testing.assert_allclose(drawn.mean(axis=0), mean, rtol=0.03)
-    excess = np.outer(mean, mean) * np.expm1(loadings @ loadings.T)
+    excess = np.outer(mean, mean) * np.expm1(covariance)
     np.testing.assert_allclose(np.cov(drawn.T), excess + np.diag(mean), rtol=0.15, atol=0.3)
     assert model.sample(3, random_state=1).shape == (3, 5)
+
+
+def test_draws_have_the_latent_covariance_that_is_reported() -> None:
+    """Three directions of few rows: their posteriors' second moment is not that of the prior, which is I."""
+    rng = np.random.default_rng(3)
+    counts = rng.poisson(np.exp(0.8 * rng.normal(size=(40, 3)) @ rng.normal(size=(3, 6))))
+    model = PLNPCA(3, n_jobs=1).fit(counts)
+    n, covariance = 200_000, model.latent_covariance_
+    drawn = model._row_model().draw_scores(n, np.random.default_rng(0)) @ model.components_
+    size = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
+    # Correlations of n normal pairs are off by at most sqrt(2 / n) = 0.003; five times that.
+    np.testing.assert_allclose(np.cov(drawn.T) / size, covariance / size, atol=0.016)
+    loadings = model._fit.coefficients.loadings
+    assert np.abs(loadings @ loadings.T - covariance).max() > 0.05 * size.max()
 
 
 def test_recovers_the_truth() -> None:

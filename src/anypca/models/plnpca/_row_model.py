@@ -60,5 +60,6 @@ class CountRowModel(BilinearRowModel[RowFit]):
         return np.einsum("ea,ea->e", z, known.joint[columns]), variance
 
     def draw_scores(self, n_samples: int, rng: np.random.Generator) -> Floats:
-        matrix = self.fit.canonical.gauge.matrix
-        return np.asarray(rng.standard_normal((n_samples, len(matrix))) @ matrix)
+        """From the second moment of the posteriors: rows drawn have the log rates' covariance that is reported."""
+        matrix, root = self.fit.canonical.gauge.matrix, np.linalg.cholesky(self.fit.second_moment)
+        return np.asarray(rng.standard_normal((n_samples, len(matrix))) @ root.T @ matrix)
