@@ -67,7 +67,7 @@ def test_what_a_model_cannot_honour(request_, complaint):
     ("name", "given", "complaint"),
     [
         ("ppca", "offset", "ppca takes no offset. Leave --offset out, or use --model auto or epca"),
-        ("piecewise", "covariates", "piecewise takes no covariates. Leave --covariates out"),
+        ("gpca", "covariates", "gpca takes no covariates. Leave --covariates out"),
         ("gsppca", "missing", "gsppca needs a complete table.*or use --model auto or ppca"),
     ],
 )

@@ -69,7 +69,9 @@ SPECS = {
     "PLNPCA": Spec({"n_components": 2, "max_iter": 5}, draws="poisson"),
     "PPCA": Spec({"n_components": 2}, variants=({}, {"n_components": "mle"})),
     "PiecewisePCA": Spec(
-        {"n_components": 2, "n_init": 1, "max_iter": 5}, ("gaussian", "poisson"), by_name=True
+        {"n_components": 1, "n_init": 1, "tol": 1.0, "max_iter": 5},
+        ("gaussian", "poisson", "bernoulli", "negative_binomial"),
+        by_name=True,
     ),
     "SPCA": Spec({"n_components": 2}),
     "SPPCA": Spec({"max_components": 2, "max_iter": 5}, draws="poisson"),

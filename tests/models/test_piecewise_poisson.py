@@ -10,19 +10,15 @@ from scipy.special import gammaln, xlogy
 
 from anypca import PiecewisePCA
 from anypca.engine import check_data
+from anypca.families import Poisson
 from anypca.models._opened import open_block
+from anypca.models.piecewise._bound import Scores, evaluate, solve_scores
+from anypca.models.piecewise._bound import sum_columns as sum_all_columns
 from anypca.models.piecewise._pieces import COUPLINGS, Coefficients, Pieces, expand
-from anypca.models.piecewise._poisson_bound import (
-    Counts,
-    Scores,
-    evaluate,
-    find_rates,
-    read_counts,
-    solve_scores,
-    sum_columns,
-)
-from anypca.models.piecewise._problem import PoissonProblem
-from anypca.models.piecewise._row_model import PoissonRowModel
+from anypca.models.piecewise._problem import BoundProblem
+from anypca.models.piecewise._row_model import BoundRowModel
+from anypca.models.piecewise._slabs import rate_integrals
+from anypca.models.piecewise._terms import Counts
 
 Q = 2
 
@@ -33,10 +29,20 @@ def setting(seed=0, n=4, p=5):
     pieces = Pieces(0.5 * rng.normal(size=(3, p, Q + 1)), 1.0, np.array([-0.4, 0.6]))
     y = rng.poisson(2.0, (n, p)).astype(float)
     offset = 0.3 * rng.normal(size=(n, p))
-    mask = np.ones((n, p))
-    mask[1, 2] = y[1, 2] = 0.0
-    counts = Counts(y, mask, offset, (y * offset - gammaln(y + 1)).sum(axis=1))
+    observed = np.ones((n, p), dtype=bool)
+    observed[1, 2], y[1, 2] = False, 1.0
+    base = -np.where(observed, gammaln(y + 1), 0.0).sum(axis=1)
+    counts = Counts(y, observed, offset, base, Poisson(), np.ones(p))
     return counts, pieces, 0.5 * rng.normal(size=(n, Q)), rng.uniform(0.3, 0.8, (n, Q))
+
+
+def sum_columns(counts, pieces, scores, weight):
+    found = sum_all_columns(counts, pieces, scores, weight, np.zeros((len(weight), 0)))
+    return found.slope, found.curvature, found.occupancy
+
+
+def row_model(pieces):
+    return BoundRowModel(pieces, Poisson(), np.ones(pieces.maps.shape[1]))
 
 
 def bent_counts(n=150, seed=0):
@@ -61,7 +67,7 @@ def quadrature(counts, pieces, m, s, i):
         for node, weight in zip(nodes, weights, strict=True):
             w = np.column_stack([np.full(len(t), m[i, 0] + s[i, 0] * node), t])
             eta = w @ matrix[:, :-1].T + matrix[:, -1] + counts.offset[i]
-            value = (counts.y[i] * eta - np.exp(eta) - gammaln(counts.y[i] + 1)) @ counts.mask[i]
+            value = (counts.x[i] * eta - np.exp(eta) - gammaln(counts.x[i] + 1)) @ counts.observed[i]
             total += weight * (value @ density)
     return total - 0.5 * (m[i] ** 2 + s[i] ** 2 - 2 * np.log(s[i]) - 1).sum()
 
@@ -74,8 +80,7 @@ def test_bound_equals_quadrature():
 
 def test_expected_rate_of_a_half_line():
     """E[exp(b t) 1(t > 0)] with t ~ N(0.3, 0.6^2), b = -0.8."""
-    counts = Counts(np.zeros((1, 1)), None, None, np.zeros(1))
-    rates = find_rates(counts, np.array([[-0.8, 0.0]]), 0.0, np.inf, np.array([[0.3]]), np.array([[0.6]]))
+    rates = rate_integrals(np.array([[-0.8, 0.0]]), None, 0.0, np.inf, np.array([[0.3]]), np.array([[0.6]]))
     assert rates.value[0, 0] == pytest.approx(0.44838, abs=1e-5)
 
 
@@ -127,17 +132,17 @@ def test_mean_has_its_closed_form_at_a_newton_fixed_point():
 def test_gradient_in_the_coupled_coefficients(coupling):
     counts, pieces, m, s = setting()
     transfer = COUPLINGS[coupling]
-    problem = PoissonProblem(transfer, Q)
+    problem = BoundProblem(transfer, Q, Poisson(), np.ones(5))
     rng = np.random.default_rng(1)
     size = transfer(Q, pieces.breakpoints).shape[1]
     shared = Coefficients(0.4 * rng.normal(size=(5, size)), 1.0, pieces.breakpoints)
-    (block,) = check_data(np.where(counts.mask > 0, counts.y, np.nan), offset=counts.offset).blocks
+    (block,) = check_data(np.where(counts.observed, counts.x, np.nan), offset=counts.offset).blocks
     scores, stats = problem.step(block, shared, Scores(m, s))
     direction = rng.normal(size=shared.matrix.shape)
 
     def value(h):
         moved = expand(replace(shared, matrix=shared.matrix + h * direction), transfer, Q)
-        return evaluate(read_counts(open_block(block)), moved, scores.m, scores.s).value.sum()
+        return evaluate(problem.read(open_block(block), moved), moved, scores.m, scores.s).value.sum()
 
     numeric = (value(1e-6) - value(-1e-6)) / 2e-6
     assert np.vdot(problem.derivatives(shared, stats)[0], direction) == pytest.approx(numeric, rel=1e-6)
@@ -225,9 +230,9 @@ def test_missing_counts_are_filled():
 def test_moments_of_entries_equal_simulation(width):
     counts, pieces, m, s = setting()
     (block,) = check_data(
-        counts.y, offset=counts.offset[:, :width] if width > 1 else counts.offset[:, 0]
+        counts.x, offset=counts.offset[:, :width] if width > 1 else counts.offset[:, 0]
     ).blocks
-    rows, model, posterior = open_block(block), PoissonRowModel(pieces), Scores(m, s)
+    rows, model, posterior = open_block(block), row_model(pieces), Scores(m, s)
     row, columns = np.full(5, 2), np.arange(5)
     w = model.draw_latent(posterior, 200_000, np.random.default_rng(0))[:, 2]
     eta = pieces.predict(w)
@@ -242,7 +247,7 @@ def test_moments_of_entries_equal_simulation(width):
 
 def test_draws_have_the_pieces_probabilities():
     _, pieces, m, s = setting()
-    model, posterior = PoissonRowModel(pieces), Scores(m, s)
+    model, posterior = row_model(pieces), Scores(m, s)
     drawn = model.draw_latent(posterior, 20_000, np.random.default_rng(0))
     share = [np.mean(pieces.piece_of(drawn[:, i]) == 1) for i in range(len(m))]
     np.testing.assert_allclose(model.probabilities(posterior)[:, 1], share, atol=0.02)
@@ -251,7 +256,7 @@ def test_draws_have_the_pieces_probabilities():
 
 def test_samples_follow_the_maps():
     pieces = Pieces(np.array([[[0.0, 1.0], [0.0, 0.0]], [[0.0, 2.0], [0.5, 0.0]]]), 1.0, np.array([0.0]))
-    model, rng = PoissonRowModel(pieces), np.random.default_rng(0)
+    model, rng = row_model(pieces), np.random.default_rng(0)
     w = model.draw_scores(20_000, rng)
     (block,) = check_data(np.zeros((20_000, 2))).blocks
     drawn = model.family.sample(model.predictor(block, w), model.dispersion, rng)
@@ -264,7 +269,7 @@ def test_samples_follow_the_maps():
     ("change", "match"),
     [
         (lambda X: X * -1.0, "needs values >= 0"),
-        (lambda X: X * [0, 1, 1, 1, 1], "only zeros"),
+        (lambda X: X * [0, 1, 1, 1, 1], "constant at 0"),
     ],
     ids=["negative", "zero-column"],
 )

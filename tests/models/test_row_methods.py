@@ -43,6 +43,7 @@ WITH_POSTERIOR = {
     "vae poisson": (VAE(2, family="poisson", n_iter_no_change=5, random_state=0, n_jobs=1), COUNTS),
     "piecewise gaussian": (PiecewisePCA(2, n_init=2, n_jobs=1), REALS),
     "piecewise poisson": (PiecewisePCA(2, family="poisson", n_init=2, n_jobs=1), COUNTS),
+    "piecewise bits": (PiecewisePCA(1, family="bernoulli", n_init=1, tol=0.1, n_jobs=1), 1.0 * (COUNTS > 2)),
 }
 
 

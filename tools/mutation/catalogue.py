@@ -627,6 +627,7 @@ _BILINEAR = (
 )
 _DISPERSION = "tests/models/test_bilinear_dispersion.py tests/models/test_sepca_dispersion.py"
 _PLN = "tests/models/test_plnpca_bound.py tests/models/test_plnpca.py"
+_PIECE_FAMILIES = "tests/models/test_piecewise_families.py"
 _PIECES = "tests/models/test_piecewise.py tests/models/test_parameter_counts.py"
 
 BILINEAR = [
@@ -761,6 +762,76 @@ PIECEWISE = [
         "return Gradient(matrix, log_noise, stats.edge + through_maps)",
         "return Gradient(matrix, log_noise, stats.edge)",
         _PIECES,
+    ),
+    Mutation(
+        "nodes that move keep their weights",
+        "models/piecewise/_slabs.py",
+        "by_mean = weight * (grows_by_mean + u * (1.0 - t_by_mean) / std)",
+        "by_mean = weight * (u * (1.0 - t_by_mean) / std)",
+        _PIECE_FAMILIES,
+    ),
+    Mutation(
+        "an end of the slab moves with the mean",
+        "models/piecewise/_slabs.py",
+        "free_left, free_right = left > ends[0], right < ends[1]",
+        "free_left, free_right = left >= ends[0], right < ends[1]",
+        _PIECE_FAMILIES,
+    ),
+    Mutation(
+        "the spread across is left out",
+        "models/piecewise/_slabs.py",
+        "if nodes.z.any():",
+        "if False:",
+        _PIECE_FAMILIES,
+    ),
+    Mutation(
+        "slopes across are those at the centre",
+        "models/piecewise/_slabs.py",
+        "found[5] = np.divide(found[5], on.spread",
+        "found[5] = np.divide(0.0 * found[5], on.spread",
+        _PIECE_FAMILIES,
+    ),
+    Mutation(
+        "rates keep their values at the ends of a slab",
+        "models/piecewise/_slabs.py",
+        "by_mean = b * slope + ends[0] - ends[1]",
+        "by_mean = b * slope",
+        _PIECE_FAMILIES,
+    ),
+    Mutation(
+        "covariates do not reach the entries",
+        "models/piecewise/_terms.py",
+        "added = rows.features @ pieces.coef.T",
+        "added = 0.0 * rows.features @ pieces.coef.T",
+        _PIECE_FAMILIES,
+    ),
+    Mutation(
+        "missing entries count as observed",
+        "models/piecewise/_terms.py",
+        "return term if self.observed is None else np.where(self.observed, term, 0.0)",
+        "return term",
+        _PIECE_FAMILIES,
+    ),
+    Mutation(
+        "dispersions go to the wrong end",
+        "models/piecewise/_dispersion.py",
+        "better = found > reached",
+        "better = found < reached",
+        _PIECE_FAMILIES,
+    ),
+    Mutation(
+        "scales of a mixed table are one",
+        "models/piecewise/_dispersion.py",
+        'is_shared = member.dispersion_kind == "shape" or len(members) == 1',
+        "is_shared = True",
+        _PIECE_FAMILIES,
+    ),
+    Mutation(
+        "coordinates of the bound are rotated",
+        "models/piecewise/_fit.py",
+        "may_rotate=isinstance(self.sums, GaussianSums)",
+        "may_rotate=True",
+        _PIECE_FAMILIES,
     ),
 ]
 

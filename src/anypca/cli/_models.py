@@ -46,6 +46,11 @@ def _no_settings(_: Shape) -> dict[str, Any]:
     return {}
 
 
+def _fast_family(shape: Shape) -> dict[str, Any]:
+    """The families with closed forms; others are integrated numerically, which takes long."""
+    return {"family": "poisson" if shape.is_counts else "gaussian"}
+
+
 def _few_columns(shape: Shape) -> dict[str, Any]:
     return {"n_nonzero": max(1, round(_KEPT * shape.n_columns))}
 
@@ -99,7 +104,7 @@ MODELS: dict[str, Entry] = {
     "sspca": Entry("SSPCA", "real values, few columns, cross-validated", _GAUSSIAN),
     "kernel": Entry("KernelPCA", "curved structure", _GAUSSIAN),
     "plnpca": Entry("PLNPCA", "counts with offsets and covariates", _POISSON),
-    "piecewise": Entry("PiecewisePCA", "bent sheets", ("gaussian", "poisson")),
+    "piecewise": Entry("PiecewisePCA", "bent sheets", defaults=_fast_family),
     "autoencoder": Entry("Autoencoder", "bent sheets, by least squares", _GAUSSIAN),
     "vae": Entry("VAE", "bent sheets, any family"),
 }
@@ -165,9 +170,7 @@ def build(request: ModelRequest, shape: Shape, *, verbose: bool = False) -> Any:
 def _family(entry: Entry, request: ModelRequest, shape: Shape) -> dict[str, Any]:
     """The parameter ``family``, where the model has one and something is known of it."""
     if request.family == "auto":
-        if len(entry.families) == 2:
-            return {"family": "poisson" if shape.is_counts else "gaussian"}
-        return {} if entry.families else {"family": "auto"}
+        return {} if entry.families or "family" in entry.defaults(shape) else {"family": "auto"}
     if entry.families and request.family not in entry.families:
         what = "real values (gaussian)" if "gaussian" in entry.families else "counts (poisson)"
         raise ValueError(

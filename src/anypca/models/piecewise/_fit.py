@@ -1,4 +1,4 @@
-"""From a session to fitted pieces, for each family; and what is told of a fit."""
+"""From a session to fitted pieces, exactly or by the bound; and what is told of a fit."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.engine import Block
-from anypca.families import Family, Gaussian, Poisson
-from anypca.models._opened import observed_only, open_block
-from anypca.models._session import Session
+from anypca.families import Family, Gaussian
+from anypca.models._bilinear.evaluator import Coefficients as Null
+from anypca.models._bilinear.passes import Pass
+from anypca.models._opened import OpenedBlock, observed_only, open_block
+from anypca.models._session import Session, ignore
+from anypca.models.piecewise._dispersion import open_groups, run_rounds
 from anypca.models.piecewise._gaussian_ascent import climb, sum_rows
+from anypca.models.piecewise._gaussian_posterior import GaussianSums
 from anypca.models.piecewise._pieces import (
     COUPLINGS,
     Coefficients,
@@ -22,32 +26,37 @@ from anypca.models.piecewise._pieces import (
     contract,
     make_canonical,
 )
-from anypca.models.piecewise._problem import GaussianProblem, PoissonProblem
-from anypca.models.piecewise._row_model import GaussianRowModel, PieceRowModel, PoissonRowModel
+from anypca.models.piecewise._problem import BoundProblem, GaussianProblem
+from anypca.models.piecewise._row_model import BoundRowModel, GaussianRowModel, PieceRowModel
 from anypca.models.piecewise._settings import Settings
+from anypca.models.piecewise._slabs import COARSE, FINE
 from anypca.models.piecewise._start import (
     MOST_ROWS,
     N_CONTINUED,
     choose_rows,
     draw_sample,
     fit_leading,
-    read_rows,
+    null_model,
     search_couplings,
-    session_of,
+    subset,
+    working_values,
 )
+from anypca.models.piecewise._terms import Counts, kind_of
 from anypca.solvers import Result, Status
 
 # Smallest noise variance, as a share of the mean variance: rows that lie on the pieces would have an infinite
 # likelihood. Residuals of 1e-5 standard deviations stand out from rounding even where means are 1e6 of them.
 _NOISE_FLOOR = 1e-10
-# The same for logarithms of counts, which only give starts: residuals of 1e-3 standard deviations are finer than
-# counts are.
-_LOG_NOISE_FLOOR = 1e-6
-# Added to counts before the logarithm; between the 3/8 of Anscombe's and the 1 of common use.
-_PSEUDO_COUNT = 0.5
-# Sweeps after which starts for counts are compared: on one of six tables of bent counts 3 sweeps took a start whose
+# The same for predictors that single entries suggest, which only give starts: residuals of 1e-3 standard deviations are
+# finer than counts are.
+_WORKING_NOISE_FLOOR = 1e-6
+# Sweeps after which starts of the bound are compared: on one of six tables of bent counts 3 sweeps took a start whose
 # bound ended 15 lower, 30 found nothing better.
 _COMPARE_SWEEPS = 10
+# Tolerance under the coarse rule in units of that of the fit: its optimum is not yet that of the fine one.
+_ROUGHER = 10.0
+# Tolerance of rows in units of that of the fit: their gradients add to its, and must not decide when it ends.
+_ROW_TOL = 0.1
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,8 @@ class Fit:
     result: Result[Coefficients]
     sums: PieceSums
     """At the fitted pieces."""
+    dispersion: Floats
+    """Of each column (n_features,)."""
     n_restarts: int = 0
     """Starts given up because a piece lost its rows."""
     start_objectives: Floats = field(default_factory=lambda: np.empty(0))
@@ -69,9 +80,13 @@ class Fit:
         return self.sums.empty_pieces(self.pieces.n_components)
 
     def in_canonical_form(self, settings: Settings) -> Fit:
-        """The same fit with its pieces rotated, and mirrored if need be, to what is reported."""
-        is_free = settings.coupling == "free"
-        pieces, is_mirrored = make_canonical(self.pieces, is_free=is_free, may_mirror=settings.may_mirror)
+        """The same fit with its pieces rotated or put in order, and mirrored if need be, to what is reported."""
+        pieces, is_mirrored = make_canonical(
+            self.pieces,
+            is_free=settings.coupling == "free",
+            may_mirror=settings.may_mirror,
+            may_rotate=isinstance(self.sums, GaussianSums),
+        )
         if not is_mirrored:
             return replace(self, pieces=pieces)
         return replace(self, pieces=pieces, sums=replace(self.sums, occupancy=self.sums.occupancy[::-1]))
@@ -121,11 +136,13 @@ def _finish(
     n_left = max(session.max_iter - len(start.trace), 1)
     rest = replace(session, max_iter=n_left)
     result = climb(problem, start, rest, fit_breakpoints=settings.fit_breakpoints)
-    return Fit(problem.pieces(result.shared), result, sum_rows(problem, result.shared, session))
+    pieces = problem.pieces(result.shared)
+    dispersion = np.full(session.data.n_features, pieces.noise)
+    return Fit(pieces, result, sum_rows(problem, result.shared, session), dispersion)
 
 
-def fit_poisson(settings: Settings, session: Session) -> Fit:
-    """Fit counts by maximising the variational bound, from Gaussian fits to their logarithms.
+def fit_bound(settings: Settings, session: Session) -> Fit:
+    """Fit entries of any family by maximising the variational bound, from Gaussian fits to their predictors.
 
     Parameters
     ----------
@@ -136,107 +153,113 @@ def fit_poisson(settings: Settings, session: Session) -> Fit:
     -------
     Fit
     """
+    null = null_model(settings.family, session)
     chosen = choose_rows(session, MOST_ROWS)
-    counts, weight, offset = read_rows(session, chosen)
-    logs = session_of(session, np.log(counts + _PSEUDO_COUNT) - (0.0 if offset is None else offset), weight)
-    problem = PoissonProblem(COUPLINGS[settings.coupling], settings.n_components)
+    part = session if chosen.all() and not session.data.is_distributed else subset(session, chosen)
+    working, units = working_values(settings.family, part, null)
+    problem = BoundProblem(
+        COUPLINGS[settings.coupling],
+        settings.n_components,
+        settings.family,
+        null.dispersion,
+        row_tol=_ROW_TOL * session.tol,
+    )
     if settings.n_pieces == 1:
-        start = fit_gaussian(settings, logs).result.shared
-        return _maximise_bound(problem, start, session)
-    sample = draw_sample(logs, settings.n_components + 1)
-    search = search_couplings(settings, sample, _noise_floor(logs, _LOG_NOISE_FLOOR))
-    is_whole = chosen.all() and not session.data.is_distributed
-    part = session if is_whole else session_of(session, counts, weight, offset)
-    start = _best_start(problem, [search.best.shared, *search.others][:N_CONTINUED], part)
-    fit = _maximise_bound(problem, start, session)
+        starts, search = [fit_gaussian(settings, working).result.shared], None
+    else:
+        sample = draw_sample(working, settings.n_components + 1)
+        search = search_couplings(settings, sample, _noise_floor(working, _WORKING_NOISE_FLOOR))
+        starts = [search.best.shared, *search.others][:N_CONTINUED]
+    starts = [_from_working(start, units, null) for start in starts]
+    problem, start = _best_start(problem, starts, part)
+    problem, result, sums = run_rounds(replace(problem, rule=FINE), start, session)
+    fit = Fit(problem.pieces(result.shared), result, sums, problem.dispersion)
+    if search is None:
+        return fit
     return replace(fit, n_restarts=search.n_restarts, start_objectives=search.scores)
 
 
-def _best_start(problem: PoissonProblem, starts: list[Coefficients], session: Session) -> Coefficients:
-    """Where the best of some starts is after a few sweeps."""
-    tried = []
-    for start in starts:
-        loop = session.loop(problem, max_iter=_COMPARE_SWEEPS, is_reported=False)
-        tried.append(loop.run(_without_noise(start))[0])
-    return max(tried, key=lambda result: float(result.trace[-1])).shared
+def _best_start(
+    problem: BoundProblem, starts: list[Coefficients], session: Session
+) -> tuple[BoundProblem, Coefficients]:
+    """Where the best of some starts after a few sweeps leads to, with the dispersions there, under a coarse rule."""
+    rough, silent = replace(problem, rule=COARSE), replace(session, callback=ignore)
+    few = replace(silent, max_iter=_COMPARE_SWEEPS)
+    tried = [run_rounds(rough, start, few) for start in (starts if len(starts) > 1 else ())]
+    if tried:
+        rough, result, _ = max(tried, key=lambda found: float(found[1].trace[-1]))
+        starts = [result.shared]
+    if kind_of(problem.family) is Counts:  # closed forms know no rules
+        return rough, starts[0]
+    rough, result, _ = run_rounds(rough, starts[0], replace(silent, tol=_ROUGHER * session.tol))
+    return rough, result.shared
 
 
-def _maximise_bound(problem: PoissonProblem, start: Coefficients, session: Session) -> Fit:
-    result, _, sums = session.loop(problem).run(_without_noise(start))
-    return Fit(problem.pieces(result.shared), result, sums)
+def _from_working(start: Coefficients, units: Floats, null: Null) -> Coefficients:
+    """Coefficients in the units of the predictors, those of covariates first; there is no common noise variance."""
+    matrix = np.hstack([null.fixed[:, 1:], start.matrix * units[:, None]])
+    return replace(start, matrix=matrix, noise=1.0)
 
 
-def _without_noise(start: Coefficients) -> Coefficients:
-    """Counts have no noise variance; 1 stands for it."""
-    return replace(start, noise=1.0)
-
-
-def check_reals(session: Session, *, has_offset: bool) -> None:
-    """Raise on a table or an offset that the Gaussian model cannot be fitted to."""
-    if has_offset:
-        raise ValueError("offset= is for family='poisson'. For family='gaussian' subtract it from X.")
+def check_reals(family: Family, session: Session) -> None:
+    """Raise on a table that the Gaussian model cannot be fitted to."""
     if not np.any(session.summary.variance > 0):
         raise ValueError("all columns of X are constant: there is nothing to fit. Check how X was read.")
 
 
-def check_counts(session: Session, *, has_offset: bool) -> None:
-    """Raise on a table of counts to which no finite log rates can be fitted."""
-    zero, names = np.flatnonzero(session.summary.mean == 0), session.data.feature_names
-    if len(zero):
-        name = "" if names is None else f" ({names[zero[0]]!r})"
+def check_columns(family: Family, session: Session) -> None:
+    """Raise on a column to which no finite predictor or no positive dispersion can be fitted."""
+    summary, names = session.summary, session.data.feature_names
+    with np.errstate(divide="ignore"):
+        bad = ~np.isfinite(family.link(summary.mean))
+    for columns in open_groups(family, len(bad)):
+        bad[columns] |= ~np.any(summary.variance[columns] > 0)
+    if bad.any():
+        first = int(np.argmax(bad))
+        name = "" if names is None else f" ({names[first]!r})"
         raise ValueError(
-            f"column {zero[0]}{name} of X holds only zeros ({len(zero)} such columns): its log rate has no "
-            "finite estimate. Drop these columns."
+            f"column {first}{name} of X is constant at {summary.mean[first]:.6g} ({int(bad.sum())} such columns): "
+            f"its predictor or dispersion has no finite estimate under family {family.name!r}. Drop these columns."
         )
 
 
 @dataclass(frozen=True)
 class Method:
-    """How pieces are fitted to the entries of a family."""
+    """How pieces are fitted."""
 
-    check_table: Callable[..., None]
-    """``(session, has_offset=)``: raises on a table that the family has but the fit cannot use."""
+    check_table: Callable[[Family, Session], None]
+    """Raises on a table that the family has but the fit cannot use."""
     fit: Callable[[Settings, Session], Fit]
-    row_model: Callable[[Pieces], PieceRowModel[Any]]
+    row_model: Callable[[Pieces, Family, Floats], PieceRowModel[Any]]
+    """Of pieces, the family and the dispersions of the columns."""
     can_fit_breakpoints: bool
 
 
-#: To add a family, write its problem, its row model and its fit, and name them here.
-METHODS: dict[type[Family], Method] = {
-    Gaussian: Method(check_reals, fit_gaussian, GaussianRowModel, can_fit_breakpoints=True),
-    Poisson: Method(check_counts, fit_poisson, PoissonRowModel, can_fit_breakpoints=False),
-}
+_EXACT = Method(check_reals, fit_gaussian, GaussianRowModel, can_fit_breakpoints=True)
+_BOUND = Method(check_columns, fit_bound, BoundRowModel, can_fit_breakpoints=False)
 
 
-def pseudo_r2(family: Family, fit: Fit, session: Session) -> float:
+def find_method(family: Family, *, has_companions: bool) -> Method:
+    """Exact likelihoods for real numbers of unknown variance, without offsets and covariates; else the bound."""
+    is_exact = isinstance(family, Gaussian) and family.fixed_dispersion is None and not has_companions
+    return _EXACT if is_exact else _BOUND
+
+
+def pseudo_r2(fit: Fit, settings: Settings, session: Session) -> float:
     """``(L - L_min) / (L_max - L_min)``: L_max has one mean per entry, L_min one per column, at the fitted noise.
 
-    A density that integrates those of the family is nowhere above their maximum, so the ratio is at most 1.
+    Covariates and offsets are in L_min too. A density that integrates those of the family is nowhere above their
+    maximum, so the ratio is at most 1.
     """
-    noise, intercept = fit.pieces.noise, family.link(_column_means(session))
+    null = null_model(settings.family, session, fit.dispersion)
+    family, visit = settings.family, Pass(session, fit_intercept=True)
 
-    def visit(block: Block, _: None) -> Floats:
-        rows = open_block(block)
-        x = rows.x.astype(np.float64)
-        eta = np.broadcast_to(intercept if rows.offset is None else intercept + rows.offset, x.shape)
-        terms = family.saturated_log_likelihood(x, noise), family.log_likelihood(x, eta, noise)
-        return np.array([rows.weights @ observed_only(rows, slice(None), t).sum(axis=1) for t in terms])
+    def saturated(rows: OpenedBlock, _: Floats) -> Floats:
+        terms = family.saturated_log_likelihood(rows.x.astype(np.float64), fit.dispersion)
+        return np.array([rows.weights @ observed_only(rows, slice(None), terms).sum(axis=1)])
 
-    best, worst = session.sum(visit)
-    return float((fit.sums.log_likelihood - worst) / (best - worst)) if best > worst else 0.0
-
-
-def _column_means(session: Session) -> Floats:
-    """Means of the columns at an offset of 0: sums of entries over exposures, since offsets are logarithms."""
-
-    def exposures(block: Block, _: None) -> Floats:
-        rows = open_block(block)
-        rates = np.ones((1, rows.n_features)) if rows.offset is None else np.exp(rows.offset.astype(float))
-        shape = (rows.n_rows, rows.n_features)
-        return np.asarray(rows.weights @ observed_only(rows, slice(None), np.broadcast_to(rates, shape)))
-
-    summary = session.summary
-    return np.asarray(summary.mean * (summary.weight / session.sum(exposures)))
+    best, deviance = float(visit.sum(saturated)[0]), visit.deviance(family, null)
+    return 1.0 - 2.0 * (best - fit.sums.log_likelihood) / deviance if deviance > 0 else 0.0
 
 
 def score_shares(model: PieceRowModel[Any], session: Session) -> Floats:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from anypca._optional import optional
 from anypca._typing import Floats, Ints
 from anypca.engine import Statistics
 from anypca.linalg import fix_signs, procrustes
@@ -21,14 +23,21 @@ class Pieces:
     maps: Floats
     """``[B_k, mu_k]`` of each piece (K, n_features, q + 1)."""
     noise: float
-    """Variance of the noise; 1 for counts, where it has no meaning."""
+    """Variance of the noise of real numbers; 1 for other families, where it has no meaning."""
     breakpoints: Floats
     """Increasing (K - 1,)."""
+    effects: Floats | None = None
+    """Coefficients of covariates, the same in all pieces (n_features, n_covariates)."""
 
     @property
     def n_components(self) -> int:
         """q."""
         return int(self.maps.shape[2]) - 1
+
+    @property
+    def coef(self) -> Floats:
+        """Coefficients of covariates, with no columns when there are none."""
+        return np.zeros((self.maps.shape[1], 0)) if self.effects is None else self.effects
 
     @property
     def edges(self) -> Floats:
@@ -62,10 +71,10 @@ class Pieces:
 
 @dataclass(frozen=True)
 class Coefficients:
-    """The same map in the coordinates in which it is fitted: ``[B_k, mu_k] = matrix @ T_k``."""
+    """The same map in the coordinates in which it is fitted: ``[B_k, mu_k] = D T_k``."""
 
     matrix: Floats
-    """D (n_features, m)"""
+    """Coefficients of covariates, if there are any, then D (n_features, n_covariates + m)."""
     noise: float
     breakpoints: Floats
     """(K - 1,)"""
@@ -140,11 +149,22 @@ def hinge_slopes(q: int, n_pieces: int, transfer: Transfer) -> Floats:
     return np.array(slopes).reshape(n_pieces - 1, *base.shape)
 
 
+def with_covariates(T: Floats, size: int) -> Floats:
+    """The T_k of all ``size`` coefficients of a column: those of covariates come first and stay as they are."""
+    n_pieces, m, n = T.shape
+    d = size - m
+    whole = np.zeros((n_pieces, size, d + n))
+    whole[:, :d, :d] = np.eye(d)
+    whole[:, d:, d:] = T
+    return whole
+
+
 def expand(coefficients: Coefficients, transfer: Transfer, q: int) -> Pieces:
     """The pieces that coefficients stand for."""
     T = transfer(q, coefficients.breakpoints)
-    maps = np.einsum("pm,kma->kpa", coefficients.matrix, T)
-    return Pieces(maps, coefficients.noise, coefficients.breakpoints)
+    effects, matrix = np.split(coefficients.matrix, [-T.shape[1]], axis=1)
+    maps = np.einsum("pm,kma->kpa", matrix, T)
+    return Pieces(maps, coefficients.noise, coefficients.breakpoints, effects if effects.size else None)
 
 
 def contract(pieces: Pieces, transfer: Transfer) -> Coefficients:
@@ -152,7 +172,7 @@ def contract(pieces: Pieces, transfer: Transfer) -> Coefficients:
     T = transfer(pieces.n_components, pieces.breakpoints)
     cross = np.einsum("kpa,kma->mp", pieces.maps, T)
     matrix = np.linalg.solve(np.einsum("kma,kna->mn", T, T), cross).T
-    return Coefficients(matrix, pieces.noise, pieces.breakpoints)
+    return Coefficients(np.hstack([pieces.coef, matrix]), pieces.noise, pieces.breakpoints)
 
 
 def quantile_breakpoints(n_pieces: int) -> Floats:
@@ -160,7 +180,9 @@ def quantile_breakpoints(n_pieces: int) -> Floats:
     return np.asarray(ndtri(np.arange(1, n_pieces) / n_pieces))
 
 
-def make_canonical(pieces: Pieces, *, is_free: bool, may_mirror: bool) -> tuple[Pieces, bool]:
+def make_canonical(
+    pieces: Pieces, *, is_free: bool, may_mirror: bool, may_rotate: bool = True
+) -> tuple[Pieces, bool]:
     """The same density with principal axes first, t last, and signs fixed.
 
     Parameters
@@ -171,6 +193,9 @@ def make_canonical(pieces: Pieces, *, is_free: bool, may_mirror: bool) -> tuple[
     may_mirror : bool
         Whether t may change its sign, which reverses the order of the pieces: not for breakpoints that were given
         and are not symmetric.
+    may_rotate : bool
+        Whether the density stays as it is under rotations; a bound with independent coordinates does not, so that
+        they are only put in order.
 
     Returns
     -------
@@ -178,7 +203,7 @@ def make_canonical(pieces: Pieces, *, is_free: bool, may_mirror: bool) -> tuple[
     is_mirrored : bool
         Whether they are in reversed order.
     """
-    pieces = _rotate(pieces, is_free=is_free)
+    pieces = _rotate(pieces, is_free=is_free) if may_rotate else _order(pieces)
     signs = fix_signs(mean_components(pieces))
     is_mirrored = bool(signs[-1] < 0) and may_mirror
     if is_mirrored:
@@ -213,6 +238,14 @@ def _rotate(pieces: Pieces, *, is_free: bool) -> Pieces:
     return replace(pieces, maps=maps)
 
 
+def _order(pieces: Pieces) -> Pieces:
+    """The longest loadings first, of the coordinates but t: of all for a single piece."""
+    maps, n = pieces.maps.copy(), pieces.n_components - (len(pieces.maps) > 1)
+    longest = np.argsort(-np.einsum("k,kpa->a", pieces.prior, maps[:, :, :n] ** 2), kind="stable")
+    maps[:, :, :n] = maps[:, :, longest]
+    return replace(pieces, maps=maps)
+
+
 def _mirror(pieces: Pieces) -> Pieces:
     """t in the opposite direction, pieces in the opposite order."""
     maps = pieces.maps[::-1].copy()
@@ -227,3 +260,14 @@ def slab_names(breakpoints: Floats) -> list[str]:
         return ["1"]
     middle = [f"{k + 2}: {a} < t <= {b}" for k, (a, b) in enumerate(pairwise(ends))]
     return [f"1: t <= {ends[0]}", *middle, f"{len(ends) + 1}: {ends[-1]} < t"]
+
+
+def make_frame(pieces: Pieces, names: Sequence[str]) -> Any:
+    """The maps with the names of pieces, latent coordinates and columns, as a pandas data frame."""
+    with optional("loadings_frame", "pandas", "io"):
+        import pandas as pd
+    coordinates = [*(f"w{j + 1}" for j in range(pieces.n_components - 1)), "t", "mean"]
+    levels = [slab_names(pieces.breakpoints), coordinates]
+    columns = pd.MultiIndex.from_product(levels, names=["piece", "coordinate"])
+    values = pieces.maps.transpose(1, 0, 2).reshape(len(names), -1)
+    return pd.DataFrame(values, index=list(names), columns=columns)

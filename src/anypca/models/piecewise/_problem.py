@@ -1,4 +1,4 @@
-"""Fits of coupled pieces over row blocks: EM for real numbers, alternating maximisation of the bound for counts."""
+"""Fits of coupled pieces over row blocks: EM for real numbers, alternating maximisation of the bound for all else."""
 
 from __future__ import annotations
 
@@ -7,21 +7,26 @@ from typing import TypeVar
 
 import numpy as np
 
-from anypca._typing import Floats
+from anypca._typing import Bools, Floats
 from anypca.engine import Block
+from anypca.families import Family
 from anypca.linalg import PackedCholesky, pack_symmetric, packed_diagonal, unpack_symmetric
+from anypca.models._bilinear.dispersion import noise_units
 from anypca.models._gaussian.posterior import Patterns, find_patterns
-from anypca.models._opened import open_block
+from anypca.models._opened import OpenedBlock, open_block
+from anypca.models.piecewise._bound import Scores, climb_rows, newton_step, start_scores, sum_columns
 from anypca.models.piecewise._gaussian_posterior import GaussianSums, find_mixture, sum_posteriors
-from anypca.models.piecewise._pieces import Coefficients, Pieces, PieceSums, Transfer, expand, hinge_slopes
-from anypca.models.piecewise._poisson_bound import (
-    Scores,
-    climb_rows,
-    newton_step,
-    read_counts,
-    start_scores,
-    sum_columns,
+from anypca.models.piecewise._pieces import (
+    Coefficients,
+    Pieces,
+    PieceSums,
+    Transfer,
+    expand,
+    hinge_slopes,
+    with_covariates,
 )
+from anypca.models.piecewise._slabs import FINE, Rule
+from anypca.models.piecewise._terms import Entries, read_entries
 from anypca.solvers import BlockProblem, Coordinates, Update
 
 Local = TypeVar("Local")
@@ -32,12 +37,10 @@ _AT_FLOOR = 1.01
 # Newton steps of the rows in each sweep, which start where the last sweep left them. On 200 x 5 bent counts, 2 and 4
 # take the same time; 1 leaves the fit crawling, 8 takes a third longer for maps that are about to move.
 _STEPS_PER_SWEEP = 4
-# Rows whose scaled gradient is below this stay as they are; it adds to that of the fit, which is compared with tol.
-_ROW_TOL = 1e-9
-# Curvature of directions that carry no information, in expected counts: a step there stays finite, and where one
-# count or more is expected it changes nothing.
+# Curvature of directions that carry no information, in expected counts or their like: a step there stays finite, and
+# where one count or more is expected it changes nothing.
 _RIDGE = 1e-6
-# Longest step of a coefficient: beyond a factor of exp(2) in the rates the quadratic model means nothing.
+# Longest step of a coefficient: beyond a factor of exp(2) in rates or odds the quadratic model means nothing.
 _LONGEST_STEP = 2.0
 
 
@@ -176,74 +179,104 @@ def _solve_all(factor: PackedCholesky, slope: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class PoissonSums(PieceSums):
-    """Sums of a block at some pieces and at its rows' posteriors; u is the latent point followed by a 1."""
+class BoundSums(PieceSums):
+    """Sums of a block at some pieces and at its rows' posteriors; see `anypca.models.piecewise._bound.ColumnSums`."""
 
     gain: float
     """Squared scaled gradients of the rows, summed."""
     slope: Floats
-    """``sum_i E[(y_ij - exp(theta_ij)) u_i 1_k]`` (K, n_features, q + 1)."""
     curvature: Floats
-    """``sum_i E[exp(theta_ij) u_i u_i' 1_k]`` (K, n_features, q + 1, q + 1)."""
 
 
 @dataclass(frozen=True)
-class PoissonProblem(PieceProblem[Scores, PoissonSums]):
-    """Rows by damped Newton steps, columns by the exact Newton step of a concave function."""
+class BoundProblem(PieceProblem[Scores, BoundSums]):
+    """Rows by damped Newton steps, columns by one Newton step of a concave function, of any family.
 
-    def step(self, block: Block, shared: Coefficients, local: Scores | None) -> tuple[Scores, PoissonSums]:
+    Parameters
+    ----------
+    family : Family
+    dispersion : ndarray of shape (n_features,)
+    row_tol : float
+        Rows whose scaled gradient is below this stay as they are.
+    rule : Rule
+        Of the integrals over slabs.
+    """
+
+    family: Family
+    dispersion: Floats
+    row_tol: float = 1e-9
+    rule: Rule = FINE
+
+    def step(self, block: Block, shared: Coefficients, local: Scores | None) -> tuple[Scores, BoundSums]:
         """Improve the posteriors of a block's rows, and sum."""
         # A trial of the maps may overflow; its bound is then not finite, and the loop refuses it.
         with np.errstate(over="ignore", invalid="ignore"):
             return self._step(block, shared, local)
 
-    def _step(self, block: Block, shared: Coefficients, local: Scores | None) -> tuple[Scores, PoissonSums]:
+    def _step(self, block: Block, shared: Coefficients, local: Scores | None) -> tuple[Scores, BoundSums]:
         rows, pieces = open_block(block), self.pieces(shared)
-        counts, weight = read_counts(rows), rows.weights.astype(np.float64)
-        start = start_scores(counts, pieces) if local is None else local
-        scores, at = climb_rows(counts, pieces, start, max_steps=_STEPS_PER_SWEEP, tol=_ROW_TOL)
-        slope, curvature, occupancy = sum_columns(counts, pieces, scores, weight)
-        return scores, PoissonSums(
+        entries, weight = self.read(rows, pieces), rows.weights.astype(np.float64)
+        start = start_scores(entries, pieces) if local is None else local
+        scores, at = climb_rows(entries, pieces, start, max_steps=_STEPS_PER_SWEEP, tol=self.row_tol)
+        columns = sum_columns(entries, pieces, scores, weight, rows.features)
+        return scores, BoundSums(
             log_likelihood=float(weight @ at.value),
             weight=float(weight.sum()),
             n_entries=rows.count(),
-            occupancy=occupancy,
+            occupancy=columns.occupancy,
             gain=float(weight @ newton_step(at)[2]),
-            slope=slope,
-            curvature=curvature,
+            slope=columns.slope,
+            curvature=columns.curvature,
         )
 
-    def resolution(self, shared: Coefficients, stats: PoissonSums) -> float:
+    def refresh(self, block: Block, shared: Coefficients, local: Scores) -> Scores:
+        """Posteriors of a block's rows, some of them started anew: where that is better."""
+        pieces = self.pieces(shared)
+        return start_scores(self.read(open_block(block), pieces), pieces, local)
+
+    def read(self, rows: OpenedBlock, pieces: Pieces) -> Entries:
+        """The entries of opened rows."""
+        return read_entries(rows, self.family, self.dispersion, pieces, self.rule)
+
+    def resolution(self, shared: Coefficients, stats: BoundSums) -> float:
         """Rounding level of the bound."""
         return float(np.finfo(np.float64).eps * (10.0 * abs(stats.log_likelihood) + stats.n_entries))
 
-    def update(self, shared: Coefficients, stats: PoissonSums) -> Update[Coefficients]:
+    def update(self, shared: Coefficients, stats: BoundSums) -> Update[Coefficients]:
         """One Newton step for all columns."""
         slope, packed = self.derivatives(shared, stats)
         change = PackedCholesky(packed, slope.shape[1]).solve(slope)
         gain = max(float(np.vdot(change, slope)), 0.0) + stats.gain
         longest = np.abs(change).max(axis=1, keepdims=True)
-        change *= np.minimum(1.0, _LONGEST_STEP / np.maximum(longest, _LONGEST_STEP))
+        change[~self._has_units] *= (_LONGEST_STEP / np.maximum(longest, _LONGEST_STEP))[~self._has_units]
         return Update(replace(shared, matrix=shared.matrix + change), float(np.sqrt(gain / stats.n_entries)))
 
-    def derivatives(self, shared: Coefficients, stats: PoissonSums) -> tuple[Floats, Floats]:
-        """Gradient with respect to D (n_features, m), and minus the second derivatives, packed."""
-        T = self.transfers(shared)
+    def derivatives(self, shared: Coefficients, stats: BoundSums) -> tuple[Floats, Floats]:
+        """Gradient with respect to all coefficients (n_features, .), and minus the second derivatives, packed."""
+        T = with_covariates(self.transfers(shared), shared.matrix.shape[1])
         slope = np.einsum("kpa,kma->pm", stats.slope, T)
         full = np.einsum("kma,kpab,knb->pmn", T, stats.curvature, T, optimize=True)
         packed = np.array([pack_symmetric(matrix) for matrix in full])
-        packed[:, packed_diagonal(T.shape[1])] += _RIDGE
+        packed[:, packed_diagonal(T.shape[1])] += _RIDGE / noise_units(self.family, self.dispersion)[:, None]
         return slope, packed
 
+    @property
+    def _has_units(self) -> Bools:
+        """Columns whose predictor has units: their bound is quadratic, so that steps of any length are meant."""
+        found = np.zeros(len(self.dispersion), dtype=bool)
+        for member, columns in self.family.member_columns(len(found)):
+            found[columns] = member.has_units
+        return found
+
     def repair(
-        self, shared: Coefficients, proposal: Coefficients, before: PoissonSums, after: PoissonSums
+        self, shared: Coefficients, proposal: Coefficients, before: BoundSums, after: BoundSums
     ) -> Coefficients | None:
         """Half the step when the bound got worse."""
         if after.log_likelihood >= before.log_likelihood - self.resolution(shared, before):
             return None
         return replace(shared, matrix=0.5 * (shared.matrix + proposal.matrix))
 
-    def coordinates(self, shared: Coefficients, stats: PoissonSums) -> Coordinates:
+    def coordinates(self, shared: Coefficients, stats: BoundSums) -> Coordinates:
         """D as a vector, with its curvature as metric."""
         packed = self.derivatives(shared, stats)[1]
         diagonal = packed[:, packed_diagonal(shared.matrix.shape[1])]

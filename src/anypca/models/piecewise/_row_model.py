@@ -1,27 +1,23 @@
-"""A fitted piecewise model as rows see it: exactly for real numbers, by the variational bound for counts."""
+"""A fitted piecewise model as rows see it: exactly for real numbers, by the variational bound for all else."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from anypca._typing import Floats, Ints
 from anypca.engine import Block
-from anypca.families import Gaussian, Poisson
+from anypca.families import Family
 from anypca.models._gaussian.posterior import find_patterns
 from anypca.models._opened import OpenedBlock
 from anypca.models._row_model import RowModel, Solved
+from anypca.models.piecewise._bound import Scores, solve_scores
 from anypca.models.piecewise._gaussian_posterior import Mixture, draw_points, find_mixture
 from anypca.models.piecewise._pieces import Pieces
-from anypca.models.piecewise._poisson_bound import (
-    Scores,
-    find_rates,
-    read_counts,
-    slab_moments,
-    solve_scores,
-)
+from anypca.models.piecewise._slabs import slab_moments
+from anypca.models.piecewise._terms import Entries, read_entries
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,13 +25,14 @@ class PieceRowModel(RowModel[Solved]):
     """Rows whose predictor is affine in each piece of the latent space; scores are posterior means."""
 
     pieces: Pieces
-
-    @property
-    def dispersion(self) -> Floats:  # type: ignore[override]
-        return np.full(self.pieces.maps.shape[1], self.pieces.noise)
+    family: Family
+    dispersion: Floats
 
     def predictor(self, block: Block, scores: Floats) -> Floats:
-        predictor, offset = self.pieces.predict(scores), block.offset()
+        predictor, offset = (
+            self.pieces.predict(scores) + block.covariates @ self.pieces.coef.T,
+            block.offset(),
+        )
         return predictor if offset is None else predictor + offset
 
     def draw_scores(self, n_samples: int, rng: np.random.Generator) -> Floats:
@@ -52,8 +49,6 @@ class PieceRowModel(RowModel[Solved]):
 
 class GaussianRowModel(PieceRowModel[Mixture]):
     """Real numbers: the posterior of the latent points is a mixture of truncated normals, known exactly."""
-
-    family = Gaussian()
 
     def solve(self, rows: OpenedBlock) -> Mixture:
         assert rows.table is not None
@@ -106,15 +101,16 @@ class GaussianRowModel(PieceRowModel[Mixture]):
         return np.stack([draw_points(solved, self.pieces, rng) for _ in range(n_draws)])
 
 
-class PoissonRowModel(PieceRowModel[Scores]):
-    """Counts: the posterior of the latent points is the normal that maximises the bound."""
+class BoundRowModel(PieceRowModel[Scores]):
+    """Entries of any family: the posterior of the latent points is the normal that maximises the bound."""
 
     likelihood = "bound"
 
-    family = Poisson()
+    def _read(self, rows: OpenedBlock) -> Entries:
+        return read_entries(rows, self.family, self.dispersion, self.pieces)
 
     def solve(self, rows: OpenedBlock) -> Scores:
-        return solve_scores(read_counts(rows), self.pieces)[0]
+        return solve_scores(self._read(rows), self.pieces)[0]
 
     def scores(self, solved: Scores) -> Floats:
         return solved.m
@@ -123,27 +119,25 @@ class PoissonRowModel(PieceRowModel[Scores]):
         return solved.s
 
     def log_likelihood(self, rows: OpenedBlock) -> Floats:
-        return solve_scores(read_counts(rows), self.pieces)[1].value
+        return solve_scores(self._read(rows), self.pieces)[1].value
 
     def expected(self, block: Block, rows: OpenedBlock, solved: Scores) -> Floats:
-        """Expected counts under the variational posterior."""
-        everywhere = replace(read_counts(rows), mask=None)
-        value = np.zeros((rows.n_rows, rows.n_features))
-        for matrix, low, high in self.pieces.slabs:
-            value += find_rates(everywhere, matrix, low, high, solved.m, solved.s).value
-        return value
+        """Expected entries under the variational posterior."""
+        entries = self._read(rows)
+        return entries.expect(lambda eta, _: self.family.mean(eta), self.pieces, solved.m, solved.s)
 
     def entry_moments(
         self, rows: OpenedBlock, solved: Scores, index: Ints, columns: Ints
     ) -> tuple[Floats, Floats]:
         m, s = solved.m[index], solved.s[index]
         slabs = [slab_moments(m[:, -1], s[:, -1], low, high) for _, low, high in self.pieces.slabs]
+        fixed = np.einsum("ea,ea->e", rows.features[index], self.pieces.coef[columns])
         levels = []
         mean, variance = np.zeros((2, len(index)))
         for matrix, slab in zip(self.pieces.maps, slabs, strict=True):
             B = matrix[columns, :-1]
             # The predictor is level + B_t t on the slab; the other coordinates do not know of the slabs.
-            levels.append(np.einsum("ea,ea->e", m[:, :-1], B[:, :-1]) + matrix[columns, -1])
+            levels.append(np.einsum("ea,ea->e", m[:, :-1], B[:, :-1]) + matrix[columns, -1] + fixed)
             mean += levels[-1] * slab.zeroth + B[:, -1] * slab.first
         for matrix, slab, level in zip(self.pieces.maps, slabs, levels, strict=True):
             B, gap = matrix[columns, :-1], level - mean
@@ -153,24 +147,16 @@ class PoissonRowModel(PieceRowModel[Scores]):
         return mean, np.maximum(variance, 0.0)
 
     def entry_deviations(self, rows: OpenedBlock, solved: Scores, index: Ints, columns: Ints) -> Floats:
-        """Exact under the variational posterior: ``exp(2 eta)`` is the rate of a map with twice the coefficients."""
-        once, twice = (self._entry_rates(rows, solved, index, columns, power) for power in (1.0, 2.0))
-        return np.sqrt(np.maximum(twice - once**2, 0.0) + once)
+        """Under the variational posterior: noise on the average, and how the mean varies."""
 
-    def _entry_rates(
-        self, rows: OpenedBlock, solved: Scores, index: Ints, columns: Ints, power: float
-    ) -> Floats:
-        """``E[exp(power eta)]`` at entries, shape (n_entries,)."""
-        m, s = solved.m[index], solved.s[index]
-        shift, value = np.zeros(len(index)), np.zeros(len(index))
-        if rows.offset is not None:
-            shift += rows.offset[index, columns if rows.offset.shape[1] > 1 else 0]
-        for matrix, low, high in self.pieces.slabs:
-            B = power * matrix[columns, :-1]
-            eta = np.einsum("ea,ea->e", m + 0.5 * s**2 * B, B) + power * (matrix[columns, -1] + shift)
-            tilted = m[:, -1] + s[:, -1] ** 2 * B[:, -1]
-            value += np.exp(eta) * slab_moments(tilted, s[:, -1], low, high).zeroth
-        return value
+        def second(eta: Floats, _: Ints) -> Floats:
+            mean = self.family.mean(eta)
+            return mean**2 + self.family.variance(mean, self.dispersion)
+
+        used, place = np.unique(index, return_inverse=True)
+        entries, at = self._read(rows.take(used)), (self.pieces, solved.m[used], solved.s[used])
+        mean = entries.expect(lambda eta, _: self.family.mean(eta), *at)
+        return np.sqrt(np.maximum(entries.expect(second, *at) - mean**2, 0.0))[place, columns]
 
     def probabilities(self, solved: Scores) -> Floats:
         mean, std, slabs = solved.m[:, -1], solved.s[:, -1], self.pieces.slabs

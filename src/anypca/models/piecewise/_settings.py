@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from anypca._typing import Floats
+from anypca.families import Family, Gaussian
 from anypca.models._session import Session
 from anypca.models.piecewise._pieces import COUPLINGS, is_symmetric, quantile_breakpoints
 
@@ -22,6 +23,7 @@ class Settings:
     """(K - 1,): fixed, or where the fit starts."""
     fit_breakpoints: bool
     n_init: int
+    family: Family = field(default_factory=Gaussian)
 
     @property
     def n_pieces(self) -> int:
@@ -35,7 +37,7 @@ class Settings:
 
 
 def count_parameters(settings: Settings, n_features: int) -> int:
-    """Number of free parameters of the maps and of the breakpoints; a noise variance comes on top.
+    """Number of free parameters of the maps and of the breakpoints; dispersions and covariates come on top.
 
     Rotations that leave the density as it is are taken off: of the first q - 1 latent coordinates (of each piece by
     itself if they are free), and of all q when there is one piece.
@@ -47,7 +49,7 @@ def count_parameters(settings: Settings, n_features: int) -> int:
     return n_features * size - rotations + (n - 1 if settings.fit_breakpoints else 0)
 
 
-def make_settings(model: Any, session: Session, *, can_fit_breakpoints: bool) -> Settings:
+def make_settings(model: Any, family: Family, session: Session, *, can_fit_breakpoints: bool) -> Settings:
     """What the parameters of an estimator ask for.
 
     Raises
@@ -59,12 +61,15 @@ def make_settings(model: Any, session: Session, *, can_fit_breakpoints: bool) ->
     is_fitted = isinstance(model.breakpoints, str) and model.breakpoints == "fit"
     if is_fitted and not can_fit_breakpoints:
         raise ValueError(
-            f"breakpoints='fit' needs family='gaussian'; the bound for family={model.family!r} is fitted at fixed "
-            "ones. Use breakpoints='quantile', or give numbers and compare log_likelihood_."
+            f"breakpoints='fit' needs family='gaussian' without offset and covariates; the bound for "
+            f"family={model.family!r} is fitted at fixed ones. Use breakpoints='quantile', or give numbers and compare "
+            "log_likelihood_."
         )
     check_sizes(model.n_components, model.n_pieces, session.data.n_samples, session.data.n_features)
     is_fitted = is_fitted and model.n_pieces > 1
-    return Settings(int(model.n_components), model.coupling, breakpoints, is_fitted, int(model.n_init))
+    return Settings(
+        int(model.n_components), model.coupling, breakpoints, is_fitted, int(model.n_init), family
+    )
 
 
 def check_breakpoints(breakpoints: Any, n_pieces: int) -> Floats:

@@ -6,14 +6,21 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count, islice
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from anypca._typing import Bools, Floats
 from anypca.engine import Block, check_data, mark_missing, summarise
+from anypca.families import Family
+from anypca.models._bilinear.dispersion import start_dispersion
+from anypca.models._bilinear.evaluator import Coefficients as Null
+from anypca.models._bilinear.passes import Pass
+from anypca.models._bilinear.start import mean_coefficients, null_coefficients
 from anypca.models._gaussian.principal import Principal, fit_principal
 from anypca.models._gaussian.row_model import PrincipalRowModel
+from anypca.models._opened import open_block
 from anypca.models._session import Session, ignore
 from anypca.models.piecewise._gaussian_ascent import climb
 from anypca.models.piecewise._pieces import COUPLINGS, Coefficients, contract
@@ -38,6 +45,9 @@ _START_STEPS = 15
 # as the best of 6; three are for tables whose starts separate later.
 N_CONTINUED = 3
 _COMPARE_STEPS = 50
+# Scaled gradient of the model without components: its deviance, which the pseudo-R2 is a share of, is then right to
+# working precision.
+_NULL_TOL = 1e-8
 # Furthest move of a random breakpoint, in shares of a piece's probability: below a half they keep their order.
 _LARGEST_SHIFT = 0.45
 
@@ -83,25 +93,21 @@ def choose_rows(session: Session, most: int) -> Bools:
     return chosen
 
 
-def read_rows(session: Session, chosen: Bools) -> tuple[Floats, Floats, Floats | None]:
-    """The chosen rows in float64, NaN where missing, their weights, and their offsets (m, 1) or (m, n_features)."""
+def read_rows(session: Session, chosen: Bools) -> tuple[Floats, Floats]:
+    """The chosen rows in float64, NaN where missing, and their weights."""
 
-    def read(block: Block) -> tuple[Floats, Floats, Floats | None]:
-        keep, offset = chosen[block.start : block.stop], block.offset()
-        offset = None if offset is None else offset[keep].astype(np.float64)
-        return block.values()[keep].astype(np.float64), block.weights[keep], offset
+    def read(block: Block) -> tuple[Floats, Floats]:
+        keep = chosen[block.start : block.stop]
+        return block.values()[keep].astype(np.float64), block.weights[keep]
 
-    x, weight, offset = zip(*session.gather(read), strict=True)
-    has_offset = all(part is not None for part in offset)
-    return np.concatenate(x), np.concatenate(weight), np.concatenate(offset) if has_offset else None
+    x, weight = zip(*session.gather(read), strict=True)
+    return np.concatenate(x), np.concatenate(weight)
 
 
-def session_of(session: Session, rows: Floats, weight: Floats, offset: Floats | None = None) -> Session:
-    """The working set of a silent fit to other rows."""
+def session_of(session: Session, rows: Floats, weight: Floats, **companions: Any) -> Session:
+    """The working set of a silent fit to other rows, with their ``offset`` and ``covariates``."""
     given = weight if session.data.has_weights else None
-    if offset is not None and offset.shape[1] < rows.shape[1]:
-        offset = offset[:, 0]
-    data = check_data(rows, sample_weight=given, offset=offset)
+    data = check_data(rows, sample_weight=given, **companions)
     summary = summarise(data, session.executor)
     data = mark_missing(data, summary.has_missing)
     return replace(session, data=data, summary=summary, callback=ignore)
@@ -122,7 +128,7 @@ def draw_sample(session: Session, n_directions: int) -> Sample:
     """
     affordable = min(MOST_ROWS, _MOST_ENTRIES // session.data.n_features)
     chosen = choose_rows(session, max(affordable, _ROWS_PER_DIRECTION * (n_directions + 1)))
-    rows, weight, _ = read_rows(session, chosen)
+    rows, weight = read_rows(session, chosen)
     rows, weight = rows[weight > 0], weight[weight > 0]
     part = session_of(session, rows, weight)
     scores, filled = _project(part, fit_leading(part, n_directions)[0])
@@ -242,3 +248,57 @@ def regress(sample: Sample, problem: GaussianProblem, w: Floats, breakpoints: Fl
     noise = float(np.vdot(residual, residual)) / (sample.weight.sum() * len(matrix))
     # Off the floor, where only an increase of the noise counts as a gradient.
     return Coefficients(matrix, max(noise, 2.0 * problem.noise_floor), breakpoints)
+
+
+def null_model(family: Family, session: Session, dispersion: Floats | None = None) -> Null:
+    """Intercepts and coefficients of covariates alone, at given dispersions or at those of the columns' moments."""
+    summary = session.summary
+    if dispersion is None:
+        dispersion = start_dispersion(family, summary.mean, summary.variance)
+    fixed = mean_coefficients(family, summary, session.data.n_covariates, fit_intercept=True)
+    start = Null(np.zeros((len(fixed), 0)), fixed, dispersion)
+    return null_coefficients(family, start, Pass(session, fit_intercept=True), tol=_NULL_TOL)
+
+
+def subset(session: Session, chosen: Bools) -> Session:
+    """The working set of the chosen rows with their offsets and covariates."""
+
+    def read(block: Block) -> tuple[Floats | None, Floats]:
+        keep, offset = chosen[block.start : block.stop], block.offset()
+        return None if offset is None else offset[keep].astype(np.float64), block.covariates[keep]
+
+    x, weight = read_rows(session, chosen)
+    offsets, covariates = zip(*session.gather(read), strict=True)
+    offset = None if any(part is None for part in offsets) else np.concatenate(offsets)
+    if offset is not None and offset.shape[1] < x.shape[1]:
+        offset = offset[:, 0]
+    features = np.concatenate(covariates) if session.data.n_covariates else None
+    return session_of(session, x, weight, offset=offset, covariates=features)
+
+
+def working_values(family: Family, session: Session, null: Null) -> tuple[Session, Floats]:
+    """Predictors of single entries without offsets and covariates, as a table to fit Gaussian pieces to.
+
+    Returns
+    -------
+    session : Session
+        On the table.
+    units : ndarray of shape (n_features,)
+        By which its columns were divided: standard deviations where predictors have units, else 1.
+    """
+    units = np.ones(len(null.fixed))
+    for member, columns in family.member_columns(len(units)):
+        if member.has_units:
+            spread = np.sqrt(session.summary.variance[columns])
+            units[columns] = np.where(spread > 0, spread, 1.0)
+
+    def read(block: Block) -> tuple[Floats, Floats]:
+        rows = open_block(block)
+        x = rows.x.astype(np.float64)
+        eta = family.link(family.interior_mean(x, np.ones_like(x))) - rows.features @ null.fixed[:, 1:].T
+        if rows.offset is not None:
+            eta = eta - rows.offset
+        return np.where(True if rows.observed is None else rows.observed, eta / units, np.nan), rows.weights
+
+    values, weight = zip(*session.gather(read), strict=True)
+    return session_of(session, np.concatenate(values), np.concatenate(weight)), units
