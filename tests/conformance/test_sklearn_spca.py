@@ -15,6 +15,7 @@ ESTIMATORS = [
     SPCA(n_components=1, penalty=0.1),
     SPCA(n_components=1, n_nonzero=1),
     SPCA(n_components=1, n_nonzero=1, ridge=np.inf),
+    SPCA(n_components=1, n_nonzero=1, method="eigen"),
 ]
 
 

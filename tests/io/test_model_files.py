@@ -73,7 +73,7 @@ SPECS = {
         ("gaussian", "poisson", "bernoulli", "negative_binomial"),
         by_name=True,
     ),
-    "SPCA": Spec({"n_components": 2}),
+    "SPCA": Spec({"n_components": 2}, variants=({}, {"method": "eigen", "n_nonzero": 3})),
     "SPPCA": Spec({"max_components": 2, "max_iter": 5}, draws="poisson"),
     "SSPCA": Spec({"n_components": 2}, variants=({}, {"n_patterns": 2, "n_features_to_select": 3})),
     "SSPPCA": Spec({"max_components": 2, "max_iter": 5}, draws="poisson"),

@@ -307,6 +307,7 @@ SELECTION = [
 _PPCA = "tests/models/test_ppca.py tests/models/test_ppca_missing.py"
 _GSPPCA = "tests/models/test_gsppca.py tests/models/test_gsppca_em.py tests/models/test_gsppca_rows.py"
 _SPCA = "tests/models/test_spca.py tests/models/test_spca_regression.py"
+_EIGEN = "tests/models/test_spca_eigen.py"
 _SSPCA = "tests/models/test_sspca.py tests/models/test_sspca_steps.py"
 _KERNEL = "tests/models/test_kernel_pca.py"
 _ROWS = "tests/models/test_row_methods.py tests/models/test_entry_likelihood.py"
@@ -453,6 +454,44 @@ SPCA = [
         "return np.asarray(np.diag(triangle) ** 2)",
         "return np.asarray(np.diag(inner))",
         _SPCA,
+    ),
+]
+
+EIGEN = [
+    Mutation(
+        "a trace bounds indefinite matrices",
+        "models/spca/_eigen.py",
+        "        if self.is_semidefinite:\n",
+        "        if True:\n",
+        _EIGEN,
+    ),
+    Mutation(
+        "a free row has one column too few",
+        "models/spca/_eigen.py",
+        "np.where(is_forced, k - n_forced, k - n_forced - 1)",
+        "np.where(is_forced, k - n_forced, k - n_forced - 2)",
+        _EIGEN,
+    ),
+    Mutation(
+        "what is left open is not told",
+        "models/spca/_eigen.py",
+        "return *best, max(best[1], -queue[0][0]) if queue else best[1]",
+        "return *best, best[1]",
+        _EIGEN,
+    ),
+    Mutation(
+        "a projection takes out half",
+        "models/spca/_deflation.py",
+        "S.without(a, a, image - 0.5 * value * a)",
+        "S.without(a, a, image - value * a)",
+        _EIGEN,
+    ),
+    Mutation(
+        "regression on the score is done twice",
+        "models/spca/_deflation.py",
+        "image / (2.0 * value)",
+        "image / value",
+        _EIGEN,
     ),
 ]
 
@@ -1096,6 +1135,7 @@ MUTATIONS = [
     *GAUSSIAN,
     *GSPPCA,
     *SPCA,
+    *EIGEN,
     *SSPCA,
     *KERNEL,
     *NETS,

@@ -17,17 +17,19 @@ from anypca.models._description import Description
 from anypca.models._gaussian.regression import RegressionRowModel
 from anypca.models._row_methods import RowMethods
 from anypca.models.spca._alternation import Pair
+from anypca.models.spca._deflation import DEFLATIONS
 from anypca.models.spca._fit import Settings, SparseComponents, fit_sparse
 from anypca.solvers import Result
 
 
 @dataclass(eq=False, repr=False)
 class SPCA(RowMethods):
-    r"""Sparse principal component analysis by elastic-net regression.
+    r"""Sparse principal component analysis by elastic-net regression, or by a search for sparse eigenvectors.
 
-    Each component combines few columns only: the regression of a principal component on the columns is given
-    an L1 penalty. Elastic-net regressions and a singular value decomposition alternate until the criterion
-    below is stationary.
+    Each component combines few columns only. By default the regression of a principal component on the columns is
+    given an L1 penalty: elastic-net regressions and a singular value decomposition alternate until the criterion
+    below is stationary. ``method="eigen"`` looks for the direction of largest variance with at most ``n_nonzero``
+    loadings, takes it out, and goes on with what is left; in small tables it proves that there is none better.
 
     Parameters
     ----------
@@ -36,7 +38,8 @@ class SPCA(RowMethods):
         the rank of the table.
     n_nonzero : int, sequence of int or None, default=None
         Number of non-zero loadings, for all components or for each. Where the path of solutions has no point
-        with so many, as with collinear columns, there are fewer.
+        with so many, as with collinear columns, there are fewer. For ``method="eigen"`` the largest number, all
+        by default.
     penalty : float, sequence of float or None, default=None
         L1 penalty, for all components or for each, in the units of the criterion below: it grows with the
         number of rows. At most one of ``n_nonzero`` and ``penalty`` may be given; without either the
@@ -48,6 +51,16 @@ class SPCA(RowMethods):
     input : {"data", "gram"}, default="data"
         Whether ``fit`` gets a table of rows, which is centred, or a matrix of inner products: ``X.T @ X``, a
         covariance or a correlation matrix.
+    method : {"elastic_net", "eigen"}, default="elastic_net"
+        ``"eigen"`` takes neither ``penalty`` nor ``ridge``.
+    deflation : {"schur", "hotelling", "projection", "orthogonalised"}, default="schur"
+        How ``method="eigen"`` takes a direction a out of the matrix S. ``"schur"``: ``S - Saa'S / a'Sa``, columns
+        regressed on the score. ``"projection"``: ``(I - aa') S (I - aa')``; ``"orthogonalised"``: the same with the
+        part of a that is orthogonal to the directions before it. ``"hotelling"``: ``S - a'Sa aa'``, which leaves
+        negative variances unless a is an eigenvector.
+    max_nodes : int, default=1000
+        Largest number of nodes of the branch and bound by which ``method="eigen"`` proves each component of tables of
+        up to 200 columns the best; 0 proves nothing. A better component found on the way is taken.
     tol : float, default=1e-8
         Stop when the distance of the gradient from stationarity, in units of the largest eigenvalue of
         ``X.T @ X``, is at most this.
@@ -73,7 +86,14 @@ class SPCA(RowMethods):
     n_nonzero_ : ndarray of shape (n_components,)
         Number of non-zero loadings of each component.
     penalty_ : ndarray of shape (n_components,)
-        L1 penalties, as given or as ``n_nonzero`` led to.
+        L1 penalties, as given or as ``n_nonzero`` led to; 0 for ``method="eigen"``.
+    eigenvalues_ : ndarray of shape (n_components,) or None
+        For ``method="eigen"``: variance of each score in what the components before it left, which for
+        ``deflation="schur"`` is ``explained_variance_``.
+    upper_bound_ : ndarray of shape (n_components,) or None
+        No direction with as few loadings has more of that.
+    optimal_ : ndarray of shape (n_components,) of bool or None
+        Whether ``eigenvalues_`` are proved to be the largest there are.
     explained_variance_ : ndarray of shape (n_components,)
         Adjusted variances: of each score, what is uncorrelated with the scores before it. With the divisor
         n_samples - 1, or in the units of the matrix for ``input="gram"``.
@@ -83,7 +103,8 @@ class SPCA(RowMethods):
         Equal to ``explained_variance_ratio_``.
     objective_trace_ : ndarray
         The negative of the criterion after each alternation, never decreasing; with ``n_nonzero``, only those
-        for which penalties or supports are fixed.
+        for which penalties or supports are fixed. For ``method="eigen"``: the sum of squares found, component by
+        component.
     converged_ : bool
         Whether ``tol`` was reached.
     n_iter_ : int
@@ -115,10 +136,18 @@ class SPCA(RowMethods):
     settle: with columns that can stand in for one another they may go round between supports. Then the supports
     of the best fit are kept, and the criterion without L1 penalty is minimised on them (``penalty_`` is 0).
 
+    *Sparse eigenvectors.* For a given support the best direction is the leading eigenvector of a submatrix. Supports
+    are searched greedily and by truncated power iterations from seven starts, and improved by exchanges of one
+    variable for another. Branch and bound compares the best with upper bounds of all others: the leading eigenvalue
+    of the variables that are still possible, Gershgorin's bound, and the sum of the largest variances.
+
     References
     ----------
     Zou, Hastie and Tibshirani (2006), Sparse principal component analysis, J. Comput. Graph. Statist. 15:
     criterion (3.12), algorithm 1, adjusted variance (section 3.4), infinite ridge (section 4).
+    Moghaddam, Weiss and Avidan (2006), Spectral bounds for sparse PCA, NIPS 18 (greedy search, branch and bound).
+    Yuan and Zhang (2013), Truncated power method for sparse eigenvalue problems, J. Mach. Learn. Res. 14.
+    Mackey (2009), Deflation methods for sparse PCA, NIPS 21.
 
     Examples
     --------
@@ -140,6 +169,9 @@ class SPCA(RowMethods):
         "penalty": [Interval(Real, 0, None, closed="left"), "array-like", None],
         "ridge": [Interval(Real, 0, np.inf, closed="both")],
         "input": [StrOptions({"data", "gram"})],
+        "method": [StrOptions({"elastic_net", "eigen"})],
+        "deflation": [StrOptions(set(DEFLATIONS))],
+        "max_nodes": [Interval(Integral, 0, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         **COMMON_CONSTRAINTS,
     }
@@ -150,6 +182,9 @@ class SPCA(RowMethods):
     penalty: float | Sequence[float] | None = None
     ridge: float = 1e-6
     input: str = "data"
+    method: str = "elastic_net"
+    deflation: str = "schur"
+    max_nodes: int = 1000
     tol: float = 1e-8
     max_iter: int = 1000
     n_jobs: int | None = None
@@ -173,12 +208,23 @@ class SPCA(RowMethods):
         self : SPCA
         """
         with self._open_fit(X, sample_weight=sample_weight) as session:
-            settings = Settings(self.n_components, self.n_nonzero, self.penalty, self.ridge, self.input)
-            found, result = fit_sparse(session, settings)
+            found, result = fit_sparse(session, self._settings())
             self._store(found, result)
         self._warn_of_counts()
         self._warn_unless_converged(result)
         return self
+
+    def _settings(self) -> Settings:
+        return Settings(
+            self.n_components,
+            self.n_nonzero,
+            self.penalty,
+            self.ridge,
+            self.input,
+            self.method,
+            self.deflation,
+            int(self.max_nodes),
+        )
 
     def _store(self, found: SparseComponents, result: Result[Pair]) -> None:
         """Set the fitted attributes."""
@@ -187,6 +233,10 @@ class SPCA(RowMethods):
         self.mean_ = self.intercept_ = found.mean
         self.n_nonzero_ = np.count_nonzero(found.components, axis=1)
         self.penalty_ = found.penalties
+        proof = found.certificate
+        self.eigenvalues_ = None if proof is None else proof.values
+        self.upper_bound_ = None if proof is None else proof.bounds
+        self.optimal_ = None if proof is None else proof.is_optimal
         self.explained_variance_ = found.variances
         self.explained_variance_ratio_ = self.explained_deviance_ratio_ = found.shares
         self._store_result(result)
@@ -203,7 +253,9 @@ class SPCA(RowMethods):
                 UserWarning,
                 stacklevel=3,
             )
-        asked = 0 if self.n_nonzero is None else np.asarray(self.n_nonzero)
+        # A sparse eigenvector has fewer where fewer have all the variance.
+        is_free = self.n_nonzero is None or self.method == "eigen"
+        asked = 0 if is_free else np.asarray(self.n_nonzero)
         short = np.flatnonzero((self.n_nonzero_ < asked) & (self.n_nonzero_ > 0))
         if len(short):
             warnings.warn(

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from anypca._typing import Floats
+from anypca._typing import Bools, Floats
 from anypca.linalg import fix_signs
 from anypca.models._gaussian.gram import StoredGram
 from anypca.models._gaussian.regression import regress_on_scores
 from anypca.models._session import Session
 from anypca.models.spca._alternation import Alternation, Pair, run_counted
+from anypca.models.spca._deflation import start_deflation
+from anypca.models.spca._eigen import find_sparse_vectors
 from anypca.models.spca._regression import Counted, Penalised
 from anypca.models.spca._start import Start, start_from_data, start_from_gram
 from anypca.solvers import Result, Status
@@ -28,6 +30,9 @@ class Settings:
     penalty: float | Sequence[float] | None
     ridge: float
     input: str
+    method: str = "elastic_net"
+    deflation: str = "schur"
+    max_nodes: int = 0
 
     @property
     def n_asked(self) -> int | None:
@@ -38,9 +43,14 @@ class Settings:
         return lengths[0] if lengths else None
 
     @property
+    def is_eigen(self) -> bool:
+        """Whether components are sparse eigenvectors."""
+        return self.method == "eigen"
+
+    @property
     def is_soft(self) -> bool:
-        """Whether the ridge is infinite."""
-        return bool(np.isinf(self.ridge))
+        """Whether G itself is not needed: the ridge is infinite, or there is none."""
+        return self.is_eigen or bool(np.isinf(self.ridge))
 
 
 @dataclass(frozen=True)
@@ -59,6 +69,20 @@ class SparseComponents:
     """The same as shares of the variance of the table; 0 for a constant table."""
     penalties: Floats
     """(n_components,)"""
+    certificate: Certificate | None
+    """Of sparse eigenvectors."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How good sparse eigenvectors are, arrays (n_components,)."""
+
+    values: Floats
+    """Variance in what the components before it left."""
+    bounds: Floats
+    """No direction with as few loadings has more of that."""
+    is_optimal: Bools
+    """Whether the values are proved to be the largest."""
 
 
 def fit_sparse(session: Session, settings: Settings) -> tuple[SparseComponents, Result[Pair]]:
@@ -82,11 +106,29 @@ def fit_sparse(session: Session, settings: Settings) -> tuple[SparseComponents, 
         start = start_from_data(session, settings.n_asked, is_soft=settings.is_soft)
     k = _count_components(settings, start)
     counts, penalties = _check_sparsity(settings, k, len(start.vectors))
-    if counts is None and not any(penalties):
+    certificate = None
+    if settings.is_eigen:
+        result, certificate = _find_eigenvectors(settings, start, counts or [len(start.vectors)] * k)
+    elif counts is None and not any(penalties):
         result = _without_penalty(settings, start, k)
     else:
         result = _alternate(session, settings, start, counts, penalties)
-    return _finish(result.shared, start), result
+    return _finish(result.shared, start, certificate), result
+
+
+def _find_eigenvectors(
+    settings: Settings, start: Start, counts: Sequence[int]
+) -> tuple[Result[Pair], Certificate]:
+    """Sparse eigenvectors, with the variance found so far as the objective."""
+    S = start_deflation(start.gram, start.squares, float(start.values[0]))
+    found = find_sparse_vectors(S, counts, settings.deflation, settings.max_nodes)
+    vectors = np.column_stack([one.vector for one in found])
+    values, bounds = (np.array(v) for v in zip(*((one.value, one.upper_bound) for one in found), strict=True))
+    certificate = Certificate(
+        values / start.divisor, bounds / start.divisor, np.array([one.is_optimal for one in found])
+    )
+    pair = Pair(vectors, vectors, np.zeros(len(found)))
+    return Result(pair, np.cumsum(values), Status.CONVERGED, 0.0, len(found)), certificate
 
 
 def _alternate(
@@ -115,6 +157,8 @@ def _count_components(settings: Settings, start: Start) -> int:
 
 def _check_sparsity(settings: Settings, k: int, p: int) -> tuple[list[int] | None, list[float]]:
     """Numbers of non-zero entries or ``None``, and penalties, one per component."""
+    if settings.is_eigen and settings.penalty is not None:
+        raise ValueError("method='eigen' has no penalty. Give n_nonzero, or use method='elastic_net'.")
     if settings.n_nonzero is not None and settings.penalty is not None:
         raise ValueError("give n_nonzero or penalty, not both: each determines the other.")
     penalties = _one_each("penalty", 0.0 if settings.penalty is None else settings.penalty, k)
@@ -153,7 +197,7 @@ def _without_penalty(settings: Settings, start: Start, k: int) -> Result[Pair]:
     return Result(pair, np.array([objective]), Status.CONVERGED, 0.0, 1)
 
 
-def _finish(pair: Pair, start: Start) -> SparseComponents:
+def _finish(pair: Pair, start: Start, certificate: Certificate | None) -> SparseComponents:
     """Components of unit length, their scores' adjusted variances, and the way back to the columns."""
     B, gram = pair.coefficients, start.gram
     lengths = np.linalg.norm(B, axis=0)
@@ -162,4 +206,6 @@ def _finish(pair: Pair, start: Start) -> SparseComponents:
     total = gram.trace
     back, squares = regress_on_scores(components, gram.times(components.T))
     shares = squares / total if total > 0 else np.zeros_like(squares)
-    return SparseComponents(components, back, start.mean, squares / start.divisor, shares, pair.penalties)
+    return SparseComponents(
+        components, back, start.mean, squares / start.divisor, shares, pair.penalties, certificate
+    )

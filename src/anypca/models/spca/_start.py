@@ -36,6 +36,8 @@ class Start:
     """Means of the columns (n_features,), 0 where G was given."""
     divisor: float
     """What makes sums of squares variances."""
+    squares: Floats
+    """Diagonal of G (n_features,)."""
 
 
 def start_from_data(session: Session, n_components: int | None, *, is_soft: bool) -> Start:
@@ -67,10 +69,12 @@ def start_from_data(session: Session, n_components: int | None, *, is_soft: bool
     centring = Centring(mean)
     if p <= (_SMALL_GRAM if is_soft else n):
         gram = sum_gram(session, centring)
-        return Start(gram, *_leading(gram.matrix, n_components), mean, weight - 1.0)
+        return Start(
+            gram, *_leading(gram.matrix, n_components), mean, weight - 1.0, np.diag(gram.matrix).copy()
+        )
     found = session.spectrum(centring, divisor=1.0, n_components=n_components)
     product: Gram = StreamedGram(session, centring, found.trace) if is_soft else sum_gram(session, centring)
-    return Start(product, found.values, found.vectors, mean, weight - 1.0)
+    return Start(product, found.values, found.vectors, mean, weight - 1.0, session.summary.variance * weight)
 
 
 def start_from_gram(session: Session, n_components: int | None) -> Start:
@@ -80,7 +84,7 @@ def start_from_gram(session: Session, n_components: int | None) -> Start:
     gram = check_gram(np.concatenate(session.gather(_read)))
     p = len(gram.matrix)
     check_largest(n_components, p, "n_features")
-    return Start(gram, *_leading(gram.matrix, n_components), np.zeros(p), 1.0)
+    return Start(gram, *_leading(gram.matrix, n_components), np.zeros(p), 1.0, np.diag(gram.matrix).copy())
 
 
 def _read(block: Block) -> Floats:
