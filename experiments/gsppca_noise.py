@@ -1,8 +1,8 @@
 """Globally sparse PCA, figure 2: F-score of the selected variables against the noise.
 
 Mattei et al. (2016), section 3.2: n = 50, p = 150 and n = p = 100, d = 10, noise sd from 0.05 to 1, 100 tables each.
-The number of active variables is not given there; it is 20 here, as in table 1. Three higher noise levels are added, to
-show where the selection breaks down.
+The number of active variables is not given there; it is 20 here, as in our table 1. Three higher noise levels are
+added, to show where the selection breaks down.
 """
 
 from __future__ import annotations
@@ -40,7 +40,11 @@ def run(options: Options) -> Outcome:
     rows = [(noise, *_cells(quartiles[:, :, j], scores[:, j])) for j, noise in enumerate(levels)]
     notes = [
         "The paper shows these curves as a figure only: near 1 at low noise, falling as the noise rises. "
-        "Its levels end at 1 (the dotted line)."
+        "Its levels end at 1 (the dotted line). It does not give the number of active variables; 20 is "
+        "ours.",
+        "The targets at the highest published level were not fixed in advance: they asked for 0.9 and were "
+        "raised to 0.95, at the same level, in the commit that first stored a result; the three levels "
+        "beyond were added in it too.",
     ]
     table = Table(f"F-score, {n_runs} tables each", head, rows)
     return Outcome([table], _targets(levels, quartiles[1]), notes, _draw(options, levels, quartiles))

@@ -82,15 +82,20 @@ def test_the_bound_is_above_the_best_however_early_the_search_ends(max_nodes):
             np.testing.assert_allclose(found.value, best, rtol=1e-11)
 
 
-def test_branch_and_bound_needs_no_good_start():
+@pytest.mark.parametrize("is_semidefinite", [True, False])
+def test_branch_and_bound_needs_no_good_start(is_semidefinite):
     for seed in range(8):
         matrix = draw(seed, p=9)
+        if not is_semidefinite:
+            np.fill_diagonal(matrix, 0.0)
         worst = min(
             combinations(range(9), 4),
             key=lambda chosen: np.linalg.eigvalsh(matrix[np.ix_(chosen, chosen)])[-1],
         )
         value = float(np.linalg.eigvalsh(matrix[np.ix_(worst, worst)])[-1])
-        support, found, bound = _Search(matrix, 4, is_semidefinite=True).run(np.array(worst), value, 10_000)
+        early = _Search(matrix, 4, is_semidefinite).run(np.array(worst), value, 2)
+        assert early[2] >= exhaustive(matrix, 4) * (1 - 1e-12)
+        support, found, bound = _Search(matrix, 4, is_semidefinite).run(np.array(worst), value, 10_000)
         np.testing.assert_allclose(found, exhaustive(matrix, 4), rtol=1e-12)
         assert bound == found
         assert len(set(support)) == 4
@@ -112,6 +117,7 @@ def test_gershgorin_is_above_every_support(forced):
     for more in combinations(free, 4 - len(forced)):
         chosen = [*forced, *more]
         assert np.linalg.eigvalsh(matrix[np.ix_(chosen, chosen)])[-1] <= bound * (1 + 1e-12)
+    assert _gershgorin(np.ones((8, 8)), len(forced), 4) == 4.0  # where it is exact
 
 
 @pytest.mark.parametrize("deflation", DEFLATIONS)
