@@ -104,6 +104,16 @@ def one_wide(seed: int, n_init: int) -> tuple[float, ...]:
     return tuple(latent_correlation(fit.transform(drawn.X), drawn.latent) for fit in fits)
 
 
+def one_percent(seed: int, n_init: int) -> tuple[float, ...]:
+    """Per cents: variance of two principal components, of the means of two pieces given the rows, pseudo-R2."""
+    X = make_hinge(500, random_state=seed).X
+    variances = np.linalg.eigvalsh(np.cov(X.T))[::-1]
+    model = PiecewisePCA(n_init=n_init, n_jobs=1).fit(X)
+    left = float(((X - model.reconstruct(X)) ** 2).sum() / ((X - X.mean(axis=0)) ** 2).sum())
+    shares = 100.0 * model.explained_deviance_ratio_
+    return 100.0 * float(variances[:2].sum() / variances.sum()), 100.0 * (1.0 - left), *shares.tolist()
+
+
 def run(options: Options) -> Outcome:
     """All seeds; the targets hold in every one unless they say otherwise."""
     n_seeds, n_init, n_other = (1, 3, 1) if options.quick else (20, 20, 5)
@@ -112,7 +122,8 @@ def run(options: Options) -> Outcome:
     found = np.array(repeat(one_seed, grids, options))
     broken = np.array(repeat(one_broken, tasks[:n_other], options)) if not options.quick else np.empty((0, 3))
     wide = np.array(repeat(one_wide, tasks[:n_other], options)) if not options.quick else np.empty((0, 3))
-    tables = [_hinge_table(found)]
+    percent = np.array(repeat(one_percent, tasks[:n_other], options))
+    tables = [_hinge_table(found), _percent_table(percent)]
     if len(broken):
         tables.append(
             Table("Broken sheet, BIC (lower is better)", ("continuous", "shared", "free"), broken.tolist())
@@ -121,7 +132,8 @@ def run(options: Options) -> Outcome:
             Table("3 of 8 dimensions, correlation of scores", ("PCA", "continuous", "free"), wide.tolist())
         )
     notes = (
-        "The thesis reports 88.0 % for the hinge, a ratio that does not measure fit; no figure of it is a target.",
+        "The thesis reports 88.0 % for the hinge (46.5 and 41.5), a ratio that its program also prints for fits far "
+        "below PPCA in likelihood, and 83.9 % for PCA; no figure of it is a target.",
         "log-lik and the rest are sums over rows; 'gaps' are errors of filled entries over those of PPCA.",
         f"Worst single seeds: new rows lose {100 * _losses(found).max():.2f} %, gaps in z {found[:, 7].max():.3f}, "
         f"in the rotated cloud {found[:, 8].max():.3f}; the targets on these three are on means over seeds.",
@@ -132,6 +144,14 @@ def run(options: Options) -> Outcome:
 def _hinge_table(found: np.ndarray) -> Table:
     rows = [(i, *values[:9], int(values[9]), int(values[10]), values[11]) for i, values in enumerate(found)]
     return Table("Hinge, 500 rows, one line per seed", ("seed", *COLUMNS), rows)
+
+
+def _percent_table(percent: np.ndarray) -> Table:
+    head = ("", "PCA, variance", "two pieces, variance of fitted rows", "pseudo-R2, first axis", "second axis")
+    rows: list[tuple[object, ...]] = [(f"seed {i}", *values) for i, values in enumerate(percent.tolist())]
+    return Table(
+        "Per cent explained", head, [*rows, ("thesis", 83.9, "88.0 (of what is not said)", 46.5, 41.5)]
+    )
 
 
 def _targets(found: np.ndarray) -> list[Target]:

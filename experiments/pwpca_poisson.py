@@ -7,6 +7,7 @@ bend along t, exposures between 1 and 3 as offsets; held-out tables have as many
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -104,16 +105,38 @@ def _draw(options: Options, n_init: int) -> list[str]:
         return []
     from matplotlib.figure import Figure
 
-    X = make_bent_counts(400, P, random_state=options.seed).X
-    model = PiecewisePCA(2, family="poisson", n_init=n_init, tol=1e-3, n_jobs=1).fit(X)
+    table = make_bent_counts(400, P, random_state=options.seed)
+    X, offset = table.X, table.offset
+    model = PiecewisePCA(2, family="poisson", n_init=n_init, tol=1e-3, n_jobs=1).fit(X, offset=offset)
     left, right = Figure(figsize=(10, 4.2), layout="constrained").subplots(1, 2)
     bend = np.argsort(-np.abs(np.diff(model.piece_loadings_[:, :, -1], axis=0)[0]))[:2]
-    plot_hinge(model, X, tuple(int(j) for j in bend), ax=left)
-    left.set_xscale("asinh")
-    left.set_yscale("asinh")
-    plot_latent_pieces(model, X, ax=right)
+    plot_hinge(model, X, tuple(int(j) for j in bend), ax=left, offset=offset)
+    _show_counts(left)
+    plot_latent_pieces(model, X, ax=right, offset=offset)
     save_figure(left, path)
     return [path.name]
+
+
+def _show_counts(ax: Any) -> None:
+    """Axes of counts: equal ones side by side instead of on top of each other, ticks at counts only."""
+    rng = np.random.default_rng(0)
+    for line in ax.lines:
+        if line.get_linestyle() == "None" and len(line.get_xdata()) > 1:
+            line.set_data(
+                *(np.asarray(line.get_data()) + rng.uniform(-0.35, 0.35, (2, len(line.get_xdata()))))
+            )
+            line.set_alpha(0.6)
+    from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
+
+    ticks = np.array([0, 1, 3, 10, 30, 100, 300, 1000])
+    for name, axis in (("x", ax.xaxis), ("y", ax.yaxis)):
+        top = float(ax.get_xlim()[1] if name == "x" else ax.get_ylim()[1])
+        getattr(ax, f"set_{name}scale")("asinh")
+        axis.set_major_locator(FixedLocator(ticks[ticks <= top]))
+        axis.set_major_formatter(ScalarFormatter())
+        axis.set_minor_locator(NullLocator())
+        getattr(ax, f"set_{name}lim")(-0.6, top)
+        getattr(ax, f"set_{name}label")(f"{getattr(ax, f'get_{name}label')()} (count)")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
