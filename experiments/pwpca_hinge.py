@@ -147,7 +147,13 @@ def _hinge_table(found: np.ndarray) -> Table:
 
 
 def _percent_table(percent: np.ndarray) -> Table:
-    head = ("", "PCA, variance", "two pieces, variance of fitted rows", "pseudo-R2, first axis", "second axis")
+    head = (
+        "",
+        "PCA, variance",
+        "two pieces, variance of fitted rows",
+        "pseudo-R2, first axis",
+        "second axis",
+    )
     rows: list[tuple[object, ...]] = [(f"seed {i}", *values) for i, values in enumerate(percent.tolist())]
     return Table(
         "Per cent explained", head, [*rows, ("thesis", 83.9, "88.0 (of what is not said)", 46.5, 41.5)]
