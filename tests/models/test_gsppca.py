@@ -46,6 +46,15 @@ def test_finds_the_active_columns(shape, noise):
     np.testing.assert_allclose(model.noise_variance_, 0.16, rtol=0.15 if noise != "jl" else 0.25)
 
 
+def test_evidence_with_noise_in_the_active_columns():
+    X = make_table(noise=1.0, seed=1)
+    plain, noisy = fit(X), fit(X, evidence="noisy")
+    np.testing.assert_array_equal(noisy.ranking_, plain.ranking_)
+    assert not np.allclose(noisy.evidence_path_, plain.evidence_path_)
+    assert set(noisy.get_support(indices=True)) <= set(range(9))
+    np.testing.assert_array_equal(fit(make_table(), evidence="noisy").get_support(indices=True), np.arange(8))
+
+
 def test_trace_rises_and_says_how_it_ended():
     model = fit(make_table())
     assert np.diff(model.objective_trace_).min() >= -1e-9 * abs(model.objective_trace_[-1])

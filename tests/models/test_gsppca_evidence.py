@@ -12,6 +12,7 @@ from scipy.stats import binom, norm
 from anypca.engine import check_data
 from anypca.models._session import open_session
 from anypca.models.gsppca._evidence import CompositeEvidence, inclusion_probability
+from anypca.models.gsppca._noisy import NoisyEvidence, _density
 from anypca.models.gsppca._standardiser import make_standardiser
 from anypca.special import log_bessel_k
 
@@ -40,12 +41,13 @@ def log_active_density(norm, q, d, alpha):
     return constant + (d - q) / 2 * np.log(norm) + log_bessel_k((q - d) / 2, norm / np.sqrt(alpha))
 
 
-def mixture(radius, q, d, alpha):
-    """log of the integral of N(x; 0, alpha tau I) over tau ~ chi2 with d degrees of freedom, in log tau."""
+def mixture(radius, q, d, alpha, noise=0.0):
+    """log of the integral of N(x; 0, (noise + alpha tau) I) over tau ~ chi2 with d degrees of freedom, in log tau."""
 
     def exponent(t):
         tau = np.exp(t)
-        gauss = -q / 2 * np.log(2 * np.pi * alpha * tau) - radius**2 / (2 * alpha * tau)
+        variance = noise + alpha * tau
+        gauss = -q / 2 * np.log(2 * np.pi * variance) - radius**2 / (2 * variance)
         return gauss + d / 2 * t - tau / 2 - d / 2 * np.log(2) - gammaln(d / 2)
 
     peak = minimize_scalar(lambda t: -exponent(t), bounds=(-30, 30), method="bounded").x
@@ -188,3 +190,51 @@ def test_sparse_prior_of_the_documented_case():
 @pytest.mark.parametrize(("n", "p", "prior"), [(50, 5000, "uniform"), (50, 50, "sparse"), (50, 60, "sparse")])
 def test_otherwise_the_prior_is_uniform(n, p, prior):
     assert inclusion_probability(p, n, prior) == 0.5
+
+
+@pytest.mark.parametrize(("q", "d"), [*CASES, (20, 10), (60, 1), (100, 30)])
+@pytest.mark.parametrize("noise", [0.01, 0.3, 5.0])
+def test_the_noisy_density_is_an_integral(q, d, noise):
+    alpha = 0.7
+    typical = np.sqrt(q * (noise + alpha * d))
+    for radius in (0.5 * typical, typical, 2.0 * typical):
+        found = _density(np.array([[radius**2]]), np.array([q]), d, noise, np.log([alpha]))[0, 0, 0]
+        # Half of the pieces of quad end 25 below the peak, where a power of d / 2 of tau is left.
+        np.testing.assert_allclose(found, mixture(radius, q, d, alpha, noise), atol=2e-5 if d == 1 else 1e-7)
+
+
+def test_without_noise_the_noisy_density_is_the_closed_one():
+    squares, q = np.array([[2.0, 30.0]]), np.array([4, 9])
+    found = _density(squares, q, 5, 1e-9, np.log([0.7, 0.7]))[0, 0]
+    expected = [log_active_density(np.sqrt(r), k, 5, 0.7) for r, k in zip(squares[0], q, strict=True)]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_the_slope_of_the_noisy_density_is_its_derivative():
+    squares, q, at, step = np.array([[1.0, 8.0], [3.0, 2.0]]), np.array([3, 7]), np.log([0.5, 2.0]), 1e-5
+    up, down = (_density(squares, q, 4, 0.3, at + sign * step)[0] for sign in (1, -1))
+    np.testing.assert_allclose(_density(squares, q, 4, 0.3, at)[1], (up - down) / (2 * step), atol=1e-8)
+
+
+@pytest.mark.parametrize("noise", [0.16, 3.0])
+def test_the_noisy_path_is_at_its_best_alpha(noise):
+    evidence = NoisyEvidence(make_evidence(make_table(), 3, noise))
+    q = np.arange(1, 10)
+    log_alpha = evidence.solve(q)
+    best = evidence.row_sums(q, log_alpha)[0]
+    for move in (-0.01, 0.01):
+        assert np.all(evidence.row_sums(q, log_alpha + move)[0] <= best + 1e-6)
+    np.testing.assert_allclose(
+        evidence.path().evidence, best + evidence.plain.inactive_value(q, 25.0), atol=1e-5
+    )
+
+
+def test_blocks_and_weights_of_the_noisy_path():
+    X = make_table()
+    whole = NoisyEvidence(make_evidence(X, 3)).path().evidence
+    np.testing.assert_allclose(
+        NoisyEvidence(make_evidence(X, 3, block_rows=7)).path().evidence, whole, rtol=1e-10
+    )
+    twice = NoisyEvidence(make_evidence(np.repeat(X, 2, axis=0), 3)).path().evidence
+    weighted = NoisyEvidence(make_evidence(X, 3, sample_weight=np.full(25, 2.0))).path().evidence
+    np.testing.assert_allclose(weighted, twice, rtol=1e-8)

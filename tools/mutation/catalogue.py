@@ -399,7 +399,7 @@ GSPPCA = [
     Mutation(
         "the noise of inactive columns is not counted",
         "models/gsppca/_evidence.py",
-        "return np.asarray(active - inactive)",
+        "return np.asarray(active + self.inactive_value(q, n))",
         "return np.asarray(active)",
         "tests/models/test_gsppca_evidence.py tests/models/test_gsppca.py",
     ),
@@ -416,6 +416,23 @@ GSPPCA = [
         "return min(0.5, float(betaincinv(n + 1, n_features - n, _LEVEL)))",
         "return 0.5",
         "tests/models/test_gsppca_evidence.py tests/models/test_gsppca.py",
+    ),
+]
+
+NOISY = [
+    Mutation(
+        "active columns have no noise",
+        "models/gsppca/_noisy.py",
+        "variance = noise + signal",
+        "variance = 0.0 * noise + signal",
+        "tests/models/test_gsppca_evidence.py",
+    ),
+    Mutation(
+        "what is below the nodes is lost",
+        "models/gsppca/_noisy.py",
+        "np.append(weight, rest)",
+        "np.append(weight, rest - 50.0)",
+        "tests/models/test_gsppca_evidence.py",
     ),
 ]
 
@@ -1134,6 +1151,7 @@ MUTATIONS = [
     *ROW_SIDE,
     *GAUSSIAN,
     *GSPPCA,
+    *NOISY,
     *SPCA,
     *EIGEN,
     *SSPCA,

@@ -11,7 +11,6 @@ from sklearn.utils import check_random_state
 
 from anypca._typing import Floats, Ints
 from anypca.engine import Block, Data
-from anypca.models._session import Session
 
 
 def make_generator(random_state: Any) -> np.random.Generator:
@@ -45,16 +44,6 @@ def check_n_samples(n_samples: Any) -> int:
     if n_samples < 1:
         raise ValueError(f"n_samples must be at least 1, the number of rows to draw; got {n_samples}.")
     return int(n_samples)
-
-
-def check_enough_rows(session: Session, model: str) -> None:
-    """Raise if a table has too few rows, or too light ones, for variances; ``model`` is who asks."""
-    n, weight = session.data.n_samples, float(session.summary.weight[0])
-    if n < 2 or weight <= 1.0:
-        raise ValueError(
-            f"{model} needs at least 2 rows; X has {n} sample(s), of weight {weight:.6g}. Weights "
-            "count rows: rescale them, for instance to mean 1."
-        )
 
 
 def check_rank(n_components: int, data: Data) -> None:

@@ -45,6 +45,10 @@ class GSPPCA(SelectorMethods, PosteriorModel):
         Prior of the set of active variables. ``"uniform"``: all sets are equally probable. ``"sparse"``: each
         variable is active with the probability under which more than n_samples are active in 5 % of the cases
         (at most 1/2: it differs from uniform only when variables outnumber rows about twice).
+    evidence : {"noiseless", "noisy"}, default="noiseless"
+        Composite evidence of the sets. ``"noiseless"``: its limit without noise in the active variables, in closed
+        form. ``"noisy"``: these have the noise of the others too, and an integral of one variable is done by
+        quadrature; it gains little where the noise is well estimated, and takes longer.
     scale : bool, default=False
         Divide the variables by their standard deviations first, for variables in different units. The ranking then
         rests on correlations alone and remains good. The composite evidence compares variances, which scaling makes
@@ -134,6 +138,10 @@ class GSPPCA(SelectorMethods, PosteriorModel):
     (independence) likelihood and not the joint evidence: it sees the rows only through R and the sum of squares
     of the inactive variables, and correlations between variables enter through the ranking alone.
 
+    *With noise in the active variables* (``evidence="noisy"``) the density of the active part of a row is
+    :math:`\int N(x; 0, (\sigma^2 + \alpha\tau) I)\, \chi^2_d(\tau)\, d\tau`, the positive form of theorem 1, whose
+    printed exponent :math:`-\sigma^2u^2` lacks a factor 1/2.
+
     *Cost.* The EM takes 2 m p d multiplications per iteration on a rotated table of m = min(n, p) rows, one d x d
     eigenproblem, and no array larger than p x d. The path takes two to three evaluations of two Bessel functions
     per row and cardinality.
@@ -169,6 +177,7 @@ class GSPPCA(SelectorMethods, PosteriorModel):
         "n_features_to_select": [Interval(Integral, 1, None, closed="left"), StrOptions({"evidence"})],
         "noise": [StrOptions(set(NOISE))],
         "prior": [StrOptions({"uniform", "sparse"})],
+        "evidence": [StrOptions({"noiseless", "noisy"})],
         "scale": ["boolean"],
         "tol": [Interval(Real, 0, None, closed="left")],
         **COMMON_CONSTRAINTS,
@@ -179,6 +188,7 @@ class GSPPCA(SelectorMethods, PosteriorModel):
     n_features_to_select: int | str = "evidence"
     noise: str = "bc"
     prior: str = "uniform"
+    evidence: str = "noiseless"
     scale: bool = False
     tol: float = 1e-4
     max_iter: int = 2000
@@ -210,7 +220,13 @@ class GSPPCA(SelectorMethods, PosteriorModel):
 
     def _settings(self) -> Settings:
         return Settings(
-            self.n_components, self.n_features_to_select, self.noise, self.prior, self.scale, self.n_jobs
+            self.n_components,
+            self.n_features_to_select,
+            self.noise,
+            self.prior,
+            self.scale,
+            self.evidence,
+            self.n_jobs,
         )
 
     def _store(self, fitted: Fitted) -> None:

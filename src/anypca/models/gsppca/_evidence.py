@@ -174,13 +174,17 @@ class CompositeEvidence:
 
     def value(self, q: Ints, log_beta: Floats, sums: RowSums) -> Floats:
         """Composite evidence from the sums over rows, (m,)."""
-        p, n = len(self.order), sums.weight
+        n = sums.weight
         active = n * _constant(q, self.n_components, log_beta)
         active += 0.5 * (self.n_components - q) * sums.log_norm + sums.log_bessel
-        inactive = 0.5 * self.inactive[q - 1] / self.noise + 0.5 * n * (p - q) * np.log(
-            2.0 * np.pi * self.noise
+        return np.asarray(active + self.inactive_value(q, n))
+
+    def inactive_value(self, q: Ints, n_rows: float) -> Floats:
+        """Log density of the columns left out, pure noise, over all rows, (m,)."""
+        n_cells = n_rows * (len(self.order) - q)
+        return np.asarray(
+            -0.5 * self.inactive[q - 1] / self.noise - 0.5 * n_cells * np.log(2.0 * np.pi * self.noise)
         )
-        return np.asarray(active - inactive)
 
 
 def _sum_rows(squares: Floats, weight: Floats, q: Ints, nu: Floats, beta: Floats, floor: Floats) -> RowSums:

@@ -14,6 +14,7 @@ from anypca.models._gaussian.principal import Principal, count_rows
 from anypca.models._session import Session
 from anypca.models.gsppca._evidence import CompositeEvidence, EvidencePath, inclusion_probability
 from anypca.models.gsppca._noise import Moments, estimate_noise
+from anypca.models.gsppca._noisy import NoisyEvidence
 from anypca.models.gsppca._problem import LoadingPosterior, RelaxedProblem
 from anypca.models.gsppca._standardiser import Standardiser, make_standardiser
 from anypca.models.gsppca._start import EquivalentTable, rotate_table, start_posterior
@@ -35,6 +36,7 @@ class Settings:
     noise: str
     prior: str
     scale: bool
+    evidence: str
     n_jobs: int | None
     """Number of threads of the EM, whose table is another than that of the session."""
 
@@ -108,16 +110,17 @@ def fit_globally_sparse(session: Session, settings: Settings) -> Fitted:
     best = max(tried, key=lambda relaxed: relaxed.evidence)
     # The sort is stable, so that equally relevant columns stay in their order.
     order = np.argsort(-best.result.shared.relevance, kind="stable")
-    path = CompositeEvidence(session, table, order, best.n_components, best.noise).path()
+    evidence = CompositeEvidence(session, table, order, best.n_components, best.noise)
+    path = NoisyEvidence(evidence).path() if settings.evidence == "noisy" else evidence.path()
     inclusion = inclusion_probability(len(order), n_rows, settings.prior)
     n_selected = _choose_cardinality(settings, path, inclusion)
     relevance = np.zeros(n_features)
     relevance[table.varying] = best.result.shared.relevance
     principal = _find_components(session, table, equivalent, order[:n_selected], best)
     grid = np.array([relaxed.n_components for relaxed in tried])
-    evidence = np.array([relaxed.evidence for relaxed in tried])
+    bounds = np.array([relaxed.evidence for relaxed in tried])
     ranking = table.varying[order]
-    return Fitted(table, best, relevance, ranking, path, inclusion, n_selected, principal, grid, evidence)
+    return Fitted(table, best, relevance, ranking, path, inclusion, n_selected, principal, grid, bounds)
 
 
 def _check_settings(settings: Settings, n_varying: int, n_features: int) -> None:

@@ -9,8 +9,9 @@ import scipy.linalg
 
 from anypca._typing import Floats
 from anypca.engine import Block
-from anypca.models._arguments import check_enough_rows, check_largest, check_rank, check_symmetric
+from anypca.models._arguments import check_largest, check_rank, check_symmetric
 from anypca.models._gaussian.gram import Gram, StoredGram, StreamedGram, sum_gram
+from anypca.models._gaussian.principal import count_rows
 from anypca.models._session import Session
 from anypca.solvers.closed_form import Centring
 
@@ -56,8 +57,7 @@ def start_from_data(session: Session, n_components: int | None, *, is_soft: bool
     Start
     """
     n, p = session.data.n_samples, session.data.n_features
-    weight = float(session.summary.weight[0])
-    check_enough_rows(session, "SPCA")
+    weight, _ = count_rows(session, "SPCA")
     if not is_soft and p > _MAX_GRAM:
         raise ValueError(
             f"SPCA with a finite ridge holds an n_features x n_features matrix; X has {p} columns, and at most "

@@ -11,9 +11,10 @@ import numpy as np
 
 from anypca._compat import Interval, StrOptions
 from anypca.families import Gaussian
-from anypca.models._arguments import check_enough_rows, check_rank
+from anypca.models._arguments import check_rank
 from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._description import Description
+from anypca.models._gaussian.principal import count_rows
 from anypca.models._gaussian.regression import RegressionRowModel
 from anypca.models._row_methods import RowMethods
 from anypca.models._selector import SelectorMethods
@@ -200,7 +201,7 @@ class SSPCA(SelectorMethods, RowMethods):
 
     def _check_combination(self, session: Session) -> None:
         """Raise on parameters that are right each by itself, but not together or for this table."""
-        check_enough_rows(session, type(self).__name__)
+        count_rows(session, type(self).__name__)
         check_rank(self.n_components, session.data)
         if self.n_patterns > self.n_components:
             raise ValueError(
