@@ -123,6 +123,20 @@ FAMILIES = [
         _FAMILIES,
     ),
     Mutation(
+        "cut points of the margin are kept",
+        "families/ordinal.py",
+        "if change <= SETTLED:",
+        "if change >= 0:",
+        "tests/families/test_ordinal.py",
+    ),
+    Mutation(
+        "members of a mixture are not cut to their columns",
+        "families/mixed.py",
+        "[self.members[number].take(place) for",
+        "[self.members[number] for",
+        "tests/families/test_ordinal.py",
+    ),
+    Mutation(
         "dispersions go to the wrong columns",
         "families/mixed.py",
         "np.asarray(array)[..., pick]",
@@ -132,8 +146,8 @@ FAMILIES = [
     Mutation(
         "a slice of columns starts at the first",
         "families/mixed.py",
-        "for number in self.assignment[index]])",
-        "for number in self.assignment[: len(self.assignment[index])]])",
+        "self.take(np.arange(*key))",
+        "self.take(np.arange(len(range(*key))))",
         _FAMILIES,
     ),
 ]
@@ -1055,8 +1069,8 @@ EPCA = [
     Mutation(
         "dispersions are estimated once",
         "models/epca/_fit.py",
-        "for _ in range(_MAX_ROUNDS if self.open_columns() else 0):",
-        "for _ in range(1 if self.open_columns() else 0):",
+        "for _ in range(_MAX_ROUNDS if self.open_columns()",
+        "for _ in range(1 if self.open_columns()",
         _EPCA + " tests/models/test_bilinear_dispersion.py",
     ),
 ]

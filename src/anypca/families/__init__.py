@@ -14,6 +14,7 @@ from anypca.families.log_normal import LogNormal
 from anypca.families.logit_normal import LogitNormal
 from anypca.families.mixed import Mixed, combine
 from anypca.families.negative_binomial import NegativeBinomial
+from anypca.families.ordinal import Ordinal
 from anypca.families.poisson import Poisson
 from anypca.families.scaled_poisson import ScaledPoisson
 from anypca.families.student_t import StudentT
@@ -33,6 +34,7 @@ __all__ = [
     "LogitNormal",
     "Mixed",
     "NegativeBinomial",
+    "Ordinal",
     "Poisson",
     "ScaledPoisson",
     "StudentT",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -16,6 +16,10 @@ families: Registry[Family] = Registry("family")
 
 #: Steps of `inverted`: Newton's method doubles its digits, and nearly linear functions start with one.
 _NEWTON_STEPS = 20
+
+
+#: Sums a function of blocks over a table, for each column; see `Family.adapted`.
+Total = Callable[[Callable[..., Floats]], Floats]
 
 
 class Evaluation(NamedTuple):
@@ -79,6 +83,10 @@ class Family(ABC):
     is_concave: ClassVar[bool] = True
     #: The curvature of `evaluate` is the expected information, and not only a curvature to step by.
     has_information: ClassVar[bool] = True
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields, without what has been cached beside them: a used family is the same value as a new one."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
     def fixed_dispersion(self) -> float | None:
@@ -228,7 +236,39 @@ class Family(ABC):
         return self
 
     def columns(self, index: slice) -> Family:
-        """The family of a slice of the columns (the same for all columns unless mixed)."""
+        """The family of a slice of the columns (the same for all columns unless they have parameters of their own)."""
+        return self
+
+    def take(self, index: Ints) -> Family:
+        """The family of some of the columns, each possibly several times, in the order of ``index``."""
+        return self
+
+    @property
+    def has_parameters(self) -> bool:
+        """Whether columns have parameters of their own that are estimated between fits, as dispersions are."""
+        return False
+
+    def adapted(self, low: Floats, high: Floats, total: Total) -> Family:
+        """The family with parameters of its columns that suit a table; most families have none.
+
+        Parameters
+        ----------
+        low, high : ndarray of shape (n_columns,)
+            Smallest and largest value of each column.
+        total : callable
+            ``total(function)`` sums ``function(x, weights)`` over the blocks of the table, arrays of shape
+            (n_columns, m). The weights are those of the entries, (rows, columns), zero where they are missing.
+        """
+        return self
+
+    def refined(self, total: Total) -> Family:
+        """The family with better parameters, given fitted predictors; the same object if hardly any changes.
+
+        Parameters
+        ----------
+        total : callable
+            As for `adapted`, of ``function(x, weights, eta)``.
+        """
         return self
 
     def member_columns(self, n_features: int) -> list[tuple[Family, Ints]]:

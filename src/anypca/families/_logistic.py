@@ -81,6 +81,63 @@ _WEIGHTS = (0.16213081581076, 0.5845457771465572, 0.25332340704268275)
 _SMALL_TILT = 1e-3
 
 
+def expected_softplus(mean: Floats, variance: Floats, *, is_sharp: bool) -> Evaluation:
+    """``log(1 + exp(eta))`` under a normal distribution of eta: close to the expectation, or a bound from above.
+
+    The value comes with its derivative in the mean and twice that in the variance.
+    """
+    return _near_softplus(mean, variance) if is_sharp else _softplus_bound(mean, variance)
+
+
+def _softplus_bound(mean: Floats, variance: Floats) -> Evaluation:
+    """The quadratic bound of Jaakkola and Jordan at its best point, the root mean square of eta.
+
+    ``log(1 + exp(eta)) = eta / 2 + log(2 cosh(eta / 2))``, and the second term is concave in the square of eta.
+    """
+    tilt = mean * mean
+    tilt += variance
+    np.sqrt(tilt, out=tilt)
+    decay = np.exp(-tilt)
+    # tanh(t / 2) / (2 t) = (1 - e^-t) / (1 + e^-t) / (2 t), which tends to 1 / 4 - t^2 / 48. The next term of the
+    # series, t^4 / 480, is below 1e-14 where the series is used, and the quotient has lost three digits there.
+    small = tilt < _SMALL_TILT
+    curvature = 1.0 - decay
+    decay += 1.0
+    curvature /= decay
+    if small.any():
+        curvature /= 2.0 * np.where(small, 1.0, tilt)
+        curvature[small] = 0.25 - tilt[small] ** 2 / 48.0
+    else:
+        curvature /= tilt
+        curvature *= 0.5
+    tilt += mean
+    tilt *= 0.5
+    tilt += np.log(decay)
+    gradient = curvature * mean
+    gradient += 0.5
+    return Evaluation(tilt, gradient, curvature)
+
+
+def _near_softplus(mean: Floats, variance: Floats) -> Evaluation:
+    """The expectation, with a sum of normal distribution functions in place of the logistic function.
+
+    Under a normal distribution of eta each of them stays one: its scale s becomes ``1 / sqrt(1 / s^2 + variance)``.
+    """
+    value, gradient, curvature = (np.zeros_like(mean) for _ in range(3))
+    for scale, weight in zip(_SCALES, _WEIGHTS, strict=True):
+        width = np.sqrt(variance + 1.0 / scale**2)
+        below, density = normal_below(mean / width)
+        below *= weight
+        density *= weight
+        gradient += below
+        below *= mean
+        value += below
+        value += density * width
+        density /= width
+        curvature += density
+    return Evaluation(value, gradient, curvature)
+
+
 @dataclass(frozen=True)
 class Logistic(CanonicalFamily):
     """Successes out of ``trials`` with ``logit(mean / trials) = eta``."""
@@ -100,62 +157,14 @@ class Logistic(CanonicalFamily):
         return logistic_cumulant(eta, self.trials, order)
 
     def expected_cumulant(self, mean: Floats, variance: Floats) -> Evaluation:
-        return self._near_cumulant(mean, variance) if self.is_sharp else self._cumulant_bound(mean, variance)
+        found = expected_softplus(mean, variance, is_sharp=self.is_sharp)
+        if self.trials == 1:
+            return found
+        return Evaluation(*(self.trials * part for part in found if part is not None))
 
     @property
     def sharp(self) -> Family:
         return replace(self, is_sharp=True)
-
-    def _cumulant_bound(self, mean: Floats, variance: Floats) -> Evaluation:
-        """An upper bound: the quadratic one of Jaakkola and Jordan at its best point, the root mean square of eta.
-
-        ``log(1 + exp(eta)) = eta / 2 + log(2 cosh(eta / 2))``, and the second term is concave in the square of eta.
-        """
-        n = self.trials
-        tilt = mean * mean
-        tilt += variance
-        np.sqrt(tilt, out=tilt)
-        decay = np.exp(-tilt)
-        # tanh(t / 2) / (2 t) = (1 - e^-t) / (1 + e^-t) / (2 t), which tends to 1 / 4 - t^2 / 48. The next term of the
-        # series, t^4 / 480, is below 1e-14 where the series is used, and the quotient has lost three digits there.
-        small = tilt < _SMALL_TILT
-        curvature = 1.0 - decay
-        decay += 1.0
-        curvature /= decay
-        if small.any():
-            curvature /= 2.0 * np.where(small, 1.0, tilt)
-            curvature[small] = 0.25 - tilt[small] ** 2 / 48.0
-        else:
-            curvature /= tilt
-            curvature *= 0.5
-        tilt += mean
-        tilt *= 0.5
-        tilt += np.log(decay)
-        gradient = curvature * mean
-        gradient += 0.5
-        if n > 1:
-            for array in (tilt, gradient, curvature):
-                array *= n
-        return Evaluation(tilt, gradient, curvature)
-
-    def _near_cumulant(self, mean: Floats, variance: Floats) -> Evaluation:
-        """The expectation, with a sum of normal distribution functions in place of the logistic function.
-
-        Under a normal distribution of eta each of them stays one: its scale s becomes ``1 / sqrt(1 / s^2 + variance)``.
-        """
-        value, gradient, curvature = (np.zeros_like(mean) for _ in range(3))
-        for scale, weight in zip(_SCALES, _WEIGHTS, strict=True):
-            width = np.sqrt(variance + 1.0 / scale**2)
-            below, density = normal_below(mean / width)
-            below *= self.trials * weight
-            density *= self.trials * weight
-            gradient += below
-            below *= mean
-            value += below
-            value += density * width
-            density /= width
-            curvature += density
-        return Evaluation(value, gradient, curvature)
 
     def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         n = self.trials

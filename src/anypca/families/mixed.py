@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from anypca._typing import Bools, Floats, Ints, PerColumn
-from anypca.families._base import Evaluation, Family
+from anypca.families._base import Evaluation, Family, Total
 
 #: How a member's columns are picked: a slice wherever possible, since a slice is a view and indices copy.
 Picker = slice | Ints
@@ -91,8 +91,42 @@ class Mixed(Family):
     def columns(self, index: slice) -> Family:
         key = index.indices(len(self.assignment))
         if key not in self._parts:
-            self._parts[key] = combine([self.members[number] for number in self.assignment[index]])
+            self._parts[key] = self.take(np.arange(*key))
         return self._parts[key]
+
+    def take(self, index: Ints) -> Family:
+        numbers = np.asarray(self.assignment, dtype=np.intp)[index]
+        order = {number: position for position, number in enumerate(dict.fromkeys(numbers.tolist()))}
+        places = {number: self._positions[index[numbers == number]] for number in order}
+        members: list[Family] = [self.members[number].take(place) for number, place in places.items()]
+        if len(members) == 1:
+            return members[0]
+        return Mixed(tuple(members), tuple(order[number] for number in numbers.tolist()))
+
+    @cached_property
+    def _positions(self) -> Ints:
+        """Where each column stands among those of its member, shape (n_columns,)."""
+        positions = np.empty(len(self.assignment), dtype=np.intp)
+        for _, pick in self._groups:
+            positions[pick] = np.arange(positions[pick].size)
+        return positions
+
+    @property
+    def has_parameters(self) -> bool:
+        return any(member.has_parameters for member in self.members)
+
+    def adapted(self, low: Floats, high: Floats, total: Total) -> Family:
+        return self._changed(lambda member, pick: member.adapted(low[pick], high[pick], _part(total, pick)))
+
+    def refined(self, total: Total) -> Family:
+        return self._changed(lambda member, pick: member.refined(_part(total, pick)))
+
+    def _changed(self, change: Callable[[Family, Picker], Family]) -> Family:
+        """The same with members changed; the same object if none is."""
+        found = {id(member): change(member, pick) for member, pick in self._groups}
+        members = tuple(found.get(id(member), member) for member in self.members)
+        is_same = all(new is old for new, old in zip(members, self.members, strict=True))
+        return self if is_same else Mixed(members, self.assignment)
 
     @cached_property
     def _parts(self) -> dict[tuple[int, int, int], Family]:
@@ -116,7 +150,8 @@ class Mixed(Family):
                 continue
             pieces = np.split(pick, np.flatnonzero(np.diff(pick) > 1) + 1)
             is_long = len(pick) >= _LEAST_RUN * len(pieces)
-            runs.extend((member, _picker(piece)) for piece in (pieces if is_long else [pick]))
+            parts = pieces if is_long else [pick]
+            runs.extend((member.take(self._positions[part]), _picker(part)) for part in parts)
         return tuple(runs)
 
     def _check_width(self, width: int) -> None:
@@ -250,6 +285,11 @@ def _picker(index: Ints) -> Picker:
     if (steps == steps[0]).all():
         return slice(int(index[0]), int(index[-1]) + 1, int(steps[0]))
     return index
+
+
+def _part(total: Total, pick: Picker) -> Total:
+    """The sums of some columns."""
+    return lambda function: total(lambda *arrays: function(*(array[:, pick] for array in arrays)))
 
 
 def _take(array: PerColumn | None, pick: Picker) -> Any:

@@ -48,6 +48,12 @@ class OpenedBlock:
         return np.ones(self.n_rows) if self.weight is None else self.weight
 
     @property
+    def entry_weights(self) -> Floats:
+        """The weight of each entry, zero where it is missing, shape (rows, n_features)."""
+        weights = np.broadcast_to(self.weights[:, None], (self.n_rows, self.n_features))
+        return weights if self.observed is None else np.where(self.observed, weights, 0.0)
+
+    @property
     def x(self) -> Floats:
         """Dense entries, 1.0 where missing, shape (rows, n_features)."""
         assert self.table is not None

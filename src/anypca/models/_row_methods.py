@@ -196,9 +196,8 @@ class GenerativeModel(RowMethods):
             for member, index in model.family.member_columns(opened.n_features):
                 of = np.isin(columns[part], index)
                 row, column = rows[part][of] - block.start, columns[part][of]
-                terms[of] = member.log_likelihood(
-                    values[part][of], eta[row, column], model.dispersion[column]
-                )
+                each = member.take(np.searchsorted(index, column))
+                terms[of] = each.log_likelihood(values[part][of], eta[row, column], model.dispersion[column])
             return part, terms
 
         return in_order(self._visit_rows(visit, X, offset, covariates), len(rows))

@@ -85,7 +85,8 @@ class RowModel(ABC, Generic[Solved]):
         for member, some in self.family.member_columns(rows.n_features):
             of = np.isin(columns, some)
             dispersion = self.dispersion[columns[of]]
-            found[of] = predictive_deviations(member, mean[of], variance[of], dispersion)
+            each = member.take(np.searchsorted(some, columns[of]))
+            found[of] = predictive_deviations(each, mean[of], variance[of], dispersion)
         return found
 
     def draw_scores(self, n_samples: int, rng: np.random.Generator) -> Floats:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from anypca._typing import Floats
 from anypca.engine import Block, Data, Executor, Summary, check_values, executor_for, first_outside, summarise
 from anypca.exceptions import DataConversionWarning
 from anypca.families import Family, families, resolve_family
@@ -140,7 +141,26 @@ def choose_family(family: Any, session: Session) -> tuple[Family, FamilyReport |
     resolved = resolve_family(family, session.data.n_features, session.data.feature_names)
     check_support(resolved, session)
     warn_non_integers(resolved, session)
-    return resolved, None
+    return _adapted(resolved, session), None
+
+
+def _adapted(family: Family, session: Session) -> Family:
+    """The family with the parameters of its columns, such as the levels of ordered answers, taken from the table."""
+    if not family.has_parameters:
+        return family
+
+    def total(function: Callable[..., Floats]) -> Floats:
+        def visit(block: Block, _: Any) -> Floats:
+            table = block.read()
+            weights = np.broadcast_to(block.weights[:, None], table.x.shape)
+            return function(
+                table.x, weights if table.observed is None else np.where(table.observed, weights, 0.0)
+            )
+
+        found: Floats = session.sum(visit)
+        return found
+
+    return family.adapted(session.summary.minimum, session.summary.maximum, total)
 
 
 def is_nonnegative(family: Any) -> bool:

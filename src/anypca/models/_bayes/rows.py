@@ -73,7 +73,7 @@ class DrawnRowModel(RowModel[Averages]):
             values = (
                 cloud.scores,
                 cloud.scores**2,
-                self.family.mean(cloud.eta),
+                self.family.mean(cloud.eta, self.dispersion),
                 cloud.eta,
                 cloud.eta**2,
             )
@@ -99,7 +99,9 @@ class DrawnRowModel(RowModel[Averages]):
         return np.asarray(np.mean(list(self.predictors(scores)), axis=0))
 
     def mean(self, block: Block, scores: Floats) -> Floats:
-        return np.asarray(np.mean([self.family.mean(eta) for eta in self.predictors(scores)], axis=0))
+        return np.asarray(
+            np.mean([self.family.mean(eta, self.dispersion) for eta in self.predictors(scores)], axis=0)
+        )
 
     def entry_moments(
         self, rows: OpenedBlock, solved: Averages, index: Ints, columns: Ints
@@ -116,7 +118,8 @@ class DrawnRowModel(RowModel[Averages]):
             for member, some in self.family.member_columns(rows.n_features):
                 of = np.isin(columns, some)
                 x = np.broadcast_to(values[of], eta[:, of].shape)
-                terms[:, of] = member.log_likelihood(x, eta[:, of], self.dispersion[columns[of]])
+                each = member.take(np.searchsorted(some, columns[of]))
+                terms[:, of] = each.log_likelihood(x, eta[:, of], self.dispersion[columns[of]])
             found.append(logsumexp(terms, axis=0, b=cloud.weight[:, index]))
         return log_mean(np.array(found))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -141,6 +141,23 @@ def estimate_dispersion(
             wanted = share * float(count[columns].sum())
             dispersion[columns] = _solve_on_grid(fit.statistics(member, columns), wanted)
     return dispersion
+
+
+def refined_family(
+    family: Family, coefficients: Coefficients, visit: Pass, local: Sequence[Any] | None
+) -> Family:
+    """The family with better parameters of its columns at fitted predictors; the same object if they stand."""
+    if not family.has_parameters:
+        return family
+
+    def total(function: Callable[..., Floats]) -> Floats:
+        def of_block(rows: OpenedBlock, scores: Floats) -> Floats:
+            eta = BlockEvaluator(family, coefficients, rows).predictor(scores, slice(0, rows.n_features))
+            return function(rows.x, rows.entry_weights, eta)
+
+        return visit.sum(of_block, local)
+
+    return family.refined(total)
 
 
 class _Fit(NamedTuple):

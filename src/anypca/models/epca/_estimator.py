@@ -179,7 +179,7 @@ class EPCA(BilinearModel):
             check_rank(self.n_components, session.data)
             family, report = choose_family(self.family, session)
             fit = EPCAFitter(session, family, self._settings()).fit()
-            self.family_, self.family_report_ = family, report
+            self.family_, self.family_report_ = fit.problem.family, report
             self._store(fit)
         self._warn_unless_converged(fit.result)
         return self

@@ -12,7 +12,12 @@ from anypca._typing import Floats
 from anypca.linalg import varimax
 from anypca.models._bilinear.alternating import Shared, SweepSums
 from anypca.models._bilinear.canonical import Canonical, orthonormal, reorder, unit_loadings
-from anypca.models._bilinear.dispersion import estimate_dispersion, noise_units, start_dispersion
+from anypca.models._bilinear.dispersion import (
+    estimate_dispersion,
+    noise_units,
+    refined_family,
+    start_dispersion,
+)
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.passes import Deviances
 from anypca.models._bilinear.problem import BilinearProblem
@@ -83,19 +88,22 @@ class EPCAFitter(BilinearFitter[Settings]):
             loadings = loadings @ varimax(loadings)
         shared = Shared(Coefficients(loadings, null.fixed, dispersion))
         local: Sequence[Any] | None = None
-        for _ in range(_MAX_ROUNDS if self.open_columns() else 0):
-            loop = session.loop(self._problem(dispersion), tol=max(session.tol, _ROUND_SOLVE_TOLERANCE))
+        fitter = self
+        for _ in range(_MAX_ROUNDS if self.open_columns() or self.family.has_parameters else 0):
+            loop = session.loop(fitter._problem(dispersion), tol=max(session.tol, _ROUND_SOLVE_TOLERANCE))
             result, local, stats = loop.run(shared, local)
             fitted = result.shared.coefficients
-            dispersion = estimate_dispersion(self.family, fitted, self.visit, local, start, stats.weight)
+            dispersion = estimate_dispersion(fitter.family, fitted, self.visit, local, start, stats.weight)
             shared = Shared(replace(fitted, dispersion=dispersion))
+            family, old = refined_family(fitter.family, fitted, self.visit, local), fitter.family
+            fitter = replace(self, family=family)
             # A shape may go to zero; a variance is in the units of its column, as is its start.
             slack = _ROUND_TOLERANCE * fitted.dispersion + 1e-6 * start
-            if np.all(np.abs(dispersion - fitted.dispersion) <= slack):
+            if family is old and np.all(np.abs(dispersion - fitted.dispersion) <= slack):
                 break
-        problem = self._problem(dispersion)
+        problem = fitter._problem(dispersion)
         result, local, stats = session.loop(problem).run(shared, local)
-        return self._report(problem, result, local, stats, self.null(dispersion, null.fixed))
+        return fitter._report(problem, result, local, stats, fitter.null(dispersion, null.fixed))
 
     def _problem(self, dispersion: Floats) -> BilinearProblem:
         units = noise_units(self.family, dispersion)

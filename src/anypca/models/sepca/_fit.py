@@ -11,6 +11,7 @@ import numpy as np
 from anypca._typing import Floats, Ints
 from anypca.families import Family
 from anypca.linalg import varimax
+from anypca.models._bilinear.dispersion import refined_family
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.passes import Deviances
 from anypca.models._bilinear.row_model import Reported
@@ -33,6 +34,7 @@ from anypca.models.sepca._sweeps import (
     judge,
     prune,
     with_dispersion,
+    with_family,
     without,
 )
 from anypca.solvers import Result
@@ -135,11 +137,13 @@ def settle(state: State, seed: int, *, may_restart: bool = True) -> State:
     for number in range(MAX_ROUNDS):
         state = prune(state, loose=loose)
         new = estimate(state)
-        settled = is_settled(state, new)
+        family = refined_family(state.candidate.family, state.means, state.candidate.visit, state.score_means)
+        settled = is_settled(state, new) and family is state.candidate.family
         if number == MAX_ROUNDS - 1 or (settled and not loose):
             break
         is_near = settled or (state.n_components == found and is_settled(state, new, rtol=_NEAR))
         found = state.n_components
+        state = with_family(state, family)
         state = from_above(state, new, seed) if may_restart and not is_near else with_dispersion(state, new)
         loose = loose and not settled and number + 1 < _LOOSE_ROUNDS
     return state

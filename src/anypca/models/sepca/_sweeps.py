@@ -20,6 +20,7 @@ import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
 from anypca.engine import Block
+from anypca.families import Family
 from anypca.models._bilinear.dispersion import has_settled
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models.sepca._candidate import Candidate
@@ -257,6 +258,16 @@ def with_dispersion(state: State, dispersion: Floats) -> State:
         problem = replace(problem, constant=constant)
     loadings = replace(state.loadings, dispersion=dispersion)
     return replace(state.moved(loadings, state.local), problem=problem)
+
+
+def with_family(state: State, family: Family) -> State:
+    """The same posterior, from which sweeps go on with other parameters of the columns' families."""
+    if family is state.candidate.family:
+        return state
+    candidate = replace(state.candidate, family=family)
+    constant = candidate.visit.log_base(family, state.loadings.dispersion)
+    problem = replace(state.problem, family=family, constant=constant)
+    return replace(state, candidate=candidate, problem=problem)
 
 
 def judge(state: State) -> State:
