@@ -22,7 +22,7 @@ def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
 @parametrize_with_checks(
     [
         GSPPCA(n_components=1, n_features_to_select=1, noise="jl", scale=True, n_jobs=1),
-        GSPPCA(n_components=2, noise="ml", prior="sparse", n_jobs=1),
+        GSPPCA(n_components=2, noise="ml", prior="sparse", evidence="noisy", n_jobs=1),
     ]
 )
 def test_scikit_learn_checks_of_other_noise(estimator: Any, check: Any) -> None:
