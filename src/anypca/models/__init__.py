@@ -5,6 +5,7 @@ from anypca.models.bepca import BEPCA
 from anypca.models.epca import EPCA
 from anypca.models.gpca import GPCA
 from anypca.models.gsppca import GSPPCA
+from anypca.models.isfa import ISFA
 from anypca.models.kernel import KernelPCA
 from anypca.models.piecewise import PiecewisePCA
 from anypca.models.plnpca import PLNPCA
@@ -20,6 +21,7 @@ __all__ = [
     "EPCA",
     "GPCA",
     "GSPPCA",
+    "ISFA",
     "PLNPCA",
     "PPCA",
     "SPCA",

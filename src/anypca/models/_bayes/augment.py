@@ -16,6 +16,7 @@ import numpy as np
 from anypca._optional import optional
 from anypca._typing import Bools, Floats
 from anypca.families import Bernoulli, Binomial, Family, Gaussian, NegativeBinomial
+from anypca.linalg import packed_products, unpack_symmetric
 
 # Sizes of negative binomials beyond which one cannot tell them from Poisson counts below 100, and where shape and
 # kappa of the augmentation, both about half of the size, lose the digits of their difference.
@@ -134,3 +135,11 @@ def draw_normal(precision: Floats, linear: Floats, rng: np.random.Generator) -> 
     factor = np.linalg.cholesky(precision)
     whitened = np.linalg.solve(factor, linear[..., None]) + rng.standard_normal((*linear.shape, 1))
     return np.asarray(np.linalg.solve(np.swapaxes(factor, -1, -2), whitened)[..., 0])
+
+
+def weighted_products(weights: Floats, vectors: Floats) -> Floats:
+    """``sum_b w_ab u_b u_b'`` for weights (..., a, b) and vectors (..., b, k), shape (..., a, k, k)."""
+    k = vectors.shape[-1]
+    products = packed_products(vectors.reshape(-1, k)).reshape(*vectors.shape[:-1], -1)
+    packed = weights @ products
+    return unpack_symmetric(packed.reshape(-1, packed.shape[-1]), k).reshape(*packed.shape[:-1], k, k)

@@ -33,9 +33,9 @@ class NormalRowModel(DrawnRowModel):
     intercept: Floats
     """b, shape (draws, n_features)."""
     forward: Floats
-    """Reported scores are ``z forward + shift``, shape (draws, k, k)."""
+    """Reported scores are ``z forward + shift``, shape (draws, k, n_components)."""
     shift: Floats
-    """(draws, k)."""
+    """(draws, n_components)."""
 
     def open(self, block: Block, names: Sequence[str] | None = None) -> OpenedBlock:
         rows = open_block(block, fit_intercept=True)
@@ -62,7 +62,7 @@ class NormalRowModel(DrawnRowModel):
 
     def predictors(self, scores: Floats) -> Iterator[Floats]:
         for W, b, forward, shift in zip(self.loadings, self.intercept, self.forward, self.shift, strict=True):
-            yield np.linalg.solve(forward.T, (scores - shift).T).T @ W.T + b
+            yield (scores - shift) @ np.linalg.pinv(forward) @ W.T + b
 
     def draw_predictors(self, n_samples: int, rng: np.random.Generator) -> Floats:
         index = rng.integers(len(self.loadings), size=n_samples)

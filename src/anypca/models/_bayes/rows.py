@@ -12,6 +12,7 @@ from scipy.special import logsumexp, softmax
 
 from anypca._typing import Floats, Ints
 from anypca.engine import Block
+from anypca.families import Family
 from anypca.models._opened import OpenedBlock
 from anypca.models._row_model import RowModel
 
@@ -19,6 +20,11 @@ from anypca.models._row_model import RowModel
 N_AVERAGED = 64
 #: Points of a row under each draw, in pairs around its mode; with 64 draws a thousand points in all.
 N_POINTS = 16
+
+
+#: Entries whose expected values are compared between chains: they do not depend on latent coordinates. The worst of so
+#: many tells of the others.
+N_COMPARED = 200
 
 
 class Cloud(NamedTuple):
@@ -150,7 +156,24 @@ def thin(n_draws: int) -> Ints:
 
 
 @cache
-def normal_points(k: int) -> Floats:
-    """Points of a standard normal distribution in pairs of opposites, the same for every row, (N_POINTS, k)."""
-    half = np.random.default_rng(0).standard_normal((N_POINTS // 2, k))
+def normal_points(k: int, n_points: int = N_POINTS) -> Floats:
+    """Points of a standard normal distribution in pairs of opposites, the same for every row, (n_points, k)."""
+    half = np.random.default_rng(0).standard_normal((n_points // 2, k))
     return np.concatenate([half, -half])
+
+
+def choose_entries(n_samples: int, n_features: int) -> tuple[Ints, Ints]:
+    """Rows and columns of some entries, evenly spread over a table, by which chains are compared."""
+    size = n_samples * n_features
+    chosen = np.unique(np.linspace(0, size - 1, min(size, N_COMPARED)).round().astype(int))
+    row, column = np.divmod(chosen, n_features)
+    return row, column
+
+
+def expect_entries(family: Family, n_features: int, columns: Ints, eta: Floats) -> Floats:
+    """Expected values of entries of some columns at predictors (draws, n_entries)."""
+    found = np.empty_like(eta)
+    for member, some in family.member_columns(n_features):
+        of = np.isin(columns, some)
+        found[:, of] = member.mean(eta[:, of])
+    return found

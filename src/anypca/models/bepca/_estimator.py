@@ -11,12 +11,12 @@ import numpy as np
 from anypca._compat import Interval, StrOptions
 from anypca.models._arguments import check_rank
 from anypca.models._base import COMMON_CONSTRAINTS
+from anypca.models._bayes.dispersion import find_dispersion
 from anypca.models._bayes.estimator import DrawnModel
 from anypca.models._bayes.normal_rows import NormalRowModel
 from anypca.models._session import choose_family
 from anypca.models.bepca._fit import BEPCAFit, fit_factors
 from anypca.models.bepca._settings import Settings
-from anypca.models.bepca._start import find_dispersion
 
 
 @dataclass(eq=False, repr=False)
@@ -164,10 +164,15 @@ class BEPCA(DrawnModel):
         with self._open_fit(X) as session:
             check_rank(self.n_components, session.data)
             family, report = choose_family(self.family, session)
-            settings, given = self._settings(), self.dispersion
-            fixed = None if isinstance(given, str) else float(given)
-            dispersion = find_dispersion(X, family, session.data.n_features, settings, fixed)
-            fit = fit_factors(session, family, dispersion, settings)
+            dispersion = find_dispersion(
+                X,
+                family,
+                session.data.n_features,
+                self.dispersion,
+                n_components=self.n_components,
+                fit_intercept=self.fit_intercept,
+            )
+            fit = fit_factors(session, family, dispersion, self._settings())
             self.family_, self.family_report_ = family, report
             self._store(fit)
         self._warn_unless_converged(fit.result)

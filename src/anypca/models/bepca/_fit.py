@@ -17,7 +17,7 @@ from anypca.models._bayes.limits import check_draws, check_memory, check_size
 from anypca.models._bayes.mixing import SampledResult, judge
 from anypca.models._bayes.normal_rows import NormalRowModel
 from anypca.models._bayes.points import Point, collect_rows
-from anypca.models._bayes.rows import thin
+from anypca.models._bayes.rows import choose_entries, expect_entries, thin
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.passes import Deviances, Pass
 from anypca.models._bilinear.start import mean_coefficients
@@ -30,9 +30,6 @@ from anypca.models.bepca._start import make_prior, start_factors
 from anypca.solvers import Progress
 from anypca.solvers.nuts import NutsOptions, import_sampler, sample_nuts
 
-# Entries whose expected values are compared between chains: they do not depend on latent coordinates. The worst of so
-# many tells of the others.
-_N_COMPARED = 200
 # Starts to choose from for each chain of the No-U-Turn sampler, which chooses by itself.
 _STARTS = 4
 # Gibbs sweeps for each draw that is kept: neighbours say nearly the same, and to compare and to keep draws costs as
@@ -211,18 +208,12 @@ def make_row_model(density: FactorDensity, draws: Factors, aligned: Aligned) -> 
 
 def expected_entries(density: FactorDensity, draws: Factors) -> Floats:
     """Expected values of some entries, evenly spread over the table, under each draw; (s, n_entries)."""
-    n, p = density.rows.n_rows, density.rows.n_features
-    chosen = np.unique(np.linspace(0, n * p - 1, min(n * p, _N_COMPARED)).round().astype(int))
-    row, column = np.divmod(chosen, p)
+    row, column = choose_entries(*density.rows.x.shape)
     features = density.rows.features[row]
     pairs = zip(draws.scores, draws.joint, strict=True)
     designs = ((np.hstack([scores[row], features]), joint[column]) for scores, joint in pairs)
     eta = np.array([np.einsum("ea,ea->e", *design) for design in designs])
-    found = np.empty_like(eta)
-    for member, columns in density.family.member_columns(p):
-        of = np.isin(column, columns)
-        found[:, of] = member.mean(eta[:, of])
-    return found
+    return expect_entries(density.family, density.rows.n_features, column, eta)
 
 
 def _mean_coefficients(density: FactorDensity, draws: Point) -> Coefficients:

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.linalg import packed_products, unpack_symmetric
-from anypca.models._bayes.augment import Augmentation, draw_normal
+from anypca.models._bayes.augment import Augmentation, draw_normal, weighted_products
 from anypca.models.bepca._density import FactorPrior, Factors
 
 
@@ -71,11 +70,3 @@ class GibbsSampler:
         squares = ((scores - mean[..., None, :]) ** 2).sum(axis=-2)
         variance = (prior.rate + 0.5 * squares) / rng.standard_gamma(prior.shape + 0.5 * n, squares.shape)
         return Factors(scores, factors.joint, mean, variance)
-
-
-def weighted_products(weights: Floats, vectors: Floats) -> Floats:
-    """``sum_b w_ab u_b u_b'`` for weights (..., a, b) and vectors (..., b, k), shape (..., a, k, k)."""
-    k = vectors.shape[-1]
-    products = packed_products(vectors.reshape(-1, k)).reshape(*vectors.shape[:-1], -1)
-    packed = weights @ products
-    return unpack_symmetric(packed.reshape(-1, packed.shape[-1]), k).reshape(*packed.shape[:-1], k, k)

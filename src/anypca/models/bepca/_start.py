@@ -1,19 +1,13 @@
-"""The prior of a table, its dispersions, and where chains start."""
+"""The prior of a table, and where chains start."""
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
-
 import numpy as np
 
-from anypca._typing import Floats
-from anypca.exceptions import ConvergenceWarning
 from anypca.families import Family
 from anypca.models._session import Session
 from anypca.models.bepca._density import FactorDensity, FactorPrior, Factors
 from anypca.models.bepca._settings import Settings
-from anypca.models.epca import EPCA
 
 # The prior of an intercept is one observation at the mean of its column: the least that keeps columns of one value
 # finite.
@@ -21,22 +15,6 @@ _INTERCEPT_WEIGHT = 1.0
 # Spread of the coefficients that chains start from, in units of their priors: small, since loadings need to find their
 # signs, and not zero, where some of the gradient would vanish.
 _SCATTER = 0.1
-
-
-def find_dispersion(
-    X: Any, family: Family, n_features: int, settings: Settings, given: float | None
-) -> Floats:
-    """Dispersion of each column: that of its family, the given one, or that of EPCA with as many components."""
-    known = family.known_dispersion(n_features)
-    if not np.isnan(known).any():
-        return known
-    if given is not None:
-        return np.where(np.isnan(known), given, known)
-    with warnings.catch_warnings():
-        # A dispersion between two estimates of a fit that goes on is as good.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        fitted = EPCA(settings.n_components, family=family, fit_intercept=settings.fit_intercept).fit(X)
-    return np.asarray(np.where(np.isnan(known), fitted.dispersion_, known))
 
 
 def make_prior(session: Session, family: Family, settings: Settings) -> FactorPrior:

@@ -1,0 +1,5 @@
+"""Infinite sparse factor analysis."""
+
+from anypca.models.isfa._estimator import ISFA
+
+__all__ = ["ISFA"]

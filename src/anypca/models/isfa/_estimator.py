@@ -1,0 +1,198 @@
+"""Infinite sparse factor analysis as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, replace
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from anypca._compat import Interval, StrOptions
+from anypca.models._base import COMMON_CONSTRAINTS
+from anypca.models._bayes.dispersion import find_dispersion
+from anypca.models._bayes.estimator import DrawnModel
+from anypca.models._bayes.rows import DrawnRowModel
+from anypca.models._description import Description
+from anypca.models._session import choose_family
+from anypca.models.isfa._fit import ISFAFit, fit_buffet
+from anypca.models.isfa._settings import Settings
+
+# Components of the fit that open dispersions are estimated by: the number of factors is not known before.
+_DISPERSION_COMPONENTS = 3
+
+
+@dataclass(eq=False, repr=False)
+class ISFA(DrawnModel):
+    r"""Infinite sparse factor analysis with any family: the number of factors is drawn along with them.
+
+    The predictor is :math:`\eta = b + (Z \circ V) T` with a mask Z of zeros and ones from an Indian buffet process:
+    each row uses some of an unbounded number of factors, with :math:`v_{ik} \sim N(0, 1)` of each, and factors have
+    loadings :math:`t_{kj} \sim N(0, 1 / \tau)`. With ``mask="loadings"`` columns have the masks, rows normal scores.
+
+    Parameters
+    ----------
+    family : str, Family, list or dict, default="auto"
+        As in `EPCA`.
+    mask : {"scores", "loadings"}, default="scores"
+        Whether each row uses some of the factors, or each column takes part in some.
+    sampler : {"infinite", "finite"}, default="infinite"
+        ``"infinite"``: the Indian buffet process. ``"finite"``: its approximation with ``max_factors`` factors.
+    max_factors : int, default=10
+        Of the finite sampler.
+    concentration : float or None, default=None
+        :math:`\alpha`: a row uses that many factors on average. None: drawn, from Gamma(1, 1).
+    fit_intercept : bool, default=True
+        Whether b is where the columns' means are; it is not drawn. The published model has none.
+    dispersion : "auto" or float, default="auto"
+        Of families that leave it open; ``"auto"`` takes the estimate of `EPCA` with three components.
+    n_draws, n_tune, n_chains : int, default=150, 150, 2
+        Draws that each chain keeps, draws before that it does not keep, and number of chains. A draw is five sweeps.
+    n_jobs : int or None, default=None
+        Number of threads for new rows; None means all cores.
+    verbose : int, default=0
+        If positive, log each chain to the logger ``anypca``.
+    random_state : int, RandomState or None, default=0
+        Seed of the draws.
+
+    Attributes
+    ----------
+    n_components_ : int
+        Most frequent number of factors that at least 5 % of the rows (of the columns with ``mask="loadings"``) use.
+    n_factors_ : ndarray of shape (n_chains, n_draws)
+        Numbers of factors as they were drawn. Rows get factors of their own that come and go, hence they are larger.
+    n_used_ : ndarray of shape (n_chains, n_draws)
+        Numbers of factors that 5 % use.
+    components_ : ndarray of shape (n_components_, n_features)
+        Posterior means of the loadings over the draws that have the factor. With ``mask="loadings"`` they are 0 where
+        a column more likely does not take part.
+    components_std_ : ndarray of shape (n_components_, n_features)
+    inclusion_ : ndarray of shape (n_components_, n_samples) or (n_components_, n_features)
+        Posterior probability that a row uses a factor; with ``mask="loadings"``, that a column does.
+    intercept_, dispersion_ : ndarray of shape (n_features,)
+    posterior_ : arviz.InferenceData
+        All draws: ``scores`` and ``loadings`` of the components, ``expected`` values of up to 200 entries; of each
+        draw the log-likelihood (``lp``), ``n_factors`` and ``n_used``.
+    r_hat_, ess_ : dict of ndarray
+        R-hat and effective sample sizes; the fit is judged by those of ``expected``.
+    family_, family_report_, n_features_in_, converged_, status_
+        As in `EPCA`; converged means that the chains agree.
+    objective_trace_ : ndarray of shape (n_draws,)
+        Log-likelihood without constants of the draws, the mean of the chains; not monotone.
+    n_iter_ : int
+        Draws of each chain.
+
+    Notes
+    -----
+    Given a likelihood that is quadratic in the predictor, mask and value are drawn together. Bernoulli, binomial and
+    negative binomial columns become so by Polya-Gamma weights, gaussian ones are; for other families the quadratic is
+    an expansion, and its draws are accepted or not.
+
+    Factors of different draws are matched to those of the most likely draw with the right number, by their part of the
+    predictor. What is said of rows is an average over 64 draws.
+
+    References
+    ----------
+    D. Knowles, Z. Ghahramani (2007). Infinite sparse factor analysis and infinite independent components analysis. ICA.
+    D. Knowles, Z. Ghahramani (2011). Nonparametric Bayesian sparse factor models. Annals of Applied Statistics 5.
+
+    Examples
+    --------
+    >>> from anypca import ISFA
+    >>> from anypca.datasets import make_prototype_bits
+    >>> X = make_prototype_bits(random_state=1).X
+    >>> model = ISFA(family="bernoulli", fit_intercept=False, n_chains=1, n_tune=60, n_draws=40).fit(X)
+    >>> model.n_components_
+    3
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "family": "no_validation",
+        "mask": [StrOptions({"scores", "loadings"})],
+        "sampler": [StrOptions({"infinite", "finite"})],
+        "max_factors": [Interval(Integral, 1, None, closed="left")],
+        "concentration": [None, Interval(Real, 0, None, closed="neither")],
+        "fit_intercept": ["boolean"],
+        "dispersion": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "n_draws": [Interval(Integral, 1, None, closed="left")],
+        "n_tune": [Interval(Integral, 1, None, closed="left")],
+        "n_chains": [Interval(Integral, 1, None, closed="left")],
+        **COMMON_CONSTRAINTS,
+    }
+
+    _: KW_ONLY
+    family: Any = "auto"
+    mask: str = "scores"
+    sampler: str = "infinite"
+    max_factors: int = 10
+    concentration: float | None = None
+    fit_intercept: bool = True
+    dispersion: str | float = "auto"
+    n_draws: int = 150
+    n_tune: int = 150
+    n_chains: int = 2
+    n_jobs: int | None = None
+    verbose: int = 0
+    random_state: Any = 0
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Draw from the posterior.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            As in `EPCA.fit`; NaN is a missing entry.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+        """
+        with self._open_fit(X) as session:
+            family, report = choose_family(self.family, session)
+            data = session.data
+            k = min(_DISPERSION_COMPONENTS, data.n_samples - 1, data.n_features - 1)
+            dispersion = find_dispersion(
+                X,
+                family,
+                data.n_features,
+                self.dispersion,
+                n_components=max(k, 0),
+                fit_intercept=self.fit_intercept,
+            )
+            fit = fit_buffet(session, family, dispersion, self._settings())
+            self.family_, self.family_report_ = family, report
+            self._store(fit)
+        self._warn_unless_converged(fit.result)
+        return self
+
+    def _settings(self) -> Settings:
+        return Settings(
+            mask=self.mask,
+            sampler=self.sampler,
+            max_factors=int(self.max_factors),
+            concentration=None if self.concentration is None else float(self.concentration),
+            fit_intercept=bool(self.fit_intercept),
+            n_draws=int(self.n_draws),
+            n_tune=int(self.n_tune),
+            n_chains=int(self.n_chains),
+        )
+
+    def _store(self, fit: ISFAFit) -> None:
+        """Set the fitted attributes."""
+        self._rows = fit.row_model
+        self.components_, self.components_std_ = fit.components, fit.deviations
+        self.n_components_ = len(fit.components)
+        self.inclusion_ = fit.inclusion
+        self.intercept_, self.dispersion_ = fit.intercept, fit.dispersion
+        self.explained_variance_ = np.ones(self.n_components_)
+        self.n_factors_, self.n_used_ = fit.n_factors, fit.n_used
+        self.posterior_, self.r_hat_, self.ess_ = fit.posterior, dict(fit.r_hat), dict(fit.ess)
+        self._store_result(fit.result)
+
+    def _row_model(self) -> DrawnRowModel:
+        return self._rows
+
+    def describe(self) -> Description:
+        return replace(super().describe(), has_sparse_loadings=self.mask == "loadings")

@@ -1,0 +1,266 @@
+r"""Gibbs sampling of masks, values and loadings under an Indian buffet process.
+
+With :math:`\eta = (Z \circ V) T`, :math:`v_{nk} \sim N(0, 1)`, :math:`t_{kd} \sim N(0, 1 / \tau)`. Given a likelihood
+that is quadratic in the predictor, mask and value of a row are drawn together, the value integrated out of the odds of
+the mask. Where the family has no augmentation the quadratic is an expansion of the likelihood at the predictor without
+the factor, and the draw is a proposal that is accepted or not (Metropolis and Hastings).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit, gammaln
+
+from anypca._typing import Bools, Floats
+from anypca.models._bayes.augment import draw_normal, weighted_products
+from anypca.models.isfa._settings import Settings
+from anypca.models.isfa._state import State
+from anypca.models.isfa._table import MaskedTable, Quadratic
+
+# Priors: alpha ~ Gamma(1, 1), and tau ~ Gamma(1, 4), which has loadings of size 2 or so, as logits of prototypes with
+# one bit in ten flipped are.
+_ALPHA_SHAPE, _ALPHA_RATE = 1.0, 1.0
+_TAU_SHAPE, _TAU_RATE = 1.0, 4.0
+_FIRST_TAU = 0.25
+# Share of the proposals of new factors that are one factor: the prior alone proposes one in alpha / n rows only.
+_BOOST = 0.1
+# Newton steps to where loadings are proposed about; where they end changes the rate of acceptance, not the posterior.
+_NEWTON_STEPS = 8
+# Largest change of a predictor in one of them: from small means a full step on a logarithmic scale may overflow.
+_LARGEST_STEP = 2.0
+
+
+class _Proposal(NamedTuple):
+    """What one factor may become in each row."""
+
+    log_odds: Floats
+    """Log Bayes factor of the mask being on, shape (rows,)."""
+    value: Floats
+    """New values where it is on, shape (rows,)."""
+    gain: Floats
+    """Log ratio of target to proposal at the new values, relative to the mask being off, shape (rows,)."""
+    present: Floats
+    """The same at the present state."""
+
+
+@dataclass(frozen=True, eq=False)
+class BuffetSampler:
+    """Sweeps over the factors of a table."""
+
+    table: MaskedTable
+    settings: Settings
+
+    @property
+    def is_finite(self) -> bool:
+        return self.settings.sampler == "finite"
+
+    def start(self, rng: np.random.Generator) -> State:
+        """One factor, or as many as the finite sampler has, used by half of the rows."""
+        n, d = self.table.shape
+        k = self.settings.max_factors if self.is_finite else 1
+        by_row, by_column = self.table.variances
+        values = rng.standard_normal((n, k)) * np.sqrt(by_row)[:, None]
+        loadings = rng.standard_normal((k, d)) * np.sqrt(by_column / _FIRST_TAU)
+        return State(
+            rng.random((n, k)) < 0.5, values, loadings, _FIRST_TAU, self.settings.concentration or 1.0
+        )
+
+    def sweep(self, state: State, rng: np.random.Generator) -> State:
+        """One draw of everything given the rest."""
+        odds = None
+        if self.is_finite:
+            state, odds = self._draw_shares(state, rng)
+        state = self._draw_masks(state, odds, rng)
+        if not self.is_finite:
+            state = self._draw_new(state.take(state.counts > 0), rng)
+        state = self._draw_loadings(state, rng)
+        return self._draw_hyper(state, rng)
+
+    def _draw_shares(self, state: State, rng: np.random.Generator) -> tuple[State, Floats]:
+        """Log odds of each factor's use and, given them, the concentration; finite sampler only."""
+        n, k = state.mask.shape
+        on = np.log(rng.standard_gamma(state.concentration / k + state.counts))
+        off = np.log(rng.standard_gamma(1.0 + n - state.counts))
+        log_share = on - np.logaddexp(on, off)
+        if self.settings.concentration is None:
+            rate = _ALPHA_RATE - float(log_share.mean())
+            state = replace(state, concentration=float(rng.gamma(_ALPHA_SHAPE + k, 1.0 / rate)))
+        return state, on - off
+
+    def _draw_masks(self, state: State, odds: Floats | None, rng: np.random.Generator) -> State:
+        """Masks and values of all factors, one after the other."""
+        mask, values = state.mask.copy(), state.values.copy()
+        eta = state.active @ state.loadings
+        quadratic = self.table.draw_quadratic(eta, rng)
+        spread = np.sqrt(self.table.variances[0])
+        for k, loading in enumerate(state.loadings):
+            now = values[:, k] * mask[:, k]
+            rest = eta - now[:, None] * loading
+            proposal = self._propose(rest, loading, now, mask[:, k], quadratic, rng)
+            if odds is None:
+                accepted, new = _draw_in_turn(mask[:, k], proposal, rng)
+            else:
+                accepted, new = _draw_at_once(mask[:, k], odds[k], proposal, rng)
+            mask[:, k] = new
+            drawn = np.where(accepted, proposal.value, values[:, k])
+            values[:, k] = np.where(new, drawn, spread * rng.standard_normal(len(now)))
+            eta = rest + (values[:, k] * new)[:, None] * loading
+        return replace(state, mask=mask, values=values)
+
+    def _propose(
+        self,
+        rest: Floats,
+        loading: Floats,
+        now: Floats,
+        mask: Bools,
+        quadratic: Quadratic | None,
+        rng: np.random.Generator,
+    ) -> _Proposal:
+        """New values of a factor, and the odds of its mask with the value integrated out."""
+        variance = self.table.variances[0]
+        weight, linear = self.table.expand(rest) if quadratic is None else quadratic
+        precision = 1.0 / variance + weight @ loading**2
+        slope = (linear - weight * rest) @ loading
+        log_odds = 0.5 * slope**2 / precision - 0.5 * np.log(precision * variance)
+        value = slope / precision + rng.standard_normal(len(now)) / np.sqrt(precision)
+        if quadratic is not None:
+            nothing = np.zeros(len(now))
+            return _Proposal(log_odds, value, nothing, nothing)
+        off = self.table.evaluate(rest, 0).value.sum(axis=1)
+
+        def gain(at: Floats) -> Floats:
+            likelihood = self.table.evaluate(rest + at[:, None] * loading, 0).value.sum(axis=1)
+            # Of the exact log-likelihood ratio, what its expansion does not tell.
+            found: Floats = likelihood - off - at * slope + 0.5 * at**2 * (precision - 1.0 / variance)
+            return np.nan_to_num(found, nan=-np.inf, neginf=-np.inf)
+
+        return _Proposal(log_odds, value, gain(value), np.where(mask, gain(now), 0.0))
+
+    def _draw_new(self, state: State, rng: np.random.Generator) -> State:
+        """Replace the factors that one row has for itself by new ones from the prior, row by row."""
+        n = len(state.mask)
+        rate = state.concentration / n
+        numbers = np.where(rng.random(n) < _BOOST, 1, rng.poisson(rate, n))
+        has_own = state.mask[:, state.counts == 1].any(axis=1)
+        # What a row has for itself does not change by what others get.
+        for row in np.flatnonzero(has_own | (numbers > 0)):
+            own = state.mask[row] & (state.counts == 1)
+            state = self._replace_own(state, int(row), own, int(numbers[row]), rng)
+        return state
+
+    def _replace_own(
+        self, state: State, row: int, own: Bools, number: int, rng: np.random.Generator
+    ) -> State:
+        """Propose ``number`` new factors of a row in place of its own."""
+        n, d = self.table.shape
+        by_row, by_column = self.table.variances
+        loadings = rng.standard_normal((number, d)) * np.sqrt(by_column / state.precision)
+        values = rng.standard_normal((n, number)) * np.sqrt(by_row)[:, None]
+        active = state.values[row] * state.mask[row]
+        before = active @ state.loadings
+        after = before - active[own] @ state.loadings[own] + values[row] @ loadings
+        gain = self.table.row_value(row, after) - self.table.row_value(row, before)
+        gain += _new_weight(number, state.concentration / n) - _new_weight(
+            int(own.sum()), state.concentration / n
+        )
+        if not np.log(rng.random()) < gain:
+            return state
+        mask = np.zeros((n, number), dtype=bool)
+        mask[row] = True
+        return state.take(~own).append(mask, values, loadings)
+
+    def _draw_loadings(self, state: State, rng: np.random.Generator) -> State:
+        """Loadings of all columns."""
+        k = len(state.loadings)
+        if k == 0:
+            return state
+        design = state.active
+        prior = state.precision / self.table.variances[1]
+        quadratic = self.table.draw_quadratic(design @ state.loadings, rng)
+        if quadratic is not None:
+            precision, linear = _normal_terms(quadratic, design, prior)
+            return replace(state, loadings=draw_normal(precision, linear, rng).T)
+        return replace(state, loadings=self._propose_loadings(state, design, prior, rng))
+
+    def _propose_loadings(
+        self, state: State, design: Floats, prior: Floats, rng: np.random.Generator
+    ) -> Floats:
+        """Loadings proposed from the normal distribution near their mode, accepted column by column."""
+        centre = np.zeros_like(state.loadings.T)
+        for _ in range(_NEWTON_STEPS):
+            precision, linear = _normal_terms(self.table.expand(design @ centre.T), design, prior)
+            step = np.linalg.solve(precision, linear[..., None])[..., 0] - centre
+            change = np.abs(design @ step.T).max(axis=0)
+            centre = centre + step * (_LARGEST_STEP / np.maximum(change, _LARGEST_STEP))[:, None]
+        new = draw_normal(precision, np.einsum("dab,db->da", precision, centre), rng)
+
+        def weight(at: Floats) -> Floats:
+            moved = at - centre
+            fit = self.table.evaluate(design @ at.T, 0).value.sum(axis=0)
+            found: Floats = fit - 0.5 * prior * (at**2).sum(axis=1)
+            found += 0.5 * np.einsum("da,dab,db->d", moved, precision, moved)
+            return found
+
+        gain = weight(new) - weight(state.loadings.T)
+        accepted = np.log(rng.random(len(gain))) < gain
+        return np.asarray(np.where(accepted[:, None], new, state.loadings.T).T)
+
+    def _draw_hyper(self, state: State, rng: np.random.Generator) -> State:
+        """Precision of the loadings and, in the infinite sampler, the concentration."""
+        squares = float((state.loadings**2 / self.table.variances[1]).sum())
+        tau = rng.gamma(_TAU_SHAPE + 0.5 * state.loadings.size, 1.0 / (_TAU_RATE + 0.5 * squares))
+        alpha = state.concentration
+        if not self.is_finite and self.settings.concentration is None:
+            harmonic = float((1.0 / np.arange(1, len(state.mask) + 1)).sum())
+            alpha = float(rng.gamma(_ALPHA_SHAPE + len(state.loadings), 1.0 / (_ALPHA_RATE + harmonic)))
+        return replace(state, precision=float(tau), concentration=alpha)
+
+
+def _normal_terms(quadratic: Quadratic, design: Floats, prior: Floats) -> tuple[Floats, Floats]:
+    """Precisions (columns, k, k) and linear terms (columns, k) of the loadings."""
+    precision = weighted_products(quadratic.weight.T, design)
+    precision += np.eye(design.shape[1]) * prior[:, None, None]
+    return precision, quadratic.linear.T @ design
+
+
+def _new_weight(number: int, rate: float) -> float:
+    """Log of the prior probability of a number of own factors over that of proposing it."""
+    log_prior = -rate + number * np.log(rate) - gammaln(number + 1.0)
+    proposed = (1.0 - _BOOST) * np.exp(log_prior) + _BOOST * (number == 1)
+    return float(log_prior - np.log(proposed))
+
+
+def _draw_at_once(
+    mask: Bools, odds: float, proposal: _Proposal, rng: np.random.Generator
+) -> tuple[Bools, Bools]:
+    """Which rows take their proposal, and the new mask, given the log odds of the factor's use."""
+    on = rng.random(len(mask)) < expit(odds + proposal.log_odds)
+    gain = np.where(on, proposal.gain, 0.0) - proposal.present
+    accepted = np.log(rng.random(len(mask))) < gain
+    return accepted, np.where(accepted, on, mask)
+
+
+def _draw_in_turn(mask: Bools, proposal: _Proposal, rng: np.random.Generator) -> tuple[Bools, Bools]:
+    """The same where the odds of a row are the number of the others that use the factor, which changes on the way."""
+    n = len(mask)
+    uniform = rng.random(n)
+    # A row is proposed to use the factor if the log odds of the others' use exceed its threshold.
+    threshold = (np.log(uniform) - np.log1p(-uniform) - proposal.log_odds).tolist()
+    others = np.arange(n)
+    with np.errstate(divide="ignore"):
+        odds = (np.log(others) - np.log(n - others)).tolist()
+    allowed = (np.log(rng.random(n)) + proposal.present).tolist()
+    gain, new = proposal.gain.tolist(), mask.tolist()
+    accepted = [False] * n
+    count = sum(new)
+    for row in range(n):
+        rest = count - new[row]
+        # The mask of a row that is alone stays: it is the business of the step for new factors.
+        on = odds[rest] > threshold[row] if rest else new[row]
+        if allowed[row] < (gain[row] if on else 0.0):
+            accepted[row], new[row] = True, on
+        count = rest + new[row]
+    return np.array(accepted), np.array(new, dtype=bool)
