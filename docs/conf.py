@@ -26,6 +26,7 @@ EXAMPLES = (
     "number_of_components",
     "uncertainty",
     "posterior_draws",
+    "sparse_factors",
     "new_rows",
     "scores_by_product",
     "tour",

@@ -57,6 +57,7 @@ KINDS = (
             Leaf("number of components unknown", "SePCA", "sepca"),
             Leaf("number known, or searched by you", "EPCA", "epca"),
             Leaf("a small table; draws from the posterior", "BEPCA", "bepca"),
+            Leaf("causes that rows have or have not", "ISFA", "isfa"),
             Leaf("scores by a matrix product; one kind", "GPCA", "gpca"),
             Leaf("the predictor is bent everywhere", "VAE", "neural"),
         ),

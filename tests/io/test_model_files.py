@@ -52,6 +52,7 @@ ALL = (*families, "mixed", "auto")
 SHORT = {"n_draws": 10, "n_tune": 10, "n_chains": 1}
 SPECS = {
     "BEPCA": Spec({"n_components": 2, **SHORT}, ALL),
+    "ISFA": Spec(SHORT, ALL, ({}, {"mask": "loadings"})),
     "Autoencoder": Spec({"n_components": 2, "max_iter": 5}, variants=({}, {"latent_activation": "relu"})),
     "EPCA": Spec({"n_components": 2, "max_iter": 5}, ALL),
     "GPCA": Spec({"n_components": 2, "max_iter": 5}, ("gaussian", "poisson", "bernoulli", "binomial")),

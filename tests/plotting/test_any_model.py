@@ -11,6 +11,7 @@ from anypca import (
     BEPCA,
     EPCA,
     GSPPCA,
+    ISFA,
     PLNPCA,
     PPCA,
     SPCA,
@@ -39,6 +40,9 @@ from anypca.plotting import (
     save_figure,
 )
 
+# Chains that are short enough for a test are too short to agree.
+pytestmark = pytest.mark.filterwarnings("ignore:ISFA. the chains disagree")
+
 RNG = np.random.default_rng(0)
 COUNTS = RNG.poisson(np.exp(RNG.normal(size=(40, 2)) @ RNG.normal(size=(2, 6)) + 1)).astype(float)
 MODELS = {
@@ -46,6 +50,7 @@ MODELS = {
     "Autoencoder": Autoencoder(2, tol=0.1),
     "EPCA": EPCA(2, family="poisson"),
     "GSPPCA": GSPPCA(2),
+    "ISFA": ISFA(family="gaussian", n_draws=20, n_tune=20, n_chains=1),
     "KernelPCA": KernelPCA(2, fit_inverse_transform=True),
     "PLNPCA": PLNPCA(2),
     "PPCA": PPCA(2),

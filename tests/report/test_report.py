@@ -13,6 +13,7 @@ from anypca import (
     BEPCA,
     EPCA,
     GSPPCA,
+    ISFA,
     PLNPCA,
     PPCA,
     SPCA,
@@ -26,6 +27,9 @@ from anypca import (
 from anypca.exceptions import NotFittedError
 from anypca.report import write_report
 
+# Chains that are short enough for a test are too short to agree.
+pytestmark = pytest.mark.filterwarnings("ignore:ISFA. the chains disagree")
+
 SECTIONS = ["table", "number", "components", "rows", "quality", "convergence", "reproduction"]
 
 MODELS = [
@@ -37,6 +41,9 @@ MODELS = [
         "real",
         {"scree", "loadings1", "trace"},
         id="BEPCA",
+    ),
+    pytest.param(
+        ISFA(family="gaussian", n_draws=20, n_tune=20, n_chains=1), "real", {"loadings1", "trace"}, id="ISFA"
     ),
     pytest.param(GSPPCA(1), "real", {"scree", "path", "shares", "trace"}, id="GSPPCA"),
     pytest.param(SPCA(2, n_nonzero=3), "real", {"scree", "loadings2", "shares"}, id="SPCA"),

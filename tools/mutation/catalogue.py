@@ -1044,6 +1044,46 @@ BEPCA = [
     ),
 ]
 
+_ISFA = "tests/models/test_isfa.py"
+
+ISFA = [
+    Mutation(
+        "the odds of a mask forget the width of the value",
+        "models/isfa/_sampler.py",
+        "0.5 * slope**2 / precision - 0.5 * np.log(precision * variance)",
+        "0.5 * slope**2 / precision",
+        _ISFA,
+    ),
+    Mutation(
+        "new factors are proposed more often than told",
+        "models/isfa/_sampler.py",
+        "proposed = (1.0 - _BOOST) * np.exp(log_prior) + _BOOST * (number == 1)",
+        "proposed = np.exp(log_prior)",
+        _ISFA,
+    ),
+    Mutation(
+        "a row counts itself among the others",
+        "models/isfa/_sampler.py",
+        "rest = count - new[row]",
+        "rest = min(count, n - 1)",
+        _ISFA,
+    ),
+    Mutation(
+        "proposals are accepted without their weight",
+        "models/isfa/_sampler.py",
+        "gain = weight(new) - weight(state.loadings.T)",
+        "gain = 0.0 * weight(new)",
+        _ISFA,
+    ),
+    Mutation(
+        "points of a row do not pay for their masks",
+        "models/isfa/_row_model.py",
+        "log_weight += _log_mask(used, odds) - _log_mask(used, near_odds)",
+        "log_weight += 0.0",
+        _ISFA,
+    ),
+]
+
 EPCA = [
     Mutation(
         "the loadings have no ridge",
@@ -1176,6 +1216,7 @@ MUTATIONS = [
     *PIECEWISE,
     *SEPCA,
     *BEPCA,
+    *ISFA,
     *SPPCA,
     *EPCA,
     *GPCA,

@@ -137,9 +137,9 @@ def _normal_variance(model: Any, n_columns: int) -> Floats:
 
 #: Share of the cells that are held out: as in ten folds, so that the fits hardly suffer.
 _FRACTION = 0.1
-#: Left out unless asked for: auto is sepca, kernel has neither likelihood nor loadings, piecewise, bepca, sspca and
-#: nets take long, and spca is told how sparse to be.
-_UNASKED = frozenset({"auto", "autoencoder", "bepca", "kernel", "piecewise", "spca", "sspca", "vae"})
+#: Left out unless asked for: auto is sepca, kernel has neither likelihood nor loadings, piecewise, bepca, isfa,
+#: sspca and nets take long, and spca is told how sparse to be.
+_UNASKED = frozenset({"auto", "autoencoder", "bepca", "isfa", "kernel", "piecewise", "spca", "sspca", "vae"})
 #: What a model may raise on a table that is not for it. Anything else is a fault.
 _REFUSALS = (ValueError, TypeError, ArithmeticError)
 

@@ -96,6 +96,7 @@ MODELS: dict[str, Entry] = {
     "epca": Entry("EPCA", "any family"),
     "sepca": Entry("SePCA", "any family, dimension chosen", rank="max_components", chooses_rank=True),
     "bepca": Entry("BEPCA", "any family, by draws from the posterior"),
+    "isfa": Entry("ISFA", "factors used or not, number drawn", rank="max_factors", chooses_rank=True),
     "sppca": Entry("SPPCA", "counts, dimension chosen", _POISSON, rank="max_components", chooses_rank=True),
     "ssppca": Entry("SSPPCA", "counts, few columns", _POISSON, rank="max_components", chooses_rank=True),
     "gpca": Entry("GPCA", "projection of natural parameters"),

@@ -9,6 +9,10 @@ import numpy as np
 
 from anypca._typing import Bools, Floats
 from anypca.engine import Table
+from anypca.families import Family
+from anypca.models._bilinear.evaluator import Coefficients
+from anypca.models._bilinear.passes import Deviances, Pass
+from anypca.models._bilinear.start import mean_coefficients
 from anypca.models._opened import OpenedBlock, open_block
 from anypca.models._session import Session
 
@@ -47,6 +51,16 @@ def collect_rows(session: Session, *, fit_intercept: bool) -> OpenedBlock:
         np.dtype(float),
         np.arange(data.n_samples),
     )
+
+
+def deviances_at(
+    session: Session, family: Family, coefficients: Coefficients, scores: Floats, *, fit_intercept: bool
+) -> Deviances:
+    """Deviances at posterior means of coefficients and training scores, beside columns without components."""
+    fixed = mean_coefficients(family, session.summary, 0, fit_intercept=fit_intercept)
+    null = Coefficients(np.zeros((len(fixed), 0)), fixed, coefficients.dispersion)
+    local = session.map(lambda block, _: scores[block.start : block.stop])
+    return Pass(session, fit_intercept).deviances(family, coefficients, local, null)
 
 
 def _stack(parts: Sequence[Floats]) -> Floats:

@@ -16,11 +16,10 @@ from anypca.models._bayes.inference_data import diagnose, label_features, to_inf
 from anypca.models._bayes.limits import check_draws, check_memory, check_size
 from anypca.models._bayes.mixing import SampledResult, judge
 from anypca.models._bayes.normal_rows import NormalRowModel
-from anypca.models._bayes.points import Point, collect_rows
+from anypca.models._bayes.points import Point, collect_rows, deviances_at
 from anypca.models._bayes.rows import choose_entries, expect_entries, thin
 from anypca.models._bilinear.evaluator import Coefficients
-from anypca.models._bilinear.passes import Deviances, Pass
-from anypca.models._bilinear.start import mean_coefficients
+from anypca.models._bilinear.passes import Deviances
 from anypca.models._session import Session
 from anypca.models.bepca._density import FactorDensity, Factors
 from anypca.models.bepca._gibbs import GibbsSampler
@@ -161,7 +160,13 @@ def _first(factors: Factors) -> Factors:
 def _conclude(session: Session, density: FactorDensity, run: Run, settings: Settings) -> BEPCAFit:
     """Align the draws, order components by the deviance that they explain, compare chains."""
     aligned = align_draws(run.draws, centre=settings.fit_intercept)
-    deviances = _deviances(session, density, aligned.draws, settings)
+    deviances = deviances_at(
+        session,
+        density.family,
+        _mean_coefficients(density, aligned.draws),
+        aligned.draws.scores.mean(axis=0),
+        fit_intercept=settings.fit_intercept,
+    )
     order = np.argsort(-deviances.without, kind="stable")
     aligned = aligned.reordered(order)
     draws = aligned.draws
@@ -218,13 +223,3 @@ def expected_entries(density: FactorDensity, draws: Factors) -> Floats:
 
 def _mean_coefficients(density: FactorDensity, draws: Point) -> Coefficients:
     return Coefficients(draws.loadings.mean(axis=0), draws.fixed.mean(axis=0), density.dispersion)
-
-
-def _deviances(session: Session, density: FactorDensity, draws: Point, settings: Settings) -> Deviances:
-    """Deviances at the posterior means."""
-    fixed = mean_coefficients(density.family, session.summary, 0, fit_intercept=settings.fit_intercept)
-    null = Coefficients(np.zeros((len(fixed), 0)), fixed, density.dispersion)
-    scores = draws.scores.mean(axis=0)
-    local = session.map(lambda block, _: scores[block.start : block.stop])
-    visit = Pass(session, settings.fit_intercept)
-    return visit.deviances(density.family, _mean_coefficients(density, draws), local, null)

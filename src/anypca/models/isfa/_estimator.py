@@ -70,6 +70,8 @@ class ISFA(DrawnModel):
     inclusion_ : ndarray of shape (n_components_, n_samples) or (n_components_, n_features)
         Posterior probability that a row uses a factor; with ``mask="loadings"``, that a column does.
     intercept_, dispersion_ : ndarray of shape (n_features,)
+    explained_deviance_ratio_ : ndarray of shape (n_components_,)
+        At the posterior means.
     posterior_ : arviz.InferenceData
         All draws: ``scores`` and ``loadings`` of the components, ``expected`` values of up to 200 entries; of each
         draw the log-likelihood (``lp``), ``n_factors`` and ``n_used``.
@@ -187,6 +189,8 @@ class ISFA(DrawnModel):
         self.inclusion_ = fit.inclusion
         self.intercept_, self.dispersion_ = fit.intercept, fit.dispersion
         self.explained_variance_ = np.ones(self.n_components_)
+        self.explained_deviance_ratio_ = fit.deviances.shares
+        self.deviance_, self.null_deviance_ = fit.deviances.full, fit.deviances.null
         self.n_factors_, self.n_used_ = fit.n_factors, fit.n_used
         self.posterior_, self.r_hat_, self.ess_ = fit.posterior, dict(fit.r_hat), dict(fit.ess)
         self._store_result(fit.result)

@@ -15,8 +15,10 @@ from anypca.models._bayes.inference_data import diagnose, label_features, to_inf
 from anypca.models._bayes.limits import check_draws, check_memory, check_size
 from anypca.models._bayes.mixing import SampledResult, judge
 from anypca.models._bayes.normal_rows import NormalRowModel
-from anypca.models._bayes.points import Point, collect_rows
+from anypca.models._bayes.points import Point, collect_rows, deviances_at
 from anypca.models._bayes.rows import DrawnRowModel, choose_entries, expect_entries, thin
+from anypca.models._bilinear.evaluator import Coefficients
+from anypca.models._bilinear.passes import Deviances
 from anypca.models._bilinear.start import mean_coefficients
 from anypca.models._session import Session
 from anypca.models.isfa._report import USED_SHARE, Draw, match_draws, most_frequent, pad
@@ -61,6 +63,7 @@ class ISFAFit:
     dispersion: Floats
     n_factors: Ints
     n_used: Ints
+    deviances: Deviances
     posterior: Any
     r_hat: Mapping[str, Floats]
     ess: Mapping[str, Floats]
@@ -130,6 +133,9 @@ def _conclude(session: Session, table: MaskedTable, run: Run, settings: Settings
     """Match the factors of the draws, compare the chains."""
     k = most_frequent(run.n_used)
     picks = match_draws(run.draws, run.log_likelihood.ravel(), k)
+    deviances = _deviances(session, table, match_points(run.draws, picks), settings)
+    order = np.argsort(-deviances.without, kind="stable")
+    picks = picks[:, order]
     matched = match_points(run.draws, picks)
     stats = {"lp": run.log_likelihood, "n_factors": run.n_factors, "n_used": run.n_used}
     entries = choose_entries(*table.rows.x.shape)
@@ -159,11 +165,20 @@ def _conclude(session: Session, table: MaskedTable, run: Run, settings: Settings
         table.dispersion,
         run.n_factors,
         run.n_used,
+        Deviances(deviances.null, deviances.full, deviances.without[order]),
         posterior,
         r_hat,
         ess,
         judge(components, run.log_likelihood.mean(axis=0), r_hat["expected"]),
     )
+
+
+def _deviances(session: Session, table: MaskedTable, draws: Point, settings: Settings) -> Deviances:
+    """Deviances at the means over draws."""
+    fixed = np.tile(table.offset[:, None], (1, int(settings.fit_intercept)))
+    means = Coefficients(draws.loadings.mean(axis=0), fixed, table.dispersion)
+    scores = draws.scores.mean(axis=0)
+    return deviances_at(session, table.family, means, scores, fit_intercept=settings.fit_intercept)
 
 
 def match_points(draws: list[Draw], picks: Floats) -> Point:
