@@ -90,7 +90,8 @@ class Case:
         x = np.where(seen, self.X, 1.0)
         mean = self.family.mean(eta, phi)
         variance = self.family.variance(mean, phi)
-        if np.allclose(self.family.pearson(x, eta, phi), (x - mean) ** 2 / variance):
+        is_standard = np.allclose(self.family.pearson(x, eta, phi), (x - mean) ** 2 / variance)
+        if is_standard and self.family.has_information:
             slope = (self.family.mean(eta + h, phi) - self.family.mean(eta - h, phi)) / (2 * h)
             return np.where(seen, slope**2 / variance, 0.0)
         return np.where(seen, self.family.evaluate(x, eta, phi).curvature, 0.0)

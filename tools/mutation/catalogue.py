@@ -137,6 +137,20 @@ FAMILIES = [
         "tests/families/test_ordinal.py",
     ),
     Mutation(
+        "extra zeros tell as much as counts",
+        "families/_zero_inflated.py",
+        "weight = np.where(is_zero, expit(log_zero + counted - np.log(pi)), 1.0)",
+        "weight = np.where(is_zero, 1.0, 1.0)",
+        "tests/conformance/test_families.py",
+    ),
+    Mutation(
+        "shares of extra zeros stay where they started",
+        "families/_zero_inflated.py",
+        "return new if change > _SETTLED else self",
+        "return self",
+        "tests/families/test_zero_inflated.py",
+    ),
+    Mutation(
         "dispersions go to the wrong columns",
         "families/mixed.py",
         "np.asarray(array)[..., pick]",

@@ -20,6 +20,8 @@ from anypca.families.scaled_poisson import ScaledPoisson
 from anypca.families.student_t import StudentT
 from anypca.families.truncated_poisson import TruncatedPoisson
 from anypca.families.tweedie import Tweedie
+from anypca.families.zero_inflated_negative_binomial import ZeroInflatedNegativeBinomial
+from anypca.families.zero_inflated_poisson import ZeroInflatedPoisson
 
 __all__ = [
     "Bernoulli",
@@ -40,6 +42,8 @@ __all__ = [
     "StudentT",
     "TruncatedPoisson",
     "Tweedie",
+    "ZeroInflatedNegativeBinomial",
+    "ZeroInflatedPoisson",
     "combine",
     "families",
     "resolve_family",

@@ -267,7 +267,7 @@ class Family(ABC):
         Parameters
         ----------
         total : callable
-            As for `adapted`, of ``function(x, weights, eta)``.
+            As for `adapted`, of ``function(x, weights, eta, dispersion)``.
         """
         return self
 

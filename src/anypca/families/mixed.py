@@ -289,7 +289,7 @@ def _picker(index: Ints) -> Picker:
 
 def _part(total: Total, pick: Picker) -> Total:
     """The sums of some columns."""
-    return lambda function: total(lambda *arrays: function(*(array[:, pick] for array in arrays)))
+    return lambda function: total(lambda *arrays: function(*(array[..., pick] for array in arrays)))
 
 
 def _take(array: PerColumn | None, pick: Picker) -> Any:

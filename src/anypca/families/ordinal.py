@@ -12,6 +12,7 @@ from scipy.special import expit
 
 from anypca._typing import Bools, Floats, Ints, PerColumn
 from anypca.families._base import Evaluation, Family, Total, families
+from anypca.families._columns import ColumnFamily
 from anypca.families._cuts import SETTLED, best_cuts, counted, margin_cuts
 from anypca.families._logistic import expected_softplus
 from anypca.special import log1pexp
@@ -29,7 +30,7 @@ _WIDEST, _HALVINGS = 60.0, 70
 
 @families.register
 @dataclass(frozen=True)
-class Ordinal(Family):
+class Ordinal(ColumnFamily):
     r"""Ordered levels, such as answers from 1 to 5: ``P(x <= level c) = expit(cut_c - eta)``.
 
     With a and b the distances from eta to the cut points above and below the level x,
@@ -59,12 +60,12 @@ class Ordinal(Family):
     support = "whole numbers"
     remedy = "Number the levels in their order (1, 2, 3, ...), or use family='gaussian' for measurements."
 
+    per_column = ("cuts", "levels")
+
     cuts: Any = None
     levels: Any = None
     is_sharp: bool = field(default=False, repr=False, kw_only=True)
     """`expect` is close to the expectation; otherwise a bound, which takes half of the time."""
-    is_estimated: bool = field(default=False, repr=False, compare=False, kw_only=True)
-    """The cut points come from a table, and fits may change them; those that were given stay."""
 
     def __post_init__(self) -> None:
         cuts = self.cuts if self.cuts is None else _rows(self.cuts)
@@ -93,30 +94,6 @@ class Ordinal(Family):
         return replace(self, is_sharp=True)
 
     # ------------------------------------------------------------------------------ columns of their own
-
-    @property
-    def has_parameters(self) -> bool:
-        return self.cuts is None or self.is_estimated
-
-    def columns(self, index: slice) -> Family:
-        if self.cuts is None or len(self.cuts) == 1:
-            return self
-        key = index.indices(len(self.cuts))
-        if key not in self._parts:
-            self._parts[key] = replace(self, cuts=self.cuts[index], levels=self.levels[index])
-        return self._parts[key]
-
-    @cached_property
-    def _parts(self) -> dict[tuple[int, int, int], Family]:
-        """Restrictions to slices of the columns: sweeps ask for the same ones again and again."""
-        return {}
-
-    def take(self, index: Ints) -> Family:
-        if self.cuts is None or len(self.cuts) == 1:
-            return self
-        picked = index.tolist()
-        cuts, levels = ([part[j] for j in picked] for part in (self.cuts, self.levels))
-        return replace(self, cuts=tuple(cuts), levels=tuple(levels))
 
     @cached_property
     def _edges(self) -> Floats:
@@ -289,7 +266,7 @@ class Ordinal(Family):
         """The cut points that fit best at given predictors."""
         n_levels, n_bins = len(self._values), int(2 * _REACH / _BIN)
 
-        def count(x: Floats, weights: Floats, eta: Floats) -> Floats:
+        def count(x: Floats, weights: Floats, eta: Floats, _: Floats) -> Floats:
             place = np.clip((eta + _REACH) / _BIN, 0, n_bins - 1).astype(np.intp)
             return counted(self._level(x) * n_bins + place, weights, n_levels * n_bins)
 

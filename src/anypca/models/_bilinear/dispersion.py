@@ -153,7 +153,7 @@ def refined_family(
     def total(function: Callable[..., Floats]) -> Floats:
         def of_block(rows: OpenedBlock, scores: Floats) -> Floats:
             eta = BlockEvaluator(family, coefficients, rows).predictor(scores, slice(0, rows.n_features))
-            return function(rows.x, rows.entry_weights, eta)
+            return function(rows.x, rows.entry_weights, eta, coefficients.dispersion)
 
         return visit.sum(of_block, local)
 
@@ -205,8 +205,9 @@ class _Fit(NamedTuple):
             for tile in rows.tiles():
                 inside = columns[(columns >= tile.start) & (columns < tile.stop)]
                 if inside.size:
-                    mu = member.mean(evaluator.predictor(scores, tile)[:, inside - tile.start])
-                    found += _grid_statistics(member, rows, inside, mu)
+                    part = member.take(np.searchsorted(columns, inside))
+                    mu = part.mean(evaluator.predictor(scores, tile)[:, inside - tile.start])
+                    found += _grid_statistics(part, rows, inside, mu)
             return found
 
         return visit.sum(function, local)

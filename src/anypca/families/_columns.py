@@ -1,0 +1,56 @@
+"""Families whose columns have parameters of their own, besides a dispersion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+from anypca._typing import Ints
+from anypca.families._base import Family
+
+
+@dataclass(frozen=True)
+class ColumnFamily(Family):
+    """Parameters are tuples: with one entry for each column, or with a single one for all columns.
+
+    They are ``None`` until a table tells them. Those that were given stay; those that a table told are estimated.
+    """
+
+    #: Names of the fields that hold them; all are ``None`` or none is.
+    per_column: ClassVar[tuple[str, ...]]
+
+    is_estimated: bool = field(default=False, repr=False, compare=False, kw_only=True)
+    """The parameters come from a table, and fits may change them."""
+
+    @property
+    def has_parameters(self) -> bool:
+        return self._n_columns == 0 or self.is_estimated
+
+    @property
+    def _n_columns(self) -> int:
+        """How many columns have parameters of their own; 1 if all have the same, 0 while they are not known."""
+        first = getattr(self, self.per_column[0])
+        return 0 if first is None else len(first)
+
+    def columns(self, index: slice) -> Self:
+        if self._n_columns <= 1:
+            return self
+        key = index.indices(self._n_columns)
+        if key not in self._parts:
+            self._parts[key] = replace(self, **{name: getattr(self, name)[index] for name in self.per_column})
+        return self._parts[key]
+
+    @cached_property
+    def _parts(self) -> dict[tuple[int, int, int], Self]:
+        """Restrictions to slices of the columns: sweeps ask for the same ones again and again."""
+        return {}
+
+    def take(self, index: Ints) -> Self:
+        if self._n_columns <= 1:
+            return self
+        picked = index.tolist()
+        taken: dict[str, Any] = {
+            name: tuple(getattr(self, name)[j] for j in picked) for name in self.per_column
+        }
+        return replace(self, **taken)
