@@ -36,6 +36,7 @@ EXAMPLES = (
     "shared_patterns",
     "offsets_covariates",
     "piecewise",
+    "piecewise_marks",
     "kernel",
     "neural",
     "pipeline",
