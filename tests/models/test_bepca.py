@@ -21,6 +21,7 @@ from anypca.families import (
     Exponential,
     Gamma,
     Gaussian,
+    LogNormal,
     NegativeBinomial,
     Poisson,
     ScaledPoisson,
@@ -140,6 +141,13 @@ def test_the_augmentation_integrates_to_the_likelihood(case):
     exact = family.evaluate(np.broadcast_to(x, eta.shape), eta, phi, order=0).value
     difference = np.array(found) - exact
     assert_allclose(difference - difference[0], 0.0, atol=0.02)
+
+
+@pytest.mark.parametrize("family", [Gaussian(), LogNormal()], ids=["gaussian", "log_normal"])
+def test_normal_columns_are_quadratic_on_their_own_scale(family):
+    x, phi, eta = np.array([[0.5, 2.0, 3.0]]), np.array([0.5, 1.0, 2.0]), np.array([[0.3, -1.0, 2.0]])
+    terms = augment(family, x, phi)
+    assert_allclose(terms.kappa - terms.weight * eta, family.evaluate(x, eta, phi, order=1).gradient)
 
 
 def test_poisson_columns_have_no_augmentation_and_nearly_poisson_ones_neither():

@@ -58,7 +58,11 @@ def _count_terms(family: NegativeBinomial, x: Floats, dispersion: Floats) -> Ter
 
 @terms_of.register(Gaussian)
 def _normal_terms(family: Gaussian, x: Floats, dispersion: Floats) -> Terms | None:
-    return Terms(np.zeros(()), 1.0 / dispersion, x / dispersion, np.zeros(()))
+    # Quadratic in the predictor, whichever scale x is normal on.
+    found = family.evaluate(x, np.zeros(x.shape), dispersion, order=2)
+    assert found.gradient is not None
+    assert found.curvature is not None
+    return Terms(np.zeros(()), found.curvature, found.gradient, np.zeros(()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -170,10 +170,11 @@ def choose_entries(n_samples: int, n_features: int) -> tuple[Ints, Ints]:
     return row, column
 
 
-def expect_entries(family: Family, n_features: int, columns: Ints, eta: Floats) -> Floats:
+def expect_entries(family: Family, dispersion: Floats, columns: Ints, eta: Floats) -> Floats:
     """Expected values of entries of some columns at predictors (draws, n_entries)."""
     found = np.empty_like(eta)
-    for member, some in family.member_columns(n_features):
+    for member, some in family.member_columns(len(dispersion)):
         of = np.isin(columns, some)
-        found[:, of] = member.mean(eta[:, of])
+        each = member.take(np.searchsorted(some, columns[of]))
+        found[:, of] = each.mean(eta[:, of], dispersion[columns[of]])
     return found

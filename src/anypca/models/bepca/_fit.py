@@ -218,7 +218,7 @@ def expected_entries(density: FactorDensity, draws: Factors) -> Floats:
     pairs = zip(draws.scores, draws.joint, strict=True)
     designs = ((np.hstack([scores[row], features]), joint[column]) for scores, joint in pairs)
     eta = np.array([np.einsum("ea,ea->e", *design) for design in designs])
-    return expect_entries(density.family, density.rows.n_features, column, eta)
+    return expect_entries(density.family, density.dispersion, column, eta)
 
 
 def _mean_coefficients(density: FactorDensity, draws: Point) -> Coefficients:

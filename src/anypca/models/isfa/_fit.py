@@ -145,7 +145,7 @@ def _conclude(session: Session, table: MaskedTable, run: Run, settings: Settings
         stats,
         label_features(session.data),
         has_intercept=False,
-        more={"expected": expect_entries(table.family, table.rows.n_features, entries[1], etas)},
+        more={"expected": expect_entries(table.family, table.dispersion, entries[1], etas)},
     )
     r_hat, ess = diagnose(posterior)
     present = np.abs(picks).sum(axis=2).T  # (k, draws)
