@@ -11,6 +11,7 @@ from experiments._held_out import Choice, mask, mean_curve, median_curve, way_to
 
 from experiments import (
     sepca_analytic,
+    sepca_bayes,
     sepca_coverage,
     sepca_newsgroups,
     sepca_robust,
@@ -27,6 +28,7 @@ needs_data = pytest.mark.skipif(
     "experiment",
     [
         sepca_analytic,
+        sepca_bayes,
         sepca_robust,
         sepca_selection,
         pytest.param(sepca_newsgroups, marks=needs_data),
