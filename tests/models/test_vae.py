@@ -349,3 +349,9 @@ def test_constant_columns_and_huge_counts_do_no_harm():
     model = VAE(2, family="poisson", **FEW).fit(X)
     assert np.isfinite(model.transform(X)).all()
     assert np.isfinite(model.score_samples(X)).all()
+
+
+def test_a_spread_of_rows_reaches_over_all_of_them():
+    rows = Rows(np.arange(10.0)[:, None], None, None, np.ones(10))
+    assert_array_equal(rows.spread(4).x[:, 0], [0.0, 3.0, 6.0, 9.0])
+    assert len(rows.spread(10).x) == len(rows.spread(99).x) == 10

@@ -25,7 +25,7 @@ def improve_dispersion(model: Model, rows: Rows, rng: np.random.Generator) -> Fl
     dispersion = model.dispersion.copy()
     if not free:
         return dispersion
-    first, second = _derivatives(model, rows.take(slice(_MOST_ROWS)), rng)
+    first, second = _derivatives(model, rows.spread(_MOST_ROWS), rng)
     for member, columns in free:
         own, curvature = first[columns], second[columns]
         if member.dispersion_kind == "shape" or len(members) == 1:

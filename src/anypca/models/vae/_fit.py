@@ -80,7 +80,7 @@ def read_rows(session: Session) -> Rows:
 
 def _report(model: Model, rows: Rows, settings: Settings, rng: np.random.Generator) -> VAEFit:
     """The model in its canonical coordinates: along the principal axes of the mean slopes of the decoder."""
-    some = rows.take(slice(_MOST_ROWS))
+    some = rows.spread(_MOST_ROWS)
     latents = model.encode(model.inputs.of(some)).mean
     slopes = model.decoder.tangents(latents)[1].mean(axis=0) @ model.decoder.weights
     eta = some.shifted(model.decoder(latents))

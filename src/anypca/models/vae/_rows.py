@@ -29,6 +29,10 @@ class Rows:
         offset = None if self.offset is None else self.offset[index]
         return Rows(self.x[index], observed, offset, self.weights[index])
 
+    def spread(self, most: int) -> Rows:
+        """About so many of them or fewer, evenly spread over all."""
+        return self.take(slice(None, None, max(1, -(-len(self.x) // most))))
+
     def repeat(self, times: int) -> Rows:
         """Each row so many times, one after the other."""
         return self.take(np.repeat(np.arange(len(self.x)), times))
