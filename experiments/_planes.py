@@ -10,6 +10,7 @@ import numpy as np
 from anypca.plotting import save_figure
 from experiments._common import Options
 
+# Panels in a row: ten models in two rows are read at a glance.
 _COLUMNS = 5
 
 
@@ -38,7 +39,8 @@ def draw_planes(options: Options, name: str, planes: Mapping[str, np.ndarray]) -
     axes = figure.subplots(n_rows, _COLUMNS, squeeze=False)
     for ax, (title, points) in zip(axes.flat, planes.items(), strict=False):
         _draw_density(ax, points)
-        ax.set_title(title, fontsize=10)
+        is_dead = (points.std(axis=0) == 0).any()
+        ax.set_title(f"{title} (a latent is dead)" if is_dead else title, fontsize=10)
     for ax in axes.flat[len(planes) :]:
         ax.set_visible(False)
     figure.supxlabel("first score", fontsize=10)

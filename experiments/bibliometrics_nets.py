@@ -53,8 +53,8 @@ def train(Z: np.ndarray, hidden: tuple[int, ...], seed: int, settings: dict[str,
     model = Autoencoder(2, hidden_layer_sizes=hidden, random_state=seed, n_jobs=1, **settings)
     latents = fit_quietly(model, Z).transform(Z)
     deviations = latents.std(axis=0)
-    # Latents of a ReLU layer have no order: the one that varies more comes first.
-    first = latents[:, int(np.argmax(deviations))] if settings else latents[:, 0]
+    # Latents of a ReLU layer have no order; the thesis took the one that happened to be the first.
+    first = latents[:, 0]
     score = PPCA(1).fit(Z).transform(Z)[:, 0]
     correlation = abs(float(np.corrcoef(first, score)[0, 1])) if first.std() > 0 else 0.0
     return Run(model.r2_, correlation, int((deviations < 1e-9).sum()), model.n_parameters_, first, latents)
@@ -77,17 +77,20 @@ def run(options: Options) -> Outcome:
         for name in SIZES
         for label, settings in (("ReLU everywhere", RELU), ("linear latents", {}))
     }
-    ppca, pieces = PPCA(2).fit(Z), fit_pieces(Z, "continuous", 3)
+    ppca, pieces = PPCA(2).fit(Z), fit_pieces(Z, "continuous", 1 if options.quick else 12)
     held_out = vae_held_out(Z, options)
     vae = fit_vae(Z, options.seed, 5 if options.quick else 300)
     scores = first_scores(counts, logs, Z, ppca, pieces)
-    if not options.quick:
-        scores["PLNPCA"] = np.asarray(fit_plnpca(counts).transform(counts))[:, 0]
+    pln = None if options.quick else np.asarray(fit_plnpca(counts).transform(counts))
+    scores |= {} if pln is None else {"PLNPCA": pln[:, 0]}
     scores |= {name: found[0].first for name, found in runs.items()} | {"VAE": vae.transform(Z)[:, 0]}
     found = [parameter_table(runs, pieces, vae), net_table(Z, runs, ppca, vae), with_pca_table(runs, scores)]
     found += [correlation_table(scores), held_out_table(held_out)]
-    pictures = draw_planes(options, "bibliometrics_planes.png", planes(counts, logs, Z, runs, pieces, vae))
-    pictures += draw_pairs(options, "bibliometrics_pairs.png", Z, names)
+    n_drawn = 4 if options.quick else len(names)
+    pictures = draw_planes(
+        options, "bibliometrics_planes.png", planes(counts, logs, Z, runs, pieces, vae, pln)
+    )
+    pictures += draw_pairs(options, "bibliometrics_pairs.png", Z[:, :n_drawn], names[:n_drawn])
     return Outcome(
         found, targets(Z, runs, held_out, quick=options.quick), notes(Z, names, runs, vae), pictures
     )
@@ -184,6 +187,7 @@ def planes(
     runs: dict[str, list[Run]],
     pieces: PiecewisePCA,
     vae: VAE,
+    pln: np.ndarray | None,
 ) -> dict[str, np.ndarray]:
     """Two scores of each scholar by each model (figures 4.5 to 4.7)."""
     import sklearn.decomposition
@@ -191,13 +195,13 @@ def planes(
     kernel = sklearn.decomposition.KernelPCA(
         2, kernel="rbf", gamma=1 / 16, eigen_solver="randomized", random_state=0
     )
-    found = {
+    found: dict[str, np.ndarray] = {
         "PCA-C": PPCA(2).fit(np.log1p(counts)).transform(np.log1p(counts)),
         "PCA": PPCA(2).fit(logs).transform(logs),
-        "PLNPCA": np.asarray(fit_plnpca(counts).transform(counts))[:, :2],
         "PWPCA": pieces.transform(Z),
         "KPCA": kernel.fit_transform(Z),
     }
+    found |= {} if pln is None else {"PLNPCA": pln[:, :2]}
     return found | {name: one[0].plane for name, one in runs.items()} | {"VAE": vae.transform(Z)}
 
 
