@@ -44,7 +44,7 @@ def make_table(kind: str, seed: int, n: int, *, is_folded: bool) -> np.ndarray:
 
 def fit(X: np.ndarray, kind: str, n_pieces: int, n_init: int) -> PiecewisePCA:
     """Two latent dimensions, the dispersion estimated where there is one."""
-    model = PiecewisePCA(2, n_pieces=n_pieces, family=kind, n_init=n_init, tol=1e-3, n_jobs=1)
+    model = PiecewisePCA(2, n_pieces=n_pieces, family=kind, n_init=n_init, tol=3e-3, n_jobs=1)
     return model.fit(X)
 
 
@@ -79,7 +79,7 @@ def one_folded(kind: str, seed: int, n: int, n_init: int, with_grid: bool) -> tu
 def one_straight(kind: str, seed: int, n: int, n_init: int) -> tuple[float, ...]:
     """Number of pieces by BIC, and by how much."""
     X = make_table(kind, seed, n, is_folded=False)
-    model = PiecewisePCA(family=kind, n_init=n_init, tol=1e-3, n_jobs=1)
+    model = PiecewisePCA(family=kind, n_init=n_init, tol=3e-3, n_jobs=1)
     found = model.select(X, n_pieces=(1, 2), n_components=(2,))
     return found.n_pieces, found.trials[1].bic - found.trials[0].bic
 
@@ -142,7 +142,7 @@ def _marginal(
 
 def run(options: Options) -> Outcome:
     """All seeds of both families."""
-    n_seeds, n, n_init, n_grid = (1, 50, 1, 0) if options.quick else (10, 500, 5, 3)
+    n_seeds, n, n_init, n_grid = (1, 50, 1, 0) if options.quick else (5, 500, 3, 2)
     tables, targets = [], []
     for kind in KINDS:
         seeds = [options.seed * 1000 + i for i in range(n_seeds)]
@@ -160,15 +160,19 @@ def run(options: Options) -> Outcome:
                 Target(f"{kind}: bound of two pieces less that of one", float(folded[0, 0]), ">", -1.0)
             )
             continue
+        gains, single = folded[:, 2] > 0, straight[:, 0] == 1
         targets += [
             Target(
-                f"{kind}, folded: seeds with a gain in hidden cells", float((folded[:, 2] > 0).sum()), ">=", 8
+                f"{kind}, folded: share of seeds with a gain in hidden cells", float(gains.mean()), ">=", 0.8
             ),
             Target(
-                f"{kind}, straight: seeds with one piece by BIC", float((straight[:, 0] == 1).sum()), ">=", 9
+                f"{kind}, straight: share of seeds with one piece by BIC", float(single.mean()), ">=", 0.9
             ),
         ]
-    notes = ("The thesis shows no fit of this model; the targets are ours.",)
+    notes = (
+        "The thesis shows no fit of this model; the targets are ours. Gains are sums over cells or rows, in nats.",
+        "'By exact likelihoods': hidden cells again, one and two pieces fitted without a bound, on a grid.",
+    )
     return Outcome(tables, targets, notes)
 
 
