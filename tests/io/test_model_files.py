@@ -145,7 +145,7 @@ def test_round_trip_gives_the_same_bits(name, family, variant, path):
     assert type(again) is type(model)
     table = pd.DataFrame(X, columns=list("abcdef"))
     np.testing.assert_array_equal(again.transform(table), model.transform(table))
-    assert model.n_components_ > 0 or name == "SePCA"
+    assert model.n_components_ > 0 or name in {"SePCA", "ISFA"}
     if "return_std" in inspect.signature(model.transform).parameters:
         for ours, theirs in zip(
             again.transform(table, return_std=True), model.transform(table, return_std=True), strict=True
