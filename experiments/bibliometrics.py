@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import sklearn.decomposition
+from sklearn.base import clone
 
 import anypca
 from anypca import PPCA, PiecewisePCA
@@ -32,6 +33,10 @@ REFERENCE_PPCA = -30703.98
 H_INDEX, SJR = "log_journal_h_index_mean", "log_SJR_mean"
 
 
+#: Searches for free pieces, each with seeds of its own.
+N_SEARCHES = 8
+
+
 def tables() -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
     """Counts (2230, 9), log(x + 1) of all indicators (2230, 16), the standardised ones, and their names.
 
@@ -50,8 +55,15 @@ def log_deviations() -> np.ndarray:
 
 
 def fit_pieces(Z: np.ndarray, coupling: str, n_init: int) -> PiecewisePCA:
-    """Two dimensions, two pieces, breakpoint 0."""
-    return PiecewisePCA(2, n_pieces=2, coupling=coupling, n_init=n_init, n_jobs=1).fit(Z)
+    """Two dimensions, two pieces, breakpoint 0; the best of several searches where pieces are free.
+
+    Of nine searches with free pieces four end at -26602.0, three at -26595.1 and two at -26594.0, and two with 40 starts
+    instead of 12 at -26602.0: what starts reach in their first steps does not tell where they end.
+    """
+    seeds = range(N_SEARCHES if coupling == "free" else 1)
+    model = PiecewisePCA(2, n_pieces=2, coupling=coupling, n_init=n_init, n_jobs=1)
+    fits = [clone(model).set_params(random_state=seed).fit(Z) for seed in seeds]
+    return max(fits, key=lambda fit: float(fit.log_likelihood_))
 
 
 def size_row(q: int, n_pieces: int, n_init: int) -> tuple[float, ...]:
