@@ -57,8 +57,8 @@ def log_deviations() -> np.ndarray:
 def fit_pieces(Z: np.ndarray, coupling: str, n_init: int) -> PiecewisePCA:
     """Two dimensions, two pieces, breakpoint 0; the best of several searches where pieces are free.
 
-    Of nine searches with free pieces four end at -26602.0, three at -26595.1 and two at -26594.0, and two with 40 starts
-    instead of 12 at -26602.0: what starts reach in their first steps does not tell where they end.
+    Of nine searches with free pieces four end at -26602.0, three at -26595.1 and two at -26594.0; two with 40 starts
+    in place of 12 end at -26602.0: what starts reach in their first steps does not tell where they end.
     """
     seeds = range(N_SEARCHES if coupling == "free" else 1)
     model = PiecewisePCA(2, n_pieces=2, coupling=coupling, n_init=n_init, n_jobs=1)
