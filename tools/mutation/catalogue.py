@@ -1083,10 +1083,10 @@ ISFA = [
         _ISFA,
     ),
     Mutation(
-        "proposals are accepted without their weight",
+        "proposals of loadings are accepted by the target alone",
         "models/isfa/_sampler.py",
-        "gain = weight(new) - weight(state.loadings.T)",
-        "gain = 0.0 * weight(new)",
+        'found += 0.5 * np.einsum("da,dab,db->d", moved, precision, moved)',
+        "found += 0.0 * moved.sum(axis=1)",
         _ISFA,
     ),
     Mutation(
