@@ -24,6 +24,7 @@ EXAMPLES = (
     "mixed_table",
     "missing_cells",
     "number_of_components",
+    "survival",
     "uncertainty",
     "posterior_draws",
     "sparse_factors",
