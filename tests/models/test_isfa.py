@@ -70,6 +70,18 @@ def test_without_data_the_finite_sampler_has_the_prior_of_its_shares():
     assert abs(batches.mean() - 1 / 3) < 4 * batches.std() / np.sqrt(len(batches))
 
 
+def test_shares_too_small_to_hold_have_a_logarithm():
+    """Gamma variables of shape 1e-4 are mostly 0 in double precision."""
+    table = make_table(np.ones((8, 2)), observed=np.zeros((8, 2), dtype=bool))
+    sampler = BuffetSampler(table, Settings(sampler="finite", max_factors=4))
+    empty = replace(
+        sampler.start(np.random.default_rng(0)), mask=np.zeros((8, 4), dtype=bool), concentration=4e-4
+    )
+    state, odds = sampler._draw_shares(empty, np.random.default_rng(1))
+    assert np.isfinite(odds).all()
+    assert state.concentration > 0
+
+
 @pytest.mark.parametrize("is_turned", [False, True], ids=["scores", "loadings"])
 @pytest.mark.parametrize(
     ("family", "phi", "is_exact"),

@@ -82,7 +82,9 @@ class BuffetSampler:
     def _draw_shares(self, state: State, rng: np.random.Generator) -> tuple[State, Floats]:
         """Log odds of each factor's use and, given them, the concentration; finite sampler only."""
         n, k = state.mask.shape
-        on = np.log(rng.standard_gamma(state.concentration / k + state.counts))
+        shape = state.concentration / k + state.counts
+        # A gamma variable is G(a) = G(a + 1) U^(1 / a): finite on the scale of logarithms where it underflows.
+        on = np.log(rng.standard_gamma(shape + 1.0)) + np.log1p(-rng.random(k)) / shape
         off = np.log(rng.standard_gamma(1.0 + n - state.counts))
         log_share = on - np.logaddexp(on, off)
         if self.settings.concentration is None:
