@@ -16,7 +16,10 @@ from anypca.models._description import describe, project_rows
 
 RNG = np.random.default_rng(0)
 COUNTS = RNG.poisson(np.exp(RNG.normal(size=(40, 2)) @ RNG.normal(size=(2, 6)) + 1)).astype(float)
+#: So few draws do not agree, and say so.
+pytestmark = pytest.mark.filterwarnings("ignore:ISFA. the chains disagree")
 FEW_STARTS = {
+    "ISFA": {"family": "gaussian", "n_draws": 30, "n_tune": 30, "n_chains": 1},
     "BEPCA": {"family": "gaussian", "n_draws": 100, "n_tune": 60},
     "Autoencoder": {"tol": 0.1},
     "VAE": {"n_iter_no_change": 2},
