@@ -263,7 +263,8 @@ def test_scores_are_modes(family):
     modes = likelihood.modes(rows, np.zeros((60, 2)))
     slope = likelihood.slope(rows, modes.points)
     assert_allclose(slope.gradient, 0.0, atol=1e-6)
-    assert_array_equal(slope.height, modes.height)
+    # Rows that converge early are left out of later steps; products of fewer rows round otherwise.
+    assert_allclose(slope.height, modes.height, rtol=1e-13)
     for a in range(2):
         for step in (-1e-3, 1e-3):
             moved = modes.points + step * np.eye(2)[a]
