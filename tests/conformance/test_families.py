@@ -165,6 +165,18 @@ def test_link_inverts_mean(family, phi, given):
     assert_allclose(family.link(family.mean(eta, dispersion), dispersion), eta, rtol=1e-8, atol=1e-8)
 
 
+@each_case
+def test_adding_to_the_predictor_does_what_the_link_kind_says(family, phi):
+    """Far below, where a truncated count or a share is at its end, means and odds change by the same factor."""
+    eta = np.array([-9.0, -8.0])
+    low, high = family.mean(eta)
+    if family.link_kind == "identity":
+        assert_allclose(high - low, 1.0, rtol=1e-12)
+    else:
+        least = family.mean(np.array([-700.0]))[0]
+        assert_allclose((high - least) / (low - least), np.e, rtol=2e-3)
+
+
 # ------------------------------------------------------------------------------ saturation, deviance
 
 

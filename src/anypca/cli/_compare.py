@@ -130,7 +130,8 @@ def _normal_variance(model: Any, n_columns: int) -> Floats:
     assert found.family is not None
     assert found.dispersion is not None
     for member, index in found.family.member_columns(n_columns):
-        if isinstance(member, Gaussian):
+        # Not of those that are normal on another scale.
+        if isinstance(member, Gaussian) and member.has_units:
             variance[index] = found.dispersion[index]
     return variance
 

@@ -77,6 +77,8 @@ class Family(ABC):
     expectation: ClassVar[Literal["exact", "bound", "approximate"]] = "exact"
     #: eta has the units of x: penalties on it are then measured in standard deviations of the noise.
     has_units: ClassVar[bool] = False
+    #: What adding to eta does: it shifts the mean, multiplies it (or the rate), or multiplies odds.
+    link_kind: ClassVar[Literal["identity", "log", "logit"]] = "identity"
     #: Counts: non-integers are accepted with a warning.
     is_discrete: ClassVar[bool] = False
     #: The log-likelihood is concave in eta for every x.

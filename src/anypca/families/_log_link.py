@@ -15,6 +15,8 @@ from anypca.families._base import Evaluation, Family, filled
 class LogLink(Family):
     """Families with mean ``exp(eta)``."""
 
+    link_kind = "log"
+
     def mean(self, eta: Floats, dispersion: PerColumn | None = None) -> Floats:
         with np.errstate(over="ignore"):
             return np.exp(eta)

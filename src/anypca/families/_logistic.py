@@ -144,6 +144,7 @@ class Logistic(CanonicalFamily):
 
     is_discrete = True
     expectation = "bound"
+    link_kind = "logit"
 
     is_sharp: bool = field(default=False, repr=False, kw_only=True)
     """`expect` is close to the expectation; otherwise a bound, which takes half of the time."""

@@ -47,6 +47,7 @@ class BetaBinomial(Family):
     """
 
     name = "beta_binomial"
+    link_kind = "logit"
     dispersion_kind = "shape"
     is_discrete = True
     is_concave = False

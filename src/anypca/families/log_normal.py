@@ -36,6 +36,7 @@ class LogNormal(TransformedNormal):
     """
 
     name = "log_normal"
+    link_kind = "log"
     support = "values > 0"
     remedy = "Use family='gaussian', or treat zeros as missing (NaN)."
 

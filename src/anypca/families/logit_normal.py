@@ -46,6 +46,7 @@ class LogitNormal(TransformedNormal):
     """
 
     name = "logit_normal"
+    link_kind = "logit"
     remedy = "Set upper to the whole (100 for per cents), or use family='gaussian'."
 
     upper: float

@@ -55,6 +55,7 @@ class Ordinal(ColumnFamily):
     """
 
     name = "ordinal"
+    link_kind = "logit"
     is_discrete = True
     expectation = "bound"
     support = "whole numbers"

@@ -37,6 +37,7 @@ class TruncatedPoisson(CanonicalFamily):
     """
 
     name = "truncated_poisson"
+    link_kind = "log"
     is_discrete = True
     expectation = "approximate"
     support = "values >= 1"

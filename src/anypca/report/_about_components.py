@@ -9,7 +9,7 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca._words import percent
-from anypca.families import Bernoulli, Binomial, Family, Gaussian
+from anypca.families import Family
 from anypca.report import _figures
 from anypca.report._encode import encode_column, encode_scores, short_name, to_json
 from anypca.report._html import (
@@ -152,10 +152,7 @@ def _effect_formats(subject: Subject) -> list[Callable[[float], str]]:
 
 
 def _effect_format(family: Family) -> Callable[[float], str]:
-    if isinstance(family, Gaussian):
-        return _shift
-    # All other families have a log or logit link: the predictor adds, the mean or the odds multiply.
-    return _odds if isinstance(family, Bernoulli | Binomial) else _factor
+    return {"identity": _shift, "log": _factor, "logit": _odds}[family.link_kind]
 
 
 def _shift(effect: float) -> str:

@@ -91,7 +91,7 @@ def _calibration(quality: Quality) -> tuple[Markup, dict[str, Any]]:
             continue
         key = f"calibration{number_}"
         figures[key] = _figures.calibration(curve)
-        units = ", in standard deviations of their column" if curve.family == "gaussian" else ""
+        units = ", in standard deviations of their column" if curve.has_units else ""
         caption = (
             f"{curve.family.replace('_', ' ').capitalize()} columns{units}: mean observed against mean fitted values, "
             "with two standard errors. On the dashed line the means are right."

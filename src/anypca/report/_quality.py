@@ -49,6 +49,8 @@ class Curve(NamedTuple):
     observed: Floats
     error: Floats
     """Twice the standard error of the observed mean."""
+    has_units: bool
+    """The values are in standard deviations of their column, since columns have units of their own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,9 +158,9 @@ def _curves(entries: _Entries) -> list[Curve]:
     curves = []
     for member, index in entries.family.member_columns(entries.x.shape[1]):
         x, m, seen = entries.x[:, index], mu[:, index], entries.seen[:, index]
-        if isinstance(member, Gaussian):  # columns in different units share a picture
+        if member.has_units:  # columns in different units share a picture
             x, m = standardise(np.where(seen, x, np.nan), m)
-        curves.append(Curve(member.name, *_binned(m[seen], x[seen])))
+        curves.append(Curve(member.name, *_binned(m[seen], x[seen]), member.has_units))
     return curves
 
 

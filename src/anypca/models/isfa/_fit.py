@@ -148,18 +148,11 @@ def _conclude(session: Session, table: MaskedTable, run: Run, settings: Settings
         more={"expected": expect_entries(table.family, table.dispersion, entries[1], etas)},
     )
     r_hat, ess = diagnose(posterior)
-    present = np.abs(picks).sum(axis=2).T  # (k, draws)
-    weight = np.maximum(present.sum(axis=1), 1.0)[:, None]
-    components = np.einsum("sjk->kj", matched.loadings) / weight
-    squares = np.einsum("sjk->kj", matched.loadings**2) / weight
-    side = matched.loadings if table.is_turned else matched.scores
-    inclusion = (side != 0).mean(axis=0).T
-    if table.is_turned:
-        components = np.where(inclusion < 0.5, 0.0, components)
+    components, deviations, inclusion = _averages(matched, picks, is_turned=table.is_turned)
     return ISFAFit(
         make_row_model(table, run.draws, picks),
         components,
-        np.sqrt(np.maximum(squares - components**2, 0.0)),
+        deviations,
         inclusion,
         table.offset,
         table.dispersion,
@@ -171,6 +164,18 @@ def _conclude(session: Session, table: MaskedTable, run: Run, settings: Settings
         ess,
         judge(components, run.log_likelihood.mean(axis=0), r_hat["expected"]),
     )
+
+
+def _averages(matched: Point, picks: Floats, *, is_turned: bool) -> tuple[Floats, Floats, Floats]:
+    """Means and deviations of the loadings over the draws that have a factor, and how often entries are not masked."""
+    present = np.abs(picks).sum(axis=2).T  # (k, draws)
+    weight = np.maximum(present.sum(axis=1), 1.0)[:, None]
+    components = np.einsum("sjk->kj", matched.loadings) / weight
+    squares = np.einsum("sjk->kj", matched.loadings**2) / weight
+    inclusion = ((matched.loadings if is_turned else matched.scores) != 0).mean(axis=0).T
+    if is_turned:
+        components = np.where(inclusion < 0.5, 0.0, components)
+    return components, np.sqrt(np.maximum(squares - components**2, 0.0)), inclusion
 
 
 def _deviances(session: Session, table: MaskedTable, draws: Point, settings: Settings) -> Deviances:
