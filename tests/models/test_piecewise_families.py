@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from anypca.families import (
     resolve_family,
 )
 from anypca.models._opened import open_block
+from anypca.models.piecewise import _fit as piece_fit
 from anypca.models.piecewise._bound import Scores, evaluate, solve_scores, sum_columns
 from anypca.models.piecewise._dispersion import highest, open_groups
 from anypca.models.piecewise._pieces import COUPLINGS, Coefficients, Pieces, expand
@@ -327,3 +329,24 @@ def test_columns_without_a_finite_estimate(family, column, match):
 def test_unknown_family():
     with pytest.raises(ValueError, match="bernoulli"):
         PiecewisePCA(family="bernouli").fit(np.ones((20, 3)))
+
+
+def test_several_pieces_whose_starts_are_poor_start_from_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without loadings a start is a saddle point, which no sweep leaves."""
+    search = piece_fit.search_couplings
+
+    def without_loadings(*args: Any) -> Any:
+        found = search(*args)
+        matrix = np.zeros_like(found.best.shared.matrix)
+        poor = replace(found.best.shared, matrix=matrix)
+        return replace(found, best=replace(found.best, shared=poor), others=())
+
+    rng = np.random.default_rng(5)
+    eta = rng.normal(size=(60, 1)) * np.linspace(-2.0, 2.0, 6)
+    X = (rng.random(eta.shape) < 1.0 / (1.0 + np.exp(-eta))).astype(float)
+    settings = {"family": "bernoulli", "n_init": 1, "tol": 1e-3, "n_jobs": 1}
+    one = PiecewisePCA(1, n_pieces=1, **settings).fit(X)
+    monkeypatch.setattr(piece_fit, "search_couplings", without_loadings)
+    two = PiecewisePCA(1, n_pieces=2, **settings).fit(X)
+    assert two.log_likelihood_ > one.log_likelihood_
+    assert np.all(np.diff(two.objective_trace_) >= -1e-9 * abs(two.log_likelihood_))

@@ -141,8 +141,31 @@ def _finish(
     return Fit(pieces, result, sum_rows(problem, result.shared, session), dispersion)
 
 
+@dataclass(frozen=True)
+class _Bound:
+    """What the fits of one table by the bound share."""
+
+    problem: BoundProblem
+    part: Session
+    """On the rows that starts are compared on."""
+    session: Session
+    """On the whole table."""
+
+    def climb(
+        self, starts: list[Coefficients], *, dispersion: Floats | None = None, quietly: bool = False
+    ) -> Fit:
+        """Take the best of some starts to a stationary point on the whole table."""
+        first = self.problem if dispersion is None else replace(self.problem, dispersion=dispersion)
+        problem, start = _best_start(first, starts, self.part)
+        session = replace(self.session, callback=ignore) if quietly else self.session
+        problem, result, sums = run_rounds(replace(problem, rule=FINE), start, session)
+        return Fit(problem.pieces(result.shared), result, sums, problem.dispersion)
+
+
 def fit_bound(settings: Settings, session: Session) -> Fit:
     """Fit entries of any family by maximising the variational bound, from Gaussian fits to their predictors.
+
+    Several pieces that end below one, which they contain, start again from it: few starts find the way back.
 
     Parameters
     ----------
@@ -154,9 +177,27 @@ def fit_bound(settings: Settings, session: Session) -> Fit:
     Fit
     """
     null = null_model(settings.family, session)
+    bound = _open_bound(settings, session, null)
+    working, units = working_values(settings.family, bound.part, null)
+    single = replace(settings, breakpoints=np.empty(0), fit_breakpoints=False)
+    start = _from_working(fit_gaussian(single, working).result.shared, units, null)
+    straight = bound.climb([start], quietly=settings.n_pieces > 1)
+    if settings.n_pieces == 1:
+        return straight
+    sample = draw_sample(working, settings.n_components + 1)
+    search = search_couplings(settings, sample, _noise_floor(working, _WORKING_NOISE_FLOOR))
+    starts = [search.best.shared, *search.others][:N_CONTINUED]
+    fit = bound.climb([_from_working(start, units, null) for start in starts])
+    if fit.sums.log_likelihood < straight.sums.log_likelihood:
+        starts = _bendable(straight.pieces, settings, bound.problem)
+        fit = bound.climb(starts, dispersion=straight.dispersion)
+    return replace(fit, n_restarts=search.n_restarts, start_objectives=search.scores)
+
+
+def _open_bound(settings: Settings, session: Session, null: Null) -> _Bound:
+    """The bound of a table without pieces yet, at the dispersions of the model without components."""
     chosen = choose_rows(session, MOST_ROWS)
     part = session if chosen.all() and not session.data.is_distributed else subset(session, chosen)
-    working, units = working_values(settings.family, part, null)
     problem = BoundProblem(
         COUPLINGS[settings.coupling],
         settings.n_components,
@@ -164,19 +205,19 @@ def fit_bound(settings: Settings, session: Session) -> Fit:
         null.dispersion,
         row_tol=_ROW_TOL * session.tol,
     )
-    if settings.n_pieces == 1:
-        starts, search = [fit_gaussian(settings, working).result.shared], None
-    else:
-        sample = draw_sample(working, settings.n_components + 1)
-        search = search_couplings(settings, sample, _noise_floor(working, _WORKING_NOISE_FLOOR))
-        starts = [search.best.shared, *search.others][:N_CONTINUED]
-    starts = [_from_working(start, units, null) for start in starts]
-    problem, start = _best_start(problem, starts, part)
-    problem, result, sums = run_rounds(replace(problem, rule=FINE), start, session)
-    fit = Fit(problem.pieces(result.shared), result, sums, problem.dispersion)
-    if search is None:
-        return fit
-    return replace(fit, n_restarts=search.n_restarts, start_objectives=search.scores)
+    return _Bound(problem, part, session)
+
+
+def _bendable(straight: Pieces, settings: Settings, problem: BoundProblem) -> list[Coefficients]:
+    """Starts that are still straight, each with another of the latent coordinates as t."""
+    q = straight.n_components
+    found = []
+    for t in range(q):
+        order = [*(j for j in range(q) if j != t), t, q]
+        maps = np.repeat(straight.maps[:, :, order], settings.n_pieces, axis=0)
+        pieces = replace(straight, maps=maps, breakpoints=settings.breakpoints)
+        found.append(contract(pieces, problem.transfer))
+    return found
 
 
 def _best_start(
