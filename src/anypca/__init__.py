@@ -1,25 +1,30 @@
 """PCA for any data."""
 
-from anypca import offsets, selection
-from anypca.io import load, save
-from anypca.models import (
-    BEPCA,
-    EPCA,
-    GPCA,
-    GSPPCA,
-    ISFA,
-    PLNPCA,
-    PPCA,
-    SPCA,
-    SPPCA,
-    SSPCA,
-    SSPPCA,
-    VAE,
-    Autoencoder,
-    KernelPCA,
-    PiecewisePCA,
-    SePCA,
-)
+from typing import TYPE_CHECKING
+
+from anypca._lazy import attach
+
+if TYPE_CHECKING:
+    from anypca import offsets, selection
+    from anypca.io import load, save
+    from anypca.models import (
+        BEPCA,
+        EPCA,
+        GPCA,
+        GSPPCA,
+        ISFA,
+        PLNPCA,
+        PPCA,
+        SPCA,
+        SPPCA,
+        SSPCA,
+        SSPPCA,
+        VAE,
+        Autoencoder,
+        KernelPCA,
+        PiecewisePCA,
+        SePCA,
+    )
 
 __version__ = "0.1.0.dev0"
 
@@ -45,3 +50,20 @@ __all__ = [
     "save",
     "selection",
 ]
+
+_MODULES = (
+    "datasets",
+    "exceptions",
+    "families",
+    "io",
+    "models",
+    "offsets",
+    "plotting",
+    "priors",
+    "report",
+    "scverse",
+    "selection",
+)
+_ELSEWHERE = {"load": "anypca.io", "save": "anypca.io"}
+_NAMES = {name: _ELSEWHERE.get(name, "anypca.models") for name in __all__ if name not in _MODULES}
+__getattr__, __dir__ = attach(__name__, _NAMES, _MODULES)

@@ -22,6 +22,7 @@ from anypca.cli._outcome import Outcome
 from anypca.datasets import load_digits_counts, make_low_rank
 
 FILES = [
+    "anypca-manifest.json",
     "biplot.png",
     "loadings.csv",
     "model.anypca",
@@ -122,7 +123,7 @@ def test_fit_with_a_given_family_is_repeatable(counts, tmp_path, capsys, compone
     for name in ("first", "second"):
         assert main([*arguments, "--out", str(tmp_path / name)]) == 0
     for name in FILES:
-        if name in {"report.html", "model.anypca"}:  # they tell the time
+        if name in {"report.html", "model.anypca", "anypca-manifest.json"}:  # they tell the time
             continue
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes(), name
     assert "poisson" in capsys.readouterr().out
@@ -161,8 +162,10 @@ def test_existing_folder_keeps_other_files(counts, tmp_path, capsys):
     out = tmp_path / "out"
     out.mkdir()
     (out / "mine.txt").write_text("mine")
-    (out / "scores.csv").write_text("old")
+    assert main(["fit", str(counts), "--model", "ppca", "-k", "1", "--out", str(out)]) == 0
+    before = (out / "scores.csv").read_bytes()
     assert main(["fit", str(counts), "--model", "ppca", "--out", str(out)]) == 0
+    assert (out / "scores.csv").read_bytes() != before
     assert listing(out) == sorted([*FILES, "mine.txt"])
     assert (out / "scores.csv").read_text().startswith("row,component_1")
 
@@ -261,7 +264,7 @@ def test_out_that_is_a_file_is_refused_before_the_fit(counts, capsys, monkeypatc
 @pytest.mark.parametrize(
     ("error", "code", "message"),
     [
-        (KeyboardInterrupt(), 130, ""),
+        (KeyboardInterrupt(), 130, "stopped, nothing written\n"),
         (PermissionError("no permission here"), 2, "error: no permission here\n"),
         (MemoryError("8 GB"), 2, "error: not enough memory (8 GB). Use fewer components or a sparse file.\n"),
         (anypca.exceptions.NonFiniteError("NaN in\niteration 3"), 2, "error: NaN in iteration 3\n"),

@@ -17,6 +17,7 @@ from anypca.cli._compare import run_compare
 from anypca.cli._fitting import Runtime
 from anypca.cli._input_table import TableRequest
 from anypca.cli._models import ModelRequest, parse_settings
+from anypca.cli._stopping import INTERRUPTED, say_stopped
 
 app = typer.Typer(
     add_completion=False,
@@ -29,7 +30,8 @@ _UsageError: Any = typer.BadParameter.__base__
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError)
 _EPILOG = (
     "Exit codes: 0 done (a fit that did not converge is told, and is no error); 2 an error, told in one line on "
-    "stderr, nothing written; 130 stopped by Ctrl-C, nothing written; 1 a fault of anypca, with its traceback."
+    "stderr, nothing written; 130 stopped by Ctrl-C, 143 by the signal TERM, nothing written; 1 a fault of anypca, "
+    "with its traceback."
 )
 
 
@@ -48,8 +50,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         code = app(args=arguments, prog_name="anypca", standalone_mode=False)
     except _UsageError as error:
         return _complain(f"{error.format_message().rstrip('.')}. See anypca --help.")
-    except (KeyboardInterrupt, typer.Abort):
-        return 130
+    except typer.Abort:
+        code = INTERRUPTED
     except MemoryError as error:
         return _complain(f"not enough memory ({error}). Use fewer components or a sparse file.")
     except LinAlgError:
@@ -57,6 +59,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         raise
     except _EXPECTED as error:
         return _complain(str(error) or type(error).__name__)
+    # What typer makes of Ctrl-C: one or the other, by its version.
+    if code == INTERRUPTED:
+        return say_stopped()
     return code if isinstance(code, int) else 0
 
 
@@ -102,12 +107,14 @@ def fit(
     settings: options.Settings = None,
     as_json: options.Json = False,
     bar: options.Bar = None,
+    force: options.Force = False,
+    raw: options.Raw = False,
 ) -> None:
     """Fit a model to a table; write scores, loadings, a summary, pictures, the model and a report."""
     options.check_dask(dask, threads)
     wanted = ModelRequest(model, family, components, seed, threads, parse_settings(settings or []))
     folder = Path(f"anypca-{_stem(request)}") if out is None else out
-    run_fit(request, wanted, folder, Runtime(as_json, bar, dask))
+    run_fit(request, wanted, folder, Runtime(as_json, bar, dask, force, raw))
 
 
 @app.command()
@@ -120,10 +127,12 @@ def transform(
         typer.Option("--out", "-o", help="CSV file for the scores.", show_default="scores-<TABLE>.csv"),
     ] = None,
     as_json: options.Json = False,
+    force: options.Force = False,
+    raw: options.Raw = False,
 ) -> None:
     """Project new rows with a fitted model; columns are found by name, offset and covariates as in the fit."""
     target = Path(f"scores-{_stem(request)}.csv") if out is None else out
-    run_transform(model, request, target, Runtime(as_json))
+    run_transform(model, request, target, Runtime(as_json, force=force, raw=raw))
 
 
 @app.command()
@@ -152,6 +161,7 @@ def select(
     settings: options.Settings = None,
     as_json: options.Json = False,
     bar: options.Bar = None,
+    force: options.Force = False,
 ) -> None:
     """Choose the number of components of a model by a criterion or by held-out cells."""
     wanted = ModelRequest(model, family, None, seed, threads, parse_settings(settings or []))
@@ -159,7 +169,7 @@ def select(
         request,
         wanted,
         options.ranks(ranks),
-        Runtime(as_json, bar),
+        Runtime(as_json, bar, force=force),
         criterion=criterion,
         n_folds=folds,
         folder=out,
@@ -223,7 +233,8 @@ def demo(
     seed: options.Seed = 0,
     as_json: options.Json = False,
     bar: options.Bar = None,
+    force: options.Force = False,
 ) -> None:
     """Do what fit does with 1797 handwritten digits (counts from 0 to 16)."""
     wanted = ModelRequest("epca", "auto", components, seed)
-    run_fit(TableRequest("digits_counts"), wanted, out, Runtime(as_json, bar), command="demo")
+    run_fit(TableRequest("digits_counts"), wanted, out, Runtime(as_json, bar, force=force), command="demo")

@@ -14,7 +14,14 @@ from anypca.cli._fitting import Runtime, caught, fit_model, make_model, project,
 from anypca.cli._folder import REPORT_FILE, Fitted, align, as_in_fit, open_fitted, write_folder_report
 from anypca.cli._input_table import InputTable, TableRequest, drop_constant, load_table, loaders
 from anypca.cli._models import ModelRequest, find_model
-from anypca.cli._outcome import FILES, Outcome, print_outcome, write_components
+from anypca.cli._outcome import (
+    FILES,
+    Outcome,
+    check_is_scores,
+    print_outcome,
+    safe_cells,
+    write_components,
+)
 from anypca.cli._printing import (
     dump,
     emit,
@@ -24,8 +31,10 @@ from anypca.cli._printing import (
     print_input,
     print_warnings,
 )
+from anypca.cli._stopping import shielded
 from anypca.datasets._dataset import ADDRESS_VARIABLE, FOLDER_VARIABLE, SPECS
 from anypca.io import check_target, write_atomically
+from anypca.io.atomic import check_own, claim
 from anypca.plotting import save_figure
 from anypca.selection import EntryKFold, select_rank
 
@@ -51,22 +60,29 @@ def run_fit(
         What the user called.
     """
     # What cannot be written, or no model can be made of, is better known before a long fit.
-    check_target(folder, FILES)
-    table = drop_constant(load_table(table_request))
-    fit = fit_model(model_request, table, runtime)
-    scores, deviations, said = project(fit.model, table)
-    # The same warning from fit and transform is one warning to a reader.
-    warnings = tuple(dict.fromkeys([*fit.warnings, *said]))
-    outcome = Outcome(fit.model, table, scores, deviations, warnings, model_request, table_request)
-    files = outcome.writers()
-    write_atomically(folder, files)
-    # Only now: an account of files that do not exist would be false.
+    with claim(folder, FILES, force=runtime.force) as place:
+        table = drop_constant(load_table(table_request))
+        fit = fit_model(model_request, table, runtime)
+        scores, deviations, said = project(fit.model, table)
+        # The same warning from fit and transform is one warning to a reader.
+        warnings = tuple(dict.fromkeys([*fit.warnings, *said]))
+        outcome = Outcome(
+            fit.model, table, scores, deviations, warnings, model_request, table_request, runtime.raw
+        )
+        place.stage(outcome.writers())
+        with shielded():
+            place.publish()
+            # Only now: an account of files that do not exist would be false.
+            _tell_outcome(outcome, folder, runtime, command)
+
+
+def _tell_outcome(outcome: Outcome, folder: Path, runtime: Runtime, command: str) -> None:
     if runtime.as_json:
         emit(command, {**outcome.summary(), "folder": str(folder)})
         return
     console = make_console()
     print_outcome(outcome, console)
-    print_files(folder, list(files), console)
+    print_files(folder, list(outcome.writers()), console)
 
 
 def run_transform(model_path: Path, request: TableRequest, out: Path, runtime: Runtime) -> None:
@@ -83,10 +99,12 @@ def run_transform(model_path: Path, request: TableRequest, out: Path, runtime: R
     runtime : Runtime
     """
     check_target(out.parent, [out.name])
+    if not runtime.force:
+        check_is_scores(out)
     fitted = open_fitted(model_path)
     table = align(load_table(as_in_fit(request, fitted)), fitted)
     scores, deviations, said = project(fitted.model, table)
-    names = {"row": table.frame.row_names}
+    names = {"row": safe_cells(table.frame.row_names, raw=runtime.raw)}
     write_atomically(out.parent, {out.name: lambda path: write_components(path, scores, deviations, names)})
     found = {"model_file": str(fitted.place), "n_components": scores.shape[1], "warnings": said}
     _tell_file("transform", fitted, table, out, runtime, found)
@@ -177,7 +195,7 @@ def run_select(
         Where to write the table and a picture; None: nowhere.
     """
     if folder is not None:
-        check_target(folder, _FILES)
+        check_own(folder, _FILES, force=runtime.force)
     table = drop_constant(load_table(table_request))
     model = make_model(request, table, runtime)
     if criterion == "auto":

@@ -103,6 +103,10 @@ class Runtime:
     """Whether there is a progress bar; ``None``: if stderr is a terminal."""
     dask: str | None = None
     """Address of a Dask scheduler."""
+    force: bool = False
+    """Whether files of others may be replaced."""
+    raw: bool = False
+    """Whether names that a spreadsheet takes for formulas are written as they are."""
 
     @property
     def shows_bar(self) -> bool:

@@ -12,6 +12,8 @@ import numpy as np
 
 from anypca._words import numbered, quoted
 from anypca.cli._input_table import InputTable, TableRequest
+from anypca.io._manifest import MANIFEST, changed_files, read_manifest
+from anypca.io.atomic import recover
 from anypca.io.model_files import load
 from anypca.models._description import describe
 from anypca.report import write_report
@@ -61,7 +63,23 @@ def open_fitted(path: Path) -> Fitted:
     if not place.exists():
         what = f"{path} holds no {MODEL_FILE}" if path.is_dir() else f"there is no file {path}"
         raise FileNotFoundError(f"{what}. Give the folder that anypca fit wrote, or the {MODEL_FILE} in it.")
-    return Fitted(load(place), _read_summary(place.parent / SUMMARY_FILE), place)
+    recover(place.parent)
+    before = read_manifest(place.parent)
+    fitted = Fitted(load(place), _read_summary(place.parent / SUMMARY_FILE), place)
+    _check_whole(place, before)
+    return fitted
+
+
+def _check_whole(place: Path, before: Mapping[str, str]) -> None:
+    """Refuse a model and a summary that do not belong together: half copied, changed, or replaced while being read."""
+    spoilt = changed_files(place.parent, [place.name, SUMMARY_FILE])
+    if spoilt:
+        raise ValueError(
+            f"{place.parent} is incomplete: {', '.join(spoilt)} does not fit {MANIFEST}. Copy the folder again, fit "
+            f"again, or remove {MANIFEST} if you changed the file yourself."
+        )
+    if read_manifest(place.parent) != before:
+        raise ValueError(f"{place.parent} was replaced while it was read. Do it again.")
 
 
 def _read_summary(path: Path) -> Mapping[str, Any]:

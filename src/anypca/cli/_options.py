@@ -93,6 +93,14 @@ Bar = Annotated[
     typer.Option("--progress/--no-progress", help="A progress bar.", show_default="on a terminal"),
 ]
 
+Force = Annotated[
+    bool, typer.Option("--force", help="Replace files that anypca did not write, or that have changed since.")
+]
+Raw = Annotated[
+    bool,
+    typer.Option("--raw", help="Write names as they are, also those that a spreadsheet takes for formulas."),
+]
+
 
 def request_table(
     table: Source,

@@ -29,6 +29,8 @@ from anypca.plotting import plot_biplot, plot_scores, plot_scree, save_figure
 _TOP = 6
 #: Column names spelled out in a group: with four short names a line of 80 characters is full.
 _NAMED = 4
+#: What begins a formula in Excel, LibreOffice and Google Sheets; the last two may hide one behind white space.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 #: What a fit may write.
 FILES = (
     "scores.csv",
@@ -55,6 +57,8 @@ class Outcome:
     warnings: tuple[str, ...]
     wanted_model: ModelRequest
     wanted_table: TableRequest
+    raw: bool = False
+    """Whether names that a spreadsheet takes for formulas are written as they are."""
 
     @cached_property
     def description(self) -> Description:
@@ -134,16 +138,22 @@ class Outcome:
             found["scores.png"] = found.pop("biplot.png")
         return found
 
+    def _cells(self, names: Sequence[str]) -> list[str]:
+        return safe_cells(names, raw=self.raw)
+
     def write_scores(self, path: Path) -> None:
         """Scores, and their standard deviations where known, with row names."""
-        write_components(path, self.scores, self.deviations, {"row": self.frame.row_names})
+        write_components(path, self.scores, self.deviations, {"row": self._cells(self.frame.row_names)})
 
     def write_loadings(self, path: Path) -> None:
         """Loadings, and their standard deviations where known, with column names, families and intercepts."""
         assert self.description.loadings is not None
         deviations = self.description.loading_deviations
         deviations = None if deviations is None else deviations.T
-        names = {"column": self.frame.column_names, "family": [record.family for record in self.families]}
+        names = {
+            "column": self._cells(self.frame.column_names),
+            "family": [record.family for record in self.families],
+        }
         intercept = {"intercept": self.model.intercept_}
         write_components(path, self.description.loadings.T, deviations, names, intercept)
 
@@ -170,6 +180,55 @@ class Outcome:
         """The report as one HTML file."""
         code = command_line(self.wanted_model, self.wanted_table)
         write_folder_report(self.model, self.table, path, warnings=self.warnings, code=code)
+
+
+def safe_cells(names: Sequence[str], *, raw: bool = False) -> list[str]:
+    """Names as cells that no spreadsheet runs: an apostrophe comes before those that look like formulas.
+
+    Parameters
+    ----------
+    names : sequence of str
+    raw : bool
+        Whether they are left as they are.
+
+    Returns
+    -------
+    cells : list of str
+    """
+    if raw:
+        return list(names)
+    return [f"'{name}" if name.startswith(_FORMULA) and not _is_number(name) else name for name in names]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def check_is_scores(path: Path) -> None:
+    """Refuse to replace a file that is not one of scores.
+
+    Parameters
+    ----------
+    path : Path
+
+    Raises
+    ------
+    FileExistsError
+        If there is another one.
+    """
+    head = b"row,component_1"
+    if not path.is_file():
+        return
+    with path.open("rb") as stream:
+        start = stream.readline(len(head)).rstrip()
+    if not head.startswith(start or b"x"):
+        raise FileExistsError(
+            f"{path} holds no scores of anypca. Choose another file with --out, or replace it with --force."
+        )
 
 
 def write_components(

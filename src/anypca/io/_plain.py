@@ -19,6 +19,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from anypca import models
 from anypca._optional import optional
 from anypca.exceptions import ModelFileError
 
@@ -91,9 +92,11 @@ def own_types() -> dict[str, type[Any]]:
     Returns
     -------
     dict
-        Every class that is defined in an imported module of the layers that models are made of. Importing
-        ``anypca`` imports all of them that a fitted model can hold.
+        Every class that is defined in an imported module of the layers that models are made of. All models are
+        imported here, and with them whatever a fitted one can hold.
     """
+    for name in models.__all__:
+        getattr(models, name)
     modules = [module for name, module in list(sys.modules.items()) if _is_at_home(name)]
     found = (value for module in modules for value in vars(module).values() if isinstance(value, type))
     return {_type_name(cls): cls for cls in found if _is_at_home(cls.__module__)}

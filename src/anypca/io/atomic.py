@@ -1,23 +1,35 @@
-"""Output files that appear whole or not at all."""
+"""Output files that appear whole or not at all, whoever is killed meanwhile.
+
+Files are written into a scratch folder first. A new target folder appears by one renaming. Into one that exists the
+files are moved one by one, after a manifest that names them with their checksums has appeared in the scratch folder:
+from then on whoever next opens the target, for reading or writing, finishes the moves (`recover`); before, the
+scratch is worth nothing and is removed. A lock on the scratch folder, which the system takes back when its owner dies,
+tells the one case from the other and keeps a second writer away.
+"""
 
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
+from anypca.io._manifest import MANIFEST, checksum, read_manifest, removed_files, write_manifest
+
 Writer = Callable[[Path], None]
+_SCRATCH = ".anypca-tmp"
+#: Of one file in a folder that exists: processes that write different ones do not disturb each other.
+_SINGLE = ".anypca-one"
+_PREVIOUS = "previous"
 
 
 def write_atomically(folder: str | os.PathLike[str], files: Mapping[str, Writer]) -> None:
     """Write several files into a folder so that all of them appear, whole, or none.
 
-    The files are first written into a temporary sibling folder. If the target folder does not exist, the
-    temporary one is renamed to it; if it does, each file is moved into it, which replaces a file of the same
-    name in one step. Whatever goes wrong on the way (Ctrl-C included), earlier files are put back, and
-    what was made is removed.
+    Whatever goes wrong on the way (Ctrl-C included), earlier files stay, and what was made is removed. Several files
+    are recorded with their checksums in ``anypca-manifest.json`` beside them.
 
     Parameters
     ----------
@@ -36,25 +48,131 @@ def write_atomically(folder: str | os.PathLike[str], files: Mapping[str, Writer]
         If a name is not a plain file name.
     PermissionError
         If the place is not writable.
+    BlockingIOError
+        If another process is writing there.
+    """
+    with claim(folder, files) as place:
+        place.stage(files)
+        place.publish()
+
+
+@contextmanager
+def claim(folder: str | os.PathLike[str], files: Iterable[str], *, force: bool = True) -> Iterator[Claim]:
+    """Keep a target folder to oneself, for as long as it takes to make what is written there.
+
+    Parameters
+    ----------
+    folder : path-like
+    files : iterable of str
+        Names that may be written. Those that an earlier claim wrote and this one does not are removed.
+    force : bool
+        Whether files that are not recorded in the folder's manifest, or have changed since, may be replaced.
+
+    Yields
+    ------
+    Claim
+
+    Raises
+    ------
+    FileExistsError
+        If a file is in the way and ``force`` is False.
+    NotADirectoryError, IsADirectoryError, ValueError, PermissionError, BlockingIOError
+        As `write_atomically` does.
+    """
+    target, names = Path(os.path.abspath(folder)), tuple(files)
+    recover(target)
+    check_own(target, names, force=force)
+    created = _make_parents(target.parent)
+    scratch = _scratch_of(target, names)
+    lock = None
+    try:
+        lock = _take(scratch, target)
+        _empty(scratch)
+        yield Claim(target, scratch, names)
+    finally:
+        # The scratch folder goes first: parents that we made are then empty unless the target was written.
+        if lock is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+            _release(lock)
+        _remove_if_empty(created)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A target folder that nobody else writes to meanwhile."""
+
+    target: Path
+    scratch: Path
+    names: tuple[str, ...]
+
+    def stage(self, files: Mapping[str, Writer]) -> None:
+        """Write the files where nobody looks yet.
+
+        Parameters
+        ----------
+        files : mapping of str to callable
+        """
+        for name, write in files.items():
+            write(self.scratch / name)
+        recorded = read_manifest(self.target)
+        if len(files) > 1 or any(name in recorded for name in files):
+            gone = [name for name in self.names if name in recorded and name not in files]
+            kept = {name: digest for name, digest in recorded.items() if name not in {*files, *gone}}
+            made = {name: checksum(self.scratch / name) for name in files}
+            write_manifest(self.scratch, {**kept, **made}, gone)
+
+    def publish(self) -> None:
+        """Put the files in their place; what has begun is finished, also after Ctrl-C.
+
+        Raises
+        ------
+        FileExistsError
+            If the folder was absent when it was claimed, and is not any more.
+        """
+        if self.scratch.parent != self.target:
+            self._appear()
+            return
+        replaced = _keep(self.scratch, self.target)
+        try:
+            _move(self.scratch, self.target)
+        except KeyboardInterrupt:
+            _move(self.scratch, self.target)
+            raise
+        except OSError:
+            _put_back(self.scratch, self.target, replaced)
+            raise
+
+    def _appear(self) -> None:
+        try:
+            os.rename(self.scratch, self.target)
+        except OSError as error:
+            raise FileExistsError(
+                f"{self.target} has appeared while this was computed, made by another process; it is left as it is, "
+                "and nothing was written. Choose another output folder."
+            ) from error
+
+
+def recover(folder: str | os.PathLike[str]) -> None:
+    """Finish what a process that was killed had begun to put in place; remove what it left otherwise.
+
+    Parameters
+    ----------
+    folder : path-like
+        It need not exist.
+
+    Raises
+    ------
+    BlockingIOError
+        If a living process is writing there.
     """
     target = Path(os.path.abspath(folder))
-    check_target(target, files)
-    created = _make_parents(target.parent)
-    scratch = target.parent / f".{target.name}.{secrets.token_hex(4)}.tmp"
-    try:
-        scratch.mkdir()
-        for name, write in files.items():
-            write(scratch / name)
-        if target.exists():
-            _move_into(target, scratch, files)
-        else:
-            os.rename(scratch, target)
-    except BaseException:
-        # The scratch folder goes first: parents that we made are then empty unless the target was written.
-        shutil.rmtree(scratch, ignore_errors=True)
-        _remove_if_empty(created)
-        raise
-    shutil.rmtree(scratch, ignore_errors=True)
+    for scratch in (target / _SCRATCH, target.parent / f".{target.name}{_SCRATCH}"):
+        if scratch.is_dir():
+            _finish(scratch, target)
+    for scratch in target.glob(f".*{_SINGLE}"):
+        # A living process that writes one other file here is no concern of ours.
+        with suppress(BlockingIOError):
+            _finish(scratch, target)
 
 
 def check_target(folder: str | os.PathLike[str], files: Iterable[str]) -> None:
@@ -89,6 +207,134 @@ def check_target(folder: str | os.PathLike[str], files: Iterable[str]) -> None:
             )
 
 
+def check_own(folder: str | os.PathLike[str], files: Iterable[str], *, force: bool = False) -> None:
+    """Refuse also to replace files that are someone else's: not recorded in the folder, or changed since.
+
+    Parameters
+    ----------
+    folder : path-like
+    files : iterable of str
+    force : bool
+        Whether they may be replaced nevertheless.
+
+    Raises
+    ------
+    FileExistsError
+        If there are such files.
+    NotADirectoryError, IsADirectoryError, ValueError, PermissionError
+        As `check_target` does.
+    """
+    target, names = Path(folder), tuple(files)
+    check_target(target, names)
+    recorded = read_manifest(target)
+    there = [name for name in names if (target / name).exists()]
+    strange = [name for name in there if checksum(target / name) != recorded.get(name)]
+    if strange and not force:
+        raise FileExistsError(
+            f"{target} holds {', '.join(strange)}, not written by anypca or changed since. Choose another folder with "
+            "--out, or replace with --force."
+        )
+
+
+def _scratch_of(target: Path, names: tuple[str, ...]) -> Path:
+    """Where files wait: in the target, which may be a file system of its own, or beside it while it is absent."""
+    if not target.is_dir():
+        return target.parent / f".{target.name}{_SCRATCH}"
+    return target / (f".{names[0]}{_SINGLE}" if len(names) == 1 else _SCRATCH)
+
+
+def _take(scratch: Path, target: Path) -> int:
+    """Make a scratch folder, or take over that of a dead process, and lock it; the lock ends with this process."""
+    while True:
+        scratch.mkdir(exist_ok=True)
+        if os.name != "posix":  # on Windows a second writer is not noticed
+            return -1
+        try:
+            lock = os.open(scratch, os.O_RDONLY)
+        except FileNotFoundError:  # its owner has just removed it
+            continue
+        if not _lock(lock):
+            os.close(lock)
+            raise BlockingIOError(
+                f"another process is writing to {target}; nothing was written by this one. Wait for it, or choose "
+                "another output folder."
+            )
+        if scratch.exists() and os.path.samestat(os.fstat(lock), scratch.stat()):
+            return lock
+        os.close(lock)
+
+
+def _lock(descriptor: int) -> bool:
+    import fcntl  # not on Windows
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
+
+
+def _release(lock: int) -> None:
+    if lock >= 0:
+        os.close(lock)
+
+
+def _empty(folder: Path) -> None:
+    for place in folder.iterdir():
+        if place.is_dir():
+            shutil.rmtree(place)
+        else:
+            place.unlink()
+
+
+def _finish(scratch: Path, target: Path) -> None:
+    """Move what a dead process was about to move, and remove its scratch."""
+    lock = _take(scratch, target)
+    if scratch.parent == target and (scratch / MANIFEST).exists():
+        _move(scratch, target)
+    shutil.rmtree(scratch, ignore_errors=True)
+    _release(lock)
+
+
+def _move(scratch: Path, target: Path) -> None:
+    """Move what is still in the scratch, its manifest last; may be called again where it was interrupted."""
+    for name in removed_files(scratch / MANIFEST):
+        (target / name).unlink(missing_ok=True)
+    for place in sorted(_staged(scratch), key=lambda place: place.name == MANIFEST):
+        os.replace(place, target / place.name)
+
+
+def _staged(scratch: Path) -> list[Path]:
+    return [place for place in scratch.iterdir() if not place.is_dir()]
+
+
+def _keep(scratch: Path, target: Path) -> list[str]:
+    """Keep what is about to be replaced or removed; return the names."""
+    (scratch / _PREVIOUS).mkdir()
+    names = [*(place.name for place in _staged(scratch)), *removed_files(scratch / MANIFEST)]
+    for name in names:
+        if (target / name).exists():
+            _link(target / name, scratch / _PREVIOUS / name)
+    return names
+
+
+def _link(source: Path, place: Path) -> None:
+    try:
+        os.link(source, place)
+    except OSError:  # a file system without links
+        shutil.copy2(source, place)
+
+
+def _put_back(scratch: Path, target: Path, names: list[str]) -> None:
+    for name in names:
+        if (scratch / _PREVIOUS / name).exists():
+            os.replace(scratch / _PREVIOUS / name, target / name)
+        elif not (scratch / name).exists():
+            (target / name).unlink(missing_ok=True)
+
+
 def _make_parents(folder: Path) -> list[Path]:
     """Create a folder with its parents; return those that were missing, deepest first."""
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
@@ -100,23 +346,3 @@ def _remove_if_empty(folders: Iterable[Path]) -> None:
     for folder in folders:
         if folder.exists() and not any(folder.iterdir()):
             folder.rmdir()
-
-
-def _move_into(target: Path, scratch: Path, names: Iterable[str]) -> None:
-    """Replace files of an existing folder, and put the earlier ones back if that fails."""
-    previous = scratch / ".previous"
-    previous.mkdir()
-    # A copy, not a move: at no moment is a file of that name absent.
-    for name in names:
-        if (target / name).exists():
-            shutil.copy2(target / name, previous / name)
-    try:
-        for name in names:
-            os.replace(scratch / name, target / name)
-    except BaseException:
-        for name in names:
-            if (previous / name).exists():
-                os.replace(previous / name, target / name)
-            elif not (scratch / name).exists():
-                (target / name).unlink(missing_ok=True)
-        raise

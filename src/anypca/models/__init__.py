@@ -1,20 +1,25 @@
 """The models: one folder or file each."""
 
-from anypca.models.autoencoder import Autoencoder
-from anypca.models.bepca import BEPCA
-from anypca.models.epca import EPCA
-from anypca.models.gpca import GPCA
-from anypca.models.gsppca import GSPPCA
-from anypca.models.isfa import ISFA
-from anypca.models.kernel import KernelPCA
-from anypca.models.piecewise import PiecewisePCA
-from anypca.models.plnpca import PLNPCA
-from anypca.models.ppca import PPCA
-from anypca.models.sepca import SePCA
-from anypca.models.spca import SPCA
-from anypca.models.sppca import SPPCA, SSPPCA
-from anypca.models.sspca import SSPCA
-from anypca.models.vae import VAE
+from typing import TYPE_CHECKING
+
+from anypca._lazy import attach
+
+if TYPE_CHECKING:
+    from anypca.models.autoencoder import Autoencoder
+    from anypca.models.bepca import BEPCA
+    from anypca.models.epca import EPCA
+    from anypca.models.gpca import GPCA
+    from anypca.models.gsppca import GSPPCA
+    from anypca.models.isfa import ISFA
+    from anypca.models.kernel import KernelPCA
+    from anypca.models.piecewise import PiecewisePCA
+    from anypca.models.plnpca import PLNPCA
+    from anypca.models.ppca import PPCA
+    from anypca.models.sepca import SePCA
+    from anypca.models.spca import SPCA
+    from anypca.models.sppca import SPPCA, SSPPCA
+    from anypca.models.sspca import SSPCA
+    from anypca.models.vae import VAE
 
 __all__ = [
     "BEPCA",
@@ -34,3 +39,23 @@ __all__ = [
     "PiecewisePCA",
     "SePCA",
 ]
+
+_FOLDERS = {
+    "Autoencoder": "autoencoder",
+    "BEPCA": "bepca",
+    "EPCA": "epca",
+    "GPCA": "gpca",
+    "GSPPCA": "gsppca",
+    "ISFA": "isfa",
+    "KernelPCA": "kernel",
+    "PiecewisePCA": "piecewise",
+    "PLNPCA": "plnpca",
+    "PPCA": "ppca",
+    "SePCA": "sepca",
+    "SPCA": "spca",
+    "SPPCA": "sppca",
+    "SSPPCA": "sppca",
+    "SSPCA": "sspca",
+    "VAE": "vae",
+}
+__getattr__, __dir__ = attach(__name__, {name: f"{__name__}.{folder}" for name, folder in _FOLDERS.items()})

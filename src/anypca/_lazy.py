@@ -1,0 +1,44 @@
+"""Names of a package that are imported when they are first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from sys import modules
+from typing import Any
+
+
+def attach(
+    package: str, names: Mapping[str, str], submodules: Iterable[str] = ()
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """What a package needs as its ``__getattr__`` and ``__dir__``.
+
+    Parameters
+    ----------
+    package : str
+        Its name.
+    names : mapping of str to str
+        For each public name the module that defines it.
+    submodules : iterable of str
+        Names of modules of the package.
+
+    Returns
+    -------
+    get, list : callable
+    """
+    parts = frozenset(submodules)
+
+    def get(name: str) -> Any:
+        if name in parts:
+            return import_module(f"{package}.{name}")
+        if name not in names:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(names[name]), name)
+        # From now on it is found without asking here.
+        setattr(modules[package], name, value)
+        return value
+
+    def list_all() -> list[str]:
+        return sorted({*vars(modules[package]), *names, *parts})
+
+    return get, list_all
