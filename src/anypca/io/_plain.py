@@ -22,6 +22,7 @@ from sklearn.base import BaseEstimator
 from anypca import models
 from anypca._optional import optional
 from anypca.exceptions import ModelFileError
+from anypca.io._schema import complete_state, present_name
 
 
 def is_inference_data(value: Any) -> bool:
@@ -145,9 +146,9 @@ def decode(structure: str, leaves: list[Any]) -> Any:
     """
     try:
         return _Reader(leaves).decode(json.loads(structure))
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-        if isinstance(error, ModelFileError):
-            raise
+    except ModelFileError:
+        raise
+    except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise ModelFileError(f"the model file has no valid structure: {error!r}.") from error
 
 
@@ -273,6 +274,7 @@ class _Reader:
         return array.reshape(node["shape"])
 
     def _type(self, name: str) -> type[Any]:
+        name = present_name(name, self._types)
         if name not in self._types:
             raise ModelFileError(
                 f"the model file asks for {name!r}, which is no class of this version of anypca. It was made by "
@@ -297,7 +299,8 @@ class _Reader:
         if issubclass(cls, tuple | Enum):
             raise ModelFileError(f"{node['type']!r} in the model file has no attributes.")
         instance = object.__new__(cls)
-        vars(instance).update({key: self.decode(value) for key, value in node["state"].items()})
+        state = {key: self.decode(value) for key, value in node["state"].items()}
+        vars(instance).update(complete_state(cls, _type_name(cls), state))
         return instance
 
 
