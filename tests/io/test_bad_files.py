@@ -31,7 +31,7 @@ FILES = {
         "line 3: expected 2 cells .* found 1",
         "Mend that line",
     ),
-    "open-quote": ("t.csv", b'a,b\n"1,2\n3,4\n', ValueError, "line 3", "quote cells"),
+    "open-quote": ("t.csv", b'a,b\n"1,2\n3,4\n', ValueError, "line 2: a quotation mark", "Close it"),
     "words-only": (
         "t.csv",
         b"a,b\nu,v\nw,x\n",

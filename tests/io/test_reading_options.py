@@ -52,7 +52,7 @@ def test_a_few_spoilt_cells_are_missing(tmp_path):
     text = "a;b\n" + "".join(f"{i},5;{i}\n" for i in range(19)) + "<5;7\n"
     frame = read_table(write(tmp_path, text))
     np.testing.assert_array_equal(frame.values[:, 0], [*(i + 0.5 for i in range(19)), NAN])
-    assert "column 'a' has 1 cell that is no number, taken as missing: '<5'" in said(frame)
+    assert "column 'a' has 1 cell that is a limit and no value, taken as missing: '<5'" in said(frame)
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.xlsx"])

@@ -175,12 +175,21 @@ def test_traps(tmp_path, text, values):
     np.testing.assert_allclose(read_table(write(tmp_path, text)).values, values)
 
 
-@pytest.mark.parametrize("cells", [('"1,234"', '"5,678"'), ("1%", "2 %"), ("1'000", "2'000")], ids=str)
-def test_odd_numbers_in_the_first_column_are_no_row_names(tmp_path, cells):
+@pytest.mark.parametrize(
+    ("cells", "numbers"),
+    [
+        (('"1,234"', '"5,678"'), [1234, 5678]),
+        (("1%", "2 %"), [0.01, 0.02]),
+        (("1'000", "2'000"), [1000, 2000]),
+    ],
+    ids=str,
+)
+def test_odd_numbers_in_the_first_column_are_no_row_names(tmp_path, cells, numbers):
     frame = read_table(write(tmp_path, f"a,b\n{cells[0]},1\n{cells[1]},2\n"))
-    assert frame.column_names == ("b",)
+    assert frame.column_names == ("a", "b")
     assert frame.row_names == ("1", "2")
-    assert "'a' (its numbers are not in plain notation, the first is" in said(frame)
+    np.testing.assert_array_equal(frame.values[:, 0], numbers)
+    assert "column 'a' read" in said(frame)
 
 
 def test_line_breaks_in_names_become_blanks(tmp_path):

@@ -84,6 +84,17 @@ Decimal = Annotated[str | None, typer.Option(help="Decimal sign of a text file."
 Header = Annotated[
     bool | None, typer.Option(help="Whether a text file's first line holds names.", show_default="found")
 ]
+HeaderRows = Annotated[
+    int | None, typer.Option(min=0, metavar="N", help="Rows of column names.", show_default="found")
+]
+Skip = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="N", help="Lines to leave out at the top.", show_default="found"),
+]
+Comment = Annotated[
+    str | None,
+    typer.Option(metavar="SIGN", help="What comment lines begin with; '' for none.", show_default="#"),
+]
 Part = Annotated[
     str | None, typer.Option(metavar="NAME", help="Sheet of an xlsx, layer of an h5ad, array of an npz file.")
 ]
@@ -111,13 +122,18 @@ def request_table(
     delimiter: Delimiter = None,
     decimal: Decimal = None,
     header: Header = None,
+    header_rows: HeaderRows = None,
+    skip: Skip = None,
+    comment: Comment = None,
     part: Part = None,
 ) -> TableRequest:
     """The table that a user wants; of the arguments of `anypca.io.read_table` those that were given."""
     given = {
         "delimiter": delimiter,
         "decimal": decimal,
-        "header": header,
+        "header": header if header_rows is None else header_rows,
+        "skip": skip,
+        "comment": comment,
         "id_column": id_column,
         "missing": None if na is None else tuple(word.strip() for word in na.split(",")),
         "part": part,

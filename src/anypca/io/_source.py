@@ -18,7 +18,8 @@ class ReadOptions:
 
     delimiter: str | None = None
     decimal: str | None = None
-    header: bool | None = None
+    header: int | None = None
+    """Number of rows of column names; True is 1."""
     id_column: str | None = None
     """The column of row names."""
     missing: tuple[str, ...] = ()
@@ -27,6 +28,10 @@ class ReadOptions:
     """Columns that are not part of the table; they go to ``Frame.extras``."""
     part: str | None = None
     """Sheet of a workbook, layer of an h5ad file, array of an npz file."""
+    skip: int | None = None
+    """Number of lines to leave out at the top."""
+    comment: str | None = None
+    """What comment lines begin with; empty: there are none."""
 
     @property
     def missing_numbers(self) -> tuple[float, ...]:

@@ -7,13 +7,19 @@ import io
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from anypca._words import counted, numbered
-from anypca.io._columns import MISSING, check_unique, frame_from_pandas, import_pandas
+import numpy as np
+
+from anypca._words import counted
+from anypca.io._classify import MISSING, import_pandas, is_missing
+from anypca.io._columns import check_unique, frame_from_pandas
+from anypca.io._heads import PEEK, Head, blank_comments, blank_lines, find_head, is_data, join_names
+from anypca.io._numbers import Spelling
 from anypca.io._source import ReadOptions, open_source
 from anypca.io.frame import Frame
 
@@ -22,11 +28,10 @@ _DELIMITERS = {"\t": "tab", ";": "semicolon", ",": "comma", " ": "blank"}
 #: How many rows may lack their last cells: fewer than half, and at most this share or number of them. More of them
 #: mean another delimiter than the one found.
 _MOST_SHORT, _FEW_SHORT = 0.05, 3
-#: Lines that the guesses look at. More would only cost time: formats do not change half way.
-_PEEK = 200
-_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
-_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
-_DECIMAL_POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
+#: A line that stands after the last one: if it ends up in a cell with others, a quotation mark was not closed.
+_END = "\x03"
+#: Whole numbers, some of them perhaps with points between thousands.
+_MAYBE_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})?|0?")
 
 
 @dataclass(frozen=True)
@@ -34,9 +39,15 @@ class _Layout:
     """A text file's format, found or given."""
 
     delimiter: str
-    decimal: str
-    has_header: bool
     names: list[str]
+    last_line: int
+    """Number of the last line above the data."""
+    whole: list[str]
+    """Columns that may hold whole numbers only, with points between thousands."""
+
+
+class _OpenQuote(ValueError):
+    """A quotation mark that is not closed; the argument is its line."""
 
 
 def read_text(path: Path, given: ReadOptions) -> Frame:
@@ -53,15 +64,24 @@ def read_text(path: Path, given: ReadOptions) -> Frame:
     """
     _check_format(given)
     text, notes = _decode(path)
+    text = blank_lines(text, given.skip or 0)
+    text, said = blank_comments(text, given.comment, lambda part: _first_cells(part, given))
+    if not text.strip():
+        raise ValueError(f"{path}: expected rows of data; all lines are comments or skipped.")
     delimiter = given.delimiter or _find_delimiter(text)
     try:
         layout, more = _lay_out(text, delimiter, given, path)
     except csv.Error as error:
         raise ValueError(f"{path} cannot be read as text cells: {error}. Save it again as CSV.") from error
+    except _OpenQuote as error:
+        raise ValueError(
+            f"{path}, line {error}: a quotation mark opens a cell there and is not closed. Close it, or remove it."
+        ) from error
     check_unique(layout.names, path)
     if given.delimiter is None and layout.delimiter != _usual(path) and len(layout.names) > 1:
         notes.append(f"cells are separated by {_DELIMITERS[layout.delimiter]}s")
-    return frame_from_pandas(_parse(text, layout, path), path, given, (*notes, *more))
+    table = _read_cells(text, layout, given, path)
+    return frame_from_pandas(table, path, given, (*notes, *said, *more), _spelling(table, layout, given))
 
 
 def _usual(path: Path) -> str:
@@ -74,8 +94,12 @@ def _check_format(given: ReadOptions) -> None:
         raise ValueError(f"the delimiter must be a single character; got {given.delimiter!r}.")
     if given.decimal not in {None, ".", ","}:
         raise ValueError(f"the decimal sign must be '.' or ','; got {given.decimal!r}.")
-    if given.header not in {None, True, False}:
-        raise ValueError(f"header must be True, False or None (found out); got {given.header!r}.")
+    if given.header is not None and (not isinstance(given.header, int) or given.header < 0):
+        raise ValueError(
+            f"header must be True, False or None (found out), or a number of rows; got {given.header!r}."
+        )
+    if given.skip is not None and (not isinstance(given.skip, int) or given.skip < 0):
+        raise ValueError(f"skip must be a number of lines; got {given.skip!r}.")
 
 
 def _decode(path: Path) -> tuple[str, list[str]]:
@@ -104,81 +128,113 @@ def _decode(path: Path) -> tuple[str, list[str]]:
 
 def _rows(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Line number and cells of each row that is not blank."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
-    for row in reader:
+    lines = itertools.chain(io.StringIO(text, newline=""), ["\n", _END])
+    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
+    before = 0
+    while True:
+        try:
+            row = next(reader)
+        except csv.Error as error:
+            if "field limit" in str(error):
+                raise _OpenQuote(before + 1) from error
+            raise
+        if row == [_END]:
+            return
+        if row and row[-1].endswith(_END):
+            # Line breaks in cells before the open one are closed.
+            raise _OpenQuote(before + 1 + sum(cell.count("\n") for cell in row[:-1]))
+        before = reader.line_num
         if delimiter == " " and row and row[-1] == "":
             row = row[:-1]
         if len(row) > 1 or (row and row[0].strip()):
-            yield reader.line_num, row
+            yield before, row
+
+
+def _peek(text: str, delimiter: str) -> list[tuple[int, list[str]]]:
+    """The first rows, up to one with an open quotation mark."""
+    found: list[tuple[int, list[str]]] = []
+    with suppress(_OpenQuote):
+        found.extend(itertools.islice(_rows(text, delimiter), PEEK))
+    return found
+
+
+def _first_cells(text: str, given: ReadOptions) -> list[str]:
+    found = _peek(text, given.delimiter or _find_delimiter(text))
+    return found[0][1] if found else []
 
 
 def _find_delimiter(text: str) -> str:
-    """The delimiter under which most rows have as many cells as the first."""
+    """The delimiter under which most rows have as many cells as the first, or, below titles, as most have."""
     scores = {}
     for delimiter in _DELIMITERS:
         try:
-            widths = [len(row) for _, row in itertools.islice(_rows(text, delimiter), _PEEK)]
+            rows = [row for _, row in _peek(text, delimiter)]
         except csv.Error:
             continue
-        if not widths or widths[0] < 2:
-            continue
-        # One cell more than names is what R writes: the row names have no header.
-        agree = max(sum(width == widths[0] + extra for width in widths[1:]) for extra in (0, 1))
-        if delimiter != " " or agree == len(widths) - 1:
+        agree = _agreement(rows, delimiter)
+        if agree is not None and (delimiter != " " or agree == len(rows) - 1):
             scores[delimiter] = agree
     # A single column: a tab occurs in no cell of it, and leaves the comma free as a decimal sign.
     return max(scores, key=lambda delimiter: scores[delimiter]) if scores else "\t"
 
 
+def _agreement(rows: list[list[str]], delimiter: str) -> float | None:
+    """How many rows have as many cells as the first; None if this is no way to part them."""
+    widths = [len(row) for row in rows]
+    if not widths:
+        return None
+    if widths[0] > 1:
+        # One cell more than names is what R writes: the row names have no header.
+        return max(sum(width == widths[0] + extra for width in widths[1:]) for extra in (0, 1))
+    width, count = Counter(widths).most_common(1)[0]
+    if width < 2 or 2 * count <= len(rows):
+        return None
+    # Below a title; a comma that parts numbers only, and no names above them, is a decimal sign. A header that fits
+    # counts more than a title.
+    first = rows[widths.index(width)]
+    return None if delimiter == "," and is_data(first) else count - 1.5
+
+
 def _lay_out(text: str, delimiter: str, given: ReadOptions, path: Path) -> tuple[_Layout, list[str]]:
-    """Column names, decimal sign and whether there is a header."""
-    notes = []
-    head = [row for _, row in itertools.islice(_rows(text, delimiter), _PEEK)]
-    decimal = given.decimal or _find_decimal(head, delimiter)
-    if given.decimal is None and decimal == ",":
-        notes.append("commas within numbers read as decimal signs")
-    has_header = not _is_data(head[0]) if given.header is None else given.header
-    if given.header is None and not has_header:
-        notes.append(
-            "the first line holds numbers: columns are called x1, x2, ... (header=True reads it as names)"
-        )
-    header = [" ".join(c.split()) for c in head[0]] if has_header else None
-    names, short = _check_widths(text, delimiter, header, path)
-    return _Layout(delimiter, decimal, has_header, _name_the_nameless(names, notes)), [*notes, *short]
+    """Column names, and where the data begin."""
+    peeked = _peek(text, delimiter)
+    rows = [row for _, row in peeked]
+    if not rows:
+        # The quotation mark is in the first row; this says where.
+        rows = [row for _, row in _rows(text, delimiter)]
+    head = find_head(rows, given)
+    width = len(rows[min(head.n_titles, len(rows) - 1)])
+    header, joined = join_names(rows[head.n_titles : head.n_rows], width)
+    names, short = _check_widths(text, delimiter, header, head, path)
+    last_line = peeked[head.n_rows - 1][0] if head.n_rows else 0
+    notes = [*head.notes, *joined]
+    named = _name_the_nameless(names, notes)
+    layout = _Layout(delimiter, named, last_line, _maybe_whole(rows[head.n_rows :], named))
+    return layout, [*notes, *short]
 
 
-def _is_data(row: list[str]) -> bool:
-    """Whether a first line holds numbers rather than names; an empty first cell heads an index column."""
-    cells = [cell.strip() for cell in row]
-    return cells[0] != "" and all(cell == "" or _NUMBER.fullmatch(cell) for cell in cells)
-
-
-def _find_decimal(rows: list[list[str]], delimiter: str) -> str:
-    """A comma if numbers hold commas and none holds a point.
-
-    Where commas part the cells, numbers with commas are thousands more often than decimals: left alone.
-    """
-    cells = [cell.strip() for row in rows for cell in row]
-    if any(_DECIMAL_POINT.fullmatch(cell) for cell in cells):
-        return "."
-    has_comma = any(_DECIMAL_COMMA.fullmatch(cell) for cell in cells)
-    return "," if has_comma and delimiter != "," else "."
+def _maybe_whole(rows: Sequence[Sequence[str]], names: list[str]) -> list[str]:
+    """Columns that hold whole numbers if points part thousands."""
+    found = []
+    for j, name in enumerate(names):
+        cells = [row[j].strip() for row in rows if j < len(row)]
+        if all(_MAYBE_THOUSANDS.fullmatch(cell) or is_missing(cell) for cell in cells):
+            found.append(name)
+    return found
 
 
 def _check_widths(
-    text: str, delimiter: str, header: list[str] | None, path: Path
+    text: str, delimiter: str, header: list[str], head: Head, path: Path
 ) -> tuple[list[str], list[str]]:
     """The column names, one for each cell of a row, and a note on rows that lack their last cells."""
-    rows = _rows(text, delimiter)
-    _, first = next(rows)
     lines: dict[int, list[int]] = {}
     last_is_empty: Counter[int] = Counter()
-    for number, row in rows:
+    for number, row in itertools.islice(_rows(text, delimiter), head.n_rows, None):
         lines.setdefault(len(row), []).append(number)
         last_is_empty[len(row)] += row[-1].strip() == ""
-    names, width = header if header is not None else list(numbered("x", len(first))), len(first)
+    names, width = header, len(header)
     # One cell more than names: row names without a head, as R writes them, or a delimiter after the last cell.
-    if header is not None and max(lines, default=width) == width + 1 and width not in lines:
+    if head.n_header and max(lines, default=width) == width + 1 and width not in lines:
         width += 1
         names = [*names, ""] if last_is_empty[width] == len(lines[width]) else ["", *names]
     return names, _check_ragged(lines, width, delimiter, path)
@@ -215,30 +271,53 @@ def _name_the_nameless(names: list[str], notes: list[str]) -> list[str]:
     return [f"column {j + 1}" if j in unnamed else name for j, name in enumerate(names)]
 
 
-def _parse(text: str, layout: _Layout, path: Path) -> Any:
-    """Cells to numbers where a whole column allows it."""
+def _read_cells(text: str, layout: _Layout, given: ReadOptions, path: Path) -> Any:
+    """Cells to numbers where a whole column is in plain notation; text elsewhere, and where points are in doubt."""
+    if given.decimal == ",":
+        return _parse(text, layout, layout.names, path)
+    table = _parse(text, layout, [], path)
+    if given.decimal == ".":
+        return table
+    doubtful = [name for name in layout.whole if _has_thousandths(table[name])]
+    return _parse(text, layout, doubtful, path) if doubtful else table
+
+
+def _has_thousandths(cells: Any) -> bool:
+    """Whether some numbers have fractions, and all such fractions could be a group of three digits."""
+    if cells.dtype.kind != "f":
+        return False
+    thousands = 1000.0 * cells[cells != np.floor(cells)].dropna().to_numpy()
+    # Three digits are stored to within rounding, which is far below a millionth.
+    return thousands.size > 0 and bool(np.all(np.abs(thousands - np.round(thousands)) < 1e-6))
+
+
+def _parse(text: str, layout: _Layout, as_text: list[str], path: Path) -> Any:
+    """The table, some columns as text."""
     pandas = import_pandas()
+    body = io.StringIO(text, newline="")
+    for _ in range(layout.last_line):
+        body.readline()
     try:
-        table = pandas.read_csv(
-            io.StringIO(text),
+        return pandas.read_csv(
+            body,
             sep=r"\s+" if layout.delimiter == " " else layout.delimiter,
-            decimal=layout.decimal,
-            header=0 if layout.has_header else None,
+            header=None,
             names=layout.names,
+            dtype=dict.fromkeys(as_text, object),
             index_col=False,
             skipinitialspace=True,
             na_values=list(MISSING),
             low_memory=False,
         )
-    except (pandas.errors.ParserError, pandas.errors.EmptyDataError, OverflowError) as error:
+    except pandas.errors.EmptyDataError:
+        return pandas.DataFrame(columns=layout.names)
+    except (pandas.errors.ParserError, OverflowError, ValueError) as error:
         raise ValueError(f"{path} cannot be parsed: {error}. Save it again as CSV.") from error
-    return _point_decimals(table) if layout.decimal == "," else table
 
 
-def _point_decimals(table: Any) -> Any:
-    """Decimal points in columns that pandas left as text because of some other cell."""
-    for name in table.columns[[kind.kind == "O" for kind in table.dtypes]]:
-        cells = table[name].astype(str)
-        is_number = table[name].notna() & cells.str.strip().str.fullmatch(_DECIMAL_COMMA)
-        table[name] = table[name].mask(is_number, cells.str.replace(",", ".", regex=False))
-    return table
+def _spelling(table: Any, layout: _Layout, given: ReadOptions) -> Spelling:
+    """What is known of the decimal sign: columns that are numbers already have points."""
+    floats = (table[name].to_numpy() for name in table.select_dtypes("float"))
+    has_points = any(np.any(np.isfinite(values) & (values != np.floor(values))) for values in floats)
+    found = frozenset("." if has_points else "")
+    return Spelling(given.decimal, found, "." if layout.delimiter == "," else ",")

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from anypca.io._binary import read_h5ad, read_mtx, read_npy, read_npz
-from anypca.io._columns import read_parquet, read_xlsx
 from anypca.io._source import ReadOptions
+from anypca.io._tabular import read_parquet, read_xlsx
 from anypca.io._text import read_text
 from anypca.io.frame import Frame
 
@@ -32,7 +32,9 @@ def read_table(
     *,
     delimiter: str | None = None,
     decimal: str | None = None,
-    header: bool | None = None,
+    header: bool | int | None = None,
+    skip: int | None = None,
+    comment: str | None = None,
     id_column: str | None = None,
     missing: Sequence[str] = (),
     aside: Sequence[str] = (),
@@ -49,8 +51,12 @@ def read_table(
         What separates the cells of a text file; found among comma, semicolon, tab and blanks when not given.
     decimal : {".", ","}, optional
         The decimal sign of a text file; found when not given.
-    header : bool, optional
-        Whether the first line of a text file holds column names; found when not given.
+    header : bool or int, optional
+        Whether the first line of a text file or sheet holds column names, or how many lines do; found when not given.
+    skip : int, optional
+        Lines to leave out at the top of a text file or sheet; titles are found when not given.
+    comment : str, optional
+        What comment lines of a text file begin with, ``""`` for none; a few lines with ``#`` when not given.
     id_column : str, optional
         The column of row names; found when not given.
     missing : sequence of str
@@ -79,10 +85,17 @@ def read_table(
     Notes
     -----
     In text files, workbooks and parquet files a column of unique text in first place, or one named id, name, sample
-    or index, gives the row names. Yes/no and true/false columns become 1 and 0. Empty cells, NA, NaN, null and a
-    lone ``?``, ``-`` or ``.`` are missing; so are up to a tenth of a column's cells if they are no numbers, and the
-    last cells of a few lines that are too short. Columns of other text or of dates, empty columns and empty rows are
-    left out. Each of these is told in ``notes``.
+    or index, gives the row names. Yes/no and true/false columns become 1 and 0.
+
+    Numbers in text may have thousands marks (comma, point, blank, apostrophe), a percent sign (12% is 0.12), a
+    currency or a unit. Each column is read with one decimal sign: the one all its cells allow or, if they allow both,
+    the one that other columns have; where these differ the column is left out. Cells such as ``<0.01`` are limits and
+    no values: missing where they are few.
+
+    Empty cells, NA, NaN, null and a lone ``?``, ``-`` or ``.`` are missing; so are up to a tenth of a column's cells
+    if they are no numbers, and the last cells of a few lines that are too short. Columns of other text or of dates,
+    empty columns and empty rows are left out, and so are titles and comments above the column names, which may take
+    two rows. Each of these is told in ``notes``.
     """
     if not isinstance(path, str | os.PathLike):
         raise TypeError(
@@ -91,7 +104,9 @@ def read_table(
         )
     path = Path(path)
     _check_exists(path)
-    options = ReadOptions(delimiter, decimal, header, id_column, tuple(missing), tuple(aside), part)
+    options = ReadOptions(
+        delimiter, decimal, header, id_column, tuple(missing), tuple(aside), part, skip, comment
+    )
     return _READERS[_suffix(path)](path, options)
 
 

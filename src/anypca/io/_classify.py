@@ -1,0 +1,165 @@
+"""What a column of a data frame holds: numbers, answers, dates, names or text."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from anypca._optional import optional
+from anypca.io._numbers import NumberColumn, Spelling, own_decimal, read_numbers, say_spoilt
+
+_TRUE = frozenset({"yes", "true", "y", "t"})
+_ANSWERS = frozenset({"yes", "no", "true", "false"})
+#: Single letters are answers only as a pair: a column of T alone is more likely a kind than a truth.
+_LETTERS = (frozenset({"y", "n"}), frozenset({"t", "f"}))
+#: Signs for a missing cell besides the empty one and pandas' own (NA, N/A, NaN, null, ...).
+MISSING = ("?", ".", "-")
+#: Words for a missing cell that blanks kept pandas from seeing, and what spreadsheets write into cells that failed.
+_MISSING_WORDS = frozenset(
+    {"", "na", "n/a", "nan", "null", "none", "#n/a", "#na", "#value!", "#div/0!", "#ref!", "#num!", *MISSING}
+)
+_DATE = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([ T].*)?")
+#: Different cells of a column from which the habits of a file are learned; more would only cost time.
+_PEEK = 2000
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column after classification: numbers, or the reason why there are none."""
+
+    name: str
+    values: Any = None
+    """(n_rows,) float64, or ``None`` when the column is not numeric."""
+    note: str | None = None
+    """What was done to get the numbers."""
+    reason: str = ""
+    """Why a column without numbers is left out."""
+    labels: tuple[str, ...] | None = None
+    """The cells as text, where they are complete and unique and so could name rows."""
+    numbers: NumberColumn | None = None
+    """How the numbers of a column of text were read."""
+
+
+def import_pandas() -> Any:
+    """Pandas, or a sentence on how to get it.
+
+    Returns
+    -------
+    pandas : module
+    """
+    with optional("reading this kind of file", "pandas", "io"):
+        import pandas
+    return pandas
+
+
+def find_spelling(table: Any, spelling: Spelling) -> Spelling:
+    """What the columns of text that can be read in one way only say of the decimal sign.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+    spelling : Spelling
+        What is known besides.
+
+    Returns
+    -------
+    spelling : Spelling
+    """
+    found = set(spelling.found)
+    for j in np.flatnonzero([kind.kind == "O" for kind in table.dtypes]):
+        cells = {cell for cell in table.iloc[:, j].unique() if isinstance(cell, str)}
+        kept = itertools.islice((cell for cell in cells if not is_missing(cell)), _PEEK)
+        own = own_decimal(kept)
+        if own is not None:
+            found.add(own)
+    return replace(spelling, found=frozenset(found))
+
+
+def is_missing(cell: str) -> bool:
+    """Whether a cell stands for a missing value."""
+    return cell.strip().lower() in _MISSING_WORDS
+
+
+def classify(cells: Any, name: str, spelling: Spelling) -> Column:
+    """Numbers of a column, or why there are none.
+
+    Parameters
+    ----------
+    cells : pandas.Series
+    name : str
+    spelling : Spelling
+        How the other columns write numbers.
+
+    Returns
+    -------
+    column : Column
+    """
+    pandas = import_pandas()
+    present = cells.dropna()
+    if present.empty:
+        return Column(name, reason="it is empty")
+    labels = tuple(str(cell) for cell in cells) if len(present) == len(cells) and cells.is_unique else None
+    if pandas.api.types.is_bool_dtype(cells.dtype):
+        return Column(name, cells.to_numpy(dtype=float, na_value=np.nan), note="read as 1 and 0 (true/false)")
+    if pandas.api.types.is_numeric_dtype(cells.dtype) and cells.dtype.kind != "c":
+        # Plain conversion also serves pandas' own integer types, whose missing value is not NaN.
+        return Column(name, cells.to_numpy(dtype=float, na_value=np.nan), labels=labels)
+    if pandas.api.types.is_datetime64_any_dtype(cells.dtype):
+        return Column(name, reason="it holds dates", labels=labels)
+    return _classify_text(cells, name, labels, spelling)
+
+
+def _classify_text(cells: Any, name: str, labels: tuple[str, ...] | None, spelling: Spelling) -> Column:
+    """A column of text: yes/no answers, dates, names, or numbers in some notation."""
+    stripped = cells.astype(object).where(cells.isna(), cells.astype(str).str.strip())
+    stripped = stripped.mask(stripped.astype(str).str.lower().isin(_MISSING_WORDS))
+    present = stripped.dropna()
+    if present.empty:
+        return Column(name, reason="it is empty")
+    lower = present.str.lower()
+    kinds = frozenset(lower.unique())
+    if kinds <= _ANSWERS or kinds in _LETTERS:
+        values = np.full(len(cells), np.nan)
+        values[stripped.notna().to_numpy()] = lower.isin(_TRUE).to_numpy()
+        return Column(name, values, note=f"read as 1 and 0 ({'/'.join(sorted(kinds))})")
+    if present.str.fullmatch(_DATE).all():
+        return Column(name, reason="it holds dates", labels=labels)
+    # Cells that a workbook holds as numbers have no notation that could be mistaken.
+    known = cells.map(_as_number).to_numpy(dtype=float, na_value=np.nan)
+    return _classify_words(stripped.where(np.isnan(known)), known, name, labels, spelling)
+
+
+def _as_number(cell: Any) -> float:
+    is_number = isinstance(cell, Real | Decimal) and not isinstance(cell, bool)
+    return float(cell) if is_number else np.nan
+
+
+def _classify_words(
+    stripped: Any, known: Any, name: str, labels: tuple[str, ...] | None, spelling: Spelling
+) -> Column:
+    """Text that is neither answers nor dates, beside the numbers that are already known."""
+    counts: dict[str, int] = stripped.dropna().value_counts(sort=False).to_dict()
+    n_known = int(np.count_nonzero(~np.isnan(known)))
+    column = read_numbers(counts, spelling, n_known)
+    if column.reason:
+        is_text = column.reason == "it holds text"
+        return Column(name, reason=column.reason, labels=labels if is_text else None)
+    values = stripped.map(column.values).to_numpy(dtype=float, na_value=np.nan)
+    values = np.where(np.isnan(known), values, known)
+    return Column(name, values, note=_say(column, counts), numbers=column)
+
+
+def _say(column: NumberColumn, counts: Mapping[str, int]) -> str | None:
+    said = []
+    if column.spoilt:
+        said.append(say_spoilt(column.spoilt, counts, "is no number|are no numbers"))
+    if column.limits:
+        said.append(say_spoilt(column.limits, counts, "is a limit and no value|are limits and no values"))
+    return "; ".join(said) or None

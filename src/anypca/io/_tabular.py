@@ -1,0 +1,95 @@
+"""Readers of parquet files and workbooks."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from anypca._optional import optional
+from anypca._words import quoted
+from anypca.io._classify import import_pandas
+from anypca.io._columns import frame_from_pandas
+from anypca.io._heads import PEEK, find_head, join_names
+from anypca.io._source import ReadOptions, reading
+from anypca.io.frame import Frame
+
+
+def read_parquet(path: Path, options: ReadOptions) -> Frame:
+    """Read a parquet file; a named or textual index gives the row names.
+
+    Parameters
+    ----------
+    path : Path
+    options : ReadOptions
+
+    Returns
+    -------
+    frame : Frame
+    """
+    pandas = import_pandas()
+    # pyarrow's errors derive from ValueError.
+    with (
+        reading(path, "pandas' to_parquet", ValueError) as stream,
+        optional("reading parquet", "pyarrow", "io"),
+    ):
+        table = pandas.read_parquet(stream)
+    if not isinstance(table.index, pandas.RangeIndex):
+        table = table.reset_index(names=table.index.name or "index")
+    table.columns = [str(name) for name in table.columns]
+    return frame_from_pandas(table, path, options)
+
+
+def read_xlsx(path: Path, options: ReadOptions) -> Frame:
+    """Read a sheet of a workbook, the first unless ``options.part`` names another.
+
+    Parameters
+    ----------
+    path : Path
+    options : ReadOptions
+
+    Returns
+    -------
+    frame : Frame
+    """
+    pandas = import_pandas()
+    errors = (zipfile.BadZipFile, KeyError, OSError)
+    with (
+        reading(path, "a spreadsheet program, as xlsx or CSV", *errors) as stream,
+        optional("reading xlsx", "openpyxl", "io"),
+        pandas.ExcelFile(stream, engine="openpyxl") as book,
+    ):
+        sheet = _choose_sheet(book.sheet_names, options, path)
+        cells = book.parse(sheet, header=None, dtype=object)
+        others = [name for name in book.sheet_names if name != sheet]
+    notes = [f"sheet {sheet!r} read; left out: {quoted(others)}"] if others else []
+    # A sheet's used range often ends in formatted but empty rows and columns.
+    cells = cells.iloc[options.skip or 0 :].dropna(how="all").dropna(how="all", axis=1)
+    if cells.empty:
+        raise ValueError(f"{path}: sheet {sheet!r} is empty. Expected column names and rows of numbers.")
+    table, said = _behead(cells, options)
+    return frame_from_pandas(table, path, options, (*notes, *said))
+
+
+def _behead(cells: Any, options: ReadOptions) -> tuple[Any, list[str]]:
+    """The data below titles and column names, each column of its own type, and notes."""
+    rows = [["" if cell is None else str(cell) for cell in row] for row in _peek(cells)]
+    head = find_head(rows, options)
+    names, joined = join_names(rows[head.n_titles : head.n_rows], cells.shape[1])
+    table = cells.iloc[head.n_rows :].reset_index(drop=True).infer_objects()
+    table.columns = [name or (f"column {j + 1}" if j else "") for j, name in enumerate(names)]
+    return table, [*head.notes, *joined]
+
+
+def _peek(cells: Any) -> Any:
+    """The first rows, with None in empty cells."""
+    top = cells.iloc[:PEEK].astype(object)
+    return top.where(top.notna(), None).to_numpy()
+
+
+def _choose_sheet(sheets: list[str], options: ReadOptions, path: Path) -> str:
+    if options.part is None:
+        return sheets[0]
+    if options.part not in sheets:
+        raise ValueError(f"{path}: there is no sheet {options.part!r}; it has {quoted(sheets)}.")
+    return options.part

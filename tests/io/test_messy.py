@@ -1,0 +1,261 @@
+"""Files as people have them: the numbers to the last digits, and every line that is said of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from anypca.io import read_table
+
+MESSY = Path(__file__).parent / "messy"
+NAN = np.nan
+SEMICOLONS, COMMAS = "cells are separated by semicolons", "commas within numbers read as decimal signs"
+
+
+def named(column):
+    return f"column {column!r} taken as row names"
+
+
+def without(column, what, example):
+    return f"column {column!r} read without {what}: {example}"
+
+
+#: File, columns, values by row, notes.
+NUMBERS = {
+    "thousands_comma.csv": (
+        ["people", "area"],
+        [[126949, 118.7], [1331685, 141.1], [850, 2], [1073096, 405]],
+        [without("people", "thousands marks", "'126,949' is 126949"), named("city")],
+    ),
+    "thousands_point_decimal_comma.csv": (
+        ["count", "mass"],
+        [[4970, 3.5], [850, 12.25], [12300, 0.75], [1021, 1]],
+        [SEMICOLONS, COMMAS, without("count", "thousands marks", "'4.970' is 4970"), named("plot")],
+    ),
+    "thousands_and_decimals_german.csv": (
+        ["sales", "staff"],
+        [[1234.5, 12], [12345678.25, 7], [99, 1]],
+        [SEMICOLONS, COMMAS, without("sales", "thousands marks", "'1.234,5' is 1234.5"), named("firm")],
+    ),
+    "thousands_blank.tsv": (
+        ["flow", "depth"],
+        [[1234, 2], [12345, 3], [7000, 5], [88, 7]],
+        [without("flow", "thousands marks", "'1 234' is 1234"), named("site")],
+    ),
+    "thousands_apostrophe.csv": (
+        ["assets", "branches"],
+        [[1250000.5, 3], [980, 4], [2001, 9]],
+        [without("assets", "thousands marks", "\"1'250'000.5\" is 1250000.5"), named("bank")],
+    ),
+    "thousands_point_alone.csv": (
+        ["a", "visits"],
+        [[5, 4970], [12, 850], [20, 1200], [35, 12031]],
+        [without("visits", "thousands marks", "'4.970' is 4970")],
+    ),
+    "thousands_point_doubtful.csv": (
+        ["a"],
+        [[0.5], [1.25], [2]],
+        [
+            "1 column left out: 'dose' ('1.250' may be a fraction or thousands; give the decimal sign)",
+        ],
+    ),
+    "indian_groups.csv": (
+        ["income"],
+        [[1234567], [105000], [9999]],
+        [without("income", "thousands marks", "'12,34,567' is 1234567"), named("state")],
+    ),
+    "percent.csv": (
+        ["share", "turnout"],
+        [[0.12, 0.005], [0.075, 1], [0, 0.6325]],
+        ["2 columns read as shares ('share', 'turnout'): '12%' is 0.12", named("who")],
+    ),
+    "limits.csv": (
+        ["lead", "ph"],
+        np.column_stack(
+            [
+                [0.5, NAN, 0.25, 0.125, 1.5, 2.5, 0.75, 0.5, 0.5, 0.5],
+                [7.1, 7.2, 7.3, 7.4, 7.5, 7.6, 7.7, 7.8, 7.9, 6.9],
+            ]
+        ),
+        [
+            named("well"),
+            "column 'lead' has 1 cell that is a limit and no value, taken as missing: '<0.01'",
+            "1 column left out: 'zinc' (3 of its 10 cells are limits and not values, the first is '<0.01'; put "
+            "numbers in their place to use it)",
+            "1 cell is missing, in 1 column: 'lead'",
+        ],
+    ),
+    "currency_before.csv": (
+        ["price", "cost"],
+        [[3.5, 1096.63], [12, -5.1], [0.99, -7.25]],
+        [
+            without("price", "currency '€'", "'€3.50' is 3.5"),
+            without("cost", "currency '$' and thousands marks", "'$1,096.63' is 1096.63"),
+            named("item"),
+        ],
+    ),
+    "currency_after.csv": (
+        ["price"],
+        [[3.5], [1012], [-0.99]],
+        [
+            SEMICOLONS,
+            COMMAS,
+            without("price", "currency '€' and thousands marks", "'1.012,00 €' is 1012"),
+            named("item"),
+        ],
+    ),
+    "units.csv": (
+        ["weight", "fever", "sugar"],
+        [[70.1, 36.6, 91], [85, 38.25, 102], [64.35, -40, 88]],
+        [
+            without("weight", "unit 'kg'", "'70.1 kg' is 70.1"),
+            without("fever", "unit '°C'", "'36.6 °C' is 36.6"),
+            without("sugar", "unit 'mg/dL'", "'91 mg/dL' is 91"),
+            named("person"),
+        ],
+    ),
+    "units_differ.csv": (
+        ["age"],
+        [[31], [45], [28], [60]],
+        [named("person"), "1 column left out: 'weight' (its cells have different units: 'kg', 'lb')"],
+    ),
+    "two_conventions.csv": (
+        ["rain"],
+        [[10], [20], [30], [40]],
+        [
+            SEMICOLONS,
+            named("plot"),
+            "1 column left out: 'yield' (its numbers are written in different ways, as '1,5')",
+        ],
+    ),
+    "doubt.csv": (
+        ["a", "b"],
+        [[1.5, 1.5], [2.5, 2.5], [3.5, 3.25]],
+        [
+            SEMICOLONS,
+            COMMAS,
+            named("site"),
+            "1 column left out: 'c' ('1,234' may be a fraction or thousands; give the decimal sign)",
+        ],
+    ),
+    "title.csv": (
+        ["flow", "oxygen"],
+        [[3.5, 8], [4.25, 9], [1.5, 7]],
+        [
+            "1 row above the column names left out: 'Survey of the river spring 2024'",
+            named("station"),
+        ],
+    ),
+    "title_padded.csv": (
+        ["births", "deaths", "area"],
+        [[120, 98, 4.5], [230, 201, 7.25], [87, 90, 2.5]],
+        [
+            "2 rows above the column names left out: 'Annual report', 'prepared by the office'",
+            named("district"),
+        ],
+    ),
+    "title.xlsx": (
+        ["yield", "price", "share"],
+        [[1.5, 3.5, 0.12], [2.25, 4.25, 0.075], [3, 5, 0.8]],
+        [
+            "1 row above the column names left out: 'Results of the trial'",
+            without("price", "currency '€'", "'€3.50' is 3.5"),
+            "column 'share' read as shares: '12%' is 0.12",
+            named("plot"),
+        ],
+    ),
+    "header_groups.csv": (
+        ["Blood hb", "Blood wbc", "Urine ph", "Urine protein"],
+        [[13.5, 6.1, 6.5, 0], [12.25, 7.5, 7, 1], [15, 4.9, 5.5, 0]],
+        ["2 rows of column names joined, as in 'Urine protein'", named("patient")],
+    ),
+    "header_units.csv": (
+        ["age years", "height cm", "mass kg"],
+        [[31, 170.5, 71], [45, 182, 88.25], [28, 165, 59.5]],
+        ["2 rows of column names joined, as in 'mass kg'"],
+    ),
+    "comments.tsv": (
+        ["minute", "a", "b"],
+        np.column_stack(
+            [
+                [1, 2, 4, 7, 9, 12, 13, 15, 18, 20, 21, 25, 27, 28, 30, 33, 36],
+                [2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 8.5, 9.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 8.5, 9.5],
+                [3, 4, 7, 1, 2, 3, 5, 6, 8, 9, 1, 2, 3, 4, 5, 6, 7],
+            ]
+        ),
+        ["3 comment lines left out (beginning with '#')"],
+    ),
+    "minus_sign.csv": (["depth", "change"], [[1, -3.5], [2, 2.25], [3, -0.001]], []),
+    "quote_in_the_middle.csv": (["price"], [[1], [2], [3]], [named("screen")]),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_messy_file(name):
+    columns, values, notes = NUMBERS[name]
+    frame = read_table(MESSY / name)
+    assert list(frame.column_names) == columns
+    np.testing.assert_allclose(frame.values, values, rtol=1e-12, atol=0)
+    assert list(frame.notes) == notes
+
+
+@pytest.mark.parametrize(("decimal", "dose"), [(".", [1.25, 2, 3.125]), (",", [1250, 2, 3125])])
+def test_a_given_decimal_sign_settles_doubts(decimal, dose):
+    frame = read_table(MESSY / "thousands_point_doubtful.csv", decimal=decimal)
+    np.testing.assert_allclose(frame.values[:, frame.column_names.index("dose")], dose, rtol=1e-12)
+
+
+def test_an_open_quotation_mark_is_named_by_its_line():
+    with pytest.raises(ValueError, match=r"unclosed_quote\.csv, line 3: a quotation mark opens a cell there"):
+        read_table(MESSY / "unclosed_quote.csv")
+
+
+def test_an_open_quotation_mark_in_a_long_file(tmp_path):
+    path = tmp_path / "long.csv"
+    path.write_text("a,b\n" + "1,2\n" * 500 + '3.4,"5\n' + "1,2\n" * 50_000)
+    with pytest.raises(ValueError, match="line 502: a quotation mark"):
+        read_table(path)
+
+
+def test_thousands_far_down_are_seen(tmp_path):
+    path = tmp_path / "late.csv"
+    path.write_text("a;b\n" + "850;1,5\n" * 500 + "4.970;2,5\n")
+    np.testing.assert_array_equal(read_table(path).values[-1], [4970, 2.5])
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "names", "values"),
+    [
+        ("junk\nmore,junk\na,b\n1,2\n3,4\n", {"skip": 2}, ("a", "b"), [[1, 2], [3, 4]]),
+        ("a,b\nu,v\n1,2\n3,4\n", {"header": 2}, ("a u", "b v"), [[1, 2], [3, 4]]),
+        ("u,v\n1,2\n3,4\n", {"header": 0, "skip": 1}, ("x1", "x2"), [[1, 2], [3, 4]]),
+        ("% note\na,b\n1,2\n% note\n3,4\n", {"comment": "%"}, ("a", "b"), [[1, 2], [3, 4]]),
+        ("#a,b\n1,2\n3,4\n", {}, ("a", "b"), [[1, 2], [3, 4]]),
+        ("#a,b\n1,2\n3,4\n", {"comment": ""}, ("#a", "b"), [[1, 2], [3, 4]]),
+        ("A sentence\n1;2;3\n4;5;6\n", {}, ("x1", "x2", "x3"), [[1, 2, 3], [4, 5, 6]]),
+        ("id,a\n#1,2\n#2,3\n#3,4\n", {}, ("a",), [[2], [3], [4]]),
+    ],
+    ids=["skip", "header-2", "header-0", "comment", "names-in-comment", "no-comments", "no-names", "data"],
+)
+def test_what_stands_above_the_data(tmp_path, text, options, names, values):
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    frame = read_table(path, **options)
+    assert frame.column_names == names
+    np.testing.assert_array_equal(frame.values, values)
+
+
+def test_lines_keep_their_numbers_below_titles_and_comments(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("# note\nTitle\n\na,b\n1,2\n3,4\n5,6,7\n8,9\n")
+    with pytest.raises(ValueError, match="line 7: expected 2 cells"):
+        read_table(path)
+
+
+def test_all_lines_skipped(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match="all lines are comments or skipped"):
+        read_table(path, skip=9)
