@@ -50,11 +50,12 @@ def test_counts_against_scipy(model):
 def test_reals_against_scipy(model):
     model.fit(REALS)
     means = model.inverse_transform(model.transform(REALS))
-    terms = stats.norm.logpdf(REALS, means, np.sqrt(noise(model)))
+    steps = np.log(model.resolution_)
+    terms = stats.norm.logpdf(REALS, means, np.sqrt(noise(model))) + steps
     np.testing.assert_allclose(model.plug_in_log_likelihood(REALS), np.nansum(terms, axis=1), rtol=1e-9)
     found = model.entry_log_likelihood(REALS, ROWS, COLUMNS, VALUES)
     expected = stats.norm.logpdf(VALUES, means[ROWS, COLUMNS], np.sqrt(noise(model)))
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    np.testing.assert_allclose(found, expected + steps[COLUMNS], rtol=1e-9)
 
 
 def test_offsets_and_covariates_enter():
@@ -150,7 +151,8 @@ def test_entries_of_a_mixed_table():
     rows, columns, values = np.array([10, 3, 3]), np.array([7, 10, 2]), np.array([2.0, 0.5, 4.0])
     fitted = model.inverse_transform(model.transform(X))[rows, columns]
     expected = stats.poisson.logpmf(values, fitted)
-    expected[1] = stats.norm.logpdf(0.5, fitted[1], np.sqrt(model.dispersion_[10]))
+    density = stats.norm.logpdf(0.5, fitted[1], np.sqrt(model.dispersion_[10]))
+    expected[1] = density + np.log(model.resolution_[10])
     np.testing.assert_allclose(model.entry_log_likelihood(X, rows, columns, values), expected, rtol=1e-9)
     mean, std = model.entry_posterior(X, rows, columns)
     means = [

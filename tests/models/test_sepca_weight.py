@@ -85,7 +85,8 @@ def test_the_figure_of_a_weight_is_the_likelihood_of_what_was_hidden(monkeypatch
     fit = SePCA(3, nu=0.3, **OPTIONS).fit(hidden.table)
     eta = fit.transform(hidden.table) @ fit.components_ + fit.intercept_
     residual = hidden.values - eta[hidden.rows, hidden.columns]
-    expected = np.mean(-0.5 * residual**2 - 0.5 * np.log(2 * np.pi))
+    density = -0.5 * residual**2 - 0.5 * np.log(2 * np.pi)
+    expected = np.mean(density + np.log(fit.resolution_)[hidden.columns])
     assert model.nu_path_[0.3][0] == pytest.approx(expected, rel=1e-6)
 
 

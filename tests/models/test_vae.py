@@ -247,7 +247,10 @@ def test_the_likelihood_is_that_of_quadrature(family):
     grid = np.linspace(-7, 7, 141)
     points = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
     likelihood = model._row_model().likelihood_of_rows
-    base = rows.only_observed(family.log_base(rows.x, model.dispersion_)).sum(axis=1)
+    terms = family.log_base(rows.x, model.dispersion_)
+    if family is MIXED:
+        terms = terms + family.log_step(rows.x, model.resolution_)
+    base = rows.only_observed(terms).sum(axis=1)
     for i in range(5):
         heights = likelihood.height(rows.take(np.full(len(points), i)), points)
         exact = logsumexp(heights) + 2 * np.log(grid[1] - grid[0]) - np.log(2 * np.pi) + base[i]

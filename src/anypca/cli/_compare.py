@@ -9,22 +9,20 @@ from typing import Any
 import numpy as np
 from rich.text import Text
 
-from anypca._typing import Bools, Floats, Ints
+from anypca._typing import Floats, Ints
 from anypca._words import counted, percent
 from anypca.cli._fitting import Fit, Runtime, caught, fit_model
 from anypca.cli._input_table import InputTable, TableRequest, drop_constant, load_table
 from anypca.cli._models import MODELS, ModelRequest, find_model
 from anypca.cli._printing import emit, make_console, make_table, print_input
 from anypca.engine import hide_entries, take_entries
-from anypca.families import Gaussian
 from anypca.models._description import describe
 from anypca.selection import EntryShuffleSplit
-from anypca.special import log_ndtr_difference
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Log-likelihoods of held-out cells."""
+    """Log-probabilities of held-out cells."""
 
     terms: Floats
     """One for each cell and split."""
@@ -86,10 +84,7 @@ def hold_out(
 
 
 def score_cells(model: Any, hidden: InputTable, rows: Ints, columns: Ints, values: Floats) -> Floats:
-    """Log-probabilities of cells; log-densities in columns that are not of whole numbers.
-
-    A density of a normal distribution and a probability of a count cannot be compared. In a column of whole numbers a
-    normal distribution is therefore given the probability of the interval of width 1 around the value.
+    """Log-probabilities of cells as they are recorded, in steps of their columns, which the fits to a table share.
 
     Parameters
     ----------
@@ -105,35 +100,7 @@ def score_cells(model: Any, hidden: InputTable, rows: Ints, columns: Ints, value
     terms : ndarray of shape (n_cells,)
     """
     companions, X = hidden.companions(model), hidden.as_input()
-    terms = np.array(model.entry_log_likelihood(X, rows, columns, values, **companions))
-    variance = _normal_variance(model, hidden.frame.n_columns)
-    is_discrete = (_whole_columns(hidden, columns, values) & np.isfinite(variance))[columns]
-    if is_discrete.any():
-        scores = model.transform(X, **companions)
-        means = np.asarray(model.inverse_transform(scores, **companions))[rows, columns][is_discrete]
-        spread = np.sqrt(variance[columns[is_discrete]])
-        gap = values[is_discrete] - means
-        terms[is_discrete] = log_ndtr_difference((gap - 0.5) / spread, (gap + 0.5) / spread)
-    return terms
-
-
-def _whole_columns(hidden: InputTable, columns: Ints, values: Floats) -> Bools:
-    """Columns all of whose values, hidden ones included, are whole numbers, shape (n_columns,)."""
-    whole: Bools = hidden.frame.whole_columns
-    whole[columns[values != np.floor(values)]] = False
-    return whole
-
-
-def _normal_variance(model: Any, n_columns: int) -> Floats:
-    """Variance of the columns that the model takes as normal, NaN for others, shape (n_columns,)."""
-    found, variance = describe(model), np.full(n_columns, np.nan)
-    assert found.family is not None
-    assert found.dispersion is not None
-    for member, index in found.family.member_columns(n_columns):
-        # Not of those that are normal on another scale.
-        if isinstance(member, Gaussian) and member.has_units:
-            variance[index] = found.dispersion[index]
-    return variance
+    return np.array(model.entry_log_likelihood(X, rows, columns, values, **companions))
 
 
 #: Share of the cells that are held out: as in ten folds, so that the fits hardly suffer.

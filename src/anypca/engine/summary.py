@@ -12,6 +12,7 @@ from anypca._typing import Bools, Floats, Ints
 from anypca._words import listed
 from anypca.engine._convert import describe_entry
 from anypca.engine._interface import Block, Data, Executor, Statistics
+from anypca.engine._lattice import Lattice, find_lattice
 from anypca.families.auto import ColumnFacts
 
 #: Row, column and value of an entry.
@@ -56,6 +57,7 @@ class _Moments:
     maximum: Floats
     n_zero: Ints
     n_noninteger: Ints
+    lattice: Lattice
 
     def __add__(self, other: _Moments) -> _Moments:
         """Merge as Chan, Golub and LeVeque (1983) do; sums of powers would cancel for large means."""
@@ -76,6 +78,7 @@ class _Moments:
                 maximum=np.maximum(self.maximum, other.maximum),
                 n_zero=self.n_zero + other.n_zero,
                 n_noninteger=self.n_noninteger + other.n_noninteger,
+                lattice=self.lattice + other.lattice,
             )
 
 
@@ -136,6 +139,8 @@ def summarise(data: Data, executor: Executor) -> Summary:
         maximum=np.where(moments.n_observed > 0, moments.maximum, np.nan),
         n_zero=moments.n_zero,
         n_noninteger=moments.n_noninteger,
+        resolution=moments.lattice.steps(np.sqrt(variance)),
+        is_lattice=moments.lattice.is_found,
         has_missing=partial.n_incomplete > 0,
         first_infinite=partial.infinite.first,
         n_empty_rows=partial.n_empty_rows,
@@ -251,15 +256,26 @@ def _moments(x: Floats, observed: Bools | None, row_weight: Floats) -> _Moments:
     for first in range(0, x.shape[1], width):
         part = np.s_[:, first : first + width]
         seen = None if observed is None else observed[part]
-        slabs.append(_slab_moments(x[part].astype(np.float64), seen, row_weight))
-    pieces = ([getattr(slab, field.name) for slab in slabs] for field in fields(_Moments))
-    return _Moments(*map(np.concatenate, pieces))
+        slabs.append(
+            _slab_moments(x[part].astype(np.float64), seen, row_weight, float(np.finfo(x.dtype).eps))
+        )
+    joined: _Moments = _side_by_side(slabs)
+    return joined
 
 
-def _slab_moments(x: Floats, observed: Bools | None, row_weight: Floats) -> _Moments:
+def _side_by_side(parts: Sequence[Any]) -> Any:
+    """One dataclass of arrays by column from those of slabs of columns."""
+    kind = type(parts[0])
+    if kind is np.ndarray:
+        return np.concatenate(parts)
+    return kind(*(_side_by_side([getattr(part, field.name) for part in parts]) for field in fields(kind)))
+
+
+def _slab_moments(x: Floats, observed: Bools | None, row_weight: Floats, eps: float) -> _Moments:
     """Moments of some columns; missing entries hold 1.0, so they count as neither zero nor fraction."""
     n_columns = x.shape[1]
     n_zero = _count(x == 0)
+    lattice = find_lattice(x, observed, eps)
     powers = np.floor(x)
     n_noninteger = _count(x != powers)
     if observed is None:
@@ -281,7 +297,7 @@ def _slab_moments(x: Floats, observed: Bools | None, row_weight: Floats) -> _Mom
         second = row_weight @ powers
         powers *= x
         third = row_weight @ powers
-    return _Moments(n_observed, weight, mean, second, third, minimum, maximum, n_zero, n_noninteger)
+    return _Moments(n_observed, weight, mean, second, third, minimum, maximum, n_zero, n_noninteger, lattice)
 
 
 def _count(flags: Bools) -> Ints:

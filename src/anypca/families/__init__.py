@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anypca.families._base import Evaluation, Family, families
-from anypca.families._resolve import resolve_family
+from anypca.families._resolve import resolve_family, resolve_resolution
 from anypca.families.bernoulli import Bernoulli
 from anypca.families.beta_binomial import BetaBinomial
 from anypca.families.binomial import Binomial
@@ -47,4 +47,5 @@ __all__ = [
     "combine",
     "families",
     "resolve_family",
+    "resolve_resolution",
 ]

@@ -298,6 +298,26 @@ class Family(ABC):
         """Log density or log probability of x, with all constants."""
         return self.evaluate(x, eta, dispersion, order=0).value + self.log_base(x, dispersion)
 
+    def log_step(self, x: Floats, step: PerColumn) -> Floats:
+        """What turns a log-density into the log-probability of a step around x: its logarithm, 0 for whole numbers."""
+        return np.zeros_like(x) if self.is_discrete else filled(np.log(like(step, x)), x)
+
+    def log_mass(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, step: PerColumn = 1.0) -> Floats:
+        """Log-probability of x as it is recorded, in steps: of x itself, or of the interval of a step around it.
+
+        Masses of different families are probabilities of the same event and may be compared; densities may not. A
+        density times the step stands for the interval, and is never taken as more than 1.
+        """
+        found = self.log_likelihood(x, eta, dispersion) + self.log_step(x, step)
+        return np.minimum(found, 0.0, out=found)
+
+    def finest_dispersion(self, mean: Floats, step: PerColumn) -> Floats:
+        """The dispersion (n_columns,) at which a step around x = ``mean`` has mass 1 at most; 0 if there is no limit.
+
+        With less a column would be reproduced more finely than it is recorded, and be paid for it without bound.
+        """
+        return np.zeros_like(mean)
+
     def saturated_log_likelihood(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         """Largest log-likelihood of x over eta, with all constants."""
         return self.saturated(x, dispersion) + self.log_base(x, dispersion)

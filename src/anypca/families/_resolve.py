@@ -1,4 +1,4 @@
-"""From what a user writes for ``family`` to a `Family`."""
+"""From what a user writes for ``family`` and ``resolution`` to a `Family` and steps."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from anypca._typing import Floats
 from anypca.families._base import Family, families
 from anypca.families.mixed import Mixed, combine
 
@@ -147,26 +148,78 @@ def _from_mapping(mapping: Mapping[Any, Any], n_features: int, feature_names: Se
     return combine(_each(entries, names))
 
 
-def _column(key: Any, n_features: int, names: list[str] | None) -> int:
+def resolve_resolution(resolution: Any, found: Floats, feature_names: Sequence[str] | None = None) -> Floats:
+    """Turn a user's ``resolution`` argument into the step of each column.
+
+    Parameters
+    ----------
+    resolution : None, float, sequence or mapping
+        ``None``: what was found. One step for all columns; one per column; or a mapping from column name or index to a
+        step, columns not named keeping what was found.
+    found : ndarray of shape (n_features,)
+        The steps that the values show.
+    feature_names : sequence of str, optional
+
+    Returns
+    -------
+    ndarray of shape (n_features,)
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a step is not a positive number, a column does not exist, or the number of steps is not that of columns.
+    """
+    if resolution is None:
+        return found
+    steps = found.copy()
+    if isinstance(resolution, Mapping):
+        names = None if feature_names is None else list(feature_names)
+        for key, step in resolution.items():
+            steps[_column(key, len(found), names, "resolution")] = _step(step, key)
+        return steps
+    given = np.asarray(resolution, dtype=object)
+    if given.ndim > 1 or (given.ndim == 1 and len(given) != len(found)):
+        raise ValueError(
+            f"resolution has shape {given.shape} but X has {len(found)} columns; give one step for all columns, one "
+            "per column, or a dict from column to step."
+        )
+    for column, step in enumerate(np.broadcast_to(given, len(found)).tolist()):
+        steps[column] = _step(step, column)
+    return steps
+
+
+def _step(step: Any, column: Any) -> float:
+    """A step that was given for a column."""
+    is_number = isinstance(step, int | float | np.integer | np.floating) and not isinstance(step, bool)
+    if not (is_number and 0 < step < np.inf):
+        raise ValueError(
+            f"resolution of column {column!r} must be a number > 0, the step with which it is recorded; got {step!r}."
+        )
+    return float(step)
+
+
+def _column(key: Any, n_features: int, names: list[str] | None, argument: str = "family") -> int:
     """The position of a column given by name or index."""
     if isinstance(key, str):
-        return _column_of_name(key, names)
+        return _column_of_name(key, names, argument)
     if isinstance(key, int | np.integer) and not isinstance(key, bool):
         if not 0 <= key < n_features:
-            raise ValueError(f"family names column {key}, but X has the columns 0 to {n_features - 1}.")
+            raise ValueError(f"{argument} names column {key}, but X has the columns 0 to {n_features - 1}.")
         return int(key)
     raise TypeError(
-        f"the keys of family are column names or indices; got {key!r} of type {type(key).__name__}."
+        f"the keys of {argument} are column names or indices; got {key!r} of type {type(key).__name__}."
     )
 
 
-def _column_of_name(name: str, names: list[str] | None) -> int:
+def _column_of_name(name: str, names: list[str] | None, argument: str) -> int:
     if names is None:
-        raise ValueError(f"family names the column {name!r}, but X has no column names; use column indices.")
+        raise ValueError(
+            f"{argument} names the column {name!r}, but X has no column names; use column indices."
+        )
     if name not in names:
         near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
         hint = f"Did you mean {near[0]!r}?" if near else f"Its columns are {_list(names)}."
-        raise ValueError(f"family names the column {name!r}, which X does not have. {hint}")
+        raise ValueError(f"{argument} names the column {name!r}, which X does not have. {hint}")
     return names.index(name)
 
 

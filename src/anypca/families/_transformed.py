@@ -32,6 +32,20 @@ class TransformedNormal(Gaussian):
     def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return super().log_base(x, dispersion) + self._log_slope(x)
 
+    def _slope(self, x: Floats) -> PerColumn:
+        return np.exp(self._log_slope(x))
+
+    def _standardised(self, x: Floats, eta: Floats, spread: Floats) -> Floats:
+        low, high = self._range
+        inside = (x > low) & (x < high)
+        found = self._transformed(np.where(inside, x, 1.0 if high > 1.0 else 0.5 * high))
+        return super()._standardised(np.where(inside, found, np.where(x > low, np.inf, -np.inf)), eta, spread)
+
+    @property
+    def _range(self) -> tuple[float, float]:
+        """Ends of the domain."""
+        return 0.0, np.inf
+
     def _normal(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
         """A draw of ``t(x)``."""
         return super().sample(eta, dispersion, rng)

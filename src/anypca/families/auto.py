@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from anypca._typing import Floats, Ints
+from anypca._typing import Bools, Floats, Ints
 from anypca.families import Family, combine, families
 
 #: Skewness above which positive measurements are taken as gamma; that of the exponential distribution is 2,
@@ -38,6 +38,10 @@ class ColumnFacts:
     """Number of entries equal to 0."""
     n_noninteger: Ints
     """Number of entries that are not whole numbers."""
+    resolution: Floats
+    """Step with which the values are recorded: that of the lattice they lie on, else a thousandth of the deviation."""
+    is_lattice: Bools
+    """Whether they lie on a lattice of at most four decimals."""
 
 
 class FamilyRecord(NamedTuple):

@@ -55,6 +55,10 @@ class Gamma(Amounts):
         base: Floats = (shape - 1.0) * np.log(x) + shape * np.log(shape) - gammaln(shape)
         return base
 
+    def finest_dispersion(self, mean: Floats, step: PerColumn) -> Floats:
+        # Amounts that vary little are nearly normal with variance phi mean^2.
+        return np.asarray((like(step, mean) / mean) ** 2 / (2.0 * np.pi), mean.dtype)
+
     def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
         phi = np.asarray(dispersion, float)
         draw = rng.standard_gamma(1.0 / phi, size=eta.shape) * phi * np.exp(eta)

@@ -8,6 +8,11 @@ import numpy as np
 
 from anypca._typing import Bools, Floats, PerColumn
 from anypca.families._base import Evaluation, Family, families, filled, like, positive_or_none
+from anypca.special import log_ndtr_difference
+
+#: A deviation of less than this share of a step needs the interval's probability: from there on the density is right to
+#: 0.003 nats, at 0.3 it is 0.14 and at 0.1 it is 5.8 above the largest that is possible on average.
+_COARSE = 0.5
 
 
 @families.register
@@ -71,6 +76,30 @@ class Gaussian(Family):
 
     def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return filled(-0.5 * np.log(2.0 * np.pi * like(dispersion, x)), x)
+
+    def log_mass(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, step: PerColumn = 1.0) -> Floats:
+        """The density will do where the noise is wide beside the step; elsewhere the interval's probability."""
+        found = self.log_likelihood(x, eta, dispersion) + self.log_step(x, step)
+        spread, width = np.sqrt(like(dispersion, eta)), like(step, eta)
+        is_coarse = np.broadcast_to(spread < _COARSE * width * self._slope(x), found.shape)
+        if is_coarse.any():
+            low, high = (self._standardised(x + side * width, eta, spread) for side in (-0.5, 0.5))
+            found = np.where(is_coarse, log_ndtr_difference(low, high).astype(found.dtype), found)
+        return found
+
+    def _slope(self, x: Floats) -> PerColumn:
+        """Of the scale on which x is normal."""
+        return 1.0
+
+    def _standardised(self, x: Floats, eta: Floats, spread: Floats) -> Floats:
+        """x in deviations from eta, on the scale on which it is normal."""
+        with np.errstate(over="ignore"):
+            return (x - eta) / spread
+
+    def finest_dispersion(self, mean: Floats, step: PerColumn) -> Floats:
+        # The density at its peak is 1 / sqrt(2 pi v).
+        with np.errstate(over="ignore"):
+            return np.asarray((like(step, mean) * self._slope(mean)) ** 2 / (2.0 * np.pi), mean.dtype)
 
     def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return np.zeros_like(x)

@@ -88,6 +88,10 @@ class LogitNormal(TransformedNormal):
         slope: Floats = np.log(np.asarray(self.upper, x.dtype)) - np.log(part) - np.log(rest)
         return slope
 
+    @property
+    def _range(self) -> tuple[float, float]:
+        return 0.0, self.upper
+
     def mean(self, eta: Floats, dispersion: PerColumn | None = None) -> Floats:
         share = expit(eta) if dispersion is None else self._moments(eta, dispersion)[0]
         return np.asarray(self.upper * share, eta.dtype)

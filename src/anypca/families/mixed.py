@@ -230,6 +230,15 @@ class Mixed(Family):
     def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return self._apply(lambda member, *parts: member.log_base(*parts), x, dispersion)
 
+    def log_step(self, x: Floats, step: PerColumn) -> Floats:
+        return self._apply(lambda member, *parts: member.log_step(*parts), x, step)
+
+    def log_mass(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, step: PerColumn = 1.0) -> Floats:
+        return self._apply(lambda member, *parts: member.log_mass(*parts), x, eta, dispersion, step)
+
+    def finest_dispersion(self, mean: Floats, step: PerColumn) -> Floats:
+        return self._apply(lambda member, *parts: member.finest_dispersion(*parts), mean, step)
+
     def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return self._apply(lambda member, *parts: member.saturated(*parts), x, dispersion)
 

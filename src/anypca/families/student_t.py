@@ -87,6 +87,10 @@ class StudentT(Family):
         constant = gammaln(0.5 * (self.df + 1.0)) - gammaln(0.5 * self.df)
         return filled(constant - 0.5 * np.log(np.pi * self.df * like(dispersion, x)), x)
 
+    def finest_dispersion(self, mean: Floats, step: PerColumn) -> Floats:
+        peak = np.exp(self.log_base(np.zeros(1)))
+        return np.asarray((like(step, mean) * peak) ** 2 * np.ones_like(mean), mean.dtype)
+
     def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return np.zeros_like(x)
 

@@ -113,6 +113,10 @@ class Tweedie(LogLink):
             result[positive] = self._series(x[positive].astype(float), phi[positive].astype(float))
         return result
 
+    def log_step(self, x: Floats, step: PerColumn) -> Floats:
+        """Zero has a probability of its own."""
+        return np.where(x > 0, super().log_step(x, step), np.asarray(0.0, x.dtype))
+
     def _series(self, x: Floats, phi: Floats) -> Floats:
         p = self.power
         ratio = (2.0 - p) / (p - 1.0)

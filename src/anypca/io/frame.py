@@ -61,15 +61,6 @@ class Frame:
         return bool(np.all(np.isnan(stored) | ((stored >= 0) & (stored == np.floor(stored)))))
 
     @property
-    def whole_columns(self) -> Any:
-        """Which columns hold whole numbers only, shape (n_columns,)."""
-        if not self.is_sparse:
-            return ~np.any(np.isfinite(self.values) & (self.values != np.floor(self.values)), axis=0)
-        stored = self.values.tocoo()
-        is_fraction = np.isfinite(stored.data) & (stored.data != np.floor(stored.data))
-        return np.bincount(stored.coords[1], weights=is_fraction, minlength=self.n_columns) == 0
-
-    @property
     def constant_columns(self) -> Any:
         """Which columns have one value only, shape (n_columns,); those without any are not among them."""
         if self.is_sparse:

@@ -71,6 +71,8 @@ class LatentModel(
     max_iter: int = 1
     tol: float = 0.0
     random_state: Any = None
+    # Of models that have no such parameter: the steps that the values show.
+    resolution: Any = None
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit the model and return the scores: ``fit(X, ...).transform(X, ...)``.
@@ -236,8 +238,10 @@ class LatentModel(
                     rng=rng,
                     max_iter=self.max_iter,
                     tol=float(self.tol),
+                    resolution=self.resolution,
                 ) as session,
             ):
+                self._learn(session)
                 if self._needs_every_entry:
                     refuse_missing(session, type(self).__name__)
                 yield session
@@ -252,6 +256,10 @@ class LatentModel(
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
+
+    def _learn(self, session: Session) -> None:
+        """Keep what a table tells before the fit; by default that is nothing."""
+        return None
 
     def _remember(self, X: Any, data: Data, *, uses_offset: bool) -> None:
         """Keep what later calls are compared with."""

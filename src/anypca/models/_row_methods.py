@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from anypca._typing import Floats, Ints
 from anypca.engine import Block, Data, check_data
+from anypca.families import Mixed
 from anypca.models._arguments import check_entries, check_n_samples, entries_of, in_order, make_generator
 from anypca.models._base import LatentModel
 from anypca.models._description import Description
@@ -20,16 +21,21 @@ from anypca.models._row_model import (
     fill,
     fill_with_deviations,
     in_pieces,
+    log_steps,
     plug_in,
     plugged_in,
     with_offset,
 )
+from anypca.models._session import Session
 
 Found = TypeVar("Found")
 
 
 class RowMethods(LatentModel):
     """Estimators whose fitted state is a `RowModel`: a subclass writes ``fit`` and ``_row_model``."""
+
+    resolution_: Floats
+    """Step with which each column is recorded, shape (n_features,), where entries have a distribution."""
 
     def _row_model(self) -> RowModel[Any]:
         """The fitted model, for rows."""
@@ -78,6 +84,11 @@ class RowMethods(LatentModel):
     def score_samples(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
         """Log-likelihood of the observed entries of each row; the class says how scores are treated.
 
+        Where columns have different families it is the log-probability of the row as it is recorded, in steps of
+        ``resolution_``, since densities of measurements and probabilities of counts do not add. Where all columns are
+        measurements of one family it is a log-density, as in scikit-learn, comparable with that of other continuous
+        models of the same units only; ``entry_log_likelihood`` compares models of any kind.
+
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
@@ -87,8 +98,15 @@ class RowMethods(LatentModel):
         -------
         ndarray of shape (n_samples,)
         """
-        parts = self._visit_rows(lambda model, _, rows: model.log_likelihood(rows), X, offset, covariates)
-        return np.concatenate(parts)
+        check_is_fitted(self)
+        # Models whose entries have no distribution have no family either.
+        is_mixed = isinstance(getattr(self, "family_", None), Mixed)
+        steps = self.resolution_ if is_mixed else None
+
+        def visit(model: RowModel[Any], _: Block, rows: OpenedBlock) -> Floats:
+            return model.log_likelihood(rows) + log_steps(model, rows, steps)
+
+        return np.concatenate(self._visit_rows(visit, X, offset, covariates))
 
     def _visit_rows(
         self,
@@ -120,6 +138,9 @@ class GenerativeModel(RowMethods):
     def describe(self) -> Description:
         noise = self._row_model().dispersion if self.__sklearn_is_fitted__() else None
         return replace(super().describe(), has_entries=True, dispersion=noise)
+
+    def _learn(self, session: Session) -> None:
+        self.resolution_ = session.summary.resolution
 
     def impute(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Any:
         """The table with missing entries replaced by their expectations given the observed ones.
@@ -167,10 +188,12 @@ class GenerativeModel(RowMethods):
         offset: Any = None,
         covariates: Any = None,
     ) -> Floats:
-        """Log-likelihood of values at some entries, given the scores that the observed entries of X decide.
+        """Log-probability of values at some entries, given the scores that the observed entries of X decide.
 
-        The scores are plugged in: ``log p(value | eta)`` with all constants, at the predictor and the dispersion
-        of the fit. Values that X does not show are thereby predicted; their uncertainty is that of the family alone.
+        The scores are plugged in: ``log P(value | eta)`` at the predictor and the dispersion of the fit. Values that X
+        does not show are thereby predicted; their uncertainty is that of the family alone. Continuous families give the
+        probability of the interval of a step (``resolution_``) around the value, so that models of all kinds that were
+        fitted to the same table, with the same steps, are comparable.
 
         Parameters
         ----------
@@ -188,6 +211,7 @@ class GenerativeModel(RowMethods):
         check_is_fitted(self)
         rows, columns = check_entries(rows, columns, self.n_features_in_)
         values = np.broadcast_to(np.asarray(values, dtype=float), rows.shape)
+        steps = self.resolution_
 
         def visit(model: RowModel[Any], block: Block, opened: OpenedBlock) -> tuple[Ints, Floats]:
             part = entries_of(block, rows)
@@ -197,13 +221,14 @@ class GenerativeModel(RowMethods):
                 of = np.isin(columns[part], index)
                 row, column = rows[part][of] - block.start, columns[part][of]
                 each = member.take(np.searchsorted(index, column))
-                terms[of] = each.log_likelihood(values[part][of], eta[row, column], model.dispersion[column])
+                known = model.dispersion[column], steps[column]
+                terms[of] = each.log_mass(values[part][of], eta[row, column], *known)
             return part, terms
 
         return in_order(self._visit_rows(visit, X, offset, covariates), len(rows))
 
     def plug_in_log_likelihood(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
-        """Log-likelihood of the observed entries of each row at its own scores, with all constants.
+        """Log-probability of the observed entries of each row at its own scores, as ``entry_log_likelihood`` has it.
 
         The scores are plugged in, not integrated out as in ``score_samples``: this is the fit of the predictor to
         the entries it was fitted to, and grows with every component.
@@ -217,7 +242,12 @@ class GenerativeModel(RowMethods):
         -------
         ndarray of shape (n_samples,)
         """
-        return np.concatenate(self._visit_rows(plug_in, X, offset, covariates))
+        steps = self.resolution_
+
+        def visit(model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
+            return plug_in(model, block, rows, steps)
+
+        return np.concatenate(self._visit_rows(visit, X, offset, covariates))
 
 
 class PosteriorModel(GenerativeModel):
@@ -347,7 +377,7 @@ def linear_predictor(
 def integrate_rows(
     model: RowMethods, X: Any, *, offset: Any = None, covariates: Any = None
 ) -> tuple[Floats, Floats]:
-    """Marginal log-likelihoods of rows, and the entropies of the posteriors of their scores in units of the prior.
+    """Marginal log-probabilities of rows as they are recorded, and the entropies of their scores in prior units.
 
     Parameters
     ----------
@@ -360,7 +390,13 @@ def integrate_rows(
     -------
     log_likelihoods, entropies : ndarray of shape (n_samples,)
     """
-    return _joined(model._visit_rows(lambda found, _, rows: found.integrate(rows), X, offset, covariates))
+    steps = model.resolution_
+
+    def visit(found: RowModel[Any], _: Block, rows: OpenedBlock) -> tuple[Floats, Floats]:
+        likelihood, entropy = found.integrate(rows)
+        return likelihood + log_steps(found, rows, steps), entropy
+
+    return _joined(model._visit_rows(visit, X, offset, covariates))
 
 
 def _joined(parts: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:

@@ -123,14 +123,22 @@ def plugged_in(model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
     return model.predictor(block, scores.astype(np.float64, copy=False))
 
 
-def plug_in(model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
-    """Log-likelihood of the observed entries of each row at its own scores, shape (rows,)."""
+def plug_in(model: RowModel[Any], block: Block, rows: OpenedBlock, steps: Floats) -> Floats:
+    """Log-probability of the observed entries of each row, recorded in steps, at its own scores, shape (rows,)."""
     x = rows.x.astype(np.float64, copy=False)
     # At missing entries eta may be anything, also too large for its exponential.
     eta = observed_only(rows, slice(None), plugged_in(model, block, rows))
-    terms = model.family.log_likelihood(x, eta, model.dispersion)
+    terms = model.family.log_mass(x, eta, model.dispersion, steps)
     totals: Floats = np.sum(terms, axis=1, where=True if rows.observed is None else rows.observed)
     return totals
+
+
+def log_steps(model: RowModel[Any], rows: OpenedBlock, steps: Floats | None) -> Floats | float:
+    """What turns log-densities of rows into log-probabilities of their entries as they are recorded, shape (rows,)."""
+    if steps is None:
+        return 0.0
+    terms = observed_only(rows, slice(None), model.family.log_step(rows.x, steps))
+    return np.asarray(terms.sum(axis=1, dtype=float))
 
 
 def fill(model: RowModel[Any], block: Block, rows: OpenedBlock) -> tuple[Floats, Any]:

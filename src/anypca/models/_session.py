@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.engine import Block, Data, Executor, Summary, check_values, executor_for, first_outside, summarise
 from anypca.exceptions import DataConversionWarning
-from anypca.families import Family, families, resolve_family
+from anypca.families import Family, families, resolve_family, resolve_resolution
 from anypca.families.auto import FamilyReport, infer_families
 from anypca.solvers import BlockProblem, Callback, Loop, Progress
 from anypca.solvers.closed_form import Centring, Spectrum, covariance_spectrum
@@ -90,6 +90,7 @@ def open_session(
     rng: np.random.Generator | None = None,
     max_iter: int = 1,
     tol: float = 0.0,
+    resolution: Any = None,
 ) -> Iterator[Session]:
     """Open what a fit to a table works with.
 
@@ -103,6 +104,8 @@ def open_session(
         None is for what draws nothing.
     max_iter : int
     tol : float
+    resolution : None, float, sequence or mapping
+        Steps with which columns are recorded, instead of those that their values show.
 
     Raises
     ------
@@ -112,6 +115,8 @@ def open_session(
     rng = np.random.default_rng(0) if rng is None else rng
     with executor_for(data, n_jobs) as executor:
         summary = summarise(data, executor)
+        steps = resolve_resolution(resolution, summary.resolution, data.feature_names)
+        summary = replace(summary, resolution=steps)
         yield Session(check_values(summary, data), executor, summary, callback, rng, max_iter, tol)
 
 

@@ -77,11 +77,13 @@ class DrawnModel(PosteriorModel):
         check_is_fitted(self)
         rows, columns = check_entries(rows, columns, self.n_features_in_)
         values = np.broadcast_to(np.asarray(values, dtype=float), rows.shape)
+        steps = self.resolution_
 
         def visit(model: Any, block: Block, opened: OpenedBlock) -> tuple[Ints, Floats]:
             part = entries_of(block, rows)
             used, index = np.unique(rows[part] - block.start, return_inverse=True)
-            return part, model.entry_log_likelihood(opened.take(used), index, columns[part], values[part])
+            where = opened.take(used), index, columns[part]
+            return part, model.entry_log_likelihood(*where, values[part], steps)
 
         return in_order(self._visit_rows(visit, X, offset, covariates), len(rows))
 

@@ -115,8 +115,10 @@ class DrawnRowModel(RowModel[Averages]):
         mean, square = solved.eta[index, columns], solved.eta_squares[index, columns]
         return mean, np.maximum(square - mean**2, 0.0)
 
-    def entry_log_likelihood(self, rows: OpenedBlock, index: Ints, columns: Ints, values: Floats) -> Floats:
-        """Log of the average probability of values at entries of the rows, (n_entries,)."""
+    def entry_log_likelihood(
+        self, rows: OpenedBlock, index: Ints, columns: Ints, values: Floats, steps: Floats
+    ) -> Floats:
+        """Log of the average probability of values at entries of the rows, recorded in steps, (n_entries,)."""
         found = []
         for cloud in self.clouds(rows):
             eta = cloud.eta[:, index, columns]
@@ -125,7 +127,8 @@ class DrawnRowModel(RowModel[Averages]):
                 of = np.isin(columns, some)
                 x = np.broadcast_to(values[of], eta[:, of].shape)
                 each = member.take(np.searchsorted(some, columns[of]))
-                terms[:, of] = each.log_likelihood(x, eta[:, of], self.dispersion[columns[of]])
+                known = self.dispersion[columns[of]], steps[columns[of]]
+                terms[:, of] = each.log_mass(x, eta[:, of], *known)
             found.append(logsumexp(terms, axis=0, b=cloud.weight[:, index]))
         return log_mean(np.array(found))
 

@@ -98,6 +98,8 @@ def estimate_dispersion(
 ) -> Floats:
     """New dispersion (n_features,): the Pearson statistic of each family equals its degrees of freedom.
 
+    No column is taken to be known more finely than it is recorded; see `Family.finest_dispersion`.
+
     Parameters
     ----------
     family : Family
@@ -113,14 +115,27 @@ def estimate_dispersion(
     by_column : bool
         Each column has a scale of its own; otherwise the scales of a homogeneous table keep their ratios.
     """
-    dispersion = coefficients.dispersion.copy()
-    members = family.member_columns(len(dispersion))
-    groups = [g for g in members if g[0].fixed_dispersion is None]
+    dispersion = coefficients.dispersion
+    groups = [g for g in family.member_columns(len(dispersion)) if g[0].fixed_dispersion is None]
     if not groups:
-        return dispersion
+        return dispersion.copy()
     fit = _Fit(family, coefficients, visit, local)
+    found = _estimated(fit, groups, start, weight, by_column=by_column)
+    summary = visit.session.summary
+    for member, columns in groups:
+        finest = member.finest_dispersion(summary.mean[columns], summary.resolution[columns])
+        found[columns] = np.maximum(found[columns], finest)
+    return found
+
+
+def _estimated(
+    fit: _Fit, groups: list[tuple[Family, Ints]], start: Floats, weight: float, *, by_column: bool
+) -> Floats:
+    """What the residuals say of the dispersions of some groups of columns."""
+    family, coefficients, visit, local = fit
+    dispersion = coefficients.dispersion.copy()
     residual, count = visit.pearson(family, coefficients, local)
-    is_single = len(members) == 1
+    is_single = len(family.member_columns(len(dispersion))) == 1
     if not is_single or by_column:
         found = _of_mixture(fit, groups, start, residual, count)
         for member, columns in groups:
@@ -130,7 +145,7 @@ def estimate_dispersion(
         return found
     share = _free_share(coefficients, weight, float(count.sum()))
     if share < _SMALLEST_SHARE:
-        return start
+        return start.copy()
     for member, columns in groups:
         if member.dispersion_kind == "scale":
             telling = residual[columns] > _REPRODUCED * count[columns]

@@ -74,10 +74,12 @@ class Pass:
         return visit
 
     def log_base(self, family: Family, dispersion: Floats) -> float:
-        """Weighted sum of the likelihood's terms without eta."""
+        """Weighted sum of the likelihood's terms without eta, with those that make densities probabilities of steps."""
+        steps = self.session.summary.resolution
 
         def function(rows: OpenedBlock, scores: Floats) -> Floats:
-            terms = observed_only(rows, slice(None), family.log_base(rows.x, dispersion))
+            base = family.log_base(rows.x, dispersion) + family.log_step(rows.x, steps)
+            terms = observed_only(rows, slice(None), base)
             return np.array([rows.weights @ terms.sum(axis=1, dtype=float)])
 
         return float(self.sum(function)[0])

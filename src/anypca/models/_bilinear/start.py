@@ -216,6 +216,20 @@ class BilinearFitter(Generic[Settings]):
         start = Coefficients(np.zeros((len(dispersion), 0)), fixed, dispersion)
         return null_coefficients(self.family, start, self.visit, tol=self.session.tol)
 
+    @property
+    def log_fixed_prior(self) -> float:
+        """Log-density of the flat prior of intercepts and covariates: one in a unit of the predictor.
+
+        Where the predictor has the units of its column, that is the standard deviation of the column; evidences would
+        otherwise depend on units.
+        """
+        variance, log_density = self.session.summary.variance, 0.0
+        for member, columns in self.family.member_columns(len(variance)):
+            if member.has_units:
+                varying = variance[columns][variance[columns] > 0]
+                log_density -= 0.5 * float(np.log(varying).sum())
+        return log_density * (int(self.settings.fit_intercept) + self.session.data.n_covariates)
+
     def each(self, local: Sequence[Any] | None, change: Callable[[Any], Any]) -> Sequence[Any]:
         """Something made of the scores of each block, where the blocks are."""
         return self.session.map(lambda _, scores: change(scores), local)

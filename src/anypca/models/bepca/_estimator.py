@@ -34,6 +34,9 @@ class BEPCA(DrawnModel):
         Number of components; those too many do little harm, since they are averaged out. See ``bic_by_rank_``.
     family : str, Family, list or dict, default="auto"
         As in `EPCA`.
+    resolution : None, float, sequence or dict, default=None
+        Step with which columns are recorded, such as 0.1 for one decimal: one for all, one per column, or a dict from
+        column to step. None finds it from the values.
     prior_weight : float, default=4.0
         :math:`\nu`, the number of observations that the prior of a loading stands for.
     prior_value : float or None, default=None
@@ -82,7 +85,7 @@ class BEPCA(DrawnModel):
         At the posterior means.
     explained_variance_ : ndarray of shape (n_components,)
         Ones: the mean square of the scores.
-    n_components_, family_, family_report_, n_features_in_, converged_, status_
+    n_components_, family_, family_report_, resolution_, n_features_in_, converged_, status_
         As in `EPCA`; converged means that the chains agree.
     objective_trace_ : ndarray of shape (n_draws,)
         Log density of the draws, the mean of the chains; not monotone.
@@ -117,6 +120,7 @@ class BEPCA(DrawnModel):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "family": "no_validation",
+        "resolution": "no_validation",
         "prior_weight": [Interval(Real, 0, None, closed="neither")],
         "prior_value": [None, Real],
         "variance_shape": [Interval(Real, 0, None, closed="neither")],
@@ -133,6 +137,7 @@ class BEPCA(DrawnModel):
     n_components: int = 2
     _: KW_ONLY
     family: Any = "auto"
+    resolution: Any = None
     prior_weight: float = 4.0
     prior_value: float | None = None
     variance_shape: float = 10.0

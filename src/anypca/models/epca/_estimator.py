@@ -35,6 +35,9 @@ class EPCA(BilinearModel):
     family : str, Family, list or dict, default="auto"
         One family for all columns, one per column, or a dict from column to family. ``"auto"`` chooses by the
         values of each column and says why in ``family_report_``.
+    resolution : None, float, sequence or dict, default=None
+        Step with which columns are recorded, such as 0.1 for one decimal: one for all, one per column, or a dict from
+        column to step. None finds it from the values.
     ridge : float, default=1.0
         Strength of the quadratic penalty on scores *and* loadings. Together the two shrink the singular values
         of the predictor by ``ridge`` in units of information (they are a nuclear norm of that weight), where
@@ -81,6 +84,10 @@ class EPCA(BilinearModel):
         Mean square of the training scores.
     deviance_, null_deviance_ : float
         Scaled deviance with and without the components.
+    resolution_ : ndarray of shape (n_features,)
+        Step with which each column is recorded: given, or that of the lattice on which its values lie (up to four
+        decimals), or a thousandth of its standard deviation. ``entry_log_likelihood``, ``plug_in_log_likelihood`` and
+        the criteria of `anypca.selection` are log-probabilities of steps.
     family_ : Family
         The family used.
     family_report_ : FamilyReport or None
@@ -128,6 +135,7 @@ class EPCA(BilinearModel):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [Interval(Integral, 0, None, closed="left")],
         "family": "no_validation",
+        "resolution": "no_validation",
         "ridge": [Interval(Real, 0, None, closed="left")],
         "score_penalty": "no_validation",
         "loading_penalty": "no_validation",
@@ -141,6 +149,7 @@ class EPCA(BilinearModel):
     n_components: int = 2
     _: KW_ONLY
     family: Any = "auto"
+    resolution: Any = None
     ridge: float = 1.0
     score_penalty: str | Prior = "ridge"
     loading_penalty: str | Prior = "ridge"

@@ -41,6 +41,9 @@ class GPCA(GenerativeModel):
     family : str or Family, default="auto"
         ``"gaussian"``, ``"poisson"``, ``"bernoulli"`` or ``"binomial(n)"``, one for all columns. ``"auto"`` is
         bernoulli if all entries are 0 or 1, poisson if all are whole numbers >= 0, else gaussian.
+    resolution : None, float, sequence or dict, default=None
+        Step with which columns are recorded, such as 0.1 for one decimal: one for all, one per column, or a dict from
+        column to step. None finds it from the values.
     bound : float or "cv", default=4.0
         M. ``"cv"`` takes of 1, 2, 3, 4, 6, 8 and 10 the one with the smallest deviance of held-out entries (five folds,
         35 fits). Not used by the gaussian family.
@@ -85,6 +88,9 @@ class GPCA(GenerativeModel):
         Variance of the training scores.
     deviance_, null_deviance_ : float
         Deviance with and without the components, of dispersion 1.
+    resolution_ : ndarray of shape (n_features,)
+        Step with which each column is recorded: given, or that of the lattice on which its values lie (up to four
+        decimals), or a thousandth of its standard deviation; see ``entry_log_likelihood``.
     family_ : Family
         The family used.
     n_components_, n_features_in_, n_iter_ : int
@@ -142,6 +148,7 @@ class GPCA(GenerativeModel):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "family": "no_validation",
+        "resolution": "no_validation",
         "bound": [StrOptions({"cv"}), Interval(Real, 0, None, closed="neither")],
         "penalty": "no_validation",
         "alpha": [Interval(Real, 0, None, closed="left")],
@@ -154,6 +161,7 @@ class GPCA(GenerativeModel):
     n_components: int = 2
     _: KW_ONLY
     family: Any = "auto"
+    resolution: Any = None
     bound: float | str = 4.0
     penalty: str | Prior | None = None
     alpha: float = 0.01

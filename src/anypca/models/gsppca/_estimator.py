@@ -113,6 +113,8 @@ class GSPPCA(SelectorMethods, PosteriorModel):
     objective_trace_ : ndarray of shape (n_iter_,)
         Minus the free energy of the relaxed model after each iteration, never decreasing: a lower bound of its log
         evidence.
+    resolution_ : ndarray of shape (n_features,)
+        Step with which each column is recorded; ``entry_log_likelihood`` gives probabilities of steps.
     family_ : Family
         Gaussian.
     n_features_in_ : int

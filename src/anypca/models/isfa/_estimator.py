@@ -34,6 +34,9 @@ class ISFA(DrawnModel):
     ----------
     family : str, Family, list or dict, default="auto"
         As in `EPCA`.
+    resolution : None, float, sequence or dict, default=None
+        Step with which columns are recorded, such as 0.1 for one decimal: one for all, one per column, or a dict from
+        column to step. None finds it from the values.
     mask : {"scores", "loadings"}, default="scores"
         Whether each row uses some of the factors, or each column takes part in some.
     sampler : {"infinite", "finite"}, default="infinite"
@@ -77,7 +80,7 @@ class ISFA(DrawnModel):
         draw the log-likelihood (``lp``), ``n_factors`` and ``n_used``.
     r_hat_, ess_ : dict of ndarray
         R-hat and effective sample sizes; the fit is judged by those of ``expected``.
-    family_, family_report_, n_features_in_, converged_, status_
+    family_, family_report_, resolution_, n_features_in_, converged_, status_
         As in `EPCA`; converged means that the chains agree.
     objective_trace_ : ndarray of shape (n_draws,)
         Log-likelihood without constants of the draws, the mean of the chains; not monotone.
@@ -113,6 +116,7 @@ class ISFA(DrawnModel):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "family": "no_validation",
+        "resolution": "no_validation",
         "mask": [StrOptions({"scores", "loadings"})],
         "sampler": [StrOptions({"infinite", "finite"})],
         "max_factors": [Interval(Integral, 1, None, closed="left")],
@@ -127,6 +131,7 @@ class ISFA(DrawnModel):
 
     _: KW_ONLY
     family: Any = "auto"
+    resolution: Any = None
     mask: str = "scores"
     sampler: str = "infinite"
     max_factors: int = 10

@@ -67,7 +67,7 @@ def run_rounds(
     """
     local: Sequence[Any] | None = None
     trace: list[float] = []
-    limits = _limits(problem)
+    limits = _limits(problem, session)
     problem = replace(problem, dispersion=np.clip(problem.dispersion, *limits))
     rough = replace(session, tol=max(session.tol, _ROUND_SOLVE_TOLERANCE))
     for number in range(_MAX_ROUNDS if open_groups(problem.family, len(problem.dispersion)) else 0):
@@ -108,11 +108,16 @@ def _finish(
     return replace(result, trace=np.array(trace), n_iter=len(trace)), sums
 
 
-def _limits(problem: BoundProblem) -> tuple[Floats, Floats]:
+def _limits(problem: BoundProblem, session: Session) -> tuple[Floats, Floats]:
     """Smallest and largest dispersion of each column, (n_features,) each."""
+    summary = session.summary
     low, high = _LEAST_SHARE * problem.dispersion, np.full_like(problem.dispersion, np.inf)
     for member, columns in problem.family.member_columns(len(low)):
-        if member.dispersion_kind == "shape" and member.fixed_dispersion is None:
+        if member.fixed_dispersion is not None:
+            continue
+        finest = member.finest_dispersion(summary.mean[columns], summary.resolution[columns])
+        low[columns] = np.maximum(low[columns], finest)
+        if member.dispersion_kind == "shape":
             low[columns], high[columns] = _SHAPES
     return low, high
 

@@ -77,6 +77,8 @@ class PiecewisePCA(PosteriorModel):
 
     Attributes
     ----------
+    resolution_ : ndarray of shape (n_features,)
+        Step with which each column is recorded; ``entry_log_likelihood`` gives probabilities of steps.
     family_ : Family
         Of the entries.
     family_report_ : FamilyReport or None

@@ -81,6 +81,8 @@ class PLNPCA(BilinearModel):
         Of the posteriors of all training rows.
     n_parameters_ : int
         ``p (d + q) - q (q - 1) / 2`` with d independent fixed features.
+    resolution_ : ndarray of shape (n_features,)
+        Step with which each column is recorded; ``entry_log_likelihood`` gives probabilities of steps.
     family_ : Family
         Poisson.
     n_components_, n_features_in_, n_iter_ : int

@@ -72,6 +72,8 @@ class PPCA(PosteriorModel):
         Whether EM reached ``tol``; True for the closed form.
     objective_trace_ : ndarray of shape (n_iter_,)
         Log-likelihood of the observed entries during the fit, never decreasing.
+    resolution_ : ndarray of shape (n_features,)
+        Step with which each column is recorded; ``entry_log_likelihood`` gives probabilities of steps.
     family_ : Family
         Gaussian.
     n_features_in_ : int

@@ -50,6 +50,10 @@ class Candidate(BilinearFitter[Settings]):
             self.family, means, self.visit, local, self.null_dispersion, weight, by_column=self.by_column
         )
 
+    def constant(self, dispersion: Floats) -> float:
+        """Terms of the evidence without the predictor."""
+        return self.visit.log_base(self.family, dispersion) + self.log_fixed_prior
+
     def penalty(self, weight: float) -> float:
         """What the free dispersions cost in evidence: half the logarithm of the number of rows each, as in BIC."""
         return 0.5 * self.n_dispersions * float(np.log(max(weight, 1.0)))

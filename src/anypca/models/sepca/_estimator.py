@@ -49,6 +49,9 @@ class SePCA(BilinearModel):
     family : str, Family, list or dict, default="auto"
         As in `EPCA`. Counts get the negative binomial under ``"auto"``, whose limit is Poisson: over-dispersion
         that is not modelled is taken for components.
+    resolution : None, float, sequence or dict, default=None
+        Step with which columns are recorded, such as 0.1 for one decimal: one for all, one per column, or a dict from
+        column to step. None finds it from the values.
     inference : {"vb", "map", "hmc"}, default="vb"
         ``"vb"``: normal posteriors of scores and loadings; neighbouring dimensions are compared by the bound on the
         evidence. ``"map"``: the published algorithm, joint modes of scores and loadings; it needs the weight ``nu``.
@@ -118,7 +121,9 @@ class SePCA(BilinearModel):
         As in `EPCA`.
     evidence_ : float
         ``"vb"``: the variational bound of the log evidence and, in a normal approximation, what it loses by holding
-        scores and loadings apart (with all constants; comparable across dimensions and families on the same table).
+        scores and loadings apart. It is the log-probability of the table as it is recorded, in steps of
+        ``resolution_``: comparable across dimensions, families (counts with measurements too) and units, for fits to
+        the same rows and columns with the same steps; not with fits to other rows, columns or steps.
         ``"map"``: Laplace's approximation, NaN with a loading penalty, whose prior has no known constant. NaN in
         ``"hmc"``, whose draws give none.
     evidence_by_rank_ : dict
@@ -138,7 +143,7 @@ class SePCA(BilinearModel):
     explained_deviance_ratio_ : ndarray of shape (n_components_,)
     explained_variance_ : ndarray of shape (n_components_,)
         Ones: the prior variance of the scores, which ``sample`` draws from.
-    family_, family_report_, n_features_in_, n_iter_, objective_trace_, converged_, status_
+    family_, family_report_, resolution_, n_features_in_, n_iter_, objective_trace_, converged_, status_
         As in `EPCA`; the trace is that of the bound (or objective) in the final fit.
 
     References
@@ -158,6 +163,7 @@ class SePCA(BilinearModel):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "max_components": [None, Interval(Integral, 0, None, closed="left")],
         "family": "no_validation",
+        "resolution": "no_validation",
         "inference": [StrOptions({"vb", "map", "hmc"})],
         "nu": [StrOptions({"auto", "scaled"}), Interval(Real, 0, None, closed="neither")],
         "nu_path": [None, StrOptions({"auto"}), "array-like"],
@@ -179,6 +185,7 @@ class SePCA(BilinearModel):
     max_components: int | None = None
     _: KW_ONLY
     family: Any = "auto"
+    resolution: Any = None
     inference: str = "vb"
     nu: str | float = "auto"
     nu_path: Sequence[float] | str | None = None

@@ -338,7 +338,7 @@ class ModeFitter(BilinearFitter[ModeSettings]):
         if self.settings.penalty is not None:
             return float("nan")
         columns = float(self._column_precision(state, 1.0).log_determinant().sum())
-        return self._joint(state) - 0.5 * (columns + row_determinant)
+        return self._joint(state) + self.log_fixed_prior - 0.5 * (columns + row_determinant)
 
     def _column_precision(self, state: _State, nu: float) -> PackedCholesky:
         """Of each column's coefficients in units of the data's weight, from the curvature at the mode."""

@@ -89,7 +89,7 @@ def _begin(candidate: Candidate, rank: int, dispersion: Floats, fixed: Floats, s
     problem = VariationalProblem(
         family,
         candidate.settings.fit_intercept,
-        candidate.visit.log_base(family, dispersion),
+        candidate.constant(dispersion),
         float(np.finfo(session.data.dtype).eps),
     )
     directions = residual_loadings(family, null, candidate.visit, rank, np.random.default_rng(seed))

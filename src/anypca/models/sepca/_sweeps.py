@@ -254,8 +254,7 @@ def with_dispersion(state: State, dispersion: Floats) -> State:
     problem = state.problem
     # The gamma functions in the constant take longer than a sweep, so it is kept where the dispersion stays.
     if not np.array_equal(dispersion, state.loadings.dispersion):
-        constant = state.candidate.visit.log_base(state.candidate.family, dispersion)
-        problem = replace(problem, constant=constant)
+        problem = replace(problem, constant=state.candidate.constant(dispersion))
     loadings = replace(state.loadings, dispersion=dispersion)
     return replace(state.moved(loadings, state.local), problem=problem)
 
@@ -265,7 +264,7 @@ def with_family(state: State, family: Family) -> State:
     if family is state.candidate.family:
         return state
     candidate = replace(state.candidate, family=family)
-    constant = candidate.visit.log_base(family, state.loadings.dispersion)
+    constant = candidate.constant(state.loadings.dispersion)
     problem = replace(state.problem, family=family, constant=constant)
     return replace(state, candidate=candidate, problem=problem)
 

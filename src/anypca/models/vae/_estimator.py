@@ -41,6 +41,9 @@ class VAE(PosteriorModel):
     family : str, Family, list or dict, default="auto"
         One family for all columns, one per column, or a dict from column to family. ``"auto"`` chooses by the
         values of each column and says why in ``family_report_``.
+    resolution : None, float, sequence or dict, default=None
+        Step with which columns are recorded, such as 0.1 for one decimal: one for all, one per column, or a dict from
+        column to step. None finds it from the values.
     hidden_layer_sizes : int or sequence of int, default=(64,)
         Sizes of the hidden layers of decoder and encoder, as for scikit-learn's ``MLPRegressor``. Without any
         the model is linear.
@@ -82,6 +85,9 @@ class VAE(PosteriorModel):
     explained_deviance_ratio_ : ndarray of shape (n_components,)
         Share of the deviance of the model without latents that the scores explain, shared out by the squared sizes of
         ``components_`` in units of the noise.
+    resolution_ : ndarray of shape (n_features,)
+        Step with which each column is recorded: given, or that of the lattice on which its values lie (up to four
+        decimals), or a thousandth of its standard deviation; see ``entry_log_likelihood``.
     family_ : Family
         The family used.
     family_report_ : FamilyReport or None
@@ -134,6 +140,7 @@ class VAE(PosteriorModel):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "family": "no_validation",
+        "resolution": "no_validation",
         "hidden_layer_sizes": "no_validation",
         "activation": [StrOptions(set(ACTIVATIONS))],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
@@ -148,6 +155,7 @@ class VAE(PosteriorModel):
     n_components: int = 2
     _: KW_ONLY
     family: Any = "auto"
+    resolution: Any = None
     hidden_layer_sizes: int | Sequence[int] = (64,)
     activation: str = "tanh"
     batch_size: int = 64
