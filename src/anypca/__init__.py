@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         PiecewisePCA,
         SePCA,
     )
+    from anypca.solvers import Checkpoint
 
 __version__ = "0.1.0.dev0"
 
@@ -42,6 +43,7 @@ __all__ = [
     "SSPPCA",
     "VAE",
     "Autoencoder",
+    "Checkpoint",
     "KernelPCA",
     "PiecewisePCA",
     "SePCA",
@@ -64,6 +66,6 @@ _MODULES = (
     "scverse",
     "selection",
 )
-_ELSEWHERE = {"load": "anypca.io", "save": "anypca.io"}
+_ELSEWHERE = {"Checkpoint": "anypca.solvers", "load": "anypca.io", "save": "anypca.io"}
 _NAMES = {name: _ELSEWHERE.get(name, "anypca.models") for name in __all__ if name not in _MODULES}
 __getattr__, __dir__ = attach(__name__, _NAMES, _MODULES)

@@ -21,6 +21,7 @@ class Mutation(NamedTuple):
 _FAMILIES = "tests/conformance/test_families.py tests/families"
 _ENGINE = "tests/engine"
 _SOLVERS = "tests/solvers tests/test_linalg.py"
+_CHECKPOINT = "tests/solvers/test_checkpoint.py tests/models/test_checkpoints.py"
 _SELECTION = "tests/selection"
 
 FAMILIES = [
@@ -277,6 +278,41 @@ SOLVERS = [
         "        if not np.isfinite(value):\n            raise NonFiniteError(",
         "        if value is None:\n            raise NonFiniteError(",
         _SOLVERS,
+    ),
+    Mutation(
+        "a checkpoint with a torn record is read",
+        "solvers/checkpoint.py",
+        "if len(record) < length or zlib.crc32(record) != checksum:",
+        "if zlib.crc32(record) is None:",
+        _CHECKPOINT,
+    ),
+    Mutation(
+        "a checkpoint of another table is taken",
+        "solvers/checkpoint.py",
+        "if not _is_same(old, new):",
+        "if old is None:",
+        _CHECKPOINT,
+    ),
+    Mutation(
+        "rows after a checkpoint start at the origin",
+        "solvers/_loop.py",
+        "if not point.objective - last.objective > self.problem.resolution(shared, point.stats):",
+        "if point.objective is not None:",
+        _CHECKPOINT,
+    ),
+    Mutation(
+        "a checkpoint forgets the generator",
+        "models/_checkpoint.py",
+        '        session.rng.bit_generator.state = dict(journal.origin["rng"])\n',
+        "",
+        _CHECKPOINT,
+    ),
+    Mutation(
+        "an interrupt leaves nothing in the checkpoint",
+        "solvers/checkpoint.py",
+        "        else:\n            self.flush()\n",
+        "",
+        _CHECKPOINT,
     ),
 ]
 

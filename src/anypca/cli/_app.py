@@ -30,8 +30,8 @@ _UsageError: Any = typer.BadParameter.__base__
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError)
 _EPILOG = (
     "Exit codes: 0 done (a fit that did not converge is told, and is no error); 2 an error, told in one line on "
-    "stderr, nothing written; 130 stopped by Ctrl-C, 143 by the signal TERM, nothing written; 1 a fault of anypca, "
-    "with its traceback."
+    "stderr, nothing written; 130 stopped by Ctrl-C, 143 by the signal TERM, nothing written but a checkpoint; 1 a "
+    "fault of anypca, with its traceback."
 )
 
 
@@ -104,6 +104,7 @@ def fit(
     seed: options.Seed = 0,
     threads: options.Threads = None,
     dask: options.Dask = None,
+    checkpoint: options.Checkpoint = None,
     settings: options.Settings = None,
     as_json: options.Json = False,
     bar: options.Bar = None,
@@ -114,7 +115,7 @@ def fit(
     options.check_dask(dask, threads)
     wanted = ModelRequest(model, family, components, seed, threads, parse_settings(settings or []))
     folder = Path(f"anypca-{_stem(request)}") if out is None else out
-    run_fit(request, wanted, folder, Runtime(as_json, bar, dask, force, raw))
+    run_fit(request, wanted, folder, Runtime(as_json, bar, dask, force, raw, checkpoint))
 
 
 @app.command()

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -107,6 +108,8 @@ class Runtime:
     """Whether files of others may be replaced."""
     raw: bool = False
     """Whether names that a spreadsheet takes for formulas are written as they are."""
+    checkpoint: Path | None = None
+    """File for the progress of the fit."""
 
     @property
     def shows_bar(self) -> bool:
@@ -146,7 +149,8 @@ def fit_model(request: ModelRequest, table: InputTable, runtime: Runtime, *, wor
     model = make_model(request, table, runtime)
     with _place(table, runtime.dask) as X, caught() as said, shown_bar(runtime, words):
         start = time.perf_counter()
-        model.fit(X, **table.companions(model))
+        resumable = {} if runtime.checkpoint is None else {"checkpoint": runtime.checkpoint}
+        model.fit(X, **table.companions(model), **resumable)
         seconds = time.perf_counter() - start
     # Whether somebody watched is no property of the model: its file must not depend on it.
     model.set_params(verbose=0)
@@ -166,6 +170,7 @@ def make_model(request: ModelRequest, table: InputTable, runtime: Runtime) -> An
         offset=table.is_offset_asked,
         covariates=table.covariates is not None,
         missing=table.frame.n_missing > 0,
+        checkpoint=runtime.checkpoint is not None,
     )
     return build(request, table.shape, verbose=runtime.shows_bar)
 

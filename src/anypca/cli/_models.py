@@ -187,14 +187,16 @@ def _rank(entry: Entry, request: ModelRequest) -> dict[str, Any]:
     return {entry.rank: DEFAULT_COMPONENTS if request.n_components is None else request.n_components}
 
 
-def check_companions(name: str, *, offset: bool, covariates: bool, missing: bool) -> None:
+def check_companions(
+    name: str, *, offset: bool, covariates: bool, missing: bool, checkpoint: bool = False
+) -> None:
     """Refuse what a model cannot use.
 
     Parameters
     ----------
     name : str
         Of the model.
-    offset, covariates, missing : bool
+    offset, covariates, missing, checkpoint : bool
         Whether the user gave them, and whether cells are missing.
 
     Raises
@@ -206,6 +208,7 @@ def check_companions(name: str, *, offset: bool, covariates: bool, missing: bool
     needs = (
         (offset, attrgetter("takes_offset"), "takes no offset. Leave --offset out"),
         (covariates, attrgetter("takes_covariates"), "takes no covariates. Leave --covariates out"),
+        (checkpoint, attrgetter("takes_checkpoint"), "has no checkpoints. Leave --checkpoint out"),
         (
             missing,
             attrgetter("handles_missing"),

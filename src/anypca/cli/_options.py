@@ -73,6 +73,13 @@ Threads = Annotated[int | None, typer.Option(min=1, help="Number of threads.", s
 Dask = Annotated[
     str | None, typer.Option(metavar="ADDRESS", help="Fit on a Dask cluster, as tcp://127.0.0.1:8786.")
 ]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="File for the progress of the fit; after a kill or Ctrl-C the same command goes on.",
+    ),
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option(

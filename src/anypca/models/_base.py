@@ -36,6 +36,7 @@ from anypca.engine import (
 )
 from anypca.exceptions import ConvergenceWarning
 from anypca.models._arguments import make_generator
+from anypca.models._checkpoint import journalled
 from anypca.models._description import Described
 from anypca.models._opened import refuse_missing
 from anypca.models._session import Session, is_nonnegative, open_session
@@ -207,7 +208,13 @@ class LatentModel(
 
     @contextmanager
     def _open_fit(
-        self, X: Any, *, sample_weight: Any = None, offset: Any = None, covariates: Any = None
+        self,
+        X: Any,
+        *,
+        sample_weight: Any = None,
+        offset: Any = None,
+        covariates: Any = None,
+        checkpoint: Any = None,
     ) -> Iterator[Session]:
         """Check the parameters and the training table, and open what the fit needs.
 
@@ -219,6 +226,8 @@ class LatentModel(
         sample_weight : array-like of shape (n_samples,) or None
         offset : array-like of shape (n_samples,) or (n_samples, n_features) or None
         covariates : array-like of shape (n_samples, n_covariates) or None
+        checkpoint : path-like, Checkpoint or None
+            File for the progress of the fit, which goes on from there if it was interrupted.
 
         Yields
         ------
@@ -244,7 +253,9 @@ class LatentModel(
                 self._learn(session)
                 if self._needs_every_entry:
                     refuse_missing(session, type(self).__name__)
-                yield session
+                parameters = self.get_params(deep=False)
+                with journalled(session, type(self).__name__, parameters, checkpoint) as resumable:
+                    yield resumable
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:

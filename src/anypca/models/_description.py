@@ -31,6 +31,8 @@ class Description:
     """Whether ``fit``, and then all methods for rows, take ``offset``."""
     takes_covariates: bool = False
     """Whether they take ``covariates``."""
+    takes_checkpoint: bool = False
+    """Whether ``fit`` takes ``checkpoint``."""
     handles_missing: bool = False
     """Whether entries may be missing."""
     has_posterior: bool = False
@@ -191,6 +193,7 @@ def read_attributes(model: Any) -> Description:
     criteria = {name: find_attribute(model, f"{name}_") for name in _CRITERIA}
     description = Description(
         type(model).__name__,
+        takes_checkpoint="checkpoint" in _parameters(find_attribute(model, "fit")),
         handles_missing=tags is not None and bool(tags().input_tags.allow_nan),
         uses_offset=bool(find_attribute(model, "_uses_offset")),
         family_reason=_family_reason(model),

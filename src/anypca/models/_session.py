@@ -16,6 +16,7 @@ from anypca.exceptions import DataConversionWarning
 from anypca.families import Family, families, resolve_family, resolve_resolution
 from anypca.families.auto import FamilyReport, infer_families
 from anypca.solvers import BlockProblem, Callback, Loop, Progress
+from anypca.solvers.checkpoint import NO_JOURNAL, NoJournal
 from anypca.solvers.closed_form import Centring, Spectrum, covariance_spectrum
 
 Shared = TypeVar("Shared")
@@ -36,6 +37,8 @@ class Session:
     rng: np.random.Generator
     max_iter: int
     tol: float
+    journal: NoJournal = NO_JOURNAL
+    """Told of the progress of the loops; see `anypca.models._checkpoint`."""
 
     def sum(self, function: Callable[[Block, Any], Any], local: Sequence[Any] | None = None) -> Any:
         """Sum of ``function(block, local)`` over the blocks, of anything that adds."""
@@ -74,6 +77,7 @@ class Session:
             tol=self.tol if tol is None else tol,
             accelerate=accelerate,
             callback=callback,
+            journal=self.journal,
         )
 
 

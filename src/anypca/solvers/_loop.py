@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from anypca._typing import Floats
 from anypca.engine import Block, Data, Executor
 from anypca.exceptions import NonFiniteError
 from anypca.solvers.bfgs import QuasiNewton
+from anypca.solvers.checkpoint import NO_JOURNAL, Entry, NoJournal
 
 Shared = TypeVar("Shared")
 
@@ -56,6 +58,8 @@ _MAX_REPAIRS = 30
 _SLACK_ULPS = 16.0
 # Sweeps without a smaller gradient that are tolerated where rounding hides what they gain.
 _PATIENCE = 5
+# Sweeps to solve the rows anew under given shared parameters: Newton steps need about ten, held back some tens.
+_MAX_REBUILDS = 50
 
 
 class Update(NamedTuple, Generic[Shared]):
@@ -103,6 +107,10 @@ class BlockProblem(ABC, Generic[Shared, Local, Stats]):
         """
         return None
 
+    def at_rest(self, shared: Shared) -> Shared:
+        """``shared`` for rows that are in its coordinates already, without how to get there from the previous ones."""
+        return shared
+
     def coordinates(self, shared: Shared, stats: Stats) -> Coordinates | None:
         """Shared parameters as a vector; ``None`` switches extrapolation off."""
         return None
@@ -146,6 +154,24 @@ class _Patience:
         return self._idle >= _PATIENCE
 
 
+class _Rebuilt(Sequence[Any]):
+    """The rows' state at the end of a run that another process did, made when it is asked for."""
+
+    def __init__(self, loop: Loop[Any, Any, Any], shared: Any) -> None:
+        self._loop = loop
+        self._shared = shared
+
+    @cached_property
+    def _rows(self) -> Sequence[Any]:
+        return self._loop.rebuild(self._shared).local
+
+    def __len__(self) -> int:
+        return len(self._loop.data.blocks)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._rows[index]
+
+
 class Loop(Generic[Shared, Local, Stats]):
     """Runs a `BlockProblem` over the blocks of a table.
 
@@ -162,6 +188,8 @@ class Loop(Generic[Shared, Local, Stats]):
         Extrapolate the shared parameters, guarded by the objective.
     callback : callable or None
         Called with a `Progress` after each iteration.
+    journal : NoJournal
+        Told of each iteration; where it knows the run already, that goes on from there.
 
     Notes
     -----
@@ -179,6 +207,7 @@ class Loop(Generic[Shared, Local, Stats]):
         tol: float,
         accelerate: bool = True,
         callback: Callback | None = None,
+        journal: NoJournal = NO_JOURNAL,
     ) -> None:
         self.problem = problem
         self.data = data
@@ -187,6 +216,7 @@ class Loop(Generic[Shared, Local, Stats]):
         self.tol = tol
         self.acceleration = QuasiNewton() if accelerate else None
         self.callback = callback
+        self.journal = journal
 
     def run(
         self, shared: Shared, local: Sequence[Any] | None = None
@@ -201,11 +231,33 @@ class Loop(Generic[Shared, Local, Stats]):
         stats
             Statistics of the last accepted sweep, at ``result.shared``.
         """
-        point = self._visit(shared, local)
+        known = self.journal.begin(self.problem, shared)
+        if known is not None and known.status is not None:
+            result = Result(known.shared, known.trace, known.status, known.criterion, len(known.trace))
+            return result, _Rebuilt(self, known.shared), known.stats
+        point, trace = self._begin(shared, local, known)
         self._check_finite(point.objective, 0)
-        trace = [point.objective]
+        result, point = self._iterate(point, trace)
+        self.journal.finish(result, point.stats)
+        return result, point.local, point.stats
+
+    def _begin(
+        self, shared: Shared, local: Sequence[Any] | None, known: Entry | None
+    ) -> tuple[_Point[Shared, Stats], list[float]]:
+        """The first point and the trace up to it, those of an earlier process where they are known."""
+        if known is None:
+            point = self._visit(shared, local)
+            return point, [point.objective]
+        point = self.rebuild(known.shared)
+        # Rows that were solved anew are at least as good, unless they have several optima: the trace never decreases.
+        return point, [*(value for value in known.trace.tolist() if value < point.objective), point.objective]
+
+    def _iterate(
+        self, point: _Point[Shared, Stats], trace: list[float]
+    ) -> tuple[Result[Shared], _Point[Shared, Stats]]:
+        """Sweeps until one of the reasons to stop; where they led."""
         status, criterion, patience = Status.MAX_ITER, np.inf, _Patience()
-        for iteration in range(1, self.max_iter + 1):
+        for iteration in range(min(len(trace), self.max_iter), self.max_iter + 1):
             plain = self.problem.update(point.shared, point.stats)
             criterion = plain.criterion
             self._check_finite(criterion, iteration)
@@ -227,8 +279,18 @@ class Loop(Generic[Shared, Local, Stats]):
             self._check_finite(better.objective, iteration)
             point = better
             trace.append(point.objective)
-        result = Result(point.shared, np.array(trace), status, float(criterion), len(trace))
-        return result, point.local, point.stats
+            self.journal.note(point.shared, trace)
+        return Result(point.shared, np.array(trace), status, float(criterion), len(trace)), point
+
+    def rebuild(self, shared: Shared) -> _Point[Shared, Stats]:
+        """The rows solved anew under shared parameters that stay as they are."""
+        shared = self.problem.at_rest(shared)
+        point = self._visit(shared, None)
+        for _ in range(_MAX_REBUILDS):
+            last, point = point, self._visit(shared, point.local)
+            if not point.objective - last.objective > self.problem.resolution(shared, point.stats):
+                break
+        return point
 
     def _visit(self, shared: Shared, local: Sequence[Any] | None) -> _Point[Shared, Stats]:
         problem = self.problem

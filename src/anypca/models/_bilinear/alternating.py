@@ -300,6 +300,10 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
         joint = np.where(worse[:, None], np.where(is_tiny, old, halved), new)
         return self.regauge(shared.coefficients.with_joint(joint), before)
 
+    def at_rest(self, shared: Shared) -> Shared:
+        """The coefficients alone."""
+        return Shared(shared.coefficients)
+
     def coordinates(self, shared: Shared, stats: Sums) -> Coordinates:
         """All coefficients; rare columns move much but matter little, hence the curvature as metric."""
         joint = shared.coefficients.joint

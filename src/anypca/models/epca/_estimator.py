@@ -163,7 +163,14 @@ class EPCA(BilinearModel):
     random_state: Any = 0
 
     def fit(
-        self, X: Any, y: Any = None, *, sample_weight: Any = None, offset: Any = None, covariates: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        offset: Any = None,
+        covariates: Any = None,
+        checkpoint: Any = None,
     ) -> Self:
         """Fit the model.
 
@@ -179,12 +186,16 @@ class EPCA(BilinearModel):
             Known part of eta, such as log exposures.
         covariates : array-like of shape (n_samples, n_covariates) or None
             Known influences, taken out before the components.
+        checkpoint : path-like, Checkpoint or None
+            File for the progress of the fit: after a kill or an interrupt the same call goes on from there. It is
+            removed when the fit has ended.
 
         Returns
         -------
         self
         """
-        with self._open_fit(X, sample_weight=sample_weight, offset=offset, covariates=covariates) as session:
+        companions = {"sample_weight": sample_weight, "offset": offset, "covariates": covariates}
+        with self._open_fit(X, **companions, checkpoint=checkpoint) as session:
             check_rank(self.n_components, session.data)
             family, report = choose_family(self.family, session)
             fit = EPCAFitter(session, family, self._settings()).fit()

@@ -172,7 +172,7 @@ class GPCA(GenerativeModel):
     verbose: int = 0
     random_state: Any = 0
 
-    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, checkpoint: Any = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -183,12 +183,15 @@ class GPCA(GenerativeModel):
             Ignored.
         sample_weight : array-like of shape (n_samples,) or None
             A row of weight 2 counts as two equal rows.
+        checkpoint : path-like, Checkpoint or None
+            File for the progress of the fit: after a kill or an interrupt the same call goes on from there. It is
+            removed when the fit has ended.
 
         Returns
         -------
         self
         """
-        with self._open_fit(X, sample_weight=sample_weight) as session:
+        with self._open_fit(X, sample_weight=sample_weight, checkpoint=checkpoint) as session:
             check_rank(self.n_components, session.data)
             family = find_family(self.family, session)
             settings = self._settings()

@@ -198,7 +198,7 @@ class GSPPCA(SelectorMethods, PosteriorModel):
     verbose: int = 0
     random_state: Any = None
 
-    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, checkpoint: Any = None) -> Self:
         """Rank the variables, select some, and find their principal components.
 
         Parameters
@@ -209,12 +209,15 @@ class GSPPCA(SelectorMethods, PosteriorModel):
             Ignored.
         sample_weight : array-like of shape (n_samples,) or None, default=None
             A weight of 2 has the effect of repeating the row.
+        checkpoint : path-like, Checkpoint or None
+            File for the progress of the fit: after a kill or an interrupt the same call goes on from there. It is
+            removed when the fit has ended.
 
         Returns
         -------
         self : GSPPCA
         """
-        with self._open_fit(X, sample_weight=sample_weight) as session:
+        with self._open_fit(X, sample_weight=sample_weight, checkpoint=checkpoint) as session:
             fitted = fit_globally_sparse(session, self._settings())
             self._store(fitted)
         self._warn_unless_converged(fitted.relaxed.result)

@@ -203,6 +203,7 @@ class PiecewisePCA(PosteriorModel):
         sample_weight: Any = None,
         offset: Any = None,
         covariates: Any = None,
+        checkpoint: Any = None,
     ) -> Self:
         """Fit the model.
 
@@ -210,20 +211,21 @@ class PiecewisePCA(PosteriorModel):
         ----------
         X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
             NaN marks missing entries.
-        y : None
-            Ignored.
+        y : None, ignored
         sample_weight : array-like of shape (n_samples,) or None, default=None
             A weight of 2 has the effect of repeating the row.
         offset : array-like of shape (n_samples,) or (n_samples, n_features) or None, default=None
             Known part of the predictors, such as log exposures of counts.
         covariates : array-like of shape (n_samples, n_covariates) or None, default=None
             What predictors depend on linearly besides the pieces, in the same way in all of them.
+        checkpoint : path-like, Checkpoint or None, default=None, as for `EPCA.fit`
 
         Returns
         -------
-        self : PiecewisePCA
+        self
         """
-        with self._open_fit(X, sample_weight=sample_weight, offset=offset, covariates=covariates) as session:
+        companions = {"sample_weight": sample_weight, "offset": offset, "covariates": covariates}
+        with self._open_fit(X, **companions, checkpoint=checkpoint) as session:
             self.family_, self.family_report_ = choose_family(self.family, session)
             can_fit = self._method.can_fit_breakpoints
             settings = make_settings(self, self.family_, session, can_fit_breakpoints=can_fit)

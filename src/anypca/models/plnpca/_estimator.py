@@ -140,7 +140,14 @@ class PLNPCA(BilinearModel):
     random_state: Any = 0
 
     def fit(
-        self, X: Any, y: Any = None, *, offset: Any = None, covariates: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        offset: Any = None,
+        covariates: Any = None,
+        sample_weight: Any = None,
+        checkpoint: Any = None,
     ) -> Self:
         """Fit the model.
 
@@ -156,12 +163,16 @@ class PLNPCA(BilinearModel):
             Known influences on the log rates.
         sample_weight : array-like of shape (n_samples,) or None
             A row of weight 2 counts as two equal rows.
+        checkpoint : path-like, Checkpoint or None
+            File for the progress of the fit: after a kill or an interrupt the same call goes on from there. It is
+            removed when the fit has ended.
 
         Returns
         -------
         self
         """
-        with self._open_fit(X, sample_weight=sample_weight, offset=offset, covariates=covariates) as session:
+        companions = {"sample_weight": sample_weight, "offset": offset, "covariates": covariates}
+        with self._open_fit(X, **companions, checkpoint=checkpoint) as session:
             check_rank(self.n_components, session.data)
             fits = self._fitter(session).fit([self.n_components])
             self._store(fits[0])

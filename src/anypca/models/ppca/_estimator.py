@@ -129,7 +129,7 @@ class PPCA(PosteriorModel):
     verbose: int = 0
     random_state: Any = None
 
-    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, checkpoint: Any = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -140,12 +140,15 @@ class PPCA(PosteriorModel):
             Ignored.
         sample_weight : array-like of shape (n_samples,) or None, default=None
             A weight of 2 has the effect of repeating the row.
+        checkpoint : path-like, Checkpoint or None
+            File for the progress of the fit: after a kill or an interrupt the same call goes on from there. It is
+            removed when the fit has ended.
 
         Returns
         -------
         self : PPCA
         """
-        with self._open_fit(X, sample_weight=sample_weight) as session:
+        with self._open_fit(X, sample_weight=sample_weight, checkpoint=checkpoint) as session:
             principal, result = fit_principal(session, self.n_components)
             self._store(principal, result)
         self._warn_unless_converged(result)

@@ -207,7 +207,14 @@ class SePCA(BilinearModel):
     random_state: Any = 0
 
     def fit(
-        self, X: Any, y: Any = None, *, sample_weight: Any = None, offset: Any = None, covariates: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        offset: Any = None,
+        covariates: Any = None,
+        checkpoint: Any = None,
     ) -> Self:
         """Fit the model and choose its dimension.
 
@@ -220,12 +227,16 @@ class SePCA(BilinearModel):
         sample_weight : array-like of shape (n_samples,) or None
         offset : array-like of shape (n_samples,) or (n_samples, n_features) or None
         covariates : array-like of shape (n_samples, n_covariates) or None
+        checkpoint : path-like, Checkpoint or None
+            File for the progress of the fit: after a kill or an interrupt the same call goes on from there. It is
+            removed when the fit has ended.
 
         Returns
         -------
         self
         """
-        with self._open_fit(X, sample_weight=sample_weight, offset=offset, covariates=covariates) as session:
+        companions = {"sample_weight": sample_weight, "offset": offset, "covariates": covariates}
+        with self._open_fit(X, **companions, checkpoint=checkpoint) as session:
             self._check_options()
             family, report = choose_family(self.family, session)
             companions = {"offset": offset, "covariates": covariates}

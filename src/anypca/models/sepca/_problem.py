@@ -198,6 +198,10 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
             criterion = max(criterion, float(np.max(change[size > 0] / size[size > 0], initial=0.0)))
         return Update(self._relevance(self._change(new, stats)), criterion)
 
+    def at_rest(self, shared: Loadings) -> Loadings:
+        """The posterior without the change of coordinates that led to it."""
+        return replace(shared, change=None)
+
     def repair(
         self, shared: Loadings, proposal: Loadings, before: VariationalStats, after: VariationalStats
     ) -> Loadings | None:

@@ -1,0 +1,85 @@
+"""Fits that can be killed: what they are of, and the journal that they go on from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import joblib
+import numpy as np
+
+from anypca._typing import Floats
+from anypca.engine import Block
+from anypca.models._session import Session
+from anypca.solvers import Checkpoint
+from anypca.solvers.checkpoint import Journal
+
+# Parameters that do not change what is fitted.
+_INDIFFERENT = frozenset({"n_jobs", "verbose"})
+
+
+@contextmanager
+def journalled(
+    session: Session, name: str, parameters: Mapping[str, Any], checkpoint: Any
+) -> Iterator[Session]:
+    """The session with a journal in the file of a checkpoint; as it is without one.
+
+    Parameters
+    ----------
+    session : Session
+    name : str
+        Of the model.
+    parameters : mapping
+        What the model was made with.
+    checkpoint : Checkpoint, path-like or None
+
+    Raises
+    ------
+    ValueError
+        If the file is the journal of another model, of other settings or another table.
+    """
+    if checkpoint is None:
+        yield session
+        return
+    where = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+    identity = {
+        "model": {"name": name},
+        "set of parameters": {
+            key: _told(value) for key, value in parameters.items() if key not in _INDIFFERENT
+        },
+        "table": _facts(session),
+    }
+    origin = {"rng": session.rng.bit_generator.state}
+    with Journal(where, identity, origin) as journal:
+        session.rng.bit_generator.state = dict(journal.origin["rng"])
+        yield replace(session, journal=journal)
+
+
+def _told(value: Any) -> Any:
+    """A parameter as it is, or a digest of one that is no number or word."""
+    return value if value is None or isinstance(value, bool | int | float | str) else joblib.hash(value)
+
+
+def _facts(session: Session) -> dict[str, Any]:
+    """What tells the table of a fit from another one."""
+    data, summary = session.data, session.summary
+    return {
+        "the number of rows": data.n_samples,
+        "the number of columns": data.n_features,
+        "the number of covariates": data.n_covariates,
+        "its type": str(data.dtype),
+        "the number of observed entries of a column": summary.n_observed,
+        "the smallest value of a column": summary.minimum,
+        "the largest value of a column": summary.maximum,
+        "the mean of a column": summary.mean,
+        "the variance of a column": summary.variance,
+        "its offset or covariates": np.asarray(session.sum(_companions), dtype=float),
+    }
+
+
+def _companions(block: Block, _: Any) -> Floats:
+    """Sums of the offsets and of the covariates of some rows, by which they are told from others."""
+    offset = block.offset()
+    return np.array([0.0 if offset is None else float(offset.sum()), float(np.abs(block.covariates).sum())])
