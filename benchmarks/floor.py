@@ -33,10 +33,12 @@ from anypca.priors import Ridge
 TARGET = 2.0
 
 
-def make_table(n_samples: int, n_features: int, k: int, seed: int = 0) -> sparse.csr_array:
-    """Poisson counts of a rank-k log-linear model with about 90 % zeros, made in slices."""
+def make_table(
+    n_samples: int, n_features: int, k: int, seed: int = 0, *, size: float = 0.3
+) -> sparse.csr_array:
+    """Poisson counts of a rank-k log-linear model, with 10 loadings of that size about 90 % zeros, made in slices."""
     rng = np.random.default_rng(seed)
-    loadings = rng.normal(size=(k, n_features)) * 0.3
+    loadings = rng.normal(size=(k, n_features)) * size
     base = rng.normal(size=n_features) * 0.5 - 2.9
     parts = []
     for start in range(0, n_samples, 2000):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks import epca_components
 from benchmarks.peers import glmpca
 from sklearn.metrics import mean_poisson_deviance
 
@@ -42,6 +44,29 @@ def test_floor_prints_a_row_per_size():
     assert sizes == (1000.0,)
     assert min(sweeps) > 0
     np.testing.assert_allclose(ratios[0], sweeps[0] / floors[0], rtol=0.5)
+
+
+def test_epca_components_writes_its_figures(tmp_path):
+    file = tmp_path / "figures.json"
+    lines = run("benchmarks.epca_components", "--quick", "--components", "10", "--json", str(file))
+    assert lines[0].startswith("k =  10 ours")
+    found = json.loads(file.read_text())
+    assert 0 < found["start"]["ours"] < 1
+    assert 0 < found["memory"] < epca_components.MEMORY
+
+
+def test_epca_components_judges_ratios(capsys):
+    def figures(sweep, *gaps):
+        return {"sweep": sweep, "gaps": gaps}
+
+    fits = {
+        k: {"ours": figures(sweep, 1.0, 2.0), "earlier": figures(9.0, 12.0, 9.0)}
+        for k, sweep in ((10, 1.0), (50, 3.9))
+    }
+    assert not epca_components.judge(fits)
+    fits[50]["ours"] = figures(4.1, 1.0, 2.0)
+    assert epca_components.judge(fits)
+    assert capsys.readouterr().out.count("MISSED") == 1
 
 
 @needs_glmpca

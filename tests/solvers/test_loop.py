@@ -11,11 +11,11 @@ import pytest
 
 from anypca.engine import Block, Data, check_data, executor_for
 from anypca.exceptions import NonFiniteError
-from anypca.solvers import Coordinates, Loop, Progress, Result, Status, Update
+from anypca.solvers import BlockProblem, Coordinates, Loop, Progress, Result, Status, Update
 
 
 @dataclass
-class Quadratic:
+class Quadratic(BlockProblem[np.ndarray, int, np.ndarray]):
     """Maximise ``-x' A x / 2 + b' x`` by steps ``x + P (b - A x)``; the blocks only carry it along.
 
     ``step`` evaluates the objective where it is; ``rate`` sets how fast the plain iteration is.

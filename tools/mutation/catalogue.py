@@ -745,6 +745,7 @@ NETS = [
 _BILINEAR = (
     "tests/models/test_bilinear_problem.py tests/models/test_bilinear_rows.py tests/models/test_epca.py"
 )
+_CONJUGATE = "tests/solvers/test_conjugate.py tests/models/test_bilinear_conjugate.py"
 _DISPERSION = "tests/models/test_bilinear_dispersion.py tests/models/test_sepca_dispersion.py"
 _PLN = "tests/models/test_plnpca_bound.py tests/models/test_plnpca.py"
 _PIECE_FAMILIES = "tests/models/test_piecewise_families.py"
@@ -785,6 +786,41 @@ BILINEAR = [
         "return likelihood - stats.score_penalty - penalty",
         "return likelihood - stats.score_penalty",
         _BILINEAR,
+    ),
+    Mutation(
+        "conjugate directions forget the last one",
+        "solvers/conjugate.py",
+        "direction = scaled + _quotient(size, last)[:, None] * direction",
+        "direction = scaled",
+        _CONJUGATE,
+    ),
+    Mutation(
+        "products of columns without the weights of the rows",
+        "models/_bilinear/conjugate.py",
+        "weighted = design * low.rows.weights.astype(design.dtype)[:, None]",
+        "weighted = design",
+        _CONJUGATE,
+    ),
+    Mutation(
+        "scores are preconditioned as if fixed features explained nothing of them",
+        "models/_bilinear/conjugate.py",
+        "found[:, k:] -= loadings @ regression.T",
+        "found[:, k:] -= 0.0",
+        _CONJUGATE,
+    ),
+    Mutation(
+        "products of rows without the curvature",
+        "models/_bilinear/conjugate.py",
+        "            image *= terms\n            found +=",
+        "            found +=",
+        _CONJUGATE,
+    ),
+    Mutation(
+        "the slope of the columns forgets the ridge",
+        "models/_bilinear/conjugate.py",
+        "slope[:, :k] -= ridge * loadings",
+        "slope[:, :k] -= 0.0",
+        _CONJUGATE,
     ),
     Mutation(
         "own dispersions are not shrunk",

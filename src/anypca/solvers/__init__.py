@@ -1,6 +1,16 @@
 """Solvers: they know problems only through the protocols they state."""
 
-from anypca.solvers._loop import BlockProblem, Callback, Coordinates, Loop, Progress, Result, Status, Update
+from anypca.solvers._loop import (
+    BlockProblem,
+    Callback,
+    Coordinates,
+    Loop,
+    Progress,
+    Result,
+    Status,
+    Total,
+    Update,
+)
 from anypca.solvers.checkpoint import Checkpoint
 
 __all__ = [
@@ -12,5 +22,6 @@ __all__ = [
     "Progress",
     "Result",
     "Status",
+    "Total",
     "Update",
 ]

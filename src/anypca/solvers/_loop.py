@@ -52,6 +52,9 @@ class Result(Generic[Shared]):
 Local = TypeVar("Local")
 Stats = TypeVar("Stats")
 
+#: The sum of a function of a block and of what belongs to its rows, over the blocks of a table.
+Total = Callable[[Callable[[Block, Any], Any]], Any]
+
 # A repaired proposal approaches the current point by halving; after 30 halvings it is the current point.
 _MAX_REPAIRS = 30
 # Units in the last place by which a sum of many terms may be off.
@@ -90,6 +93,13 @@ class BlockProblem(ABC, Generic[Shared, Local, Stats]):
     @abstractmethod
     def update(self, shared: Shared, stats: Stats) -> Update[Shared]:
         """Propose better shared parameters from the summed statistics."""
+
+    def propose(self, shared: Shared, stats: Stats, total: Total) -> Update[Shared]:
+        """The same, for a problem that needs more sums over the blocks than those of the sweep.
+
+        ``total(function)`` is the sum of ``function(block, local)`` over the blocks, at the rows of the sweep.
+        """
+        return self.update(shared, stats)
 
     @abstractmethod
     def objective(self, shared: Shared, stats: Stats) -> float:
@@ -258,7 +268,7 @@ class Loop(Generic[Shared, Local, Stats]):
         """Sweeps until one of the reasons to stop; where they led."""
         status, criterion, patience = Status.MAX_ITER, np.inf, _Patience()
         for iteration in range(min(len(trace), self.max_iter), self.max_iter + 1):
-            plain = self.problem.update(point.shared, point.stats)
+            plain = self.problem.propose(point.shared, point.stats, self._total_at(point))
             criterion = plain.criterion
             self._check_finite(criterion, iteration)
             if self.callback is not None:
@@ -301,21 +311,31 @@ class Loop(Generic[Shared, Local, Stats]):
         new_local, stats = self.executor.sweep(step, self.data, local)
         return _Point(shared, new_local, stats, problem.objective(shared, stats))
 
+    def _total_at(self, point: _Point[Shared, Stats]) -> Total:
+        """Sums over the blocks at the rows of a point."""
+        return lambda function: self.executor.sum(function, self.data, point.local)
+
     def _extrapolate(self, point: _Point[Shared, Stats], plain: Shared) -> _Point[Shared, Stats] | None:
         """Try the extrapolated proposal; ``None`` when there is none or it is not better."""
         if self.acceleration is None:
             return None
+        proposal = self._extrapolated(point, plain, self.acceleration)
+        if proposal is None:
+            return None
+        trial = self._visit(proposal, point.local)
+        is_better = np.isfinite(trial.objective) and trial.objective > point.objective
+        self.acceleration.judge(accepted=is_better)
+        return trial if is_better else None
+
+    def _extrapolated(
+        self, point: _Point[Shared, Stats], plain: Shared, acceleration: QuasiNewton
+    ) -> Shared | None:
         here = self.problem.coordinates(point.shared, point.stats)
         there = self.problem.coordinates(plain, point.stats)
         if here is None or there is None:
             return None
-        vector = self.acceleration.propose(here.vector, there.vector, here.metric)
-        if vector is None:
-            return None
-        trial = self._visit(self.problem.with_coordinates(vector, plain), point.local)
-        is_better = np.isfinite(trial.objective) and trial.objective > point.objective
-        self.acceleration.judge(accepted=is_better)
-        return trial if is_better else None
+        vector = acceleration.propose(here.vector, there.vector, here.metric)
+        return None if vector is None else self.problem.with_coordinates(vector, plain)
 
     def _advance(self, point: _Point[Shared, Stats], proposal: Shared) -> _Point[Shared, Stats] | None:
         """Sweep with the plain proposal, repaired until no part of it is worse."""

@@ -77,6 +77,9 @@ _DEPTH = 8
 _WARM_UP = 2
 # Longest extrapolation in units of the plain step: what remains where each step leaves 99 % of the way.
 _LONGEST = 100.0
+# Parameters above which half as many pairs are kept, in single precision: they would be the largest part of a fit's
+# memory, and a proposal is judged by the objective anyway.
+_MANY = 2**18
 # Smallest cosine between a step and the change of the residual that counts as curvature: far above rounding, and
 # below what fits show (1e-6 to 0.1 give the same sweeps).
 _LEAST_CURVATURE = 1e-3
@@ -151,12 +154,22 @@ class QuasiNewton:
         if not is_concave_along((step, shrinkage), _LEAST_CURVATURE, _product_in(weight)):
             # A step or a change of nothing says nothing.
             return float(weight @ step**2) * float(weight @ shrinkage**2) == 0.0
-        self._pairs = [*self._pairs, (step, shrinkage)][-self.depth :]
+        is_small = step.size <= _MANY
+        pair, depth = (
+            ((step, shrinkage), self.depth) if is_small else (_compact(step, shrinkage), self.depth // 2)
+        )
+        self._pairs = [*self._pairs, pair][-depth:]
         return True
 
     def _direction(self, residual: Floats, weight: Floats) -> Floats:
         """To where the residual vanishes, in the newest metric (it changes slowly along the path)."""
         return two_loop(residual, self._pairs, product=_product_in(weight), longest=_LONGEST)
+
+
+def _compact(step: Floats, change: Floats) -> Pair:
+    """A pair in single precision, scaled into its range; only the ratio of the two matters."""
+    size = max(float(np.abs(step).max()), float(np.abs(change).max()), np.finfo(float).tiny)
+    return (step / size).astype(np.float32), (change / size).astype(np.float32)
 
 
 def _product_in(weight: Floats) -> Product:

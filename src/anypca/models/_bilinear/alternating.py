@@ -49,8 +49,10 @@ class Gauge:
 
     def forward(self, old: Coefficients) -> Coefficients:
         """Coefficients in the new coordinates."""
-        fixed = old.fixed + old.loadings @ self.shift.T
-        return Coefficients(old.loadings @ self.inverse.T, fixed, old.dispersion)
+        joint, k = np.empty_like(old.joint), old.loadings.shape[1]
+        np.matmul(old.loadings, self.inverse.T, out=joint[:, :k])
+        joint[:, k:] = old.fixed + old.loadings @ self.shift.T
+        return old.with_joint(joint)
 
     def backward(self, new: Coefficients) -> Coefficients:
         """Coefficients in the coordinates that the gauge starts from."""
@@ -113,6 +115,8 @@ class RowStep(NamedTuple):
     """Log-likelihood of each column before it, without its part linear in x, shape (n_features,)."""
     decrement: Floats
     """Of each row before it, shape (rows,)."""
+    totals: Floats | None = None
+    """Summed curvature in eta of each row before it, shape (rows,), where it is asked for."""
 
 
 class RowFit(NamedTuple):
@@ -185,7 +189,7 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
             points = shared.gauge.apply(local, rows.features)
         # Trial points may overflow: their value is then -inf or NaN, which no comparison accepts.
         with np.errstate(over="ignore", invalid="ignore"):
-            found = self._step_rows(evaluator, points)
+            found = self._step_rows(evaluator, points, shared)
         return found.points, self.add_up(rows, found, self._sums(evaluator, found))
 
     def _sums(self, evaluator: BlockEvaluator, found: RowStep) -> SweepSums:
@@ -206,7 +210,7 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
             (scores * weights[:, None]).T @ scores,
         )
 
-    def _step_rows(self, evaluator: BlockEvaluator, points: Floats) -> RowStep:
+    def _step_rows(self, evaluator: BlockEvaluator, points: Floats, shared: Shared) -> RowStep:
         if points.shape[1] == 0:
             sums = evaluator.column_sums(points)
             linear = np.einsum("ja,ja->j", sums.linear, evaluator.coefficients.joint)
@@ -275,8 +279,12 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
 
     def update(self, shared: Shared, stats: Sums) -> Update[Shared]:
         """One Newton step of every column, then the best latent coordinates."""
+        newton = self.loading_prior.newton(shared.coefficients.joint, *self.column_slopes(stats))
+        return self.updated(shared, stats, newton)
+
+    def updated(self, shared: Shared, stats: Sums, newton: NewtonStep) -> Update[Shared]:
+        """The proposal of a step of the columns."""
         old = shared.coefficients
-        newton = self.loading_prior.newton(old.joint, *self.column_slopes(stats))
         decrement = float(newton.decrement.sum()) + stats.row_decrement
         criterion = np.sqrt(max(decrement, 0.0) / max(stats.n_entries, 1.0))
         proposal = self.regauge(old.with_joint(old.joint + newton.step), stats)

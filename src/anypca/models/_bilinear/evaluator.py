@@ -34,9 +34,6 @@ class Operand(NamedTuple):
         stacked = np.hstack([np.ones((len(u), 1), u.dtype), u, packed_products(u)])
         return cls(stacked if weights is None else stacked * weights[:, None], u.shape[1])
 
-    def astype(self, dtype: np.dtype[Any]) -> Operand:
-        return Operand(self.stacked.astype(dtype, copy=False), self.size)
-
     def sums(self, found: Evaluation, part: slice, *, over_rows: bool) -> Floats:
         """``[value | gradient | curvature]`` times the rows ``part`` of the operand, in one product if they are one.
 
@@ -59,14 +56,20 @@ class Operand(NamedTuple):
         return np.hstack([(term.T if over_rows else term) @ right[:, where] for term, where in pairs])
 
 
-class Working(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Working:
     """Coefficients as the sweeps use them, in the precision of a block."""
 
     joint: Floats
     """What the design is multiplied with: K, shape (n_features, m)."""
-    operand: Operand
-    """Of the derivatives of the predictor in the points of the rows: of the loadings."""
+    slopes: Floats
+    """Derivatives of the predictor in the points of the rows, the loadings: shape (n_features, n_coordinates)."""
     dispersion: Floats
+
+    @cached_property
+    def operand(self) -> Operand:
+        """Of the slopes."""
+        return Operand.of(self.slopes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,16 +96,18 @@ class Coefficients:
         """The forms that sweeps use, in a block's precision, made once from what ``make`` says of them."""
         key = dtype, make
         if key not in self._working:
-            joint, slopes = make(self)
-            self._working[key] = Working(
-                joint.astype(dtype), Operand.of(slopes).astype(dtype), self.dispersion.astype(dtype)
-            )
+            joint, slopes = (part.astype(dtype, copy=False) for part in make(self))
+            if make is joint_and_loadings:
+                slopes = joint[:, : slopes.shape[1]]  # not a copy
+            self._working[key] = Working(joint, slopes, self.dispersion.astype(dtype))
         return self._working[key]
 
     def with_joint(self, joint: Floats) -> Coefficients:
         """The same dispersion with other coefficients."""
         k = self.loadings.shape[1]
-        return Coefficients(joint[:, :k], joint[:, k:], self.dispersion)
+        new = Coefficients(joint[:, :k], joint[:, k:], self.dispersion)
+        new.__dict__["joint"] = joint  # instead of a copy when it is asked for
+        return new
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +125,7 @@ class BlockEvaluator:
 
     @cached_property
     def _working(self) -> Working:
-        return self.coefficients.working(self.rows.dtype, _joint_and_loadings)
+        return self.coefficients.working(self.rows.dtype, joint_and_loadings)
 
     @cached_property
     def _image(self) -> Floats:
@@ -132,7 +137,7 @@ class BlockEvaluator:
     @property
     def origin(self) -> Floats:
         """The points at zero, where rows start, shape (rows, n_coordinates)."""
-        return np.zeros((self.rows.n_rows, self._working.operand.size))
+        return np.zeros((self.rows.n_rows, self._working.slopes.shape[1]))
 
     def take(self, index: Ints | Bools) -> Self:
         """The same for some of the rows."""
@@ -208,7 +213,7 @@ class BlockEvaluator:
         if rows.product is not None:
             weighted = operand.stacked[:, 1 : joint.shape[1] + 1]
             linear = (rows.product.T @ weighted).astype(float, copy=False)
-            gradient = linear - gradient
+            gradient = np.subtract(linear, gradient, out=gradient)
             value = np.einsum("ja,ja->j", linear, joint) - value
         return ColumnSums(self._with_linear(design, rowwise), value, linear, gradient, curvature)
 
@@ -247,7 +252,8 @@ class BlockEvaluator:
         return eta
 
 
-def _joint_and_loadings(coefficients: Coefficients) -> tuple[Floats, Floats]:
+def joint_and_loadings(coefficients: Coefficients) -> tuple[Floats, Floats]:
+    """What the designs and derivatives of a model without further parts are made with, see `Working`."""
     return coefficients.joint, coefficients.loadings
 
 

@@ -113,8 +113,9 @@ class EPCA(BilinearModel):
 
     Sweeps alternate one Newton step for all rows with one for all columns, halved where the objective would get
     worse, and extrapolate the columns' path (see `anypca.solvers`). Dispersions are estimated between converged
-    fits. Time is proportional to ``n_samples * n_features * n_components**2``; memory beyond the table is a few
-    blocks and ``n_features * n_components**2 / 2`` numbers.
+    fits. Above 15 components, if both penalties are ridges, steps are a few conjugate gradients towards Newton's: time
+    is then proportional to ``n_samples * n_features * n_components`` and memory beyond the table is a few blocks and
+    some ten times ``n_features * n_components`` numbers. Otherwise the square of ``n_components`` takes its place.
 
     References
     ----------

@@ -12,6 +12,7 @@ from anypca._typing import Floats
 from anypca.linalg import varimax
 from anypca.models._bilinear.alternating import Shared, SweepSums
 from anypca.models._bilinear.canonical import Canonical, orthonormal, reorder, unit_loadings
+from anypca.models._bilinear.conjugate import MOST_EXACT, ConjugateProblem
 from anypca.models._bilinear.dispersion import (
     estimate_dispersion,
     noise_units,
@@ -108,8 +109,7 @@ class EPCAFitter(BilinearFitter[Settings]):
     def _problem(self, dispersion: Floats) -> BilinearProblem:
         units = noise_units(self.family, dispersion)
         ridges = self.settings.ridges
-        is_rescaled = ridges is None and ridge_weight(self.settings.score_prior) is not None
-        return (RescaledProblem if is_rescaled else BilinearProblem)(
+        return self._problem_class(
             self.family,
             self.settings.score_prior,
             self._loading_prior(units),
@@ -118,6 +118,12 @@ class EPCAFitter(BilinearFitter[Settings]):
             ridges=None if ridges is None else (ridges[0], ridges[1] / units),
             eps=float(np.finfo(self.session.data.dtype).eps),
         )
+
+    @property
+    def _problem_class(self) -> type[BilinearProblem]:
+        if self.settings.ridges is not None:
+            return ConjugateProblem if self.settings.n_components > MOST_EXACT else BilinearProblem
+        return BilinearProblem if ridge_weight(self.settings.score_prior) is None else RescaledProblem
 
     def _loading_prior(self, units: Floats) -> Prior:
         """The prior of all coefficients of columns whose eta has the given squared units."""
