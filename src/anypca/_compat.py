@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from sklearn.decomposition._pca import _infer_dimension
+from sklearn.decomposition._pca import _assess_dimension, _infer_dimension
 from sklearn.utils._param_validation import Interval, InvalidParameterError, RealNotInt, StrOptions
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
@@ -35,6 +35,7 @@ __all__ = [
     "check_features",
     "fit_callbacks",
     "infer_dimension",
+    "minka_evidence",
 ]
 
 
@@ -74,6 +75,22 @@ def infer_dimension(spectrum: Floats, n_samples: int) -> int:
     n_samples : int
     """
     return int(_infer_dimension(np.asarray(spectrum, dtype=np.float64), n_samples))
+
+
+def minka_evidence(spectrum: Floats, n_samples: int) -> Floats:
+    """Minka's log evidence of 0, 1, ..., n_features - 1 components, shape (n_features,).
+
+    Parameters
+    ----------
+    spectrum : ndarray of shape (n_features,)
+        Eigenvalues of the covariance matrix, decreasing, of a table with more rows than columns.
+    n_samples : int
+    """
+    values = np.asarray(spectrum, dtype=np.float64)
+    # Without components only the likelihood of the noise is left of the formula.
+    none = -0.5 * n_samples * len(values) * np.log(values.mean())
+    some = [_assess_dimension(values, rank, n_samples) for rank in range(1, len(values))]
+    return np.array([none, *some])
 
 
 @contextmanager

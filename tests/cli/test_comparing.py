@@ -128,6 +128,14 @@ def test_select(counts, tmp_path, call, criterion):
     assert f"{best} component" in said
 
 
+def test_select_by_several_methods(counts, call):
+    words = ["--compare", "--methods", "parallel,biwhitening", "--family", "poisson", "--ranks", "1-4"]
+    code, said, err = call("select", counts, *words)
+    assert (code, err) == (0, "")
+    assert "parallel analysis, permuted columns" in said
+    assert "biwhitening: the mean has rank" in said
+
+
 def test_select_by_evidence_tells_what_is_left(counts, call):
     code, said, _ = call("select", counts, "--model", "sepca", "--ranks", "3", "--family", "poisson")
     assert code == 0
@@ -141,8 +149,10 @@ def test_select_by_evidence_tells_what_is_left(counts, call):
         (["--criterion", "bicc"], "bicc"),
         (["--model", "kernel"], "KernelPCA"),
         (["--ranks", "40"], "40"),
+        (["--methods", "parallel"], "--methods needs --compare"),
+        (["--compare", "--methods", "paralel"], "Did you mean 'parallel'"),
     ],
-    ids=["ranks", "criterion", "model", "large"],
+    ids=["ranks", "criterion", "model", "large", "methods", "unknown method"],
 )
 def test_select_refuses(counts, call, options, complaint):
     code, out, err = call("select", counts, *options)

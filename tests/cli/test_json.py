@@ -118,3 +118,13 @@ def test_errors_are_no_json(counts, call):
 def test_numbers_that_json_does_not_know(value):
     assert plain({"a": [value, 1.5]}) == {"a": [None, 1.5]}
     assert "NaN" not in dump("fit", {"a": value})
+
+
+def test_select_compare(counts, tmp_path, call_json):
+    out = tmp_path / "out"
+    found = call_json(
+        "select", counts, "--compare", "--methods", "parallel,minka", "--family", "poisson", "-o", out
+    )
+    assert set(found) == HEAD | TABLE | {"family", "seed", "warnings", "methods"}
+    assert [set(row) for row in found["methods"]] == [{"method", "rank", "seconds", "remark"}] * 2
+    assert {"selection.csv", "selection.json", "selection.png"} <= {path.name for path in out.iterdir()}

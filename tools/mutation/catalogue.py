@@ -23,6 +23,7 @@ _ENGINE = "tests/engine"
 _SOLVERS = "tests/solvers tests/test_linalg.py"
 _CHECKPOINT = "tests/solvers/test_checkpoint.py tests/models/test_checkpoints.py"
 _SELECTION = "tests/selection"
+_RANKS = "tests/selection/test_rank_methods.py"
 
 FAMILIES = [
     Mutation(
@@ -365,6 +366,62 @@ SELECTION = [
         "np.random.default_rng((*self.seed, number))",
         "np.random.default_rng(self.seed)",
         _SELECTION,
+    ),
+    Mutation(
+        "columns are permuted together",
+        "selection/spectra.py",
+        "return rng.permuted(values, axis=0)",
+        "return rng.permutation(values)",
+        _RANKS,
+    ),
+    Mutation(
+        "a corner is predicted without the singular values",
+        "selection/spectra.py",
+        "np.outer(along[:, k], across[k]) / sizes[k]",
+        "np.outer(along[:, k], across[k])",
+        _RANKS,
+    ),
+    Mutation(
+        "ScreeNOT's transform has one side only",
+        "selection/spectra.py",
+        "second = beta * first + (1.0 - beta) / y",
+        "second = 1.0 / y",
+        _RANKS,
+    ),
+    Mutation(
+        "noise variances are biased",
+        "selection/biwhitening.py",
+        "member.variance(x[:, index], known) / (1.0 + bend)",
+        "member.variance(x[:, index], known)",
+        _RANKS,
+    ),
+    Mutation(
+        "over-dispersed counts are divided like Poisson counts",
+        "selection/thinning.py",
+        "odds = rng.beta(share * size, (1.0 - share) * size, size=x.shape)",
+        "odds = np.full(x.shape, share)",
+        _RANKS,
+    ),
+    Mutation(
+        "normal parts share their noise",
+        "selection/thinning.py",
+        "np.sqrt(share * (1.0 - share) * dispersion)",
+        "np.sqrt(share * dispersion)",
+        _RANKS,
+    ),
+    Mutation(
+        "quantiles of counts are not randomised",
+        "selection/_residuals.py",
+        "upper - rng.random(x.shape) * step",
+        "upper",
+        _RANKS,
+    ),
+    Mutation(
+        "evidence without components has half of the noise",
+        "_compat.py",
+        "-0.5 * n_samples * len(values) * np.log(values.mean())",
+        "-0.25 * n_samples * len(values) * np.log(values.mean())",
+        _RANKS,
     ),
 ]
 

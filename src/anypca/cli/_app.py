@@ -17,6 +17,7 @@ from anypca.cli._compare import run_compare
 from anypca.cli._fitting import Runtime
 from anypca.cli._input_table import TableRequest
 from anypca.cli._models import ModelRequest, parse_settings
+from anypca.cli._ranks import run_compare_ranks
 from anypca.cli._stopping import INTERRUPTED, say_stopped
 
 app = typer.Typer(
@@ -153,6 +154,16 @@ def select(
         ),
     ] = "auto",
     folds: Annotated[int, typer.Option(min=2, help="Folds of cells, for held_out.")] = 10,
+    compare: Annotated[
+        bool,
+        typer.Option("--compare", help="Ask several methods, each with its own criterion, side by side."),
+    ] = False,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAMES", help="With --compare: methods, separated by commas.", show_default="all"
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="Folder for the table and a picture.", show_default="none"),
@@ -166,11 +177,18 @@ def select(
 ) -> None:
     """Choose the number of components of a model by a criterion or by held-out cells."""
     wanted = ModelRequest(model, family, None, seed, threads, parse_settings(settings or []))
+    names, largest = options.names(methods), options.ranks(ranks)
+    runtime = Runtime(as_json, bar, force=force)
+    if compare:
+        run_compare_ranks(request, wanted, names, largest, runtime, folder=out)
+        return
+    if names:
+        raise ValueError("--methods needs --compare; a single model is asked by --model and --criterion.")
     run_select(
         request,
         wanted,
-        options.ranks(ranks),
-        Runtime(as_json, bar, force=force),
+        largest,
+        runtime,
         criterion=criterion,
         n_folds=folds,
         folder=out,

@@ -7,6 +7,7 @@ from anypca.plotting.biplot import plot_biplot, plot_correlation_circle
 from anypca.plotting.loadings import plot_evidence_path, plot_loadings, plot_support
 from anypca.plotting.observed import plot_fitted
 from anypca.plotting.piecewise import plot_hinge, plot_latent_pieces, plot_predicted
+from anypca.plotting.ranks import plot_rank_comparison
 from anypca.plotting.scores import plot_scores
 from anypca.plotting.scree import plot_scree
 from anypca.plotting.survival import plot_survival
@@ -22,6 +23,7 @@ __all__ = [
     "plot_loadings",
     "plot_predicted",
     "plot_pruning_path",
+    "plot_rank_comparison",
     "plot_rank_selection",
     "plot_scores",
     "plot_scree",

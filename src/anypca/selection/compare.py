@@ -1,0 +1,146 @@
+"""`compare_ranks`: what several methods say of the number of components, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from anypca.selection.facts import Companions
+from anypca.selection.rank_methods import (
+    RankAnswer,
+    RankMethod,
+    RankTask,
+    open_task,
+    rank_methods,
+    resolve_method,
+)
+
+#: What a method may raise on a table that is not for it. Anything else is a fault.
+_REFUSALS = (ValueError, TypeError, ArithmeticError)
+
+
+@dataclass(frozen=True, eq=False)
+class RankComparison:
+    """What `compare_ranks` found."""
+
+    answers: tuple[RankAnswer, ...]
+    """One for each method, in the order in which they were asked."""
+    labels: tuple[str, ...]
+    """The methods in words, for pictures."""
+    family: str
+    """Name of the columns' family, ``"mixed"`` for several."""
+
+    @property
+    def ranks(self) -> dict[str, int]:
+        """The answers by name of the method, without those that have none."""
+        return {answer.method: answer.rank for answer in self.answers if answer.rank is not None}
+
+    def to_frame(self) -> Any:
+        """The table as a data frame with one row per method: ``rank``, ``seconds`` and ``remark``.
+
+        Returns
+        -------
+        pandas.DataFrame
+        """
+        import pandas  # optional
+
+        frame = pandas.DataFrame([answer._asdict() for answer in self.answers]).set_index("method")
+        # Integers, although some are missing.
+        return frame.astype({"rank": "Int64"})
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the answers; see `anypca.plotting.plot_rank_comparison`.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+
+        Returns
+        -------
+        ax : matplotlib.axes.Axes
+        """
+        from anypca.plotting import plot_rank_comparison  # matplotlib is optional
+
+        return plot_rank_comparison(self, ax)
+
+
+def compare_ranks(
+    X: Any,
+    methods: Sequence[str | RankMethod] | str | RankMethod | None = None,
+    *,
+    family: Any = "auto",
+    max_rank: int | None = None,
+    offset: Any = None,
+    covariates: Any = None,
+    random_state: Any = 0,
+) -> RankComparison:
+    """Ask several methods for the number of components of a table.
+
+    Parameters
+    ----------
+    X : table of shape (n_samples, n_features)
+        In this process; it is held dense. NaN is missing.
+    methods : sequence of str or RankMethod, optional
+        Which to ask; all by default. See Notes.
+    family : str, Family, list or dict, default="auto"
+        Of the columns, for all methods; as in `anypca.EPCA`.
+    max_rank : int, optional
+        The largest answer; by default 10, or less than the table's sides.
+    offset, covariates : as in `anypca.EPCA`
+    random_state : int, RandomState, Generator or None, default=0
+        Seed of what is drawn.
+
+    Returns
+    -------
+    RankComparison
+        ``answers`` with method, rank, seconds and remark, ``to_frame()`` and ``plot()``. A method that is not for the
+        table has no rank, and its remark says why.
+
+    Notes
+    -----
+    ==================  ===================================================================================
+    ``parallel``        `ParallelAnalysis`, columns permuted
+    ``parametric``      `ParametricParallelAnalysis`, tables drawn from the family
+    ``gavish_donoho``   `GavishDonoho`, threshold for white noise
+    ``screenot``        `ScreeNot`, threshold for any noise
+    ``minka``           `Minka`, evidence of probabilistic PCA
+    ``bicv``            `BiCrossValidation`, rows and columns held out
+    ``biwhitening``     `Biwhitening`, rank of the mean of counts
+    ``thinning``        `DataThinning`, entries split in two
+    ``bic``, ``icl``    `BICMethod`, `ICLMethod`, criteria of `anypca.EPCA`
+    ``held_out``        `HiddenEntries`, prediction by `anypca.EPCA`
+    ``sepca``           `SePCAMethod`, the dimension of `anypca.SePCA`
+    ==================  ===================================================================================
+
+    Examples
+    --------
+    >>> from anypca.datasets import make_low_rank
+    >>> from anypca.selection import compare_ranks
+    >>> X = make_low_rank(100, 20, 2, family="gaussian", signal=2.0, random_state=0).X
+    >>> compare_ranks(X, ["parallel", "gavish_donoho", "minka"]).ranks
+    {'parallel': 2, 'gavish_donoho': 2, 'minka': 2}
+    """
+    wanted = _resolve(methods)
+    task = open_task(X, family, max_rank, Companions(offset, covariates), random_state)
+    # Methods share the fit without components: no one is charged for it.
+    _ = task.null
+    answers = tuple(_ask(method, task) for method in wanted)
+    return RankComparison(answers, tuple(method.label for method in wanted), task.family.name)
+
+
+def _resolve(methods: Sequence[str | RankMethod] | str | RankMethod | None) -> list[RankMethod]:
+    if methods is None:
+        return [rank_methods.create(name) for name in rank_methods]
+    found = [methods] if isinstance(methods, str | RankMethod) else list(methods)
+    if not found:
+        raise ValueError(f"methods is empty; name some of {', '.join(rank_methods)}, or leave it out.")
+    return [resolve_method(method) for method in found]
+
+
+def _ask(method: RankMethod, task: RankTask) -> RankAnswer:
+    """The answer of a method; what it refuses becomes a remark."""
+    try:
+        return method.answer(task)
+    except _REFUSALS as error:
+        return RankAnswer(method.name, None, 0.0, " ".join(str(error).split()))
