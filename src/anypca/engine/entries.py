@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 from anypca._typing import Floats, Ints
@@ -76,3 +77,11 @@ def _like(X: Any, hidden: Any) -> Any:
     if sparse.issparse(hidden):
         return pandas.DataFrame.sparse.from_spmatrix(hidden, index=X.index, columns=X.columns)
     return pandas.DataFrame(hidden, index=X.index, columns=X.columns)
+
+
+def mix(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Unrelated numbers from neighbouring ones: the finaliser of the generator splitmix64, with its constants."""
+    mixed = numbers * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(mixed ^ (mixed >> np.uint64(31)))

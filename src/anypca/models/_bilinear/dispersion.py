@@ -95,6 +95,7 @@ def estimate_dispersion(
     weight: float,
     *,
     by_column: bool = False,
+    n_components: int | None = None,
 ) -> Floats:
     """New dispersion (n_features,): the Pearson statistic of each family equals its degrees of freedom.
 
@@ -114,13 +115,16 @@ def estimate_dispersion(
         Sum of the sample weights (the number of rows without weights).
     by_column : bool
         Each column has a scale of its own; otherwise the scales of a homogeneous table keep their ratios.
+    n_components : int or None
+        Number of components that take degrees of freedom, where a penalty has made the others vanish.
     """
     dispersion = coefficients.dispersion
     groups = [g for g in family.member_columns(len(dispersion)) if g[0].fixed_dispersion is None]
     if not groups:
         return dispersion.copy()
     fit = _Fit(family, coefficients, visit, local)
-    found = _estimated(fit, groups, start, weight, by_column=by_column)
+    k = coefficients.loadings.shape[1] if n_components is None else n_components
+    found = _estimated(fit, groups, start, weight, k, by_column=by_column)
     summary = visit.session.summary
     for member, columns in groups:
         finest = member.finest_dispersion(summary.mean[columns], summary.resolution[columns])
@@ -129,7 +133,7 @@ def estimate_dispersion(
 
 
 def _estimated(
-    fit: _Fit, groups: list[tuple[Family, Ints]], start: Floats, weight: float, *, by_column: bool
+    fit: _Fit, groups: list[tuple[Family, Ints]], start: Floats, weight: float, k: int, *, by_column: bool
 ) -> Floats:
     """What the residuals say of the dispersions of some groups of columns."""
     family, coefficients, visit, local = fit
@@ -143,7 +147,7 @@ def _estimated(
             if member.dispersion_kind == "scale" and (is_single or not member.has_units):
                 found[columns] = _shrunk(found[columns], count[columns])
         return found
-    share = _free_share(coefficients, weight, float(count.sum()))
+    share = _free_share(coefficients, k, weight, float(count.sum()))
     if share < _SMALLEST_SHARE:
         return start.copy()
     for member, columns in groups:
@@ -286,9 +290,9 @@ def column_scales(
     return residual / free, free
 
 
-def _free_share(coefficients: Coefficients, weight: float, count: float) -> float:
-    """Residual degrees of freedom per entry."""
-    n_features, k = coefficients.loadings.shape
+def _free_share(coefficients: Coefficients, k: int, weight: float, count: float) -> float:
+    """Residual degrees of freedom per entry, with k components."""
+    n_features = len(coefficients.loadings)
     used = k * (weight + n_features - k) + coefficients.fixed.size
     return float(1.0 - used / count)
 

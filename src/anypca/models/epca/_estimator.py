@@ -8,12 +8,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from anypca._compat import Interval
+from anypca._compat import Interval, StrOptions
+from anypca.families import Family
 from anypca.models._arguments import check_rank
 from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._bilinear.row_model import BilinearModel, ModeRowModel, Reported
-from anypca.models._session import choose_family
+from anypca.models._session import Session, choose_family
 from anypca.models.epca._fit import EPCAFit, EPCAFitter, Settings
+from anypca.models.epca._ridge import choose_ridge
 from anypca.priors import Prior, Ridge, Scaled, find_prior
 
 
@@ -38,11 +40,14 @@ class EPCA(BilinearModel):
     resolution : None, float, sequence or dict, default=None
         Step with which columns are recorded, such as 0.1 for one decimal: one for all, one per column, or a dict from
         column to step. None finds it from the values.
-    ridge : float, default=1.0
+    ridge : float or "auto", default=1.0
         Strength of the quadratic penalty on scores *and* loadings. Together the two shrink the singular values
         of the predictor by ``ridge`` in units of information (they are a nuclear norm of that weight), where
-        noise alone has singular values of about ``sqrt(n_samples) + sqrt(n_features)``: the default removes
-        infinite estimates and little else. 0 is maximum likelihood.
+        noise alone has singular values of about ``sqrt(n_samples) + sqrt(n_features)``. ``"auto"`` takes the ridge
+        under which hidden entries are predicted best, of those that predict them no worse than column means do;
+        it is tried on a part of a large table, and takes about ten times as long as a fit of a small one. The
+        default removes infinite estimates and little else, and 0 is maximum likelihood; on small tables both may
+        predict single entries absurdly.
     score_penalty : str or Prior, default="ridge"
         ``"l1"`` penalises absolute scores instead, so that each row uses few components (SpEPCA); ``"scad"`` does so
         without shrinking large scores, ``"group"`` makes rows zero as a whole. Also a `anypca.priors.Prior`.
@@ -88,6 +93,10 @@ class EPCA(BilinearModel):
         Step with which each column is recorded: given, or that of the lattice on which its values lie (up to four
         decimals), or a thousandth of its standard deviation. ``entry_log_likelihood``, ``plug_in_log_likelihood`` and
         the criteria of `anypca.selection` are log-probabilities of steps.
+    ridge_ : float
+        The ridge used.
+    ridge_trials_ : dict or None
+        With ``ridge="auto"``: mean log-likelihood of hidden entries for each ridge that was tried.
     family_ : Family
         The family used.
     family_report_ : FamilyReport or None
@@ -137,7 +146,7 @@ class EPCA(BilinearModel):
         "n_components": [Interval(Integral, 0, None, closed="left")],
         "family": "no_validation",
         "resolution": "no_validation",
-        "ridge": [Interval(Real, 0, None, closed="left")],
+        "ridge": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
         "score_penalty": "no_validation",
         "loading_penalty": "no_validation",
         "l1_strength": [Interval(Real, 0, None, closed="left")],
@@ -151,7 +160,7 @@ class EPCA(BilinearModel):
     _: KW_ONLY
     family: Any = "auto"
     resolution: Any = None
-    ridge: float = 1.0
+    ridge: float | str = 1.0
     score_penalty: str | Prior = "ridge"
     loading_penalty: str | Prior = "ridge"
     l1_strength: float = 1.0
@@ -199,11 +208,20 @@ class EPCA(BilinearModel):
         with self._open_fit(X, **companions, checkpoint=checkpoint) as session:
             check_rank(self.n_components, session.data)
             family, report = choose_family(self.family, session)
+            self.ridge_, self.ridge_trials_ = self._find_ridge(session, family)
             fit = EPCAFitter(session, family, self._settings()).fit()
             self.family_, self.family_report_ = fit.problem.family, report
             self._store(fit)
         self._warn_unless_converged(fit.result)
         return self
+
+    def _find_ridge(self, session: Session, family: Family) -> tuple[float, dict[float, float] | None]:
+        """The ridge and, if it was chosen, what was compared."""
+        if not isinstance(self.ridge, str):
+            return float(self.ridge), None
+        if self.n_components == 0:
+            return 1.0, None
+        return choose_ridge(self, session, family)
 
     def _settings(self) -> Settings:
         scores = self._prior("score_penalty", self.l1_strength)
@@ -212,11 +230,11 @@ class EPCA(BilinearModel):
         free = [
             what for what, prior in (("scores", scores), ("loadings", loadings)) if not self._grows(prior)
         ]
-        if self.ridge == 0 and settings.ridges is None and free:
+        if self.ridge_ == 0 and settings.ridges is None and free:
             raise ValueError(
                 f"score_penalty={self.score_penalty!r} with loading_penalty={self.loading_penalty!r} needs ridge > 0: "
                 f"without a penalty that holds the {free[0]}, larger {free[0]} and less of the others are always "
-                f"better. Got ridge={self.ridge!r}; the default is 1.0."
+                f"better. Got ridge={self.ridge!r}; leave it at 'auto', or give 1.0."
             )
         if not scores.leaves_zero:
             raise ValueError(
@@ -234,8 +252,8 @@ class EPCA(BilinearModel):
         """The prior that a parameter names, of the weight that another one gives."""
         prior = find_prior(getattr(self, parameter), parameter, self.n_components)
         if isinstance(prior, Ridge):
-            return replace(prior, precision=self.ridge * np.asarray(prior.precision, dtype=float))
-        return Scaled(prior, float(strength), ridge=float(self.ridge) if prior.is_bounded else 0.0)
+            return replace(prior, precision=self.ridge_ * np.asarray(prior.precision, dtype=float))
+        return Scaled(prior, float(strength), ridge=self.ridge_ if prior.is_bounded else 0.0)
 
     def _store(self, fit: EPCAFit) -> None:
         """Set the fitted attributes."""

@@ -33,6 +33,9 @@ _MAX_ROUNDS = 10
 # fits between two estimates are solved.
 _ROUND_TOLERANCE = 0.01
 _ROUND_SOLVE_TOLERANCE = 1e-3
+# A singular value of the predictor, as scores and loadings of balanced ridges share it, below which a component moves
+# no entry by a tenth of its noise.
+_VANISHED = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,12 +92,13 @@ class EPCAFitter(BilinearFitter[Settings]):
             loadings = loadings @ varimax(loadings)
         shared = Shared(Coefficients(loadings, null.fixed, dispersion))
         local: Sequence[Any] | None = None
-        fitter = self
+        fitter, previous = self, dispersion
         for _ in range(_MAX_ROUNDS if self.open_columns() or self.family.has_parameters else 0):
             loop = session.loop(fitter._problem(dispersion), tol=max(session.tol, _ROUND_SOLVE_TOLERANCE))
             result, local, stats = loop.run(shared, local)
             fitted = result.shared.coefficients
-            dispersion = estimate_dispersion(fitter.family, fitted, self.visit, local, start, stats.weight)
+            last, previous = previous, fitted.dispersion
+            dispersion = _damped(last, previous, fitter._dispersion(fitted, local, start, stats.weight))
             shared = Shared(replace(fitted, dispersion=dispersion))
             family, old = refined_family(fitter.family, fitted, self.visit, local), fitter.family
             fitter = replace(self, family=family)
@@ -105,6 +109,14 @@ class EPCAFitter(BilinearFitter[Settings]):
         problem = fitter._problem(dispersion)
         result, local, stats = session.loop(problem).run(shared, local)
         return fitter._report(problem, result, local, stats, fitter.null(dispersion, null.fixed))
+
+    def _dispersion(self, fitted: Coefficients, local: Sequence[Any], start: Floats, weight: float) -> Floats:
+        """A new dispersion after a round; components that the ridge has made vanish take no degrees of freedom."""
+        squares = np.linalg.svd(
+            fitted.loadings / np.sqrt(noise_units(self.family, fitted.dispersion))[:, None], compute_uv=False
+        )
+        n_left = int((squares > _VANISHED).sum()) if self.settings.ridges else None
+        return estimate_dispersion(self.family, fitted, self.visit, local, start, weight, n_components=n_left)
 
     def _problem(self, dispersion: Floats) -> BilinearProblem:
         units = noise_units(self.family, dispersion)
@@ -172,3 +184,9 @@ class EPCAFitter(BilinearFitter[Settings]):
             return Ridge(weight * inverse @ inverse.T)
         # Components are then only scaled, not rotated.
         return Scaled(prior, unit=1.0 / inverse.sum(axis=1))
+
+
+def _damped(last: Floats, previous: Floats, found: Floats) -> Floats:
+    """The next dispersions: half-way, in logarithms, for those that turn back, which would go to and fro for ever."""
+    turns = ((found - previous) * (previous - last) < 0) & (found > 0)
+    return np.asarray(np.where(turns, np.sqrt(found * previous), found))

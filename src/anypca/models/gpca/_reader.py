@@ -12,10 +12,10 @@ from operator import add
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from anypca._typing import Bools, Floats
 from anypca.engine import Block, Summary
+from anypca.engine.entries import mix
 from anypca.families import Bernoulli, Family, Gaussian, Poisson
 from anypca.families._logistic import Logistic
 from anypca.models._opened import OpenedBlock, open_block
@@ -116,17 +116,9 @@ class HoldOut:
         """True where an entry of the rows from ``start`` on is held out."""
         first = np.arange(start, start + shape[0], dtype=np.int64) * shape[1]
         numbers = np.add.outer(first, np.arange(shape[1], dtype=np.int64)).astype(np.uint64)
-        folds = _mix(numbers + np.uint64(self.seed << 32)) % np.uint64(self.n_folds)
+        folds = mix(numbers + np.uint64(self.seed << 32)) % np.uint64(self.n_folds)
         held: Bools = folds == np.uint64(self.fold)
         return held
-
-
-def _mix(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Unrelated numbers from neighbouring ones: the finaliser of the generator splitmix64, with its constants."""
-    mixed = numbers * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(mixed ^ (mixed >> np.uint64(31)))
 
 
 @dataclass(frozen=True, eq=False)
