@@ -204,5 +204,6 @@ def _draw(session: Session, family: Family) -> TrialTable:
 def _keys(x: Floats) -> npt.NDArray[np.uint64]:
     """A number for each row that depends on its entries alone."""
     bits: npt.NDArray[np.uint64] = np.ascontiguousarray(x).view(np.uint64)
-    numbers = bits + np.arange(x.shape[1], dtype=np.uint64)
-    return np.asarray(mix(mix(numbers).sum(axis=1, dtype=np.uint64)))
+    numbers: npt.NDArray[np.uint64] = np.add(bits, np.arange(x.shape[1]), dtype=np.uint64, casting="unsafe")
+    totals = np.add.reduce(mix(numbers), axis=1, dtype=np.uint64)
+    return mix(totals)
