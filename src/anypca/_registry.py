@@ -6,7 +6,7 @@ import difflib
 import inspect
 import re
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -20,10 +20,15 @@ class Registry(Generic[T]):
         What is registered ("family", "prior"), used in error messages.
     synonyms : dict or None
         Other words for names, which the error message translates; they are not accepted.
+    beside : Registry or None
+        Whose names the error message lists as well.
     """
 
-    def __init__(self, kind: str, synonyms: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, kind: str, synonyms: dict[str, str] | None = None, beside: Registry[Any] | None = None
+    ) -> None:
         self.kind = kind
+        self._beside = beside
         self._synonyms = synonyms or {}
         self._factories: dict[str, Callable[..., T]] = {}
 
@@ -35,6 +40,10 @@ class Registry(Generic[T]):
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._factories))
+
+    def __contains__(self, text: object) -> bool:
+        """Whether ``create(text)`` would find the name."""
+        return isinstance(text, str) and text.lower().partition("(")[0].strip() in self._factories
 
     def __getitem__(self, name: str) -> Callable[..., T]:
         return self._factories[name]
@@ -51,10 +60,11 @@ class Registry(Generic[T]):
         match = re.fullmatch(r"\s*([a-z0-9_]+)\s*(?:\(\s*([^()]*?)\s*\))?\s*", text.lower())
         name = match.group(1) if match else text
         if match is None or name not in self._factories:
-            close = difflib.get_close_matches(name.lower(), self._factories, n=1, cutoff=0.5)
+            known = sorted([*self._factories, *(self._beside or ())])
+            close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
             near = self._synonyms.get(name.lower(), next(iter(close), None))
             hint = f" Did you mean {near!r}?" if near else ""
-            raise ValueError(f"unknown {self.kind} {text!r}.{hint} Choose one of {', '.join(self)}.")
+            raise ValueError(f"unknown {self.kind} {text!r}.{hint} Choose one of {', '.join(known)}.")
         if match.group(2) is None:
             return self._factories[name]()
         return self._create_with_number(name, match.group(2))

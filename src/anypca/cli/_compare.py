@@ -71,7 +71,7 @@ def hold_out(
     settled = dict(request.settings)
     # Models of any family take it as an object too; the others have no choice, or two names.
     if not find_model(request.name).families:
-        settled["family"] = model.family_
+        settled["family"] = model.layout_.settled(model.family_)
     wanted = replace(request, n_components=max(1, int(model.n_components_)), settings=settled)
     values = table.frame.values
     terms = []

@@ -84,8 +84,13 @@ class Outcome:
         """Names and values of a component's largest loadings that are not 0, by decreasing magnitude."""
         if self.description.loadings is None:
             return []
-        loadings = self.description.loadings[component]
-        return [(self.frame.column_names[j], float(loadings[j])) for j in largest(loadings, _TOP)]
+        loadings, names = self.description.loadings[component], self.loading_names
+        return [(names[j], float(loadings[j])) for j in largest(loadings, _TOP)]
+
+    @property
+    def loading_names(self) -> tuple[str, ...]:
+        """Names of the columns that have loadings."""
+        return self.description.loading_names(self.frame.column_names)
 
     def summary(self) -> dict[str, Any]:
         """The content of summary.json and of ``fit --json``."""
@@ -151,8 +156,8 @@ class Outcome:
         deviations = self.description.loading_deviations
         deviations = None if deviations is None else deviations.T
         names = {
-            "column": self._cells(self.frame.column_names),
-            "family": [record.family for record in self.families],
+            "column": self._cells(self.loading_names),
+            "family": self.description.loading_families(self.frame.column_names),
         }
         intercept = {"intercept": self.model.intercept_}
         write_components(path, self.description.loadings.T, deviations, names, intercept)
@@ -171,7 +176,7 @@ class Outcome:
         if not self.n_components:
             ax = _nothing()
         elif self.description.loadings is not None:
-            ax = plot_biplot(self.model, self.scores, feature_names=self.frame.column_names, **look)
+            ax = plot_biplot(self.model, self.scores, feature_names=self.loading_names, **look)
         else:
             ax = plot_scores(self.model, self.scores, **look)
         save_figure(ax, path)

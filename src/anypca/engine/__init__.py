@@ -6,12 +6,14 @@ from anypca.engine._interface import Block, Data, Executor, Statistics, Table
 from anypca.engine.data import check_data, check_matrix
 from anypca.engine.entries import hide_entries, take_entries
 from anypca.engine.executors import executor_for
+from anypca.engine.layout import Layout
 from anypca.engine.summary import Summary, check_finite, check_values, first_outside, mark_missing, summarise
 
 __all__ = [
     "Block",
     "Data",
     "Executor",
+    "Layout",
     "Statistics",
     "Summary",
     "Table",

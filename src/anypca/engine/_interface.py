@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from anypca._typing import Bools, Floats
+from anypca._typing import Bools, Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,14 @@ class CsrSource:
         )
 
 
-#: Rows of a table, read on demand.
-Source = DenseSource | CsrSource
+class Source(Protocol):
+    """Rows of a table, read on demand."""
+
+    def read(self, start: int, stop: int) -> Floats: ...
+
+    def matrix(self, start: int, stop: int) -> Any: ...
+
+    def rows(self, start: int, stop: int) -> Source: ...
 
 
 def make_source(matrix: Any, dtype: np.dtype[Any], name: str = "X") -> Source:
@@ -170,6 +176,8 @@ class Block:
     """(rows, n_covariates), possibly with no columns."""
     may_miss: bool
     """False when the table is known to be complete."""
+    columns: Ints | None = None
+    """The numbers in the user's table that the columns come from, (n_features,); ``None`` when they are the same."""
 
     @property
     def n_rows(self) -> int:

@@ -129,8 +129,14 @@ def check_dask(X: Any, sample_weight: Any, offset: Any, covariates: Any, block_r
 
 def replace_blocks(blocks: Sequence[Any], **changes: Any) -> tuple[Any, ...]:
     """Handles to the blocks with some fields changed."""
-    change = dask.delayed(replace, pure=False)
-    return _keep([change(block, **changes) for block in blocks])
+    return change_blocks(blocks, functools.partial(replace, **changes))
+
+
+def change_blocks(blocks: Sequence[Any], function: Callable[..., Block], *arguments: Any) -> tuple[Any, ...]:
+    """Handles to ``function(block, *arguments)`` of each block."""
+    change = dask.delayed(function, pure=False)
+    fixed = [dask.delayed(argument, pure=False, traverse=False) for argument in arguments]
+    return _keep([change(block, *fixed) for block in blocks])
 
 
 def _check_chunks(X: Any, block_rows: int | None) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anypca.families._base import Evaluation, Family, families
-from anypca.families._resolve import resolve_family, resolve_resolution
+from anypca.families._resolve import resolve_columns, resolve_family, resolve_resolution
 from anypca.families.bernoulli import Bernoulli
 from anypca.families.beta_binomial import BetaBinomial
 from anypca.families.binomial import Binomial
@@ -46,6 +46,7 @@ __all__ = [
     "ZeroInflatedPoisson",
     "combine",
     "families",
+    "resolve_columns",
     "resolve_family",
     "resolve_resolution",
 ]

@@ -12,7 +12,9 @@ import numpy as np
 from anypca._registry import Registry
 from anypca._typing import Bools, Floats, Ints, PerColumn
 
-families: Registry[Family] = Registry("family")
+#: Names for forms, in which columns enter models other than as they are; see `anypca.families.forms`.
+forms: Registry[Any] = Registry("family")
+families: Registry[Family] = Registry("family", beside=forms)
 
 #: Steps of `inverted`: Newton's method doubles its digits, and nearly linear functions start with one.
 _NEWTON_STEPS = 20

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.families._base import Family, families
+from anypca.families._base import Family, families, forms
+from anypca.families.forms import Form
+from anypca.families.gaussian import Gaussian
 from anypca.families.mixed import Mixed, combine
 
 #: The key of a dict that covers the columns not named.
@@ -54,6 +56,31 @@ def resolve_family(family: Any, n_features: int, feature_names: Sequence[str] | 
     >>> resolve_family({"default": "poisson", 2: "bernoulli"}, 3)
     Mixed(members=(Poisson(), Bernoulli()), assignment=(0, 0, 1))
     """
+    resolved, found = resolve_columns(family, n_features, feature_names)
+    if found:
+        raise ValueError(
+            f"family {next(iter(found.values())).name!r} is no distribution of single entries, which is needed here. "
+            "Name the family of its parts."
+        )
+    return resolved
+
+
+def resolve_columns(
+    family: Any, n_features: int, feature_names: Sequence[str] | None = None
+) -> tuple[Family, dict[int, Form]]:
+    """Turn a user's ``family`` argument into families, and forms of columns that do not enter as they are.
+
+    Parameters
+    ----------
+    family, n_features, feature_names
+        As for `resolve_family`; entries may also be forms or their names.
+
+    Returns
+    -------
+    family : Family
+        Of all columns; what it says of columns with forms is a stand-in.
+    forms : dict of int to Form
+    """
     if isinstance(family, str) and family == "auto":
         raise RuntimeError("family='auto' must be resolved from the data before resolve_family is called")
     if isinstance(family, Mixed) and len(family.assignment) != n_features:
@@ -61,13 +88,26 @@ def resolve_family(family: Any, n_features: int, feature_names: Sequence[str] | 
             f"family describes {len(family.assignment)} columns but X has {n_features}; give it one "
             "entry of assignment per column."
         )
-    if isinstance(family, str | Family):
-        return _single(family)
+    if isinstance(family, str | Family | Form):
+        single = _single(family)
+        return _divide([single] * n_features) if isinstance(single, Form) else (single, {})
     if isinstance(family, Mapping):
         return _from_mapping(family, n_features, feature_names)
     if isinstance(family, list | tuple | np.ndarray):
         return _from_sequence(family, n_features, feature_names)
     raise _type_error(family)
+
+
+def _divide(entries: Sequence[Family | Form]) -> tuple[Family, dict[int, Form]]:
+    """Families of all columns, and the forms of some."""
+    found = {column: entry for column, entry in enumerate(entries) if isinstance(entry, Form)}
+    plain = [entry if isinstance(entry, Family) else _stand_in(entry) for entry in entries]
+    return combine(plain), found
+
+
+def _stand_in(form: Form) -> Family:
+    """A family for the place of a form."""
+    return form.parts[0] if form.parts else Gaussian()
 
 
 def _type_error(family: Any) -> TypeError:
@@ -78,9 +118,9 @@ def _type_error(family: Any) -> TypeError:
     return TypeError(f"{_EXPECTED}; got {family!r} of type {type(family).__name__}.")
 
 
-def _single(family: Any) -> Family:
-    """The family of one name or object."""
-    if isinstance(family, Family):
+def _single(family: Any) -> Family | Form:
+    """The family or form of one name or object."""
+    if isinstance(family, Family | Form):
         return family
     if not isinstance(family, str):
         raise _type_error(family)
@@ -89,33 +129,34 @@ def _single(family: Any) -> Family:
             "family 'auto' stands for the whole table and cannot be given for single columns; "
             "write family='auto', or name a family for every column."
         )
-    return families.create(family)
+    found: Family | Form = (forms if family in forms else families).create(family)
+    return found
 
 
 def _from_sequence(
     entries: Sequence[Any] | np.ndarray[Any, Any], n_features: int, names: Sequence[str] | None
-) -> Family:
+) -> tuple[Family, dict[int, Form]]:
     if len(entries) != n_features:
         raise ValueError(
             f"family has {len(entries)} entries but X has {n_features} columns; give one entry per column, "
             f"or a dict with the key {DEFAULT!r}."
         )
-    return combine(_each(entries, names))
+    return _divide(_each(entries, names))
 
 
-def _each(entries: Sequence[Any] | np.ndarray[Any, Any], names: Sequence[str] | None) -> list[Family]:
+def _each(entries: Sequence[Any] | np.ndarray[Any, Any], names: Sequence[str] | None) -> list[Family | Form]:
     """The families of many names, every name resolved once."""
-    known: dict[Any, Family] = {}
+    known: dict[Any, Family | Form] = {}
     result = []
     for column, entry in enumerate(entries):
-        key = entry if isinstance(entry, str | Family) else id(entry)
+        key = entry if isinstance(entry, str | Family | Form) else id(entry)
         if key not in known:
             known[key] = _single_of(entry, column if names is None else names[column])
         result.append(known[key])
     return result
 
 
-def _single_of(entry: Any, column: int | str) -> Family:
+def _single_of(entry: Any, column: int | str) -> Family | Form:
     """The family of one column; complaints name the column."""
     try:
         return _single(entry)
@@ -123,7 +164,9 @@ def _single_of(entry: Any, column: int | str) -> Family:
         raise type(error)(f"family of column {column!r}: {error}") from error
 
 
-def _from_mapping(mapping: Mapping[Any, Any], n_features: int, feature_names: Sequence[str] | None) -> Family:
+def _from_mapping(
+    mapping: Mapping[Any, Any], n_features: int, feature_names: Sequence[str] | None
+) -> tuple[Family, dict[int, Form]]:
     names = None if feature_names is None else list(feature_names)
     default: Any = _MISSING
     chosen: list[Any] = [_MISSING] * n_features
@@ -145,7 +188,7 @@ def _from_mapping(mapping: Mapping[Any, Any], n_features: int, feature_names: Se
             f"family covers {n_features - len(uncovered)} of {n_features} columns; the first without one is "
             f"{first!r}. Add it, or the key {DEFAULT!r} for all others."
         )
-    return combine(_each(entries, names))
+    return _divide(_each(entries, names))
 
 
 def resolve_resolution(resolution: Any, found: Floats, feature_names: Sequence[str] | None = None) -> Floats:

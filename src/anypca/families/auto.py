@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 from anypca._typing import Bools, Floats, Ints
 from anypca.families import Family, combine, families
+from anypca.families.forms import Form
 
 #: Skewness above which positive measurements are taken as gamma; that of the exponential distribution is 2,
 #: of a gamma distribution with shape 4 it is 1.
@@ -101,10 +103,13 @@ def _format_table(rows: Iterable[tuple[str, ...]]) -> str:
 
 
 class FamilyChoice(NamedTuple):
-    """The inferred family of a table and the account of it."""
+    """The family of a table and, where it was inferred, the account of it."""
 
     family: Family
-    report: FamilyReport
+    """Of all columns; what it says of columns that have a form is not used."""
+    report: FamilyReport | None
+    forms: Mapping[int, Form] = MappingProxyType({})
+    """Columns that do not enter a model as they are: left out, recoded or as several; see `anypca.engine.Layout`."""
 
 
 def infer_families(facts: ColumnFacts, feature_names: Sequence[str] | None = None) -> FamilyChoice:

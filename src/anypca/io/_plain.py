@@ -75,6 +75,7 @@ def join_groups(groups: dict[str, Any]) -> Any:
 #: Where the classes that a model is made of are defined.
 _HOMES = (
     "anypca.families",
+    "anypca.engine.layout",
     "anypca.priors",
     "anypca.linalg",
     "anypca.offsets",

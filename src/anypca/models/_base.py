@@ -7,7 +7,7 @@ import importlib
 import logging
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -29,17 +29,20 @@ from anypca.engine import (
     Block,
     Data,
     Executor,
+    Layout,
     check_data,
     check_finite,
     check_matrix,
     executor_for,
 )
 from anypca.exceptions import ConvergenceWarning
+from anypca.families.auto import FamilyChoice
+from anypca.families.forms import Form
 from anypca.models._arguments import make_generator
 from anypca.models._checkpoint import journalled
 from anypca.models._description import Described
 from anypca.models._opened import refuse_missing
-from anypca.models._session import Session, is_nonnegative, open_session
+from anypca.models._session import Session, is_nonnegative, lay_out, open_session, read_family
 from anypca.solvers import Callback, Progress, Result, Status
 
 logger = logging.getLogger("anypca")
@@ -61,13 +64,33 @@ class LatentModel(
     A subclass states its ``_parameter_constraints``, has the parameters ``n_jobs`` and ``verbose`` (``max_iter``,
     ``tol`` and ``random_state`` where they mean something), writes ``fit``, and sets ``components_`` and
     ``n_components_``. What it says of rows comes from `anypca.models._row_methods`.
+
+    Attributes
+    ----------
+    layout_ : Layout
+        Which columns of the table are columns of the model, and as what. Loadings and other numbers of columns have an
+        entry for each column of the table, 0 where it is left out; if some column enters as several, one for each
+        column of the model, whose names are ``layout_.names``.
     """
+
+    layout_: Layout
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {}
     #: Other names of options, for the suggestion in the error message; they are not accepted.
     _synonyms: ClassVar[dict[str, str]] = {}
     #: Whether the training table must be complete.
     _needs_every_entry: ClassVar[bool] = False
+    #: Fitted arrays with numbers of the columns, and the axis of the columns.
+    _column_attributes: ClassVar[Mapping[str, int]] = {
+        "components_": 1,
+        "components_std_": 1,
+        "inclusion_": 1,
+        "piece_loadings_": 1,
+        "piece_means_": 1,
+        "intercept_": 0,
+        "coef_": 0,
+        "dispersion_": 0,
+    }
     # Of models that have no such parameter: those that do not iterate, or do not draw.
     max_iter: int = 1
     tol: float = 0.0
@@ -253,9 +276,37 @@ class LatentModel(
                 self._learn(session)
                 if self._needs_every_entry:
                     refuse_missing(session, type(self).__name__)
+                laid = lay_out(session, self._choose_families(session), self._left_out(session))
+                self.layout_ = laid.layout
                 parameters = self.get_params(deep=False)
-                with journalled(session, type(self).__name__, parameters, checkpoint) as resumable:
+                with journalled(laid, type(self).__name__, parameters, checkpoint) as resumable:
                     yield resumable
+                self._report_columns(laid)
+
+    def _choose_families(self, session: Session) -> FamilyChoice | None:
+        """The families of the columns of the user's table; ``None`` for models that have no choice of them."""
+        family = getattr(self, "family", None)
+        return None if family is None else read_family(family, session)
+
+    def _left_out(self, session: Session) -> Mapping[int, Form]:
+        """Columns of the user's table that the model leaves out, with what comes back in their place.
+
+        Parameters
+        ----------
+        session : Session
+            Open on the user's table.
+        """
+        return {}
+
+    def _report_columns(self, session: Session) -> None:
+        """Give what the fit tells of the columns of the model to those of the table; see `Layout.pad`."""
+        layout, choice = session.layout, session.choice
+        for name, axis in self._column_attributes.items():
+            values = vars(self).get(name)
+            if values is not None and np.ndim(values):
+                setattr(self, name, layout.pad(values, axis))
+        if choice is not None and "family_" in vars(self):
+            setattr(self, "family_", layout.pad_family(vars(self)["family_"], choice.family))  # noqa: B010
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -296,7 +347,7 @@ class LatentModel(
         self._check_companions(offset, data)
         with executor_for(data, self.n_jobs) as executor:
             check_finite(data, executor)
-            yield data, executor
+            yield self.layout_.lay_out(data), executor
 
     def _check_companions(self, offset: Any, data: Data) -> None:
         """New rows must come with an offset and covariates exactly when the training rows did."""

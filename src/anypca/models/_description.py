@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from anypca._typing import Bools, Floats
+from anypca._typing import Bools, Floats, Ints
+from anypca.engine import Layout
 from anypca.families import Family, Gaussian
 from anypca.families.auto import FamilyRecord, FamilyReport
 
@@ -46,7 +47,9 @@ class Description:
     uses_offset: bool = False
     """Whether the fit had an offset."""
     family: Family | None = None
-    """Of the columns; None also for models that assume no distribution."""
+    """Of the columns of the model; None also for models that assume no distribution."""
+    layout: Layout | None = None
+    """How they come from the columns of the table; None is for models that take them as they are."""
     family_report: FamilyReport | None = None
     """What ``family="auto"`` chose for each column."""
     family_reason: str = ""
@@ -55,13 +58,14 @@ class Description:
     """Names of the columns that ``fit`` saw."""
     n_components: int = 0
     loadings: Floats | None = None
-    """(n_components, n_features); None also where components are no directions of the columns."""
+    """(n_components, n_features), or one column for each column of the model where some column enters as several, see
+    `loading_names`; None also where components are no directions of the columns."""
     loading_deviations: Floats | None = None
     """Posterior standard deviations of the loadings, same shape."""
     has_sparse_loadings: bool = False
     """Whether loadings are 0 on purpose."""
     dispersion: Floats | None = None
-    """Of each column given its predictor, (n_features,)."""
+    """Of each column of the model given its predictor."""
     explained: Floats = field(default_factory=lambda: np.zeros(0))
     """Share of ``explained_quantity`` of each component, (n_components,); empty where it is not known."""
     explained_quantity: str = "deviance"
@@ -104,10 +108,44 @@ class Description:
             return FamilyReport(
                 record._replace(column=name) for record, name in zip(self.family_report, names, strict=True)
             )
-        members = [] if self.family is None else self.family.member_columns(len(names))
+        if self.family is None:
+            return FamilyReport()
+        layout, reason = self._layout_of(len(names)), self.family_reason
+        found = self.model_families(layout.n_columns)
+        forms = dict(layout.forms)
+        records = []
+        for j, name in enumerate(names):
+            form = forms.get(j)
+            kind = found[int(layout.starts[j])] if form is None else form.name
+            why = reason if form is None or not form.reason else form.reason
+            records.append(FamilyRecord(name, kind, why, why))
+        return FamilyReport(records)
+
+    def model_families(self, n_columns: int) -> list[str]:
+        """Names of the families of the model's columns; empty for models that assume no distribution."""
+        members = [] if self.family is None else self.family.member_columns(n_columns)
         found = {int(j): member.name for member, columns in members for j in columns}
-        reason = self.family_reason
-        return FamilyReport(FamilyRecord(names[j], found[j], reason, reason) for j in sorted(found))
+        return [found[j] for j in sorted(found)]
+
+    def loading_names(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Names of the columns of ``loadings`` when the columns of the table have these names."""
+        return self._layout_of(len(names)).reported_names(tuple(names))
+
+    def loading_families(self, names: Sequence[str]) -> list[str]:
+        """Names of the families of the columns of ``loadings``."""
+        layout = self._layout_of(len(names))
+        if layout.is_one_to_one:
+            return [record.family for record in self.column_families(names)]
+        return self.model_families(layout.n_columns)
+
+    def model_columns(self, n_features: int) -> Ints:
+        """For each column of ``loadings`` its column of the model, -1 where it is left out."""
+        layout = self._layout_of(n_features)
+        columns = np.arange(layout.n_columns)
+        return layout.pad(columns + 1) - 1
+
+    def _layout_of(self, n_features: int) -> Layout:
+        return Layout(n_features) if self.layout is None else self.layout
 
 
 class Described:
@@ -222,6 +260,7 @@ def _as_it_is(value: Any) -> Any:
 #: Of each field the attributes that hold it, the first that there is, and the form that it is given.
 _FIELDS: dict[str, tuple[tuple[str, ...], Callable[[Any], Any]]] = {
     "family": (("family_",), _as_it_is),
+    "layout": (("layout_",), _as_it_is),
     "family_report": (("family_report_",), _as_it_is),
     "feature_names": (("feature_names_in_",), _names),
     "n_components": (("n_components_",), int),

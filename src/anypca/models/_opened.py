@@ -37,6 +37,8 @@ class OpenedBlock:
     dtype: np.dtype[Any]
     numbers: Ints
     """Of the rows in the whole table, shape (rows,)."""
+    columns: Ints | None = None
+    """Of the columns in the user's table, shape (n_features,); ``None`` when they are the same."""
 
     @property
     def n_rows(self) -> int:
@@ -83,6 +85,10 @@ class OpenedBlock:
         if self.offset.shape[1] > 1:
             return np.asarray(np.einsum("i,ij,ij->j", self.weights, self.product, self.offset, dtype=float))
         return np.asarray(self.product.T @ (self.weights * self.offset[:, 0]), dtype=float)
+
+    def table_column(self, column: int) -> int:
+        """The number in the user's table of a column."""
+        return column if self.columns is None else int(self.columns[column])
 
     def take(self, index: Ints | Bools) -> OpenedBlock:
         """Some of the rows."""
@@ -142,7 +148,9 @@ def open_block(
         product = table.x if is_linear else None
     n_features = product.shape[1] if table is None else table.x.shape[1]
     numbers = np.arange(block.start, block.stop)
-    return OpenedBlock(table, product, offset, block.weight, features, n_features, block.dtype, numbers)
+    return OpenedBlock(
+        table, product, offset, block.weight, features, n_features, block.dtype, numbers, block.columns
+    )
 
 
 def fixed_features(block: Block, *, fit_intercept: bool) -> Floats:
@@ -172,7 +180,7 @@ def check_complete(
     """
     if rows.observed is not None:
         row, column = np.unravel_index(int(np.argmin(rows.observed)), rows.observed.shape)
-        entry = describe_entry("X", int(rows.numbers[row]), int(column), names)
+        entry = describe_entry("X", int(rows.numbers[row]), rows.table_column(int(column)), names)
         raise ValueError(
             f"{entry} is NaN; {model} needs every entry. Drop the rows or columns with missing entries, or fill "
             f"them first: {remedy} does."
@@ -202,4 +210,6 @@ def check_rows(family: Family, rows: OpenedBlock, names: Sequence[str] | None = 
     bad = ~(np.isfinite(rows.x) & family.in_support(rows.x))
     if bad.any():
         row, column = np.argwhere(bad)[0]
-        raise_outside(family, int(rows.numbers[row]), int(column), float(rows.x[row, column]), names)
+        member = family.columns(slice(column, column + 1))
+        place = int(rows.numbers[row]), rows.table_column(int(column))
+        raise_outside(member, *place, float(rows.x[row, column]), names)

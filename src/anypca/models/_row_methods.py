@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from anypca._typing import Floats, Ints
-from anypca.engine import Block, Data, check_data
+from anypca.engine import Block, Data, Layout, check_data
 from anypca.families import Mixed
 from anypca.models._arguments import check_entries, check_n_samples, entries_of, in_order, make_generator
 from anypca.models._base import LatentModel
@@ -40,6 +40,11 @@ class RowMethods(LatentModel):
     def _row_model(self) -> RowModel[Any]:
         """The fitted model, for rows."""
         raise NotImplementedError
+
+    @property
+    def _steps(self) -> Floats:
+        """The steps with which the columns of the model are recorded, (n_columns,)."""
+        return self.resolution_[self.layout_.sources]
 
     def describe(self) -> Description:
         kind = self._row_model().likelihood if self.__sklearn_is_fitted__() else None
@@ -78,7 +83,9 @@ class RowMethods(LatentModel):
         """
         scores = self._check_scores(X)
         model, data = self._row_model(), self._companions(len(scores), offset, covariates)
-        means = [model.mean(block, scores[block.start : block.stop]) for block in data.blocks]
+        means = [
+            self.layout_.join(model.mean(block, scores[block.start : block.stop])) for block in data.blocks
+        ]
         return np.concatenate(means).astype(scores.dtype, copy=False)
 
     def score_samples(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
@@ -101,7 +108,7 @@ class RowMethods(LatentModel):
         check_is_fitted(self)
         # Models whose entries have no distribution have no family either.
         is_mixed = isinstance(getattr(self, "family_", None), Mixed)
-        steps = self.resolution_ if is_mixed else None
+        steps = self._steps if is_mixed else None
 
         def visit(model: RowModel[Any], _: Block, rows: OpenedBlock) -> Floats:
             return model.log_likelihood(rows) + log_steps(model, rows, steps)
@@ -129,15 +136,18 @@ class RowMethods(LatentModel):
         shape = (n_samples, self.n_features_in_)
         data = check_data(np.broadcast_to(np.zeros(1), shape), offset=offset, covariates=covariates)
         self._check_companions(offset, data)
-        return data
+        return self.layout_.lay_out(data)
 
 
 class GenerativeModel(RowMethods):
     """Models in which entries are independent given a predictor that the scores decide."""
 
     def describe(self) -> Description:
-        noise = self._row_model().dispersion if self.__sklearn_is_fitted__() else None
-        return replace(super().describe(), has_entries=True, dispersion=noise)
+        found = replace(super().describe(), has_entries=True)
+        if not self.__sklearn_is_fitted__():
+            return found
+        rows = self._row_model()
+        return replace(found, family=rows.family, dispersion=rows.dispersion)
 
     def _learn(self, session: Session) -> None:
         self.resolution_ = session.summary.resolution
@@ -154,8 +164,12 @@ class GenerativeModel(RowMethods):
         -------
         ndarray of shape (n_samples, n_features)
         """
-        parts = self._visit_rows(fill, X, offset, covariates)
-        return np.concatenate([filled for filled, _ in parts])
+        layout = self.layout_
+
+        def visit(model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
+            return layout.fill(block, fill(model, block, rows)[0])
+
+        return np.concatenate(self._visit_rows(visit, X, offset, covariates))
 
     def sample(
         self, n_samples: int = 1, *, offset: Any = None, covariates: Any = None, random_state: Any = None
@@ -176,7 +190,7 @@ class GenerativeModel(RowMethods):
         rng, n = make_generator(random_state), check_n_samples(n_samples)
         model, data = self._row_model(), self._companions(n, offset, covariates)
         eta = _predictors(model, data, model.draw_scores(n, rng))
-        return model.family.sample(eta, model.dispersion, rng)
+        return draw_table(self.layout_, model, eta, rng)
 
     def entry_log_likelihood(
         self,
@@ -211,19 +225,19 @@ class GenerativeModel(RowMethods):
         check_is_fitted(self)
         rows, columns = check_entries(rows, columns, self.n_features_in_)
         values = np.broadcast_to(np.asarray(values, dtype=float), rows.shape)
-        steps = self.resolution_
+        layout, steps = self.layout_, self._steps
 
         def visit(model: RowModel[Any], block: Block, opened: OpenedBlock) -> tuple[Ints, Floats]:
             part = entries_of(block, rows)
             eta = plugged_in(model, block, opened)
-            terms = np.empty(len(part))
+            owner, column, value = layout.spread(columns[part], values[part])
+            row, terms = rows[part][owner] - block.start, np.empty(len(owner))
             for member, index in model.family.member_columns(opened.n_features):
-                of = np.isin(columns[part], index)
-                row, column = rows[part][of] - block.start, columns[part][of]
-                each = member.take(np.searchsorted(index, column))
-                known = model.dispersion[column], steps[column]
-                terms[of] = each.log_mass(values[part][of], eta[row, column], *known)
-            return part, terms
+                of = np.isin(column, index)
+                each, place = member.take(np.searchsorted(index, column[of])), column[of]
+                known = model.dispersion[place], steps[place]
+                terms[of] = each.log_mass(value[of], eta[row[of], place], *known)
+            return part, np.bincount(owner, terms, minlength=len(part)).astype(float)
 
         return in_order(self._visit_rows(visit, X, offset, covariates), len(rows))
 
@@ -242,7 +256,7 @@ class GenerativeModel(RowMethods):
         -------
         ndarray of shape (n_samples,)
         """
-        steps = self.resolution_
+        steps = self._steps
 
         def visit(model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
             return plug_in(model, block, rows, steps)
@@ -302,7 +316,12 @@ class PosteriorModel(GenerativeModel):
         """
         if not return_std:
             return super().impute(X, offset=offset, covariates=covariates)
-        return _joined(self._visit_rows(fill_with_deviations, X, offset, covariates))
+        layout = self.layout_
+
+        def visit(model: RowModel[Any], block: Block, rows: OpenedBlock) -> tuple[Floats, Floats]:
+            return layout.fill_with_deviations(block, *fill_with_deviations(model, block, rows))
+
+        return _joined(self._visit_rows(visit, X, offset, covariates))
 
     def entry_posterior(
         self, X: Any, rows: Ints, columns: Ints, *, offset: Any = None, covariates: Any = None
@@ -339,6 +358,7 @@ class PosteriorModel(GenerativeModel):
         """
         check_is_fitted(self)
         rows, columns = check_entries(rows, columns, self.n_features_in_)
+        columns = self.layout_.predictors(columns)
 
         def visit(model: RowModel[Any], block: Block, opened: OpenedBlock) -> tuple[Ints, Floats]:
             part = entries_of(block, rows)
@@ -359,7 +379,9 @@ class PosteriorModel(GenerativeModel):
 def linear_predictor(
     model: GenerativeModel, scores: Floats, *, offset: Any = None, covariates: Any = None
 ) -> Floats:
-    """eta (n_samples, n_features) of rows with given scores, which means may not tell where they round to 0 or 1.
+    """eta (n_samples, n_columns) of rows with given scores, which means may not tell where they round to 0 or 1.
+
+    The columns are those of the model, see ``layout_``.
 
     Parameters
     ----------
@@ -390,13 +412,21 @@ def integrate_rows(
     -------
     log_likelihoods, entropies : ndarray of shape (n_samples,)
     """
-    steps = model.resolution_
+    steps = model._steps
 
     def visit(found: RowModel[Any], _: Block, rows: OpenedBlock) -> tuple[Floats, Floats]:
         likelihood, entropy = found.integrate(rows)
         return likelihood + log_steps(found, rows, steps), entropy
 
     return _joined(model._visit_rows(visit, X, offset, covariates))
+
+
+def draw_table(layout: Layout, model: RowModel[Any], eta: Floats, rng: np.random.Generator) -> Floats:
+    """Rows of the user's table (n_samples, n_features) drawn at predictors (n_samples, n_columns) of the model."""
+    draws = model.family.sample(eta, model.dispersion, rng)
+    if layout.is_identity:
+        return draws
+    return layout.join_draws(draws, model.family.mean(eta, model.dispersion), rng)
 
 
 def _joined(parts: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -11,10 +11,21 @@ from typing import Any, TypeVar
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.engine import Block, Data, Executor, Summary, check_values, executor_for, first_outside, summarise
+from anypca.engine import (
+    Block,
+    Data,
+    Executor,
+    Layout,
+    Summary,
+    check_values,
+    executor_for,
+    first_outside,
+    summarise,
+)
 from anypca.exceptions import DataConversionWarning
-from anypca.families import Family, families, resolve_family, resolve_resolution
-from anypca.families.auto import FamilyReport, infer_families
+from anypca.families import Family, families, resolve_columns, resolve_resolution
+from anypca.families.auto import FamilyChoice, FamilyReport, infer_families
+from anypca.families.forms import Form
 from anypca.solvers import BlockProblem, Callback, Loop, Progress
 from anypca.solvers.checkpoint import NO_JOURNAL, NoJournal
 from anypca.solvers.closed_form import Centring, Spectrum, covariance_spectrum
@@ -29,9 +40,12 @@ class Session:
     """What a fit works with, open while the ``with`` block of `open_session` runs."""
 
     data: Data
+    """The columns of the model; those of the user's table until `lay_out` has been called."""
     executor: Executor
     summary: Summary
     """Of ``data``."""
+    layout: Layout
+    """How ``data`` comes from the user's table."""
     callback: Callback
     """Reports the progress of `anypca.solvers.Loop`."""
     rng: np.random.Generator
@@ -39,6 +53,8 @@ class Session:
     tol: float
     journal: NoJournal = NO_JOURNAL
     """Told of the progress of the loops; see `anypca.models._checkpoint`."""
+    choice: FamilyChoice | None = None
+    """The families of the columns of the user's table, if they are known."""
 
     def sum(self, function: Callable[[Block, Any], Any], local: Sequence[Any] | None = None) -> Any:
         """Sum of ``function(block, local)`` over the blocks, of anything that adds."""
@@ -121,7 +137,30 @@ def open_session(
         summary = summarise(data, executor)
         steps = resolve_resolution(resolution, summary.resolution, data.feature_names)
         summary = replace(summary, resolution=steps)
-        yield Session(check_values(summary, data), executor, summary, callback, rng, max_iter, tol)
+        layout = Layout(data.n_features, table_names=data.feature_names)
+        yield Session(check_values(summary, data), executor, summary, layout, callback, rng, max_iter, tol)
+
+
+def lay_out(session: Session, choice: FamilyChoice | None, left_out: Mapping[int, Form]) -> Session:
+    """A session on the columns of the model in place of those of the user's table.
+
+    Parameters
+    ----------
+    session : Session
+        On the user's table.
+    choice : FamilyChoice or None
+        The families of its columns, where the model has a choice of them, with the forms that they ask for.
+    left_out : mapping of int to Form
+        Columns that the model leaves out in any case.
+    """
+    forms = {**({} if choice is None else choice.forms), **left_out}
+    layout = session.layout.with_forms(forms).adapted(session.summary)
+    if layout.is_identity:
+        return replace(session, choice=choice)
+    data = layout.lay_out(session.data)
+    summary = summarise(data, session.executor)
+    summary = replace(summary, resolution=session.summary.resolution[layout.sources])
+    return replace(session, data=check_values(summary, data), summary=summary, layout=layout, choice=choice)
 
 
 def choose_family(family: Any, session: Session) -> tuple[Family, FamilyReport | None]:
@@ -145,12 +184,35 @@ def choose_family(family: Any, session: Session) -> tuple[Family, FamilyReport |
     ValueError
         If the family is unknown or an entry is outside its support.
     """
-    if isinstance(family, str) and family.strip().lower() == "auto":
-        return infer_families(session.summary, session.data.feature_names)
-    resolved = resolve_family(family, session.data.n_features, session.data.feature_names)
+    choice = read_family(family, session) if session.choice is None else session.choice
+    resolved = session.layout.family(choice.family)
+    if choice.report is not None:
+        return resolved, choice.report
     check_support(resolved, session)
     warn_non_integers(resolved, session)
     return _adapted(resolved, session), None
+
+
+def is_auto(family: Any) -> bool:
+    """Whether a family is to be chosen from the data."""
+    return isinstance(family, str) and family.strip().lower() == "auto"
+
+
+def read_family(family: Any, session: Session) -> FamilyChoice:
+    """The families of the columns of a user's table, and the forms in which some of them enter.
+
+    Parameters
+    ----------
+    family : str, Family, list or dict
+        As in `choose_family`.
+    session : Session
+        Open on the user's table.
+    """
+    data = session.data
+    if is_auto(family):
+        return infer_families(session.summary, data.feature_names)
+    resolved, forms = resolve_columns(family, data.n_features, data.feature_names)
+    return FamilyChoice(resolved, None, forms)
 
 
 def _adapted(family: Family, session: Session) -> Family:
@@ -186,11 +248,13 @@ def check_support(family: Family, session: Session) -> None:
     """Raise on the first entry that its column's family cannot have produced."""
     found = first_outside(session.data, session.executor, family.in_support)
     if found is not None:
-        raise_outside(family, *found, session.data.feature_names)
+        row, column, value = found
+        member, source = family.columns(slice(column, column + 1)), int(session.layout.sources[column])
+        raise_outside(member, row, source, value, session.layout.table_names)
 
 
-def raise_outside(family: Family, row: int, column: int, value: float, names: Sequence[str] | None) -> None:
-    member = family.columns(slice(column, column + 1))
+def raise_outside(member: Family, row: int, column: int, value: float, names: Sequence[str] | None) -> None:
+    """Raise on an entry of the user's table that its column's family cannot have produced."""
     name = "" if names is None else f" (column {names[column]!r})"
     # scikit-learn's words for what its tag positive_only says.
     reason = "Negative values in data: " if value < 0 and member.is_nonnegative else ""

@@ -12,6 +12,7 @@ import numpy as np
 from anypca._optional import optional
 from anypca._typing import Floats
 from anypca._words import listed, percent, shorten
+from anypca.engine import Layout
 from anypca.exceptions import NotFittedError
 from anypca.models._description import describe, find_attribute, is_fitted
 
@@ -284,9 +285,13 @@ def check_names(model: Any, names: Sequence[str] | None, n_features: int) -> lis
     ValueError
         If there is not one for each column.
     """
-    names = describe(model).feature_names if names is None else names
+    found = describe(model)
+    names = found.feature_names if names is None else names
+    layout = found.layout or Layout(n_features)
     if names is None:
-        return [f"x{j}" for j in range(n_features)]
+        names = tuple(f"x{j}" for j in range(layout.n_features))
+    if len(names) == layout.n_features != n_features:
+        names = layout.reported_names(tuple(names))
     if len(names) != n_features:
         raise ValueError(
             f"feature_names must hold {n_features} names, one for each column; got {len(names)}."

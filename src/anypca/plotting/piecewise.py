@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats
+from anypca.models._description import describe
 from anypca.plotting._common import (
     BLACK,
     BLUE,
@@ -193,7 +194,9 @@ def _path(model: Any, k: int, start: float, stop: float, shift: Any) -> Floats:
     """The map of one piece along t, other coordinates at 0, (n, n_features); for counts on their scale."""
     t = np.linspace(start, stop, 60)
     predictor = shift + model.piece_means_[k] + t[:, None] * model.piece_loadings_[k, :, -1]
-    return np.asarray(model.family_.mean(predictor))
+    layout, family = model.layout_, describe(model).family
+    assert family is not None
+    return np.asarray(layout.join(family.mean(layout.pick(predictor))))
 
 
 def _find_coordinate(coordinate: int, q: int) -> int:

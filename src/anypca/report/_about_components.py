@@ -92,7 +92,7 @@ def _overview(subject: Subject) -> Markup:
 
 def _strongest_columns(subject: Subject, component: int, *, sign: int) -> str:
     strongest = [j for j in subject.strongest(component, 12) if sign * subject.weights[component, j] > 0]
-    return ", ".join(name_text(subject.facts.column_names[j]) for j in strongest[:_N_NAMED]) or "–"
+    return ", ".join(name_text(subject.weight_names[j]) for j in strongest[:_N_NAMED]) or "–"
 
 
 def _card(subject: Subject, component: int, key: str) -> Markup:
@@ -100,7 +100,7 @@ def _card(subject: Subject, component: int, key: str) -> Markup:
     if not subject.description.has_pieces:
         title += f" · {percent(float(subject.description.explained[component]))}"
     strongest = subject.strongest(component, _MOST_BARS)
-    caption = f"The {len(strongest)} strongest of {subject.facts.n_columns} columns."
+    caption = f"The {len(strongest)} strongest of {len(subject.weight_names)} columns."
     if not len(strongest):
         caption = "All loadings are 0."
     effects = _effects(subject)
@@ -114,7 +114,7 @@ def _bars(subject: Subject, component: int) -> _figures.Figure:
     chosen = subject.strongest(component, _MOST_BARS)
     std = subject.description.loading_deviations
     return _figures.loadings(
-        [subject.facts.column_names[j] for j in chosen],
+        [subject.weight_names[j] for j in chosen],
         subject.weights[component, chosen],
         None if std is None else std[component, chosen],
         "loading" if subject.description.loadings is not None else "correlation with the scores",
@@ -134,21 +134,21 @@ def _effect_sentence(subject: Subject, component: int, effects: Floats) -> str:
         return ""
     formats = _effect_formats(subject)
     told = ", ".join(
-        f"{name_text(subject.facts.column_names[j])} {formats[j](float(effects[component, j]))}"
-        for j in chosen
+        f"{name_text(subject.weight_names[j])} {formats[j](float(effects[component, j]))}" for j in chosen
     )
     return f"One standard deviation up: {told}."
 
 
 def _effect_formats(subject: Subject) -> list[Callable[[float], str]]:
     """For each column the function that puts a change of its predictor into words."""
-    n = subject.facts.n_columns
+    n = subject.layout.n_columns
     family = subject.description.family
-    formats: list[Callable[[float], str]] = [_shift] * n
+    formats: list[Callable[[float], str]] = [_shift] * (n + 1)
     for member, index in [] if family is None else family.member_columns(n):
         for j in index:
             formats[int(j)] = _effect_format(member)
-    return formats
+    # Columns that are left out have the last one, and no effect.
+    return [formats[j] for j in subject.description.model_columns(subject.facts.n_columns)]
 
 
 def _effect_format(family: Family) -> Callable[[float], str]:
@@ -291,4 +291,7 @@ def choose_columns(subject: Subject) -> list[int]:
     if most >= subject.facts.n_columns:
         return list(range(subject.facts.n_columns))
     size = np.abs(subject.weights).max(axis=0)
+    if len(size) != subject.facts.n_columns:
+        parts = map(subject.layout.part, range(subject.facts.n_columns))
+        size = np.array([size[part].max(initial=0.0) for part in parts])
     return sorted(np.argsort(-size, kind="stable")[:most].tolist())

@@ -71,7 +71,7 @@ def _columns(subject: Subject, quality: Quality, figures: dict[str, Any]) -> Mar
     known = np.flatnonzero(np.isfinite(quality.column_share))
     if not len(known):
         return Markup("")
-    names = [subject.facts.column_names[j] for j in known]
+    names = [subject.model_names[j] for j in known]
     figures["shares"] = _figures.shares(names, quality.column_share[known])
     caption = "Share of each column's deviance that the components explain."
     parts = [tag("h3", "Columns"), figure("shares", caption, label=caption)]
@@ -116,7 +116,7 @@ def _worst_cells(subject: Subject, quality: Quality) -> Markup:
     rows = [
         (
             name_text(subject.sample.row_names[cell.row]),
-            name_text(subject.facts.column_names[cell.column]),
+            name_text(subject.model_names[cell.column]),
             number(cell.observed),
             number(cell.fitted),
             f"{cell.residual:+.1f}".replace("-", "\N{MINUS SIGN}"),

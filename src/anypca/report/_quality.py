@@ -128,6 +128,7 @@ def _open(subject: Subject) -> _Entries | None:
     eta, base = subject.predict(scores), subject.predict(np.zeros_like(scores))
     if eta is None or base is None:
         return None
+    values = subject.layout.split(values)
     seen, family = ~np.isnan(values), model.family or Gaussian()
     # A table that the components reproduce exactly has a noise of 0, in units of which nothing can be told.
     has_noise = model.dispersion is not None and bool((model.dispersion > 0).all())

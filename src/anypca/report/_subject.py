@@ -11,7 +11,7 @@ import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
 from anypca._words import numbered
-from anypca.engine import Block, Data, Summary, executor_for, summarise
+from anypca.engine import Block, Data, Layout, Summary, executor_for, summarise
 from anypca.linalg import largest
 from anypca.models._description import Description, describe
 from anypca.models._row_methods import GenerativeModel, linear_predictor
@@ -226,6 +226,22 @@ class Subject:
         found = self.description.loadings
         return correlate(self.sample.values, self.scores)[0] if found is None else found
 
+    @cached_property
+    def weight_names(self) -> tuple[str, ...]:
+        """Names of the columns of `weights`."""
+        names = self.facts.column_names
+        return names if self.description.loadings is None else self.description.loading_names(names)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """How the columns of the model come from those of the table."""
+        return self.description.layout or Layout(self.facts.n_columns)
+
+    @cached_property
+    def model_names(self) -> tuple[str, ...]:
+        """Names of the columns of the model."""
+        return self.layout.names_for(self.facts.column_names)
+
     def strongest(self, component: int, most: int) -> Ints:
         """The columns with the largest weights that are not 0, by decreasing size."""
         return largest(self.weights[component], most)
@@ -236,7 +252,7 @@ class Subject:
         return dict(self.model.get_params(deep=False))
 
     def predict(self, scores: Floats) -> Floats | None:
-        """Linear predictor (n_rows, n_columns) of the first shown rows if they had these scores (n_rows, k).
+        """Linear predictor of the model's columns in the first shown rows if they had these scores (n_rows, k).
 
         It is ``None`` for models that cannot go back from scores to rows.
         """

@@ -78,6 +78,7 @@ class Axes:
 
 def _information(model: BilinearModel) -> Floats:
     """Fisher information about the predictor in one count of each gene, (n_genes,)."""
-    eta = model.intercept_ + vars(model).get("mean_offset_", 0.0)
-    curvature = model.family_.evaluate(model.family_.mean(eta), eta, model.dispersion_).curvature
-    return np.asarray(curvature)
+    layout, rows = model.layout_, model._row_model()
+    eta = layout.pick(np.asarray(model.intercept_ + vars(model).get("mean_offset_", 0.0)))
+    curvature = rows.family.evaluate(rows.family.mean(eta), eta, rows.dispersion).curvature
+    return layout.pad(np.asarray(curvature))

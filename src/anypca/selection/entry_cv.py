@@ -15,7 +15,7 @@ from anypca.engine import check_data, hide_entries, take_entries
 from anypca.models._arguments import check_ranks
 from anypca.models._bilinear.row_model import BilinearModel
 from anypca.models._description import describe, find_attribute
-from anypca.models._session import choose_family, open_session
+from anypca.models._session import lay_out, open_session, read_family
 from anypca.selection.facts import Companions
 from anypca.selection.splits import Entries, check_splitter
 
@@ -126,8 +126,9 @@ def settle_family(estimator: Any, X: Any) -> Any:
     if not (isinstance(family, str) and family.strip().lower() == "auto"):
         return copy
     with open_session(check_data(X), copy.n_jobs) as session:
-        chosen, _ = choose_family(family, session)
-    return copy.set_params(family=chosen)
+        chosen = lay_out(session, read_family(family, session), {})
+        assert chosen.choice is not None
+    return copy.set_params(family=chosen.layout.settled(chosen.choice.family))
 
 
 @dataclass(frozen=True, eq=False)

@@ -86,8 +86,8 @@ def _describe_ppca(model: PPCA, X: Any, companions: Companions) -> FitFacts:
 @describe_fit.register
 def _describe_epca(model: EPCA, X: Any, companions: Companions) -> FitFacts:
     """Likelihood at plugged-in scores, which are parameters; and Laplace's approximation without them."""
-    rows, (k, p) = companions.total_weight(n_rows(X)), model.components_.shape
-    entries = _count_entries(X, companions)
+    rows, k, p = companions.total_weight(n_rows(X)), model.n_components_, model.layout_.n_columns
+    entries = _count_entries(model, X, companions)
     n_fixed = int(model.fit_intercept) + model.coef_.shape[1]
     n_dispersions = _count_dispersions(model)
     by_column = p * (k + n_fixed) + n_dispersions
@@ -111,18 +111,19 @@ def n_rows(X: Any) -> int:
     return check_data(X).n_samples
 
 
-def _count_entries(X: Any, companions: Companions) -> float:
-    """Observed entries, weighted."""
-    data = check_data(X, sample_weight=companions.sample_weight)
+def _count_entries(model: EPCA, X: Any, companions: Companions) -> float:
+    """Observed entries of the columns of the model, weighted."""
+    data = model.layout_.lay_out(check_data(X, sample_weight=companions.sample_weight))
     with executor_for(data, 1) as executor:
         return float(summarise(data, executor).weight.sum())
 
 
 def _count_dispersions(model: EPCA) -> int:
     """Dispersions that were estimated; columns of one family share one where the fit made them share it."""
-    is_open = np.isnan(model.family_.known_dispersion(model.n_features_in_))
+    rows = model._row_model()
+    is_open = np.isnan(rows.family.known_dispersion(rows.dispersion.size))
     return sum(
-        len(np.unique(model.dispersion_[columns]))
-        for _, columns in model.family_.member_columns(model.n_features_in_)
+        len(np.unique(rows.dispersion[columns]))
+        for _, columns in rows.family.member_columns(rows.dispersion.size)
         if is_open[columns].any()
     )

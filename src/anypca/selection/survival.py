@@ -139,7 +139,7 @@ def _needs(model: SePCA, weight: float) -> Floats:
     assert isinstance(rows.problem.score_prior, Ridge)
     found = model.nu_ * weight * np.asarray(rows.problem.score_prior.precision)
     # The candidate has all of its loadings; a penalty that is not a count would ask for more.
-    return np.append(found, model.n_features_in_ * (1.0 + 2.0 * model.sparsity_))
+    return np.append(found, model.layout_.n_columns * (1.0 + 2.0 * model.sparsity_))
 
 
 def _spaced(first: float, last: float) -> Floats:
@@ -169,7 +169,7 @@ class _Visitor:
         weights = np.ones(len(scores)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
         lengths = np.sqrt((weights[:, None] * scores**2).sum(axis=0))
         sizes = lengths * np.linalg.norm(model.components_, axis=1)
-        start = _Visitor(model, X, weights, companions, scores, sizes, np.zeros(model.n_features_in_), 0.0)
+        start = _Visitor(model, X, weights, companions, scores, sizes, np.zeros(model.layout_.n_columns), 0.0)
         values, vectors = np.linalg.eigh(start._gram())
         largest = float(np.sqrt(max(values[-1], 0.0)))
         return _Visitor(model, X, weights, companions, scores, sizes, vectors[:, -1], largest)
@@ -200,7 +200,8 @@ class _Visitor:
         for j, row in enumerate(sizes):
             own = np.zeros_like(eta)
             if j < len(self.fitted_sizes):
-                own = np.outer(self.scores[block.start : block.stop, j], self.model.components_[j])
+                loadings = self.model.layout_.pick(self.model.components_[j])
+                own = np.outer(self.scores[block.start : block.stop, j], loadings)
                 direction = own / self.fitted_sizes[j]
             else:
                 slope = self._slope(rows_model, rows, eta)

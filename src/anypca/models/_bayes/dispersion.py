@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats
+from anypca.engine import Layout
 from anypca.exceptions import ConvergenceWarning
 from anypca.families import Family
 from anypca.models.epca import EPCA
 
 
 def find_dispersion(
-    X: Any, family: Family, n_features: int, given: str | float, *, n_components: int, fit_intercept: bool
+    X: Any, family: Family, layout: Layout, given: str | float, *, n_components: int, fit_intercept: bool
 ) -> Floats:
     """Dispersion of each column: that of its family, the given number, or for ``"auto"`` the estimate of EPCA.
 
@@ -22,7 +23,8 @@ def find_dispersion(
     ----------
     X : table of shape (n_samples, n_features)
     family : Family
-    n_features : int
+        Of the columns of the model.
+    layout : Layout
     given : "auto" or float
         For columns whose family leaves it open.
     n_components : int
@@ -32,9 +34,10 @@ def find_dispersion(
 
     Returns
     -------
-    ndarray of shape (n_features,)
+    ndarray of shape (n_columns,)
+        For the columns of the model.
     """
-    known = family.known_dispersion(n_features)
+    known = family.known_dispersion(layout.n_columns)
     if not np.isnan(known).any():
         return known
     if not isinstance(given, str):
@@ -42,5 +45,5 @@ def find_dispersion(
     with warnings.catch_warnings():
         # A dispersion between two estimates of a fit that goes on is as good.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fitted = EPCA(n_components, family=family, fit_intercept=fit_intercept).fit(X)
-    return np.asarray(np.where(np.isnan(known), fitted.dispersion_, known))
+        fitted = EPCA(n_components, family=layout.settled(family), fit_intercept=fit_intercept).fit(X)
+    return np.asarray(np.where(np.isnan(known), fitted._row_model().dispersion, known))

@@ -14,7 +14,7 @@ from anypca.exceptions import ConvergenceWarning
 from anypca.models._arguments import check_entries, check_n_samples, entries_of, in_order, make_generator
 from anypca.models._bayes.rows import DrawnRowModel
 from anypca.models._opened import OpenedBlock
-from anypca.models._row_methods import PosteriorModel
+from anypca.models._row_methods import PosteriorModel, draw_table
 from anypca.solvers import Result
 
 
@@ -44,7 +44,7 @@ class DrawnModel(PosteriorModel):
         rng, n = make_generator(random_state), check_n_samples(n_samples)
         self._companions(n, offset, covariates)
         model = self._row_model()
-        return model.family.sample(model.draw_predictors(n, rng), model.dispersion, rng)
+        return draw_table(self.layout_, model, model.draw_predictors(n, rng), rng)
 
     def entry_log_likelihood(
         self,
@@ -77,13 +77,15 @@ class DrawnModel(PosteriorModel):
         check_is_fitted(self)
         rows, columns = check_entries(rows, columns, self.n_features_in_)
         values = np.broadcast_to(np.asarray(values, dtype=float), rows.shape)
-        steps = self.resolution_
+        steps = self._steps
+        layout = self.layout_
 
         def visit(model: Any, block: Block, opened: OpenedBlock) -> tuple[Ints, Floats]:
             part = entries_of(block, rows)
-            used, index = np.unique(rows[part] - block.start, return_inverse=True)
-            where = opened.take(used), index, columns[part]
-            return part, model.entry_log_likelihood(*where, values[part], steps)
+            owner, column, value = layout.spread(columns[part], values[part])
+            used, index = np.unique(rows[part][owner] - block.start, return_inverse=True)
+            terms = model.entry_log_likelihood(opened.take(used), index, column, value, steps)
+            return part, np.bincount(owner, terms, minlength=len(part)).astype(float)
 
         return in_order(self._visit_rows(visit, X, offset, covariates), len(rows))
 

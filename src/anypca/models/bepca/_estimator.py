@@ -85,7 +85,7 @@ class BEPCA(DrawnModel):
         At the posterior means.
     explained_variance_ : ndarray of shape (n_components,)
         Ones: the mean square of the scores.
-    n_components_, family_, family_report_, resolution_, n_features_in_, converged_, status_
+    n_components_, family_, family_report_, resolution_, layout_, n_features_in_, converged_, status_
         As in `EPCA`; converged means that the chains agree.
     objective_trace_ : ndarray of shape (n_draws,)
         Log density of the draws, the mean of the chains; not monotone.
@@ -172,7 +172,7 @@ class BEPCA(DrawnModel):
             dispersion = find_dispersion(
                 X,
                 family,
-                session.data.n_features,
+                session.layout,
                 self.dispersion,
                 n_components=self.n_components,
                 fit_intercept=self.fit_intercept,

@@ -99,6 +99,10 @@ class EPCA(BilinearModel):
         With ``ridge="auto"``: mean log-likelihood of hidden entries for each ridge that was tried.
     family_ : Family
         The family used.
+    layout_ : Layout
+        Which columns of the table are columns of the model, and as what. Numbers of columns, such as loadings, have an
+        entry for each column of the table, 0 where it is left out; if some column enters as several, one for each
+        column of the model, whose names are ``layout_.names``.
     family_report_ : FamilyReport or None
         What ``family="auto"`` chose, and why.
     n_components_, n_features_in_, n_iter_ : int
@@ -266,5 +270,7 @@ class EPCA(BilinearModel):
 
     def _row_model(self) -> ModeRowModel:
         fit = self._fit
-        reported = Reported(self.family_, fit.coefficients, fit.score_variance, bool(self.fit_intercept))
+        reported = Reported(
+            fit.problem.family, fit.coefficients, fit.score_variance, bool(self.fit_intercept)
+        )
         return ModeRowModel(reported, fit.problem)

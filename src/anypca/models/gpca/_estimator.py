@@ -10,11 +10,12 @@ import numpy as np
 
 from anypca._compat import Interval, StrOptions
 from anypca.families import Family
+from anypca.families.auto import FamilyChoice
 from anypca.models._arguments import check_rank
 from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._description import Description
 from anypca.models._row_methods import GenerativeModel
-from anypca.models._session import Session
+from anypca.models._session import Session, is_auto
 from anypca.models.gpca._fit import GPCAFit, Settings, compare_bounds, fit_gpca
 from anypca.models.gpca._reader import find_family
 from anypca.models.gpca._row_model import ProjectionRowModel
@@ -91,6 +92,8 @@ class GPCA(GenerativeModel):
     resolution_ : ndarray of shape (n_features,)
         Step with which each column is recorded: given, or that of the lattice on which its values lie (up to four
         decimals), or a thousandth of its standard deviation; see ``entry_log_likelihood``.
+    layout_ : Layout
+        Which columns of the table are columns of the model, and as what; see `EPCA`.
     family_ : Family
         The family used.
     n_components_, n_features_in_, n_iter_ : int
@@ -203,6 +206,10 @@ class GPCA(GenerativeModel):
         self._warn_unless_converged(fit.result)
         return self
 
+    def _choose_families(self, session: Session) -> FamilyChoice | None:
+        # "auto" is one family for all columns here, which no column is left out for.
+        return None if is_auto(self.family) else super()._choose_families(session)
+
     def _settings(self) -> Settings:
         given = self.penalty is not None
         prior = find_prior(self.penalty, "penalty", self.n_components) if given else None
@@ -248,5 +255,5 @@ class GPCA(GenerativeModel):
         return replace(super().describe(), has_sparse_loadings=self.penalty is not None)
 
     def _row_model(self) -> ProjectionRowModel:
-        dispersion = np.full(self.n_features_in_, self.dispersion_)
+        dispersion = np.full(self.layout_.n_columns, self.dispersion_)
         return ProjectionRowModel(self._fit.subspace, self._fit.reader, dispersion, self.explained_variance_)

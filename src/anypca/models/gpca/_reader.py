@@ -19,7 +19,7 @@ from anypca.engine.entries import mix
 from anypca.families import Bernoulli, Family, Gaussian, Poisson
 from anypca.families._logistic import Logistic
 from anypca.models._opened import OpenedBlock, open_block
-from anypca.models._session import Session, choose_family
+from anypca.models._session import Session, choose_family, is_auto
 
 
 @singledispatch
@@ -83,8 +83,7 @@ def find_family(family: Any, session: Session) -> Family:
     ValueError
         If the family is not one that GPCA can fit, or an entry is outside its support.
     """
-    is_auto = isinstance(family, str) and family.strip().lower() == "auto"
-    chosen = _guess(session.summary) if is_auto else choose_family(family, session)[0]
+    chosen = _guess(session.summary) if is_auto(family) else choose_family(family, session)[0]
     saturated_parameters(chosen, np.ones((1, session.data.n_features)), 1.0)  # refuses what it does not know
     return chosen
 

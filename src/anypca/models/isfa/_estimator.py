@@ -80,7 +80,7 @@ class ISFA(DrawnModel):
         draw the log-likelihood (``lp``), ``n_factors`` and ``n_used``.
     r_hat_, ess_ : dict of ndarray
         R-hat and effective sample sizes; the fit is judged by those of ``expected``.
-    family_, family_report_, resolution_, n_features_in_, converged_, status_
+    family_, family_report_, resolution_, layout_, n_features_in_, converged_, status_
         As in `EPCA`; converged means that the chains agree.
     objective_trace_ : ndarray of shape (n_draws,)
         Log-likelihood without constants of the draws, the mean of the chains; not monotone.
@@ -166,7 +166,7 @@ class ISFA(DrawnModel):
             dispersion = find_dispersion(
                 X,
                 family,
-                data.n_features,
+                session.layout,
                 self.dispersion,
                 n_components=max(k, 0),
                 fit_intercept=self.fit_intercept,

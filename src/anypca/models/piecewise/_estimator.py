@@ -79,6 +79,8 @@ class PiecewisePCA(PosteriorModel):
     ----------
     resolution_ : ndarray of shape (n_features,)
         Step with which each column is recorded; ``entry_log_likelihood`` gives probabilities of steps.
+    layout_ : Layout
+        Which columns of the table are columns of the model, and as what; see `EPCA`.
     family_ : Family
         Of the entries.
     family_report_ : FamilyReport or None
@@ -243,6 +245,8 @@ class PiecewisePCA(PosteriorModel):
         self.breakpoints_, self.coef_ = pieces.breakpoints, pieces.coef
         self.dispersion_ = fit.dispersion
         self.noise_variance_ = float(fit.dispersion[0]) if type(self.family_) is Gaussian else np.nan
+        shown = Pieces(pieces.maps, self.noise_variance_, pieces.breakpoints, pieces.coef)
+        self._rows = self._method.row_model(shown, self.family_, fit.dispersion)
         self.components_ = mean_components(pieces)
         self.intercept_ = pieces.predict(np.zeros((1, pieces.n_components)))[0]
         self.piece_shares_ = sums.occupancy / sums.weight
@@ -278,9 +282,7 @@ class PiecewisePCA(PosteriorModel):
             )
 
     def _row_model(self) -> PieceRowModel[Any]:
-        maps = np.concatenate([self.piece_loadings_, self.piece_means_[:, :, None]], axis=2)
-        pieces = Pieces(maps, self.noise_variance_, self.breakpoints_, self.coef_)
-        return self._method.row_model(pieces, self.family_, self.dispersion_)
+        return self._rows
 
     def piece_proba(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
         """Posterior probabilities of the pieces.
@@ -393,8 +395,7 @@ class PiecewisePCA(PosteriorModel):
             Columns have two levels: the piece (with its slab) and the latent coordinate or ``mean``.
         """
         check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
-        return make_frame(self._row_model().pieces, names)
+        return make_frame(self._row_model().pieces, list(self.layout_.names))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -143,7 +143,7 @@ class SePCA(BilinearModel):
     explained_deviance_ratio_ : ndarray of shape (n_components_,)
     explained_variance_ : ndarray of shape (n_components_,)
         Ones: the prior variance of the scores, which ``sample`` draws from.
-    family_, family_report_, resolution_, n_features_in_, n_iter_, objective_trace_, converged_, status_
+    family_, family_report_, resolution_, layout_, n_features_in_, n_iter_, objective_trace_, converged_, status_
         As in `EPCA`; the trace is that of the bound (or objective) in the final fit.
 
     References

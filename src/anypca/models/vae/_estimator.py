@@ -88,6 +88,8 @@ class VAE(PosteriorModel):
     resolution_ : ndarray of shape (n_features,)
         Step with which each column is recorded: given, or that of the lattice on which its values lie (up to four
         decimals), or a thousandth of its standard deviation; see ``entry_log_likelihood``.
+    layout_ : Layout
+        Which columns of the table are columns of the model, and as what; see `EPCA`.
     family_ : Family
         The family used.
     family_report_ : FamilyReport or None

@@ -1,0 +1,179 @@
+"""Forms in which a column of a table enters a model other than as it is: not at all, recoded, or as several columns."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Protocol, Self
+
+import numpy as np
+
+from anypca._typing import Floats
+from anypca._words import listed
+from anypca.families._base import Family, forms
+from anypca.families.bernoulli import Bernoulli
+from anypca.families.ordinal import Ordinal
+
+
+class Moments(Protocol):
+    """What is known of the columns of a table, arrays of shape (n_features,)."""
+
+    @property
+    def mean(self) -> Floats: ...
+
+    @property
+    def variance(self) -> Floats: ...
+
+
+@dataclass(frozen=True)
+class Form(ABC):
+    """How one column of a table becomes columns of a model, its parts, and comes back from them.
+
+    Arrays of a column have shape (rows,), those of its parts (rows, n_parts); NaN is a missing entry.
+    """
+
+    name: ClassVar[str]
+    #: Whether parts of an observed entry can be missing.
+    makes_missing: ClassVar[bool] = False
+    reason: str = field(default="", kw_only=True)
+    """Why the column has this form, as a sentence without a capital and a full stop."""
+
+    @property
+    def parts(self) -> tuple[Family, ...]:
+        """The families of its columns in the model; none when it is left out."""
+        return ()
+
+    @property
+    def is_left_out(self) -> bool:
+        return not self.parts
+
+    def labels(self, column: str) -> tuple[str, ...]:
+        """Names of the parts of a column of this name."""
+        return (column,) * len(self.parts)
+
+    def adapted(self, facts: Moments, column: int) -> Self:
+        """The same with what a table tells of the column; most forms need nothing."""
+        return self
+
+    def split(self, x: Floats, column: str) -> Floats:
+        """The parts of a column, whose name is for error messages; (rows, n_parts)."""
+        return np.empty((len(x), 0), dtype=x.dtype)
+
+    @abstractmethod
+    def mean(self, means: Floats) -> Floats:
+        """The column's mean from those of its parts (of a copy: from that of its source), (rows,)."""
+
+    def deviation(self, means: Floats, deviations: Floats) -> Floats:
+        """Its standard deviation from means and standard deviations of its parts, taken as independent, (rows,)."""
+        return np.zeros(len(means))
+
+    def draw(self, draws: Floats, means: Floats, rng: np.random.Generator) -> Floats:
+        """A draw of the column from draws of its parts and their means, (rows,)."""
+        return self.mean(draws)
+
+
+@dataclass(frozen=True)
+class Constant(Form):
+    """Left out since all observed entries are equal; that value comes back."""
+
+    name = "constant"
+    value: float = 0.0
+
+    def mean(self, means: Floats) -> Floats:
+        return np.full(len(means), self.value)
+
+
+@dataclass(frozen=True)
+class Copy(Form):
+    """Left out since it is ``intercept + slope * source``, of another column of the table; so it comes back."""
+
+    name = "copy"
+    source: int = 0
+    intercept: float = 0.0
+    slope: float = 1.0
+
+    def mean(self, means: Floats) -> Floats:
+        result: Floats = self.intercept + self.slope * means[:, 0]
+        return result
+
+    def deviation(self, means: Floats, deviations: Floats) -> Floats:
+        result: Floats = abs(self.slope) * deviations[:, 0]
+        return result
+
+
+@forms.register
+@dataclass(frozen=True)
+class Excluded(Form):
+    """Left out since it says nothing of the rows, as running numbers do; the mean of the column comes back."""
+
+    name = "excluded"
+    center: float | None = None
+    spread: float = 0.0
+
+    def adapted(self, facts: Moments, column: int) -> Excluded:
+        if self.center is not None:
+            return self
+        center, spread = float(facts.mean[column]), float(np.sqrt(facts.variance[column]))
+        return replace(self, center=center, spread=spread)
+
+    def mean(self, means: Floats) -> Floats:
+        return np.full(len(means), 0.0 if self.center is None else self.center)
+
+    def deviation(self, means: Floats, deviations: Floats) -> Floats:
+        return np.full(len(means), self.spread)
+
+
+@dataclass(frozen=True)
+class Recoded(Form):
+    """Values numbered in increasing order, 0, 1, ...: two of them are a yes/no answer, more are ordered levels.
+
+    The mean of two values comes back exactly; that of more levels lies between the two next to the mean of their
+    numbers.
+    """
+
+    name = "recoded"
+    levels: tuple[float, ...] = (0.0, 1.0)
+    family: Family | None = None
+    """Of the numbers; None stands for yes/no or ordinal."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "levels", tuple(float(level) for level in self.levels))
+        if len(self.levels) < 2 or np.any(np.diff(self.levels) <= 0):
+            raise ValueError(f"levels must be two or more increasing numbers; got {self.levels}.")
+
+    @property
+    def parts(self) -> tuple[Family, ...]:
+        usual = Bernoulli() if len(self.levels) == 2 else Ordinal()
+        return (usual if self.family is None else self.family,)
+
+    def split(self, x: Floats, column: str) -> Floats:
+        return code(x, self.levels, column)[:, None]
+
+    def mean(self, means: Floats) -> Floats:
+        return np.interp(means[:, 0], np.arange(len(self.levels)), self.levels)
+
+    def deviation(self, means: Floats, deviations: Floats) -> Floats:
+        step = np.diff(self.levels).mean()
+        result: Floats = step * deviations[:, 0]
+        return result
+
+
+def code(x: Floats, levels: tuple[float, ...], column: str) -> Floats:
+    """The numbers of values among known levels, NaN where a value is missing, in the dtype of x.
+
+    Raises
+    ------
+    ValueError
+        If there is another value.
+    """
+    known = np.asarray(levels, dtype=x.dtype)
+    numbers = np.searchsorted(known, x).clip(max=len(known) - 1)
+    is_missing = np.isnan(x)
+    strange = ~is_missing & (known[numbers] != x)
+    if strange.any():
+        row = int(np.argmax(strange))
+        raise ValueError(
+            f"column {column!r} has the value {x[row]:.10g}, which it did not have in fit; its values there were "
+            f"{listed([f'{level:.10g}' for level in levels])}. Use NaN for what is not known."
+        )
+    return np.where(is_missing, np.nan, numbers).astype(x.dtype)
