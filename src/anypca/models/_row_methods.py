@@ -147,7 +147,8 @@ class GenerativeModel(RowMethods):
         if not self.__sklearn_is_fitted__():
             return found
         rows = self._row_model()
-        return replace(found, family=rows.family, dispersion=rows.dispersion)
+        family = found.family if self.layout_.is_identity else rows.family
+        return replace(found, family=family, dispersion=rows.dispersion)
 
     def _learn(self, session: Session) -> None:
         self.resolution_ = session.summary.resolution
@@ -164,6 +165,7 @@ class GenerativeModel(RowMethods):
         -------
         ndarray of shape (n_samples, n_features)
         """
+        check_is_fitted(self)
         layout = self.layout_
 
         def visit(model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
@@ -316,6 +318,7 @@ class PosteriorModel(GenerativeModel):
         """
         if not return_std:
             return super().impute(X, offset=offset, covariates=covariates)
+        check_is_fitted(self)
         layout = self.layout_
 
         def visit(model: RowModel[Any], block: Block, rows: OpenedBlock) -> tuple[Floats, Floats]:
