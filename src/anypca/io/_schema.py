@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from anypca.engine import Layout
 from anypca.exceptions import ModelFileError
 from anypca.models._base import LatentModel
 
@@ -101,16 +102,25 @@ def check_model(model: Any) -> None:
         model._validate_params()
     except (ValueError, TypeError) as error:
         raise ModelFileError(f"a parameter in the model file is not allowed: {error}") from error
-    sizes = {"p": _size(model, "n_features_in_", 1), "k": _size(model, "n_components_", 0)}
+    sizes = {"p": _n_reported(model), "k": _size(model, "n_components_", 0)}
     for name, letters in _SHAPES.items():
         if vars(model).get(name) is not None:
-            _check_array(name, getattr(model, name), tuple(sizes[letter] for letter in letters))
+            _check_array(name, vars(model)[name], tuple(sizes[letter] for letter in letters))
     try:
         model._row_model()
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise ModelFileError(
             f"{type(model).__name__} in the model file is not complete: {error}. {_LATER}"
         ) from error
+
+
+def _n_reported(model: Any) -> int:
+    """The number of columns that arrays are reported for; a model of an earlier version took columns as they are."""
+    n_features = _size(model, "n_features_in_", 1)
+    layout = vars(model).setdefault("layout_", Layout(n_features))
+    if not isinstance(layout, Layout) or layout.n_features != n_features:
+        raise ModelFileError(f"layout_ in the model file is not that of {n_features} columns. {_LATER}")
+    return n_features if layout.is_one_to_one else layout.n_columns
 
 
 def _check_array(name: str, value: Any, shape: tuple[int, ...]) -> None:

@@ -245,8 +245,7 @@ class PiecewisePCA(PosteriorModel):
         self.breakpoints_, self.coef_ = pieces.breakpoints, pieces.coef
         self.dispersion_ = fit.dispersion
         self.noise_variance_ = float(fit.dispersion[0]) if type(self.family_) is Gaussian else np.nan
-        shown = Pieces(pieces.maps, self.noise_variance_, pieces.breakpoints, pieces.coef)
-        self._rows = self._method.row_model(shown, self.family_, fit.dispersion)
+        self._rows = self._make_rows()
         self.components_ = mean_components(pieces)
         self.intercept_ = pieces.predict(np.zeros((1, pieces.n_components)))[0]
         self.piece_shares_ = sums.occupancy / sums.weight
@@ -282,7 +281,13 @@ class PiecewisePCA(PosteriorModel):
             )
 
     def _row_model(self) -> PieceRowModel[Any]:
-        return self._rows
+        # Models in files of earlier versions hold only what it is made of.
+        return vars(self).get("_rows") or self._make_rows()
+
+    def _make_rows(self) -> PieceRowModel[Any]:
+        maps = np.concatenate([self.piece_loadings_, self.piece_means_[:, :, None]], axis=2)
+        pieces = Pieces(maps, self.noise_variance_, self.breakpoints_, self.coef_)
+        return self._method.row_model(pieces, self.family_, self.dispersion_)
 
     def piece_proba(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
         """Posterior probabilities of the pieces.
