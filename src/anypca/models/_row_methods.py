@@ -258,6 +258,7 @@ class GenerativeModel(RowMethods):
         -------
         ndarray of shape (n_samples,)
         """
+        check_is_fitted(self)
         steps = self._steps
 
         def visit(model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
