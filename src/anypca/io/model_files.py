@@ -24,6 +24,7 @@ from anypca.io._plain import decode, encode
 from anypca.io._schema import check_model
 from anypca.io.atomic import write_atomically
 from anypca.models._base import LatentModel
+from anypca.models._rotation import Rotation
 
 #: Version of the layout; a reader refuses a later one.
 FORMAT = 1
@@ -79,7 +80,7 @@ def save(model: Any, path: str | os.PathLike[str], *, key: str | bytes | None = 
     >>> bool((again.transform(X) == model.transform(X)).all())
     True
     """
-    if not isinstance(model, LatentModel):
+    if not isinstance(model, LatentModel | Rotation):
         raise TypeError(
             f"save writes estimators of anypca; got {type(model).__name__}. For pipelines use skops or joblib."
         )
@@ -126,9 +127,9 @@ def load(path: str | os.PathLike[str], *, key: str | bytes | None = None) -> Any
     """
     values = _read_payload(Path(path), key)
     model = decode(values["structure"], values["leaves"])
-    if not isinstance(model, LatentModel):
+    if not isinstance(model, LatentModel | Rotation):
         raise ModelFileError(f"{path} holds {type(model).__name__}, not a model.")
-    check_model(model)
+    check_model(model.model if isinstance(model, Rotation) else model)
     if values["version"] != _package_version():
         warnings.warn(
             f"{path} was written by anypca {values['version']}, and this is {_package_version()}: check that the model "

@@ -24,6 +24,8 @@ class Description:
 
     name: str
     """Of its class."""
+    rotation: str = ""
+    """How its components were rotated, if they were."""
     likelihood: str | None = None
     """What ``score_samples`` returns for a row: with the scores integrated out its log-likelihood (``"marginal"``),
     a lower ``"bound"`` of it or its ``"Laplace"`` approximation; the log-likelihood at the row's own scores

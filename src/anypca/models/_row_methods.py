@@ -16,6 +16,7 @@ from anypca.models._arguments import check_entries, check_n_samples, entries_of,
 from anypca.models._base import LatentModel
 from anypca.models._description import Description
 from anypca.models._opened import OpenedBlock
+from anypca.models._rotation import Rotation, rotate
 from anypca.models._row_model import (
     RowModel,
     fill,
@@ -114,6 +115,37 @@ class RowMethods(LatentModel):
             return model.log_likelihood(rows) + log_steps(model, rows, steps)
 
         return np.concatenate(self._visit_rows(visit, X, offset, covariates))
+
+    def rotate(self, method: str = "varimax", *, normalize: bool = True) -> Rotation:
+        """The fit seen along axes that are easier to name: many loadings near 0, few large ones.
+
+        Fitted values stay what they are; scores have unit variance, and loadings carry the sizes.
+
+        Parameters
+        ----------
+        method : {"varimax", "quartimax", "promax", "oblimin"}, default="varimax"
+            The first two keep scores uncorrelated, the others let them be correlated.
+        normalize : bool, default=True
+            Whether every column counts the same, however much of it the components explain (Kaiser).
+
+        Returns
+        -------
+        Rotation
+            With ``components_``, ``components_std_``, ``explained_deviance_ratio_``, ``correlations_``, ``transform``
+            and ``inverse_transform``; pictures, reports and ``anypca.save`` take it as a model.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from anypca import PPCA
+        >>> rng = np.random.default_rng(0)
+        >>> X = np.repeat(rng.normal(size=(200, 2)), 3, axis=1) + 0.3 * rng.normal(size=(200, 6))
+        >>> rotated = PPCA(2).fit(X).rotate("varimax")
+        >>> sorted((abs(rotated.components_) > 0.5).astype(int).tolist())
+        [[0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0]]
+        """
+        check_is_fitted(self)
+        return rotate(self, method, normalize=normalize)
 
     def _visit_rows(
         self,

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from anypca.engine import check_data
 from anypca.io import check_target, write_atomically
-from anypca.models._description import project_rows
+from anypca.models._description import Description, describe, project_rows
 from anypca.report._about_components import about_components, about_rows, score_data
 from anypca.report._about_fit import about_convergence, about_quality, about_reproduction
 from anypca.report._about_table import about_number, about_table
@@ -100,10 +100,14 @@ def write_report(
     )
     scores, std = project_rows(model, sample.table, **sample.companions)
     scores, std = scores.astype(float), None if std is None else std.astype(float)
-    heading = title or f"{type(model).__name__} of {data.n_samples} rows and {data.n_features} columns"
+    heading = title or f"{_name(describe(model))} of {data.n_samples} rows and {data.n_features} columns"
     page = _page(Subject(model, heading, tuple(notes), code, facts, sample, scores, std))
     write_atomically(target.parent, {target.name: partial(_write, page=page)})
     return target
+
+
+def _name(found: Description) -> str:
+    return f"{found.name} rotated by {found.rotation}" if found.rotation else found.name
 
 
 def _page(subject: Subject) -> str:

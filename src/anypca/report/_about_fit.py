@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from anypca._words import percent
+from anypca.models._rotation import Rotation
 from anypca.report import _figures
 from anypca.report._html import Markup, Section, figure, join, name_text, number, table, tag, with_values
 from anypca.report._quality import Quality
@@ -205,7 +206,8 @@ def _seed_sentence(seed: object) -> str:
 
 def _code(subject: Subject) -> str:
     """The calls that make this report; X and its companions are the reader's."""
-    defaults = signature(type(subject.model).__init__).parameters
+    model = subject.model.model if isinstance(subject.model, Rotation) else subject.model
+    defaults = signature(type(model).__init__).parameters
     changed = [
         f"{name}={value!r}"
         for name, value in subject.parameters.items()
@@ -213,10 +215,12 @@ def _code(subject: Subject) -> str:
     ]
     companions = "".join(f", {name}={name}" for name in subject.sample.companions)
     call = f"{subject.name}({', '.join(changed)})"
+    rotation = subject.description.rotation
+    turned = f'model = model.rotate("{rotation}")\n' if rotation else ""
     return (
         f"from anypca import {subject.name}\n\n"
         f"model = {call}\n"
-        f"model.fit(X{companions})\n"
+        f"model.fit(X{companions})\n{turned}"
         f'model.report("report.html", X{companions})'
     )
 
