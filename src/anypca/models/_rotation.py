@@ -181,7 +181,7 @@ def rotate(model: Any, method: str, *, normalize: bool = True) -> Rotation:
 def _score_scale(model: Any, found: Description) -> Floats:
     """Standard deviations of the scores; 1 where a component explains nothing, and is nothing."""
     variance = np.asarray(vars(model).get("explained_variance_", np.ones(found.n_components)), dtype=float)
-    return np.where(variance > 0, np.sqrt(np.maximum(variance, 0.0)), 1.0)
+    return np.asarray(np.where(variance > 0, np.sqrt(np.maximum(variance, 0.0)), 1.0))
 
 
 def _normalised(loadings: Floats) -> Floats:
