@@ -180,13 +180,13 @@ def rotate(model: Any, method: str, *, normalize: bool = True) -> Rotation:
 
 def _score_scale(model: Any, found: Description) -> Floats:
     """Standard deviations of the scores; 1 where a component explains nothing, and is nothing."""
-    variance = np.asarray(vars(model).get("explained_variance_", np.ones(found.n_components)), dtype=float)
+    variance: Floats = np.asarray(vars(model).get("explained_variance_", np.ones(found.n_components)), dtype=float)
     return np.asarray(np.where(variance > 0, np.sqrt(np.maximum(variance, 0.0)), 1.0))
 
 
 def _normalised(loadings: Floats) -> Floats:
     length = np.linalg.norm(loadings, axis=1, keepdims=True)
-    return np.divide(loadings, length, out=np.zeros_like(loadings), where=length > 0)
+    return np.asarray(np.divide(loadings, length, out=np.zeros_like(loadings), where=length > 0))
 
 
 def _pattern(loadings: Floats, turn: Floats) -> Floats:
