@@ -180,7 +180,9 @@ def rotate(model: Any, method: str, *, normalize: bool = True) -> Rotation:
 
 def _score_scale(model: Any, found: Description) -> Floats:
     """Standard deviations of the scores; 1 where a component explains nothing, and is nothing."""
-    variance: Floats = np.asarray(vars(model).get("explained_variance_", np.ones(found.n_components)), dtype=float)
+    variance: Floats = np.asarray(
+        vars(model).get("explained_variance_", np.ones(found.n_components)), dtype=float
+    )
     return np.asarray(np.where(variance > 0, np.sqrt(np.maximum(variance, 0.0)), 1.0))
 
 
