@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
-import zipfile
-import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.io import mmread
 
-from anypca._optional import optional
 from anypca._words import counted, distinct, numbered, quoted
-from anypca.io._source import ReadOptions, reading
+from anypca.io._native import read_anndata, read_market
+from anypca.io._source import ReadOptions, Refused, check_archive, reading
 from anypca.io.frame import Frame, as_extra, describe_missing
 
 #: Names that mark the table among several arrays of an npz file.
@@ -37,15 +33,14 @@ def read_npz(path: Path, options: ReadOptions) -> Frame:
     -------
     frame : Frame
     """
-    errors = (zipfile.BadZipFile, EOFError, zlib.error, ValueError)
-    with (
-        reading(path, "np.savez or scipy.sparse.save_npz", *errors) as stream,
-        np.load(stream, allow_pickle=False) as archive,
-    ):
-        if {"format", "shape", "data"} <= set(archive.files):
-            stream.seek(0)
-            return frame_from_array(sparse.load_npz(stream), path, options)
-        return _frame_from_arrays({name: archive[name] for name in archive.files}, path, options)
+    with reading(path, "np.savez or scipy.sparse.save_npz") as stream:
+        check_archive(path, stream)
+        with np.load(stream, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        if not {"format", "shape", "data"} <= set(arrays):
+            return _frame_from_arrays(arrays, path, options)
+        stream.seek(0)
+        return frame_from_array(sparse.load_npz(stream), path, options)
 
 
 def read_npy(path: Path, options: ReadOptions) -> Frame:
@@ -60,8 +55,13 @@ def read_npy(path: Path, options: ReadOptions) -> Frame:
     -------
     frame : Frame
     """
-    with reading(path, "np.save", EOFError, ValueError) as stream:
-        return frame_from_array(np.load(stream, allow_pickle=False), path, options)
+    with reading(path, "np.save") as stream:
+        # An archive under this name, which np.load would open, is read as such.
+        if not stream.read(6).startswith(b"\x93NUMPY"):
+            raise ValueError("it does not begin as np.save begins its files")
+        stream.seek(0)
+        values = np.load(stream, allow_pickle=False)
+    return frame_from_array(values, path, options)
 
 
 def read_mtx(path: Path, options: ReadOptions) -> Frame:
@@ -76,8 +76,8 @@ def read_mtx(path: Path, options: ReadOptions) -> Frame:
     -------
     frame : Frame
     """
-    with reading(path, "scipy.io.mmwrite", EOFError, ValueError) as stream:
-        return frame_from_array(mmread(stream, spmatrix=False), path, options)
+    with reading(path, "scipy.io.mmwrite") as stream:
+        return frame_from_array(read_market(path, stream), path, options)
 
 
 def frame_from_array(
@@ -123,21 +123,15 @@ def frame_from_array(
     return Frame(values, columns, rows, (*notes, *describe_missing(values, columns)), known)
 
 
-class _Refused(ValueError):
-    """A complaint that already names the file and the remedy."""
-
-    is_complete = True
-
-
 def _check_named(path: Path, options: ReadOptions, extras: dict[str, Any], *, has_rows: bool) -> None:
     """Refuse options that name what the file does not have."""
     if options.id_column is not None:
         remedy = "Leave --id out: the file has row names." if has_rows else "Use a format with named columns."
-        raise _Refused(f"{path} has no column {options.id_column!r} of row names. {remedy}")
+        raise Refused(f"{path} has no column {options.id_column!r} of row names. {remedy}")
     for name in options.aside:
         if name not in extras:
             known = f"It has {quoted(sorted(extras), most=8)}." if extras else "It holds the table alone."
-            raise _Refused(f"{path}: there is nothing called {name!r} with a value for each row. {known}")
+            raise Refused(f"{path}: there is nothing called {name!r} with a value for each row. {known}")
 
 
 def _frame_from_arrays(arrays: dict[str, Any], path: Path, options: ReadOptions) -> Frame:
@@ -182,13 +176,13 @@ def _choose(arrays: dict[str, Any], path: Path, options: ReadOptions) -> str:
     found = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "nothing"
     if options.part is not None:
         if options.part not in tables:
-            raise _Refused(f"{path}: there is no two-dimensional array {options.part!r}; it holds {found}.")
+            raise Refused(f"{path}: there is no two-dimensional array {options.part!r}; it holds {found}.")
         return options.part
     rest = [name for name in tables if name not in options.aside]
     preferred = [name for name in _PREFERRED if name in rest]
     if len(rest) == 1 or preferred:
         return rest[0] if len(rest) == 1 else preferred[0]
-    raise _Refused(
+    raise Refused(
         f"{path}: expected one two-dimensional array, or one named {' or '.join(_PREFERRED)}; "
         f"it holds {found}. Save the table alone: np.savez(path, X=table)."
     )
@@ -197,12 +191,15 @@ def _choose(arrays: dict[str, Any], path: Path, options: ReadOptions) -> str:
 def _as_floats(values: Any, path: Path) -> Any:
     """A two-dimensional real array, dense or CSR, in floating point."""
     if values.ndim != 2 or 0 in values.shape:
-        raise _Refused(
+        raise Refused(
             f"{path}: expected a table with rows and columns; it holds an array of shape {values.shape}. "
             "Save a two-dimensional one."
         )
+    if sparse.issparse(values) and values.format in {"csr", "csc", "bsr"}:
+        # Places beyond the table would be written to by compiled code.
+        values.check_format(full_check=True)
     if values.dtype.kind not in "biuf":
-        raise _Refused(
+        raise Refused(
             f"{path}: expected numbers; the array is of type {values.dtype}. "
             "Save it as an array of real numbers."
         )
@@ -233,7 +230,7 @@ def read_h5ad(path: Path, options: ReadOptions) -> Frame:
     -------
     frame : Frame
     """
-    adata = _load(path)
+    adata = read_anndata(path)
     layers = [str(name) for name in adata.layers]
     if options.part is not None and options.part not in layers:
         raise ValueError(f"{path}: there is no layer {options.part!r}; it has {quoted(layers) or 'none'}.")
@@ -250,21 +247,6 @@ def read_h5ad(path: Path, options: ReadOptions) -> Frame:
         extras={str(name): _cells(adata.obs[name]) for name in adata.obs},
     )
     return _add_notes(frame, layers, options)
-
-
-def _load(path: Path) -> Any:
-    with optional("reading h5ad", "anndata", "scverse"):
-        import h5py
-        from anndata.io import read_elem
-    errors = (OSError, KeyError, TypeError)
-    with (
-        reading(path, "anndata's write_h5ad", *errors) as stream,
-        h5py.File(stream) as file,
-        warnings.catch_warnings(),
-    ):
-        # Files of earlier versions warn of their format; they are read all the same.
-        warnings.simplefilter("ignore")
-        return read_elem(file)
 
 
 def _cells(column: Any) -> Any:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import gzip
 import io
+import struct
+import tokenize
+import warnings
+import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,6 +50,72 @@ def _number(text: str) -> float | None:
         return None
 
 
+#: Bytes that a compressed file may become. A table of this size leaves a machine of 16 GB room to work with it.
+MOST_BYTES = 2**32
+#: Bytes read at a time, so that a file which becomes too large is noticed soon.
+_CHUNK = 2**20
+#: What libraries raise on content that is not what a file says it is. Damage can meet any line of a parser: hence the
+#: long list, which is for calls of these libraries only and not for our own code.
+_DAMAGE: tuple[type[Exception], ...] = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    struct.error,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+class Refused(ValueError):
+    """A complaint that already names the file and the remedy."""
+
+    is_complete = True
+
+
+def check_size(path: Path, size: float, what: str = "it would become") -> None:
+    """Refuse content that is too large before it is read.
+
+    Parameters
+    ----------
+    path : Path
+        For the message.
+    size : float
+        In bytes, as the file declares it.
+    what : str
+        What has the size.
+    """
+    if size > MOST_BYTES:
+        raise Refused(
+            f"{path} is refused: {what} {size / 2**30:.3g} GiB, and at most {MOST_BYTES / 2**30:.3g} GiB are read from "
+            "packed or declared sizes. Check where the file comes from, or save the table as plain CSV or npy."
+        )
+
+
+def check_archive(path: Path, stream: IO[bytes], swelling: float = 1.0) -> None:
+    """Refuse a zip archive whose content is too large.
+
+    Parameters
+    ----------
+    path : Path
+    stream : binary stream
+        Left at its beginning.
+    swelling : float
+        How much larger the content becomes in memory.
+    """
+    with zipfile.ZipFile(stream) as archive:
+        check_size(path, swelling * sum(entry.file_size for entry in archive.infolist()))
+    stream.seek(0)
+
+
 def open_source(path: Path) -> IO[bytes]:
     """Open a file, or the content of one that ends in ``.gz``.
 
@@ -59,15 +129,21 @@ def open_source(path: Path) -> IO[bytes]:
     """
     if path.suffix.lower() != ".gz":
         return path.open("rb")
+    content = io.BytesIO()
     try:
-        return io.BytesIO(gzip.decompress(path.read_bytes()))
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        with gzip.open(path) as packed:
+            while chunk := packed.read(_CHUNK):
+                content.write(chunk)
+                check_size(path, content.tell(), "it becomes more than")
+    except (gzip.BadGzipFile, EOFError, zlib.error, struct.error) as error:
         raise ValueError(f"{path} is not a whole gzip file: {error}. Compress or fetch it again.") from error
+    content.seek(0)
+    return content
 
 
 @contextmanager
 def reading(path: Path, writer: str, *errors: type[Exception]) -> Iterator[IO[bytes]]:
-    """Open a file; errors in its content become a complaint that says what writes such files.
+    """Open a file; whatever a library says of its content becomes a complaint that says what writes such files.
 
     Parameters
     ----------
@@ -75,7 +151,7 @@ def reading(path: Path, writer: str, *errors: type[Exception]) -> Iterator[IO[by
     writer : str
         What writes such files, for the message.
     *errors : exception types
-        What the reader raises on content that is not what the file's name says.
+        What the library raises on content besides the usual errors.
 
     Yields
     ------
@@ -87,9 +163,11 @@ def reading(path: Path, writer: str, *errors: type[Exception]) -> Iterator[IO[by
     """
     stream = open_source(path)
     try:
-        with stream:
+        # Damaged files make libraries warn of what they then refuse.
+        with stream, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             yield stream
-    except errors as error:
+    except (*_DAMAGE, *errors) as error:
         raise _unreadable(path, error, writer) from error
 
 
@@ -97,7 +175,10 @@ def _unreadable(path: Path, error: Exception, writer: str) -> ValueError:
     """A complaint on a file whose content is not what its name says; our own complaints say all of it already."""
     if getattr(error, "is_complete", False):
         return ValueError(str(error))
-    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    reason = lines[0] if lines else type(error).__name__
+    if isinstance(error, MemoryError):
+        reason = "it declares more than fits into memory"
     if "pickle" in reason:
         # numpy takes whatever it does not know for a pickle and advises to load it, which may run any code.
         reason = "it does not hold plain arrays of numbers"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,11 @@ from anypca._words import quoted
 from anypca.io._classify import import_pandas
 from anypca.io._columns import frame_from_pandas
 from anypca.io._heads import PEEK, find_head, join_names
-from anypca.io._source import ReadOptions, reading
+from anypca.io._source import ReadOptions, Refused, check_archive, check_size, reading
 from anypca.io.frame import Frame
+
+#: How much larger the cells of a sheet are as Python objects than as text.
+_SWELLING = 8.0
 
 
 def read_parquet(path: Path, options: ReadOptions) -> Frame:
@@ -28,11 +30,13 @@ def read_parquet(path: Path, options: ReadOptions) -> Frame:
     frame : Frame
     """
     pandas = import_pandas()
-    # pyarrow's errors derive from ValueError.
-    with (
-        reading(path, "pandas' to_parquet", ValueError) as stream,
-        optional("reading parquet", "pyarrow", "io"),
-    ):
+    with optional("reading parquet", "pyarrow", "io"):
+        from pyarrow.parquet import read_metadata
+    with reading(path, "pandas' to_parquet") as stream:
+        found = read_metadata(stream)
+        # Repeated cells take no room in the file and 8 bytes each in memory.
+        check_size(path, 8.0 * found.num_rows * found.num_columns)
+        stream.seek(0)
         table = pandas.read_parquet(stream)
     if not isinstance(table.index, pandas.RangeIndex):
         table = table.reset_index(names=table.index.name or "index")
@@ -53,12 +57,11 @@ def read_xlsx(path: Path, options: ReadOptions) -> Frame:
     frame : Frame
     """
     pandas = import_pandas()
-    errors = (zipfile.BadZipFile, KeyError, OSError)
-    with (
-        reading(path, "a spreadsheet program, as xlsx or CSV", *errors) as stream,
-        optional("reading xlsx", "openpyxl", "io"),
-        pandas.ExcelFile(stream, engine="openpyxl") as book,
-    ):
+    with optional("reading xlsx", "openpyxl", "io"):
+        import openpyxl  # noqa: F401
+    with reading(path, "a spreadsheet program, as xlsx or CSV") as stream:
+        check_archive(path, stream, _SWELLING)
+        book = pandas.ExcelFile(stream, engine="openpyxl")
         sheet = _choose_sheet(book.sheet_names, options, path)
         cells = book.parse(sheet, header=None, dtype=object)
         others = [name for name in book.sheet_names if name != sheet]
@@ -91,5 +94,5 @@ def _choose_sheet(sheets: list[str], options: ReadOptions, path: Path) -> str:
     if options.part is None:
         return sheets[0]
     if options.part not in sheets:
-        raise ValueError(f"{path}: there is no sheet {options.part!r}; it has {quoted(sheets)}.")
+        raise Refused(f"{path}: there is no sheet {options.part!r}; it has {quoted(sheets)}.")
     return options.part

@@ -312,7 +312,8 @@ def _parse(text: str, layout: _Layout, as_text: list[str], path: Path) -> Any:
     except pandas.errors.EmptyDataError:
         return pandas.DataFrame(columns=layout.names)
     except (pandas.errors.ParserError, OverflowError, ValueError) as error:
-        raise ValueError(f"{path} cannot be parsed: {error}. Save it again as CSV.") from error
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise ValueError(f"{path} cannot be parsed: {reason}. Save it again as CSV.") from error
 
 
 def _spelling(table: Any, layout: _Layout, given: ReadOptions) -> Spelling:

@@ -80,7 +80,8 @@ def read_table(
     TypeError
         If ``path`` is no path.
     ValueError
-        If the file cannot be understood; the message names the file and the remedy.
+        If the file cannot be understood, is damaged, declares or becomes more than 4 GiB when unpacked, or (h5ad)
+        refers to other files; the message names the file and the remedy.
 
     Notes
     -----
