@@ -27,7 +27,7 @@ ESTIMATORS = [
 ]
 MODULES = ["", ".datasets", ".families", ".io", ".plotting", ".priors", ".report", ".scverse", ".selection"]
 #: Public names that are no part of the reference: modules, the registries, and what has its page under another module.
-UNLISTED = {"offsets", "selection", "families", "priors", "criteria", "rank_methods"}
+UNLISTED = {"offsets", "selection", "families", "column_forms", "priors", "criteria", "rank_methods"}
 
 
 def listed() -> dict[str, set[str]]:

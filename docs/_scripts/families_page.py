@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from anypca.families import families
+from anypca.families import column_forms, families
 
 
 def draw() -> str:
     """The table of all families."""
-    names = "\n".join(f"   {families[name].__name__}" for name in families)
+    classes = [*(families[name] for name in families), *(column_forms[name] for name in column_forms)]
+    names = "\n".join(f"   {each.__name__}" for each in classes)
     return f".. currentmodule:: anypca.families\n\n.. autosummary::\n   :toctree: generated\n\n{names}\n"
 
 

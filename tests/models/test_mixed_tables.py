@@ -7,6 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from anypca import EPCA, SePCA
+from anypca.families import column_forms, families
+from anypca.families.forms import Constant, Copy, Recoded
 
 KINDS = ["poisson", "bernoulli", "gaussian", "gamma"]
 
@@ -80,3 +82,39 @@ def test_units_of_measurements_beside_counts_and_answers_do_not_matter():
     assert plain.n_components_ == large.n_components_ == 2
     np.testing.assert_allclose(large.components_ / units, plain.components_, atol=2e-3)
     np.testing.assert_allclose(large.components_std_ / units, plain.components_std_, rtol=1e-2)
+
+
+def every_family(n=80):
+    """A table with a column of each family and of each form of the registries, and what they are."""
+    rng = np.random.default_rng(0)
+    scores, columns, kinds = rng.normal(size=n), [], []
+    for name in families:
+        family = families[name].examples()[0]
+        columns.append(family.sample(0.3 + 0.8 * scores, 0.4, rng))
+        kinds.append(family)
+    for name in column_forms:
+        form = column_forms[name].examples()[0]
+        draws = [part.sample(0.3 + 0.8 * scores, 0.4, rng) for part in form.parts]
+        means = np.full((n, len(form.parts)), 0.5)
+        columns.append(form.draw(np.column_stack(draws), means, rng) if draws else np.arange(float(n)))
+        kinds.append(form)
+    columns += [np.full(n, 4.0), 2.0 * columns[0], np.where(scores > 0, 2.0, 1.0)]
+    return np.column_stack(columns), [*kinds, Constant(4.0), Copy(0, 0.0, 2.0), Recoded((1.0, 2.0))], scores
+
+
+def test_all_families_in_one_table():
+    X, kinds, scores = every_family()
+    X[::7, ::3] = np.nan
+    model = SePCA(1, family=kinds, tol=1e-3).fit(X)
+    trace = model.objective_trace_
+    assert np.all(np.diff(trace) >= -1e-7 * np.abs(trace[1:]))
+    assert model.n_components_ >= 1
+    assert abs(np.corrcoef(model.transform(X)[:, 0], scores)[0, 1]) > 0.8
+    for table in (
+        model.impute(X),
+        model.sample(5, random_state=0),
+        model.inverse_transform(model.transform(X)),
+    ):
+        assert table.shape[1] == len(kinds)
+        assert np.isfinite(table).all()
+    assert np.isfinite(model.evidence_)

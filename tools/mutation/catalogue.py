@@ -25,6 +25,53 @@ _CHECKPOINT = "tests/solvers/test_checkpoint.py tests/models/test_checkpoints.py
 _SELECTION = "tests/selection"
 _RANKS = "tests/selection/test_rank_methods.py"
 
+_LAYOUT = "tests/engine/test_layout.py tests/models/test_layouts.py tests/conformance/test_forms.py"
+
+LAYOUT = [
+    Mutation(
+        "copies come back without their intercept",
+        "families/forms.py",
+        "self.intercept + self.slope * means[:, 0]",
+        "self.slope * means[:, 0]",
+        _LAYOUT,
+    ),
+    Mutation(
+        "left out columns are padded in the wrong place",
+        "engine/layout.py",
+        "[..., self.sources] = np.moveaxis(values, axis, -1)",
+        "[..., : self.n_columns] = np.moveaxis(values, axis, -1)",
+        _LAYOUT,
+    ),
+    Mutation(
+        "zeros are not missing among the amounts",
+        "families/two_part.py",
+        "np.where(x == 0, np.nan, x)",
+        "np.where(x == 0, 1.0, x)",
+        _LAYOUT,
+    ),
+    Mutation(
+        "offsets stay with the columns of the table",
+        "engine/layout.py",
+        "offset = PickedSource(offset, layout.sources)",
+        "pass",
+        _LAYOUT,
+    ),
+    Mutation(
+        "observed entries are replaced by means",
+        "engine/layout.py",
+        "np.where(np.isnan(table), self.join(filled), table)",
+        "self.join(filled)",
+        _LAYOUT,
+    ),
+    Mutation(
+        "the truncated information forgets the odds",
+        "families/truncated_negative_binomial.py",
+        "rate * (1.0 - rate * np.exp(-power))",
+        "rate * (1.0 - np.exp(-power))",
+        _FAMILIES,
+    ),
+]
+
 FAMILIES = [
     Mutation(
         "the factorial is off by one",
@@ -1364,4 +1411,5 @@ MUTATIONS = [
     *EPCA,
     *GPCA,
     *PRIORS,
+    *LAYOUT,
 ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from anypca.families._base import Evaluation, Family, families
+from anypca.families._base import Evaluation, Family, column_forms, families
 from anypca.families._resolve import resolve_columns, resolve_family, resolve_resolution
 from anypca.families.bernoulli import Bernoulli
 from anypca.families.beta_binomial import BetaBinomial
 from anypca.families.binomial import Binomial
 from anypca.families.exponential import Exponential
+from anypca.families.forms import Excluded, Form
 from anypca.families.gamma import Gamma
 from anypca.families.gaussian import Gaussian
 from anypca.families.log_normal import LogNormal
@@ -18,8 +19,15 @@ from anypca.families.ordinal import Ordinal
 from anypca.families.poisson import Poisson
 from anypca.families.scaled_poisson import ScaledPoisson
 from anypca.families.student_t import StudentT
+from anypca.families.truncated_negative_binomial import TruncatedNegativeBinomial
 from anypca.families.truncated_poisson import TruncatedPoisson
 from anypca.families.tweedie import Tweedie
+from anypca.families.two_part import (
+    HurdleNegativeBinomial,
+    HurdlePoisson,
+    ZeroInflatedGamma,
+    ZeroInflatedLogNormal,
+)
 from anypca.families.zero_inflated_negative_binomial import ZeroInflatedNegativeBinomial
 from anypca.families.zero_inflated_poisson import ZeroInflatedPoisson
 
@@ -28,10 +36,14 @@ __all__ = [
     "BetaBinomial",
     "Binomial",
     "Evaluation",
+    "Excluded",
     "Exponential",
     "Family",
+    "Form",
     "Gamma",
     "Gaussian",
+    "HurdleNegativeBinomial",
+    "HurdlePoisson",
     "LogNormal",
     "LogitNormal",
     "Mixed",
@@ -40,10 +52,14 @@ __all__ = [
     "Poisson",
     "ScaledPoisson",
     "StudentT",
+    "TruncatedNegativeBinomial",
     "TruncatedPoisson",
     "Tweedie",
+    "ZeroInflatedGamma",
+    "ZeroInflatedLogNormal",
     "ZeroInflatedNegativeBinomial",
     "ZeroInflatedPoisson",
+    "column_forms",
     "combine",
     "families",
     "resolve_columns",

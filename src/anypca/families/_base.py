@@ -13,8 +13,8 @@ from anypca._registry import Registry
 from anypca._typing import Bools, Floats, Ints, PerColumn
 
 #: Names for forms, in which columns enter models other than as they are; see `anypca.families.forms`.
-forms: Registry[Any] = Registry("family")
-families: Registry[Family] = Registry("family", beside=forms)
+column_forms: Registry[Any] = Registry("family")
+families: Registry[Family] = Registry("family", beside=column_forms)
 
 #: Steps of `inverted`: Newton's method doubles its digits, and nearly linear functions start with one.
 _NEWTON_STEPS = 20

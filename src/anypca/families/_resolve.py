@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.families._base import Family, families, forms
+from anypca.families._base import Family, column_forms, families
 from anypca.families.forms import Form
 from anypca.families.gaussian import Gaussian
 from anypca.families.mixed import Mixed, combine
@@ -129,7 +129,7 @@ def _single(family: Any) -> Family | Form:
             "family 'auto' stands for the whole table and cannot be given for single columns; "
             "write family='auto', or name a family for every column."
         )
-    found: Family | Form = (forms if family in forms else families).create(family)
+    found: Family | Form = (column_forms if family in column_forms else families).create(family)
     return found
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from anypca._typing import Floats
 from anypca._words import listed
-from anypca.families._base import Family, forms
+from anypca.families._base import Family, column_forms
 from anypca.families.bernoulli import Bernoulli
 from anypca.families.ordinal import Ordinal
 
@@ -23,6 +23,9 @@ class Moments(Protocol):
 
     @property
     def variance(self) -> Floats: ...
+
+    @property
+    def maximum(self) -> Floats: ...
 
 
 @dataclass(frozen=True)
@@ -51,8 +54,18 @@ class Form(ABC):
         """Names of the parts of a column of this name."""
         return (column,) * len(self.parts)
 
-    def adapted(self, facts: Moments, column: int) -> Self:
-        """The same with what a table tells of the column; most forms need nothing."""
+    @classmethod
+    def examples(cls) -> tuple[Form, ...]:
+        """Instances that the conformance tests run over."""
+        return (cls(),)
+
+    @property
+    def is_nonnegative(self) -> bool:
+        """Whether negative values are outside of what the column can hold."""
+        return False
+
+    def adapted(self, facts: Moments, column: int) -> Form:
+        """The form with what a table tells of the column; most need nothing."""
         return self
 
     def split(self, x: Floats, column: str) -> Floats:
@@ -101,7 +114,7 @@ class Copy(Form):
         return result
 
 
-@forms.register
+@column_forms.register
 @dataclass(frozen=True)
 class Excluded(Form):
     """Left out since it says nothing of the rows, as running numbers do; the mean of the column comes back."""

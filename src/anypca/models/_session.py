@@ -23,7 +23,7 @@ from anypca.engine import (
     summarise,
 )
 from anypca.exceptions import DataConversionWarning
-from anypca.families import Family, families, resolve_columns, resolve_resolution
+from anypca.families import Family, column_forms, families, resolve_columns, resolve_resolution
 from anypca.families.auto import FamilyChoice, FamilyReport, infer_families
 from anypca.families.forms import Form
 from anypca.solvers import BlockProblem, Callback, Loop, Progress
@@ -236,10 +236,11 @@ def _adapted(family: Family, session: Session) -> Family:
 
 def is_nonnegative(family: Any) -> bool:
     """Whether a family given by name or object takes no negative values; False while it is not known."""
-    if isinstance(family, Family):
+    if isinstance(family, Family | Form):
         return family.is_nonnegative
     try:
-        return isinstance(family, str) and families.create(family).is_nonnegative
+        registry: Any = column_forms if family in column_forms else families
+        return isinstance(family, str) and bool(registry.create(family).is_nonnegative)
     except ValueError:  # "auto", or a name that fit will complain about
         return False
 

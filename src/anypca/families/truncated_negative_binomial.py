@@ -1,0 +1,194 @@
+"""Over-dispersed counts without zeros, with log link."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit, gammaln
+
+from anypca._typing import Bools, Floats, PerColumn
+from anypca.families._base import Evaluation, Family, families, inverted, over_dispersion, positive_or_none
+from anypca.families.truncated_poisson import TruncatedPoisson
+from anypca.special import log1pexp, log_rising
+
+#: Below this ``(1 + a) mu`` series replace differences: the terms left out are below 1e-8 of the first, while the
+#: differences have lost four digits.
+_SMALL = 1e-4
+#: Logarithm of ``(1 + a) mu`` below which a count is 1 to rounding.
+_FAR_BELOW = -37.0
+#: Over-dispersions between which moments look for one, and the halvings that find it to three digits.
+_LEAST, _MOST, _HALVINGS = 1e-4, 1e4, 14
+
+
+class _Terms(NamedTuple):
+    """What all methods are made of, at a predictor."""
+
+    log_growth: Floats
+    """``log(1 + a mu)``."""
+    log_odds: Floats
+    """Of a count that is not zero against zero, ``(1 + a mu)^(1/a) - 1``, in logarithms."""
+    rest: Floats
+    """``1 / (1 + a mu)``."""
+    rate: Floats
+    """``mean / (1 + a mu)``, which is 1 far below and 1/a far above."""
+    information: Floats
+    excess: Floats
+    """The mean less 1."""
+
+
+@families.register
+@dataclass(frozen=True)
+class TruncatedNegativeBinomial(Family):
+    r"""Counts from 1 on: negative binomial counts of mean ``mu = exp(eta)`` given that they are not zero.
+
+    ``log p(x) = x eta - x log(1 + a mu) - log((1 + a mu)^(1/a) - 1) + x log a + log G(x + 1/a) - log G(1/a) - log x!``
+    with G the gamma function. The domain is x in {1, 2, ...}. The mean is ``mu / (1 - (1 + a mu)^(-1/a))``, above 1.
+    The dispersion a = 1/size >= 0 is the over-dispersion; a = 0 is the truncated Poisson family, by which `mean` and
+    `link` go when they are not told a. ``evaluate`` drops the terms without eta, which are those after the third. It is
+    the second part of a hurdle model, whose first part tells zeros from other counts.
+
+    Parameters
+    ----------
+    size : float, optional
+        The size 1/a > 0; estimated when left out.
+
+    Notes
+    -----
+    The log-likelihood is not concave in eta for a of 3 and more, though it has a single maximum; steps go by the
+    expected information.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> TruncatedNegativeBinomial(size=2.0).mean(np.array([0.0]), 0.5).round(4).tolist()
+    [1.8]
+    """
+
+    name = "truncated_negative_binomial"
+    dispersion_kind = "shape"
+    link_kind = "log"
+    is_discrete = True
+    is_concave = False
+    expectation = "approximate"
+    support = "values >= 1"
+    remedy = "Use family='negative_binomial' for counts with zeros, or treat zeros as missing (NaN)."
+
+    size: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", positive_or_none(self.size, "size", type(self).__name__))
+
+    @property
+    def fixed_dispersion(self) -> float | None:
+        return None if self.size is None else 1.0 / self.size
+
+    def evaluate(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, *, order: int = 2) -> Evaluation:
+        terms = _terms(eta, over_dispersion(dispersion, eta))
+        value = x * (eta - terms.log_growth) - terms.log_odds
+        gradient = x * terms.rest - terms.rate if order >= 1 else None
+        return Evaluation(value, gradient, terms.information if order >= 2 else None)
+
+    def observed_curvature(
+        self, x: Floats, eta: Floats, found: Evaluation, dispersion: PerColumn = 1.0
+    ) -> Floats:
+        assert found.gradient is not None
+        assert found.curvature is not None
+        a = over_dispersion(dispersion, eta)
+        # The gradient is (x - mean) / (1 + a mu): the information, and how its divisor changes.
+        curvature: Floats = found.curvature + expit(eta + np.log(a)) * found.gradient
+        return curvature
+
+    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
+        base: Floats = log_rising(x, over_dispersion(dispersion, x)) - gammaln(x + 1.0)
+        return base
+
+    def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
+        above = np.maximum(x, 1.0 + np.finfo(x.dtype).eps)
+        eta = self.link(above, dispersion)
+        # A count of 1 has its maximum, 0, in the limit of a mean of zero.
+        return np.where(x > 1, self.evaluate(above, eta, dispersion, order=0).value, 0.0).astype(x.dtype)
+
+    def mean(self, eta: Floats, dispersion: PerColumn | None = None) -> Floats:
+        if dispersion is None:
+            return TruncatedPoisson().mean(eta)
+        return 1.0 + _terms(eta, over_dispersion(dispersion, eta)).excess
+
+    def link(self, mu: Floats, dispersion: PerColumn | None = None) -> Floats:
+        if dispersion is None:
+            return TruncatedPoisson().link(mu)
+        a, excess = over_dispersion(dispersion, mu), mu - 1.0
+
+        def log_excess(eta: Floats) -> tuple[Floats, Floats]:
+            terms = _terms(eta, a)
+            return np.log(terms.excess), terms.information / terms.rest / terms.excess
+
+        # Half of (1 + a) mu where that is small, all of mu where it is large.
+        start = TruncatedPoisson.start_of_link(excess) - np.log1p(a / (1.0 + excess))
+        return inverted(np.log(excess), start.astype(mu.dtype), log_excess)
+
+    def variance(self, mu: Floats, dispersion: PerColumn = 1.0) -> Floats:
+        a = over_dispersion(dispersion, mu)
+        terms = _terms(self.link(np.maximum(mu, 1.0 + np.finfo(mu.dtype).eps), dispersion), a)
+        with np.errstate(over="ignore", divide="ignore"):
+            return terms.information / terms.rest / terms.rest
+
+    def in_support(self, x: Floats) -> Bools:
+        return np.isfinite(x) & (x >= 1)
+
+    def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
+        a = np.broadcast_to(over_dispersion(dispersion, np.asarray(eta, float)), eta.shape)
+        rate = _draw_rates(np.exp(eta), a, rng)
+        # As for the truncated Poisson: the first event, and those of the time that is left.
+        first = -np.log1p(rng.random(eta.shape) * np.expm1(-rate))
+        result: Floats = 1.0 + rng.poisson(np.maximum(rate - first, 0.0))
+        return result
+
+    def interior_mean(self, total: Floats, count: Floats) -> Floats:
+        return TruncatedPoisson().interior_mean(total, count)
+
+    def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
+        # E x^2 / E x - 1 is (1 + a) mu, and the mean then falls with a.
+        above = np.maximum(variance / mean + mean - 1.0, np.finfo(mean.dtype).tiny)
+        low, high = np.full_like(mean, np.log(_LEAST)), np.full_like(mean, np.log(_MOST))
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            a = np.exp(middle)
+            is_above = 1.0 + _terms(np.log(above / (1.0 + a)), a).excess > mean
+            low, high = np.where(is_above, middle, low), np.where(is_above, high, middle)
+        return np.exp(0.5 * (low + high))
+
+
+def _terms(eta: Floats, a: Floats) -> _Terms:
+    """All terms, finite wherever exp is, and without cancellation where hardly any count is above 1."""
+    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+        shift = eta + np.log(a)
+        log_growth, mu = log1pexp(shift), np.exp(eta)
+        power = log_growth / a  # log of (1 + a mu)^(1/a)
+        share = -np.expm1(-power)  # of counts that are not zero
+        small = (1.0 + a) * mu
+        is_low, is_small = eta + np.log1p(a) < _FAR_BELOW, small < _SMALL
+        log_odds = np.where(is_low, eta, power + np.log(np.where(is_low, 1.0, share)))
+        rest, rate = expit(-shift), np.where(is_low, 1.0, expit(shift) / a / share)
+        excess = np.where(is_small, 0.5 * small * (1.0 + (1.0 - a) * mu / 6.0), mu / share - 1.0)
+        near = 0.5 * small * (1.0 + (1.0 - 4.0 * a) * mu / 3.0)
+        information = np.where(is_small, near, rate * (1.0 - rate * np.exp(-power)))
+    return _Terms(log_growth, log_odds, rest, rate, np.maximum(information, 0.0), excess)
+
+
+def _draw_rates(mu: Floats, a: Floats, rng: np.random.Generator) -> Floats:
+    """Gamma rates of mean mu, given that a Poisson count of that rate is not zero."""
+    rate = np.empty(mu.shape)
+    todo = np.ones(mu.shape, dtype=bool)
+    is_low = mu < 1.0
+    while todo.any():
+        # Of small rates the probability of a count is about the rate: it goes into the gamma distribution.
+        drawn = rng.gamma(1.0 / a[todo] + is_low[todo]) * a[todo] * mu[todo]
+        safe = np.maximum(drawn, np.finfo(float).tiny)
+        chance = -np.expm1(-safe) / np.where(is_low[todo], safe, 1.0)
+        taken = rng.random(drawn.shape) < chance
+        places = np.flatnonzero(todo)[taken]
+        rate.flat[places] = drawn[taken]
+        todo.flat[places] = False
+    return rate
