@@ -98,15 +98,16 @@ def test_sizes_beside_other_families_solve_their_moment_equation():
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3], ids=["complete", "missing"])
-def test_own_variances_without_components_are_sample_variances_pulled_to_their_mean(missing):
+def test_own_scales_without_components_are_sample_variances_pulled_to_their_mean(missing):
     rng = np.random.default_rng(1)
-    X = rng.normal(size=(20, 6)) * np.exp(rng.normal(size=6))
+    X = rng.poisson(10.0 * np.exp(0.5 * rng.normal(size=(20, 6)))).astype(float)
     X[rng.random(X.shape) < missing] = np.nan
-    model = SePCA(0, family="gaussian", dispersion="feature").fit(X)
+    model = SePCA(0, family="poisson", dispersion="feature").fit(X)
     count = (~np.isnan(X)).sum(axis=0)
-    own = np.log(np.nanvar(X, axis=0, ddof=1))
+    own = np.log(np.nanvar(X, axis=0, ddof=1) / np.nanmean(X, axis=0))
     pulled = (count * own + PULL * np.average(own, weights=count)) / (count + PULL)
-    assert_allclose(model.dispersion_, np.exp(pulled), rtol=1e-6)
+    # Rounds of fit and dispersion end at a change of 2 %.
+    assert_allclose(model.dispersion_, np.exp(pulled), rtol=0.02)
 
 
 def test_a_shared_variance_has_the_degrees_of_freedom_of_a_low_rank_fit():

@@ -22,9 +22,11 @@ from anypca.models.sepca._candidate import (
     with_scales,
 )
 from anypca.models.sepca._fit import penalised_evidence
+from anypca.models.sepca._noise import dispersion_cost
+from anypca.models.sepca._noise_report import DispersionReport
 from anypca.models.sepca._settings import Settings
 from anypca.models.sepca._start import first_state
-from anypca.models.sepca._sweeps import prune
+from anypca.models.sepca._sweeps import judge, prune, residuals
 
 
 def under_dispersed_counts(rank=1, n=150, p=20, seed=0, spread=1.0):
@@ -81,16 +83,57 @@ def test_unequal_noise_gets_a_variance_for_each_column():
     X, variance = unequal_noise()
     model = SePCA(5, family="gaussian").fit(X)
     assert model.n_components_ == 2
-    assert len(np.unique(model.dispersion_)) == 20
-    assert_allclose(np.log(model.dispersion_), np.log(variance), atol=0.8)
+    assert model.dispersion_report_.used == "feature"
+    assert model.dispersion_report_.gain > 100.0
+    # Six pseudo-observations pull a column of little noise and much signal up by as much as this.
+    assert_allclose(np.log(model.dispersion_), np.log(variance), atol=1.0)
 
 
-def test_equal_noise_keeps_one_variance():
+@pytest.mark.parametrize(("dispersion", "n_values"), [("shared", 1), ("feature", 20), ("auto", 20)])
+def test_equal_noise(dispersion, n_values):
     X = make_low_rank(150, 20, 2, family="gaussian", signal=1.5, dispersion=2.0, random_state=0).X
-    model = SePCA(5, family="gaussian").fit(X)
+    model = SePCA(5, family="gaussian", dispersion=dispersion).fit(X)
     assert model.n_components_ == 2
+    assert len(np.unique(model.dispersion_)) == n_values
+    # The standard error of a variance from 150 entries is 12 %.
+    assert_allclose(model.dispersion_, 2.0, rtol=0.1 if n_values == 1 else 0.4)
+
+
+def test_noise_in_equal_shares_is_compared_with_noise_of_the_columns_own():
+    X = make_low_rank(60, 6, 1, family="gaussian", signal=1.5, random_state=1).X
+    report = SePCA(2, family="gaussian").fit(X).dispersion_report_
+    assert set(report.evidence) == {"shares", "feature"}
+    assert report.gain == pytest.approx(abs(report.evidence["shares"] - report.evidence["feature"]))
+    assert f"{report.gain:.1f} nats" in str(report)
+    assert SePCA(0, family="gaussian").fit(X).dispersion_report_ == DispersionReport("shares", {})
+    assert SePCA(2, family="poisson").fit(np.exp(X).round()).dispersion_report_.used == "fixed"
+
+
+def own_sizes(rank=1, n=150, p=20, seed=0):
+    """Counts whose columns differ in their size, and the logarithms of the dispersions."""
+    rng = np.random.default_rng(seed)
+    logs = rng.normal(size=p)
+    eta = 1.5 + 0.5 * rng.normal(size=(n, rank)) @ rng.normal(size=(rank, p))
+    rate = np.exp(eta) * rng.gamma(np.exp(-logs), np.exp(logs), size=(n, p))
+    return rng.poisson(rate).astype(float), logs
+
+
+@pytest.mark.parametrize("dispersion", ["auto", "feature"])
+def test_counts_get_sizes_of_their_own_and_stay_negative_binomial(dispersion):
+    X, logs = own_sizes()
+    model = SePCA(5, family="negative_binomial", dispersion=dispersion).fit(X)
+    assert model.family_ == NegativeBinomial()
+    assert model.dispersion_report_.used == "feature"
+    assert model.n_components_ == 1
+    assert np.corrcoef(np.log(model.dispersion_), logs)[0, 1] > 0.9
+
+
+def test_one_size_is_kept_where_columns_have_one():
+    X = make_low_rank_counts(120, 30, 1, typical_mean=5.0, size=3.0, random_state=2).X
+    model = SePCA(5, family="negative_binomial").fit(X)
+    assert model.dispersion_report_.used == "shared"
+    assert model.dispersion_report_.gain == 0.0
     assert np.ptp(model.dispersion_) == 0.0
-    assert_allclose(model.dispersion_, 2.0, rtol=0.1)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -191,37 +234,41 @@ def test_scales_replace_chosen_columns_only():
     assert_allclose(own.start, [1.0, 2.0, 2.0])
 
 
-def mildly_unequal_noise(seed):
-    """One component; variances of the columns that differ by a factor of about 1.5."""
-    variance = np.exp(0.4 * np.random.default_rng(seed).normal(size=20))
-    return make_low_rank(60, 20, 1, family="gaussian", signal=1.5, dispersion=variance, random_state=seed).X
+def price_of(family, n_features, noise="auto", by_column=False):
+    """What the open dispersions cost at 50 rows of weight 2."""
+    X = np.random.default_rng(0).poisson(3.0, size=(50, n_features)).astype(float) + 1.0
+    settings = Settings(1, noise=noise)
+    with open_session(check_data(X, sample_weight=np.full(50, 2.0)), 1, max_iter=50, tol=1e-6) as session:
+        first = first_candidate(session, resolve_family(family, n_features), settings)
+        state = prune(first_state(replace(first, by_column=by_column), 0))
+        assert state.weight == 100.0
+        price = dispersion_cost(residuals(state))
+        assert penalised_evidence(state) == pytest.approx(judge(state).evidence - price, rel=1e-14)
+    return price
 
 
 @pytest.mark.parametrize(
-    ("seed", "n_variances"), [(0, 1), (5, 1), (6, 1), (4, 20), (8, 20)], ids=lambda value: str(value)
+    ("family", "noise", "by_column", "n_dispersions"),
+    [
+        ("gaussian", "auto", False, 4),
+        ("gaussian", "auto", True, 4),
+        ("gaussian", "shared", False, 1),
+        ("log_normal", "auto", False, 1),
+        ("log_normal", "auto", True, 4),
+        ("negative_binomial", "auto", False, 1),
+        ("poisson", "auto", False, 0),
+    ],
 )
-def test_own_variances_must_be_worth_their_number(seed, n_variances):
-    """Half the logarithm of 60 each: without that price the first three would have 20 variances too.
-
-    With twice the price the last two would have one.
-    """
-    model = SePCA(3, family="gaussian", n_jobs=1).fit(mildly_unequal_noise(seed))
-    assert model.n_components_ == 1
-    assert len(np.unique(model.dispersion_)) == n_variances
+def test_the_price_of_dispersions_is_that_of_bic(family, noise, by_column, n_dispersions):
+    """Equal shares of the columns' variances rest on as many numbers as noise of their own."""
+    price = price_of(family, 4, noise, by_column)
+    assert price == pytest.approx(0.5 * n_dispersions * np.log(100.0), rel=1e-14)
 
 
-def test_the_price_of_dispersions_is_that_of_bic():
-    X = np.random.default_rng(0).normal(size=(50, 4))
-    weights = np.full(50, 2.0)
-    with open_session(check_data(X, sample_weight=weights), 1, max_iter=50, tol=1e-6) as session:
-        first = first_candidate(session, resolve_family("gaussian", 4), Settings(1))
-        one, own = (replace(first, by_column=by) for by in (False, True))
-        state = first_state(one, 0)
-        state = replace(prune(state), candidate=own)
-    assert (one.n_dispersions, own.n_dispersions) == (1, 4)
-    assert state.weight == 100.0
-    assert penalised_evidence(state) == pytest.approx(state.bound - 0.5 * 4 * np.log(100.0), rel=1e-14)
-    assert one.penalty(100.0) == pytest.approx(0.5 * np.log(100.0), rel=1e-14)
+def test_own_sizes_cost_what_their_prior_does():
+    """Mean and spread of the prior are fitted; sizes of Poisson counts cost little more, as they fit little better."""
+    price = price_of("negative_binomial", 4, by_column=True)
+    assert np.log(100.0) < price < np.log(100.0) + 4.0
 
 
 @pytest.mark.parametrize(

@@ -1096,6 +1096,7 @@ PIECEWISE = [
 ]
 
 _SEPCA = "tests/models/test_sepca.py tests/models/test_sepca_coupling.py"
+_NOISE = "tests/models/test_sepca_noise.py"
 _GPCA = "tests/models/test_gpca.py"
 _EPCA = "tests/models/test_epca.py tests/models/test_epca_invariance.py"
 _PRIORS = "tests/priors"
@@ -1103,16 +1104,58 @@ _PRIORS = "tests/priors"
 SEPCA = [
     Mutation(
         "dispersions of columns cost nothing",
-        "models/sepca/_candidate.py",
-        "return 0.5 * self.n_dispersions * float(np.log(max(weight, 1.0)))",
-        "return 0.0",
+        "models/sepca/_noise.py",
+        "0.5 * float(np.log(max(residuals.weight, 1.0)))",
+        "0.0",
         _DISPERSION,
+    ),
+    Mutation(
+        "noise of the columns' own has no prior",
+        "models/sepca/_noise.py",
+        "_PSEUDO_OBSERVATIONS = 6.0",
+        "_PSEUDO_OBSERVATIONS = 0.0",
+        _NOISE,
+    ),
+    Mutation(
+        "what is unknown of the predictor is no noise",
+        "models/sepca/_noise.py",
+        "gradient * gradient / curvature + curvature * cells.variance",
+        "gradient * gradient / curvature",
+        _DISPERSION + " " + _NOISE,
+    ),
+    Mutation(
+        "own sizes are not drawn to each other",
+        "models/sepca/_noise.py",
+        "posterior = fine + priors[best][:, None]",
+        "posterior = fine + 0.0 * priors[best][:, None]",
+        _NOISE,
+    ),
+    Mutation(
+        "the flat intercept has no unit",
+        "models/sepca/_posterior.py",
+        "np.log(self.alpha).sum() + m * np.log(unit[:, 0])",
+        "np.log(self.alpha).sum() + k * np.log(unit[:, 0])",
+        "tests/models/test_sepca_laws.py",
+    ),
+    Mutation(
+        "the prior keeps the units of the first dispersion",
+        "models/sepca/_sweeps.py",
+        "units = noise_units(candidate.family, dispersion)",
+        "units = state.loadings.units",
+        "tests/models/test_sepca_laws.py " + _DISPERSION,
+    ),
+    Mutation(
+        "the edge of noise is that of the mean",
+        "models/sepca/_spectrum.py",
+        "_TRACY_WIDOM = 2.024",
+        "_TRACY_WIDOM = -1.2",
+        _NOISE,
     ),
     Mutation(
         "the divergence of the loadings forgets their relevance",
         "models/sepca/_posterior.py",
-        "@ self.alpha - np.log(self.alpha).sum() + k * np.log(unit[:, 0])",
-        "@ self.alpha + k * np.log(unit[:, 0])",
+        "@ self.alpha - np.log(self.alpha).sum() + m * np.log(unit[:, 0])",
+        "@ self.alpha + m * np.log(unit[:, 0])",
         _SEPCA,
     ),
     Mutation(

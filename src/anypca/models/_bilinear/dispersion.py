@@ -17,7 +17,7 @@ from anypca.models._opened import OpenedBlock, observed_only
 # Grid for dispersions that enter the variance non-linearly (negative binomial 1/size): from counts that nobody can tell
 # from Poisson counts to columns that are almost always zero. Interpolation in logarithms between two of its values is
 # right to 4 per cent, for means from 0.1 to 500.
-_GRID = np.logspace(-4, 2, 25)
+DISPERSION_GRID = np.logspace(-4, 2, 25)
 # A dispersion below this fraction of the null model's means that the table is reproduced, to a thousandth of what its
 # columns vary by, and not modelled.
 _SMALLEST_FRACTION = 1e-6
@@ -70,7 +70,7 @@ def has_settled(family: Family, new: Floats, old: Floats, *, rtol: float) -> boo
     slack = rtol * np.abs(old)
     for member, columns in family.member_columns(len(old)):
         if member.dispersion_kind == "shape":
-            slack[columns] += _GRID[0]
+            slack[columns] += DISPERSION_GRID[0]
     return bool((np.abs(new - old) <= slack).all())
 
 
@@ -220,7 +220,7 @@ class _Fit(NamedTuple):
 
         def function(rows: OpenedBlock, scores: Floats) -> Floats:
             evaluator = BlockEvaluator(family, coefficients, rows)
-            found = np.zeros(len(_GRID))
+            found = np.zeros(len(DISPERSION_GRID))
             for tile in rows.tiles():
                 inside = columns[(columns >= tile.start) & (columns < tile.stop)]
                 if inside.size:
@@ -237,8 +237,8 @@ def _grid_statistics(member: Family, rows: OpenedBlock, columns: Ints, mu: Float
     # Means may underflow or overflow where the likelihood has no maximum; a residual of zero is zero.
     with np.errstate(over="ignore", divide="ignore"):
         squared = observed_only(rows, columns, (rows.x[:, columns] - mu) ** 2)
-        found = np.empty(len(_GRID))
-        for g, value in enumerate(_GRID):
+        found = np.empty(len(DISPERSION_GRID))
+        for g, value in enumerate(DISPERSION_GRID):
             terms = np.zeros_like(squared)
             np.divide(squared, member.variance(mu, value), out=terms, where=squared > 0)
             found[g] = rows.weights @ terms.sum(axis=1, dtype=float)
@@ -302,6 +302,6 @@ def _solve_on_grid(statistics: Floats, wanted: float) -> float:
     if statistics[0] <= wanted:
         return 0.0
     if statistics[-1] >= wanted:
-        return float(_GRID[-1])
+        return float(DISPERSION_GRID[-1])
     logs = np.log(np.maximum(statistics, np.finfo(float).tiny))
-    return float(np.exp(np.interp(-np.log(wanted), -logs, np.log(_GRID))))
+    return float(np.exp(np.interp(-np.log(wanted), -logs, np.log(DISPERSION_GRID))))

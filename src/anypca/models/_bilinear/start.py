@@ -109,12 +109,20 @@ def residual_directions(
     weight = float(rest[0, -1])
     squares, curvature = rest[:, 0] / weight, rest[:, 1] / weight
     size = np.sqrt(np.maximum(values, 0.0) / weight)
-    typical = max(float(np.median(curvature)), np.finfo(float).tiny)
-    to_eta = np.sqrt(curvature) / (curvature + _SHRINKAGE * typical)
+    to_eta = np.sqrt(curvature) / (curvature + _slack(family, curvature))
     loadings: Floats = vectors * size * to_eta[:, None]
     return Directions(
         loadings, float(values.max(initial=0.0)) / max(float(squares.mean()), np.finfo(float).tiny)
     )
+
+
+def _slack(family: Family, curvature: Floats) -> Floats:
+    """What is added to the columns' curvatures, shape (n_features,); those of columns with units are not compared."""
+    is_free = np.ones(len(curvature), dtype=bool)
+    for member, columns in family.member_columns(len(curvature)):
+        is_free[columns] = not member.has_units
+    typical = float(np.median(curvature[is_free])) if is_free.any() else 0.0
+    return np.maximum(_SHRINKAGE * np.where(is_free, typical, curvature), np.finfo(float).tiny)
 
 
 def _residual_product(

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from anypca._typing import Bools, Floats
+from anypca._typing import Bools, Floats, Ints
 from anypca.families import Family, Gamma, NegativeBinomial, Poisson, ScaledPoisson, combine
-from anypca.models._bilinear.dispersion import estimate_dispersion, start_dispersion
-from anypca.models._bilinear.evaluator import Coefficients
+from anypca.models._bilinear.dispersion import DISPERSION_GRID, start_dispersion
 from anypca.models._bilinear.start import BilinearFitter
+from anypca.models._opened import OpenedBlock, observed_only
 from anypca.models._session import Session
 from anypca.models.sepca._settings import Settings
 
@@ -26,11 +25,8 @@ class Candidate(BilinearFitter[Settings]):
     """Each column has a dispersion of its own; otherwise the ratios of ``start`` are kept."""
     start: Floats
     """Dispersions up to a common factor, shape (n_features,)."""
-
-    @property
-    def n_dispersions(self) -> int:
-        """How many dispersions are free."""
-        return len(self.start) if self.by_column else 1
+    is_raw: bool = False
+    """Columns with units have one noise variance, which makes sense where the unit is one; else one share of theirs."""
 
     @property
     def has_open_dispersion(self) -> bool:
@@ -40,31 +36,43 @@ class Candidate(BilinearFitter[Settings]):
     @cached_property
     def null_dispersion(self) -> Floats:
         """Of the model without components, shape (n_features,)."""
-        return null_dispersion(self, by_column=self.by_column)
+        return null_dispersion(self, by_column=self.by_column or (self.family.has_units and not self.is_raw))
 
-    def estimate(self, means: Coefficients, local: Sequence[Any], weight: float) -> Floats:
-        """Dispersions from the residuals at the means of loadings and scores, shape (n_features,)."""
-        if not self.has_open_dispersion:
-            return means.dispersion
-        return estimate_dispersion(
-            self.family, means, self.visit, local, self.null_dispersion, weight, by_column=self.by_column
-        )
+    def open_members(self) -> list[tuple[Family, Ints]]:
+        """Families that leave the dispersion to be estimated, and their columns."""
+        groups = self.family.member_columns(self.session.data.n_features)
+        return [(member, columns) for member, columns in groups if member.fixed_dispersion is None]
 
     def constant(self, dispersion: Floats) -> float:
         """Terms of the evidence without the predictor."""
         return self.visit.log_base(self.family, dispersion) + self.log_fixed_prior
 
-    def penalty(self, weight: float) -> float:
-        """What the free dispersions cost in evidence: half the logarithm of the number of rows each, as in BIC."""
-        return 0.5 * self.n_dispersions * float(np.log(max(weight, 1.0)))
+    def has_own(self, member: Family) -> bool:
+        """Whether the columns of a family have scales of their own: in a mixed table they need not have one unit."""
+        is_mixed = len(self.family.member_columns(self.session.data.n_features)) > 1
+        return self.by_column or (is_mixed and member.dispersion_kind == "scale")
+
+    @cached_property
+    def bases(self) -> Floats:
+        """Sums over rows of the likelihood's terms without eta at each dispersion of the grid, (n_grid, n_features)."""
+        family = self.family
+
+        def function(rows: OpenedBlock, _: Floats) -> Floats:
+            terms = (family.log_base(rows.x, np.full(rows.n_features, phi)) for phi in DISPERSION_GRID)
+            return np.stack([rows.weights @ observed_only(rows, slice(None), term) for term in terms])
+
+        return self.visit.sum(function)
 
 
 def first_candidate(session: Session, family: Family, settings: Settings) -> Candidate:
     """One dispersion for the columns of a family, or one for each column if the settings ask for that."""
     n_features = session.data.n_features
-    if settings.by_column:
-        family = with_scales(family, poisson_columns(family, np.zeros(n_features)))
-    candidate = Candidate(session, family, settings, settings.by_column, np.ones(n_features))
+    by_column = settings.noise == "feature"
+    if by_column:
+        # Poisson counts have no dispersion that a column could have of its own.
+        family = with_scales(family, poisson_columns(family, np.ones(n_features)))
+    is_raw = settings.noise == "shared"
+    candidate = Candidate(session, family, settings, by_column, np.ones(n_features), is_raw)
     return replace(candidate, start=candidate.null_dispersion)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.engine import Statistics
-from anypca.linalg import packed_products, unpack_symmetric
+from anypca.linalg import packed_diagonal, packed_products, unpack_symmetric
 from anypca.models.sepca._posterior import Loadings
 
 # An angle lies in a circle, whatever the priors say. The normal density that is as high as the uniform one on a circle,
@@ -51,6 +51,35 @@ def coupling_gain(shared: Loadings, sums: CouplingSums) -> float:
     X += _ANGLE_PRECISION * np.eye(k * m)
     left = N @ np.linalg.solve(N + X, X)
     return k * float(np.log(2.0)) + 0.5 * float(np.linalg.slogdet(N + Y)[1] - np.linalg.slogdet(Y + left)[1])
+
+
+def residual_gain(shared: Loadings, unknown: Floats, n: float) -> float:
+    r"""What the correlation of single scores and loadings through the residuals adds.
+
+    The log-likelihood's derivative in :math:`z_{ik}` and :math:`w_{jk}` together is the residual of the entry. With the
+    squared singular values :math:`\lambda` of the residuals and the precisions A and D of a component's scores and
+    loadings the factorised posterior loses :math:`-\tfrac12 \sum \log(1 - \lambda / (A D))`. Here it is taken to
+    third order with the moments that pure noise has,
+
+    .. math:: f + \frac{n + p}{n p} f^2 + \frac43 \frac{n^2 + 3 n p + p^2}{(n p)^2} f^3,
+
+    with :math:`f = \tfrac12 \sum_j h_j S [C_j]_{kk}` for each component.
+
+    Parameters
+    ----------
+    shared : Loadings
+    unknown : ndarray of shape (n_features, m (m + 1) / 2)
+        Of `CouplingSums`.
+    n : float
+        Number of rows.
+    """
+    k, (p, m) = shared.n_components, shared.mean.shape
+    diagonal = packed_diagonal(m)[:k]
+    covariance = (shared.second_moment - packed_products(shared.mean))[:, diagonal]
+    first = 0.5 * (unknown[:, diagonal] * covariance).sum(axis=0)
+    second = (n + p) / (n * p) * first**2
+    third = 4.0 / 3.0 * (n * n + 3.0 * n * p + p * p) / (n * p) ** 2 * first**3
+    return float((first + second + third).sum())
 
 
 def _generators(packed: Floats, k: int, m: int) -> Floats:

@@ -103,7 +103,7 @@ def _neighbour(state: State, rival: State, *, may_fade: bool = False) -> State |
     # Sweeps see the bound alone, so the goal is one for the bound. What the coupling will add is known at the end only;
     # it grows with the number of moves between scores and loadings, the square of the dimension.
     moves = (state.n_components / max(rival.n_components, 1)) ** 2
-    goal = rival.evidence - _GENEROUS * rival.coupling * moves - _MARGIN
+    goal = rival.bound + (1.0 - _GENEROUS * moves) * rival.coupling - _MARGIN
     found = _chase(state, goal, may_fade=may_fade)
     for _ in range(MAX_ROUNDS):
         if found is None:

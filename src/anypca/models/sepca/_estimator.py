@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.base import clone
@@ -21,7 +21,7 @@ from anypca.models.sepca._fit import PosteriorFit, fit_posterior
 from anypca.models.sepca._hmc import SampledFit, fit_draws
 from anypca.models.sepca._mode import ModeFit, fit_mode
 from anypca.models.sepca._row_model import PosteriorRowModel
-from anypca.models.sepca._settings import ModeSettings, SamplerSettings, Settings
+from anypca.models.sepca._settings import ModeSettings, Noise, SamplerSettings, Settings
 from anypca.models.sepca._sparsity import choose_sparsity
 from anypca.models.sepca._weight import choose_weight, count_rows, scaled_nu, usual_path
 from anypca.priors import AdaptiveL0, Prior, Ridge, find_prior
@@ -85,11 +85,13 @@ class SePCA(BilinearModel):
     threshold : float or None, default=None
         In ``"map"``, components leave when their ``alpha`` exceeds it (five times it in the first ten rounds); None
         is 100 D times the largest mean curvature of a column, which does not depend on units.
-    dispersion : {"auto", "feature"} or float, default="auto"
-        ``"auto"`` estimates open dispersions between fits: one for the columns of a family, and in ``"vb"``
-        one for each column where the residuals call for it. Counts that vary less than Poisson counts (judged
-        against a table drawn from the fit) become `ScaledPoisson`, steady exponential amounts `Gamma`.
-        ``"feature"`` gives each column a scale from the start; a number fixes open dispersions.
+    dispersion : {"auto", "shared", "feature"} or float, default="auto"
+        ``"auto"`` estimates open dispersions between fits: one for the columns of a family (of real columns one share
+        of their variance, so that units do not matter), and in ``"vb"`` one for each column where that has the
+        larger evidence. Counts that vary less than Poisson counts (judged against a table drawn from the fit) become
+        `ScaledPoisson`, steady exponential amounts `Gamma`; ``dispersion_report_`` says so. ``"shared"`` has one for
+        the columns of a family, for real columns one variance, whose unit must be one then. ``"feature"`` has one
+        for each column, with `ScaledPoisson` for Poisson columns. A number fixes open dispersions.
     fit_intercept : bool, default=True
         Without it the model spends a component on the means.
     n_draws, n_tune, n_chains : int, default=500, 250, 4
@@ -114,7 +116,8 @@ class SePCA(BilinearModel):
         Posterior means (or modes) of the loadings, largest first, the largest entry of each positive. Scores have
         unit variance, so loadings carry the sizes.
     components_std_ : ndarray of shape (n_components_, n_features)
-        Posterior standard deviations of the loadings; in ``"map"`` from the curvature at the mode.
+        Posterior standard deviations of the loadings, in ``"vb"`` with what scores that move together with them add;
+        in ``"map"`` from the curvature at the mode.
     alpha_ : ndarray of shape (n_components_,)
         Prior precisions of the loadings.
     intercept_, coef_, dispersion_ : ndarray
@@ -129,6 +132,15 @@ class SePCA(BilinearModel):
     evidence_by_rank_ : dict
         The same for the dimensions that were compared; bounds of dimensions that could not win are not driven to
         convergence.
+    rank_probabilities_ : dict
+        ``"vb"`` only: what these say of the dimensions, which are taken as equally likely beforehand.
+    n_above_noise_ : int
+        Directions of the residuals without components that lie above the edge of noise (99 % of the Tracy-Widom law),
+        at most ``max_components``. Under a logarithmic link strong components bend the means into more directions
+        than there are components. Not in ``"map"``.
+    dispersion_report_ : DispersionReport
+        Which dispersions were used, and by how many nats they are ahead of what they were compared with; not in
+        ``"map"``.
     joint_log_likelihood_ : float
         ``"map"`` only: log-density of the table, scores and loadings at the mode.
     nu_, nu_path_ : float, dict
@@ -173,7 +185,7 @@ class SePCA(BilinearModel):
         "loading_penalty": "no_validation",
         "loading_strength": [Interval(Real, 0, None, closed="neither")],
         "threshold": [None, Interval(Real, 0, None, closed="neither")],
-        "dispersion": [StrOptions({"auto", "feature"}), Interval(Real, 0, None, closed="neither")],
+        "dispersion": [StrOptions({"auto", "shared", "feature"}), Interval(Real, 0, None, closed="neither")],
         "fit_intercept": ["boolean"],
         "n_draws": [Interval(Integral, 1, None, closed="left")],
         "n_tune": [Interval(Integral, 1, None, closed="left")],
@@ -322,7 +334,7 @@ class SePCA(BilinearModel):
             dispersion=self._fixed_dispersion(),
             sparsity=float(sparsity),
             delta=float(self.delta),
-            by_column=self.dispersion == "feature",
+            noise=cast(Noise, self.dispersion if isinstance(self.dispersion, str) else "auto"),
         )
         return self._mode_settings(settings, weights) if self.inference == "map" else settings, path
 
@@ -387,6 +399,9 @@ class SePCA(BilinearModel):
         self.explained_deviance_ratio_ = fit.deviances.shares[order]
         self.deviance_, self.null_deviance_ = fit.deviances.full, fit.deviances.null
         self._store_result(fit.result)
+        if isinstance(fit, PosteriorFit):
+            self.dispersion_report_, self.n_above_noise_ = fit.noise, fit.n_above_noise
+            self.rank_probabilities_ = fit.rank_probabilities
         if isinstance(fit, ModeFit):
             self.nu_, self.nu_path_, self.joint_log_likelihood_ = fit.nu, fit.path, fit.joint
         if isinstance(fit, SampledFit):

@@ -112,7 +112,7 @@ class Expectation:
 
     def _entry_tiles(self, moments: Moments) -> Iterator[Tile]:
         rows, dispersion = self.rows, self.loadings.dispersion.astype(self.rows.dtype, copy=False)
-        for tile, inner, eta, variance in self._predictors(moments):
+        for tile, inner, eta, variance in self.predictors(moments):
             found = self.family.columns(tile).expect(rows.x[:, tile], eta, variance, dispersion[tile])
             if rows.observed is not None:
                 found = mask_missing(found, rows.observed[:, tile])
@@ -123,7 +123,7 @@ class Expectation:
 
     def _cumulant_tiles(self, moments: Moments) -> Iterator[Tile]:
         observed = self.rows.observed
-        for tile, inner, eta, variance in self._predictors(moments):
+        for tile, inner, eta, variance in self.predictors(moments):
             found = self.family.expected_cumulant(eta, variance)
             cumulant, mean, curvature = found if observed is None else mask_missing(found, observed[:, tile])
             assert mean is not None
@@ -132,7 +132,7 @@ class Expectation:
             working -= mean
             yield Tile(tile, cumulant, working, curvature)
 
-    def _predictors(self, moments: Moments) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
+    def predictors(self, moments: Moments) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
         """Mean of the predictor without offset, with it, and its variance, tile after tile."""
         rows = self.rows
         design, second = (array.astype(rows.dtype, copy=False) for array in (moments.design, moments.second))

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from anypca._typing import Floats, Ints
 from anypca.families import Family
-from anypca.linalg import varimax
+from anypca.linalg import PackedCholesky, varimax
 from anypca.models._bilinear.dispersion import refined_family
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.passes import Deviances
@@ -18,21 +19,26 @@ from anypca.models._bilinear.row_model import Reported
 from anypca.models._session import Session
 from anypca.models.sepca._candidate import first_candidate
 from anypca.models.sepca._dimension import compare_dimensions
+from anypca.models.sepca._noise import dispersion_cost
+from anypca.models.sepca._noise_report import DispersionReport, name_noise
 from anypca.models.sepca._posterior import Affine, Loadings, snapped
 from anypca.models.sepca._problem import VariationalProblem
 from anypca.models.sepca._removal import Removal
 from anypca.models.sepca._rivals import find_rivals
 from anypca.models.sepca._row_model import PosteriorRowModel
 from anypca.models.sepca._settings import Settings
+from anypca.models.sepca._spectrum import count_above_noise
 from anypca.models.sepca._start import first_state, from_above, rival_state
 from anypca.models.sepca._sweeps import (
     MAX_ROUNDS,
     State,
     converge,
+    coupling_sums,
     estimate,
     is_settled,
     judge,
     prune,
+    residuals,
     with_dispersion,
     with_family,
     without,
@@ -65,6 +71,11 @@ class PosteriorFit:
     """Of the chosen dimension: the last value of the trace, and what the coupling of scores and loadings adds."""
     evidence_by_rank: dict[int, float]
     """Evidence of the dimensions that were compared; those that could not win were not driven to convergence."""
+    loading_std: Floats
+    """Standard deviations of the loadings, 0 where they are exactly zero, shape (n_features, k)."""
+    noise: DispersionReport
+    n_above_noise: int
+    """Directions of the residuals without components above the edge of noise; see `count_above_noise`."""
 
     @property
     def coefficients(self) -> Coefficients:
@@ -76,12 +87,11 @@ class PosteriorFit:
         return self.loadings.alpha
 
     @property
-    def loading_std(self) -> Floats:
-        """Posterior standard deviations of the loadings, 0 where they are exactly zero, shape (n_features, k)."""
-        k = self.loadings.n_components
-        std = np.sqrt(np.einsum("jaa->ja", self.loadings.covariance[:, :k, :k]))
-        is_zero = (self.coefficients.loadings == 0) & (self.loadings.sparsity > 0)
-        return np.where(is_zero, 0.0, std)
+    def rank_probabilities(self) -> dict[int, float]:
+        """Of the dimensions that were compared, all equally likely beforehand."""
+        values = np.array(list(self.evidence_by_rank.values()))
+        shares = softmax(values) if values.size else values
+        return {rank: float(share) for rank, share in zip(self.evidence_by_rank, shares, strict=True)}
 
     def row_model(self, reported: Reported, order: Ints, signs: Floats) -> PosteriorRowModel:
         """The fit as rows see it, with components in another order and with other signs."""
@@ -98,10 +108,7 @@ def fit_posterior(session: Session, family: Family, settings: Settings) -> Poste
     """
     seed = int(session.rng.integers(2**31))
     state = settle(first_state(first_candidate(session, family, settings), seed), seed)
-    rivals = [
-        settle(rival_state(state, rival, seed), seed, may_restart=False) for rival in find_rivals(state, seed)
-    ]
-    state = max(rivals, key=penalised_evidence, default=state)
+    state, noise = _with_best_noise(state, seed)
     null = state.candidate.null(state.loadings.dispersion, state.null.fixed)
     compared = compare_dimensions(state, seed)
     best = max(compared, key=lambda state: state.evidence)
@@ -119,12 +126,51 @@ def fit_posterior(session: Session, family: Family, settings: Settings) -> Poste
         visit.deviances(best.problem.family, best.means, best.score_means, null),
         best.evidence,
         {state.n_components: state.evidence for state in sorted(compared, key=lambda s: s.n_components)},
+        _loading_std(best),
+        noise,
+        count_above_noise(best.candidate, replace(null, dispersion=best.loadings.dispersion)),
     )
+
+
+def _with_best_noise(state: State, seed: int) -> tuple[State, DispersionReport]:
+    """The fit under the model of the noise with the largest evidence, and what was compared."""
+    rivals = [
+        state
+        if rival is state.candidate
+        else settle(rival_state(state, rival, seed), seed, may_restart=False)
+        for rival in find_rivals(state, seed)
+    ]
+    evidence = [penalised_evidence(rival) for rival in rivals]
+    best = rivals[int(np.argmax(evidence))] if rivals else state
+    names = [name_noise(rival.candidate) for rival in rivals]
+    is_same = best.candidate.family == state.candidate.family
+    replaced = None if is_same else best.candidate.family.name
+    report = DispersionReport(name_noise(best.candidate), dict(zip(names, evidence, strict=True)), replaced)
+    return best, report
+
+
+def _loading_std(state: State) -> Floats:
+    """Standard deviations of the loadings, shape (n_features, k).
+
+    The precision of q(w) counts what is unknown of the scores as if it told something of the loadings. Without that,
+    and with what scores that move together with the loadings add: their scale, known to 1 / (2 n), and rotations of
+    components into each other, known to about 1 / (4 n) each.
+    """
+    loadings, k = state.loadings, state.n_components
+    if k == 0 or loadings.sparsity > 0:
+        return np.where((snapped(loadings) == 0) & (loadings.sparsity > 0), 0.0, loadings.deviations)
+    precision = loadings.precision - coupling_sums(state).unknown
+    covariance = PackedCholesky(precision, loadings.mean.shape[1]).inverse()[:, :k, :k]
+    squares = loadings.mean[:, :k] ** 2
+    moves = squares / 4.0 + squares.sum(axis=1, keepdims=True) / 4.0
+    std: Floats = np.sqrt(np.einsum("jaa->ja", covariance) + moves / max(state.weight, 1.0))
+    return std
 
 
 def penalised_evidence(state: State) -> float:
     """The evidence less what the free dispersions cost: the bound knows nothing of their number."""
-    return state.evidence - state.candidate.penalty(state.weight)
+    state = judge(state)
+    return state.evidence - dispersion_cost(residuals(state))
 
 
 def settle(state: State, seed: int, *, may_restart: bool = True) -> State:

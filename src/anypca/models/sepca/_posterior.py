@@ -169,6 +169,13 @@ class Loadings:
         """C, shape (n_features, m, m); not kept, being the largest of all."""
         return self.factor.inverse()
 
+    @property
+    def deviations(self) -> Floats:
+        """Standard deviations of q(w), shape (n_features, k)."""
+        k = self.n_components
+        found: Floats = np.sqrt(np.einsum("jaa->ja", self.covariance[:, :k, :k]))
+        return found
+
     @cached_property
     def second_moment(self) -> Floats:
         """M = v v' + C, packed, shape (n_features, m (m + 1) / 2)."""
@@ -211,12 +218,12 @@ class Loadings:
         k, m = self.n_components, self.mean.shape[1]
         expected = self.squares
         unit = self.unit_column
-        prior = (expected[:, :k] / unit) @ self.alpha - np.log(self.alpha).sum() + k * np.log(unit[:, 0])
+        prior = (expected[:, :k] / unit) @ self.alpha - np.log(self.alpha).sum() + m * np.log(unit[:, 0])
         if self.sparsity > 0:
             prior += 2.0 * self.sparsity * np.log1p(expected[:, :k] / self.delta).sum(axis=1)
         tau = self.fixed_precision
         prior += (tau * expected[:, k:] - np.log(np.where(tau > 0, tau, 1.0))).sum(axis=1)
-        # A flat coordinate has no prior; its entropy enters with the constant of a unit normal.
+        # A flat coordinate has no prior; its entropy enters with the constant of a normal as wide as the column's unit.
         total: Floats = 0.5 * (prior + self.log_determinant - m)
         return total
 

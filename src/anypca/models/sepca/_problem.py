@@ -1,8 +1,8 @@
 r"""Variational posterior of scores and loadings with automatic relevance determination.
 
 Rows: :math:`q(z_i) = N(m_i, S_i)` under :math:`z_i \sim N(0, I)`; columns: :math:`q(\tilde w_j) = N(v_j, C_j)` for
-:math:`\tilde w = (w, b, B)` under :math:`w_{jk} \sim N(0, u_j / \alpha_k)` with :math:`u_j` the units of the column
-(1, or its noise in mixed tables), flat for the intercept and covariates.
+:math:`\tilde w = (w, b, B)` under :math:`w_{jk} \sim N(0, u_j / \alpha_k)` with :math:`u_j` the squared unit of the
+column (its noise variance, or 1 where the predictor has no unit), flat for the intercept and covariates.
 With :math:`\tilde z = (z, f)` the predictor has mean :math:`o + \tilde m' v` and second moment
 :math:`\langle T_i, M_j \rangle` (second moments of both sides), so one product of packed matrices gives the
 variances of a whole tile. The objective is the bound

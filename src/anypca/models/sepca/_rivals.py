@@ -13,12 +13,13 @@ import numpy as np
 
 from anypca._typing import Bools, Floats
 from anypca.engine import Block, Table
-from anypca.families import Exponential
+from anypca.families import Exponential, ScaledPoisson
 from anypca.models._bilinear.dispersion import column_scales
 from anypca.models._bilinear.evaluator import BlockEvaluator
 from anypca.models._opened import observed_only, open_block
 from anypca.models.sepca._candidate import Candidate, gamma_candidates, poisson_columns, scaled_candidates
-from anypca.models.sepca._sweeps import State
+from anypca.models.sepca._noise import is_gridded, is_normal
+from anypca.models.sepca._sweeps import State, residuals
 
 # Mean from which on Pearson's statistic tells the dispersion of counts, as in the customary rule for chi-square tests:
 # below, rare large values carry it, and it comes out too small.
@@ -31,6 +32,11 @@ _LEAST_DEFICIT = 0.1
 _SIGNIFICANT = 5.0
 # The same for amounts: the gamma family holds the exponential one, so that a false finding costs little.
 _SIGNIFICANT_AMOUNTS = 2.5
+# Nats that dispersions of the columns' own must gain before they are tried: a ratio of evidences of 20, the usual mark
+# of strong evidence.
+_WORTH_TRYING = 3.0
+# Columns from which on dispersions of their own can be told from one for all.
+_FEWEST = 3
 # Steps to the scores of a drawn table. With rich counts ten leave residuals that are right to ten digits.
 _SIMULATED_SWEEPS = 20
 # Rows of each block that are drawn. With 20 columns of counts they tell a ratio of variances to 3 %.
@@ -40,20 +46,33 @@ _LARGEST_MEAN = 1e15
 
 
 def find_rivals(state: State, seed: int) -> list[Candidate]:
-    """The candidates that the residuals call for; the best of them then replaces the candidate at hand.
+    """The candidates that the residuals call for, possibly with the one at hand; the best of them takes its place.
 
-    There are none where the settings fix the dispersion, or give each column its own from the start.
+    There are none where the settings fix the dispersion, or say which columns share one.
     """
     first, dispersion = state.candidate, state.loadings.dispersion
-    if first.settings.dispersion is not None or first.by_column:
+    if first.settings.dispersion is not None or first.settings.noise != "auto":
         return []
     if (counts := under_dispersed(state, seed)).any():
         return scaled_candidates(first, counts, dispersion)
     if (amounts := steady_columns(state)).any():
         return gamma_candidates(first, amounts, dispersion)
-    if scales_differ(state):
-        return [replace(first, start=dispersion, by_column=by) for by in (False, True)]
+    if may_differ(state) or scales_differ(state):
+        return [first, replace(first, start=dispersion, by_column=True)]
     return []
+
+
+def may_differ(state: State) -> bool:
+    """Whether noise of the columns' own is to be tried."""
+    candidate, n_features = state.candidate, len(state.loadings.mean)
+    groups = candidate.open_members()
+    if n_features < _FEWEST or not groups:
+        return False
+    if is_normal(candidate.family):
+        # Without components equal shares of the variance are noise of the columns' own.
+        return state.n_components > 0
+    gridded = [group for group in groups if is_gridded(group[0])]
+    return any(residuals(state).own(*group).gain > _WORTH_TRYING for group in gridded)
 
 
 def under_dispersed(state: State, seed: int) -> Bools:
@@ -98,7 +117,7 @@ def scales_differ(state: State) -> bool:
     """
     candidate, n_features = state.candidate, len(state.loadings.mean)
     is_mixed = len(candidate.family.member_columns(n_features)) > 1
-    if is_mixed or candidate.family.dispersion_kind != "scale" or n_features < 3:
+    if is_mixed or not isinstance(candidate.family, ScaledPoisson) or n_features < _FEWEST:
         return False
     scale, free = column_scales(candidate.family, state.means, candidate.visit, state.score_means)
     varies = scale > 0

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from anypca.priors import AdaptiveL0, Prior
+
+Noise = Literal["auto", "shared", "feature"]
 
 
 @dataclass(frozen=True)
@@ -19,8 +22,8 @@ class Settings:
     """Price of a non-zero loading (kappa in the joint mode)."""
     delta: float = AdaptiveL0.delta
     """Squared loadings well below it count as zeros."""
-    by_column: bool = False
-    """Each column has a dispersion from the start; otherwise only where the residuals call for it. Not in modes."""
+    noise: Noise = "auto"
+    """One dispersion for the columns of a family, one for each, or what has the larger evidence. Not in modes."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from anypca.models._bilinear.start import residual_directions, residual_loadings
 from anypca.models.sepca._candidate import Candidate
 from anypca.models.sepca._posterior import Loadings, Scores, add_component, start_relevance
 from anypca.models.sepca._problem import VariationalProblem
-from anypca.models.sepca._sweeps import State, converge, estimate, hold
+from anypca.models.sepca._spectrum import count_above_noise
+from anypca.models.sepca._sweeps import State, estimate, hold, with_candidate
 from anypca.solvers import Result, Status
 
 # Variance of the loadings before the first sweep, in units of the noise's. A score of 1 is then uncertain by 3 % of the
@@ -32,15 +33,16 @@ _NOISE = 2.25
 
 
 def first_state(candidate: Candidate, seed: int) -> State:
-    """Start from all components that are allowed, with the dispersion that a fit of one component leaves.
+    """Start from all components that are allowed, with the dispersion that is left by those that nobody can miss.
 
-    Without any component all signal would count as noise, and no component could get beyond it.
+    With too few components signal would count as noise, and no component could get beyond it.
     """
     rank, fixed = candidate.settings.max_components, candidate.mean_fixed()
     if not candidate.has_open_dispersion or rank == 0:
         return _begin(candidate, rank, candidate.start, fixed, seed)
-    one = converge(_begin(candidate, 1, candidate.start, fixed, seed), loose=True)
-    return replace(_begin(candidate, rank, estimate(one), one.null.fixed, seed), n_sweeps=one.n_sweeps)
+    visible = max(1, count_above_noise(candidate, candidate.null(candidate.start, fixed)))
+    few = hold(_begin(candidate, visible, candidate.start, fixed, seed))
+    return replace(_begin(candidate, rank, estimate(few), few.null.fixed, seed), n_sweeps=few.n_sweeps)
 
 
 def from_above(state: State, dispersion: Floats, seed: int) -> State:
@@ -57,9 +59,8 @@ def rival_state(state: State, rival: Candidate, seed: int) -> State:
     A dispersion found with too few components holds the signal of those that are missing; hence the components are
     held until it has come down.
     """
-    means = replace(state.means, dispersion=rival.start)
-    dispersion = rival.estimate(means, state.score_means, state.weight)
-    start = from_above(replace(state, candidate=rival), dispersion, seed)
+    start = with_candidate(state, rival, rival.start)
+    start = from_above(start, estimate(start), seed)
     strongest = min(old.loadings.alpha.min(initial=np.inf) for old in (state, start))
     alpha = np.full(start.n_components, strongest)
     return hold(start.moved(replace(start.loadings, alpha=alpha), None))
@@ -70,11 +71,11 @@ def with_direction(state: State, seed: int) -> State | None:
 
     ``None`` if that direction is hardly stronger than the strongest in noise.
     """
-    candidate, data = state.candidate, state.candidate.session.data
+    candidate = state.candidate
     found = residual_directions(
         candidate.family, state.means, candidate.visit, 1, np.random.default_rng(seed), state.score_means
     )
-    n, p = data.n_samples, data.n_features
+    n, p = state.weight, len(state.loadings.mean)
     if found.strength < n + p + _NOISE * np.sqrt(n * p):
         return None
     variance = _START_VARIANCE * noise_units(candidate.family, state.loadings.dispersion)
@@ -96,23 +97,12 @@ def _begin(candidate: Candidate, rank: int, dispersion: Floats, fixed: Floats, s
     mean = np.hstack([directions, null.fixed])
     variance = _START_VARIANCE * noise_units(family, dispersion)
     precision = np.outer(1.0 / variance, pack_symmetric(np.eye(mean.shape[1])))
-    units = _units(candidate, dispersion)
+    units = noise_units(family, dispersion)
     alpha = start_relevance(directions, variance, units)
     loadings = Loadings(mean, precision, alpha, dispersion, _fixed_precision(candidate), units=units)
     # A state has a result; this one is that of no sweep.
     nothing = Result(loadings, np.empty(0), Status.MAX_ITER, np.inf, 0)
     return State(candidate, problem, null, nothing, None)
-
-
-def _units(candidate: Candidate, dispersion: Floats) -> Floats | float:
-    """Squared units of the columns' predictors for the prior of the loadings.
-
-    Where columns of one family stand alone the relevance takes up their common unit; beside others the prior must know
-    them.
-    """
-    if len(candidate.family.member_columns(len(dispersion))) == 1:
-        return 1.0
-    return noise_units(candidate.family, dispersion)
 
 
 def _fixed_precision(candidate: Candidate) -> Floats:

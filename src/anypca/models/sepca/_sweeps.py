@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,11 @@ import numpy as np
 from anypca._typing import Bools, Floats, Ints
 from anypca.engine import Block
 from anypca.families import Family
-from anypca.models._bilinear.dispersion import has_settled
+from anypca.models._bilinear.dispersion import has_settled, noise_units
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models.sepca._candidate import Candidate
-from anypca.models.sepca._coupling import CouplingSums, coupling_gain
+from anypca.models.sepca._coupling import CouplingSums, coupling_gain, residual_gain
+from anypca.models.sepca._noise import Residuals, log_prior
 from anypca.models.sepca._posterior import Loadings, Scores, drop_components
 from anypca.models.sepca._problem import VariationalProblem
 from anypca.models.sepca._removal import Removal
@@ -102,8 +104,13 @@ class State:
 
     @property
     def evidence(self) -> float:
-        """The bound, and what the coupling adds to it."""
-        return self.bound + self.coupling
+        """The bound, what the coupling adds to it, and the prior of the columns' own noise."""
+        return self.bound + self.coupling + self.log_prior
+
+    @cached_property
+    def log_prior(self) -> float:
+        """Of the columns' own noise."""
+        return log_prior(self.candidate, self.loadings.dispersion)
 
     def moved(self, loadings: Loadings, local: Sequence[Any] | None) -> State:
         """Another posterior, from which sweeps are to go on."""
@@ -238,9 +245,14 @@ def hold(state: State) -> State:
     return state
 
 
+def residuals(state: State) -> Residuals:
+    """The state as dispersions are estimated from it."""
+    return Residuals(state.candidate, state.problem, state.loadings, state.local, state.weight)
+
+
 def estimate(state: State) -> Floats:
     """Dispersions that the state's residuals call for, shape (n_features,)."""
-    return state.candidate.estimate(state.means, state.score_means, state.weight)
+    return residuals(state).dispersions()
 
 
 def is_settled(state: State, dispersion: Floats, *, rtol: float | None = None) -> bool:
@@ -250,33 +262,44 @@ def is_settled(state: State, dispersion: Floats, *, rtol: float | None = None) -
 
 
 def with_dispersion(state: State, dispersion: Floats) -> State:
-    """The same posterior, from which sweeps go on with other dispersions."""
-    problem = state.problem
+    """The same posterior, from which sweeps go on with other dispersions, and a prior in their units."""
     # The gamma functions in the constant take longer than a sweep, so it is kept where the dispersion stays.
-    if not np.array_equal(dispersion, state.loadings.dispersion):
-        problem = replace(problem, constant=state.candidate.constant(dispersion))
-    loadings = replace(state.loadings, dispersion=dispersion)
-    return replace(state.moved(loadings, state.local), problem=problem)
+    if np.array_equal(dispersion, state.loadings.dispersion):
+        return state.moved(state.loadings, state.local)
+    return with_candidate(state, state.candidate, dispersion)
 
 
 def with_family(state: State, family: Family) -> State:
     """The same posterior, from which sweeps go on with other parameters of the columns' families."""
     if family is state.candidate.family:
         return state
-    candidate = replace(state.candidate, family=family)
-    constant = candidate.constant(state.loadings.dispersion)
-    problem = replace(state.problem, family=family, constant=constant)
-    return replace(state, candidate=candidate, problem=problem)
+    return with_candidate(state, replace(state.candidate, family=family), state.loadings.dispersion)
+
+
+def with_candidate(state: State, candidate: Candidate, dispersion: Floats) -> State:
+    """The same posterior, from which sweeps go on under another candidate with these dispersions."""
+    constant = candidate.constant(dispersion)
+    problem = replace(state.problem, family=candidate.family, constant=constant)
+    units = noise_units(candidate.family, dispersion)
+    moved = state.moved(replace(state.loadings, dispersion=dispersion, units=units), state.local)
+    return replace(moved, candidate=candidate, problem=problem)
 
 
 def judge(state: State) -> State:
     """The state with all of its evidence."""
     if state.n_components == 0:
         return state
+    sums = coupling_sums(state)
+    gain = coupling_gain(state.loadings, sums) + residual_gain(state.loadings, sums.unknown, state.weight)
+    return replace(state, coupling=gain)
+
+
+def coupling_sums(state: State) -> CouplingSums:
+    """What the coupling of scores and loadings needs to know of the rows."""
     problem, loadings = state.problem, replace(state.loadings, change=None)
 
     def visit(block: Block, scores: Scores) -> CouplingSums:
         return problem.coupling(block, loadings, scores)
 
-    sums = state.candidate.session.sum(visit, state.local)
-    return replace(state, coupling=coupling_gain(loadings, sums))
+    found: CouplingSums = state.candidate.session.sum(visit, state.local)
+    return found

@@ -1,0 +1,136 @@
+"""Laws of SePCA that hold on every table: units, order, repetition, and columns that are noise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.linalg import subspace_angles
+
+from anypca import SePCA
+from anypca.datasets import make_low_rank
+from anypca.engine import data as engine_data
+
+N = 80
+FAMILIES = ("gaussian", "student_t", "gamma", "log_normal", "exponential")
+
+
+def draw(family, p=10, rank=2, seed=0):
+    return make_low_rank(N, p, rank, family=family, signal=1.5, dispersion=0.3, random_state=seed).X
+
+
+def mixed_table(seed=1):
+    """Real columns, amounts, counts and answers of the same two components, and their families."""
+    names = ["gaussian"] * 3 + ["gamma"] * 3 + ["negative_binomial"] * 3 + ["bernoulli"] * 3
+    rng = np.random.default_rng(seed)
+    eta = rng.normal(size=(N, 2)) @ rng.normal(size=(2, 12)) + 1.0
+    amounts = np.exp(eta[:, 3:6]) * rng.gamma(5.0, 0.2, size=(N, 3))
+    X = [eta[:, :3] + 0.5 * rng.normal(size=(N, 3)), amounts]
+    X += [rng.poisson(np.exp(eta[:, 6:9])), rng.random((N, 3)) < 1.0 / (1.0 + np.exp(-2.0 * eta[:, 9:]))]
+    return np.hstack(X).astype(float), names
+
+
+def fit(X, family, sample_weight=None, **settings):
+    return SePCA(4, **{"n_jobs": 1, "family": family, **settings}).fit(X, sample_weight=sample_weight)
+
+
+def angle(first, second):
+    """The largest angle between the planes of the loadings, in units of the noise."""
+    scale = np.sqrt(first.dispersion_)[:, None]
+    found: float = subspace_angles(first.components_.T / scale, second.components_.T / scale).max()
+    return found
+
+
+def assert_rescaled(X, family, factor):
+    first, second = fit(X, family), fit(X * factor, family)
+    assert first.n_components_ == second.n_components_ > 0
+    assert np.abs(second.transform(X * factor) - first.transform(X)).max() < 1e-6
+    shift = -N * np.log(factor).sum()
+    assert second.evidence_ == pytest.approx(first.evidence_ + shift, abs=1e-5)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_units_change_nothing_but_the_density(family):
+    X = draw(family)
+    assert_rescaled(X, family, 10.0 ** np.random.default_rng(2).uniform(-3.0, 3.0, X.shape[1]))
+
+
+def test_units_change_nothing_but_the_density_in_a_mixed_table():
+    X, names = mixed_table()
+    assert_rescaled(X, names, np.r_[1e3, 0.2, 7.0, 1e-4, 3.0, 1e2, np.ones(6)])
+
+
+@pytest.mark.parametrize("family", ["gaussian", "student_t"])
+def test_shifts_of_real_columns_change_nothing(family):
+    X = draw(family)
+    first, second = fit(X, family), fit(X + 10.0 * np.arange(10.0), family)
+    assert np.abs(second.transform(X + 10.0 * np.arange(10.0)) - first.transform(X)).max() < 1e-6
+    assert second.evidence_ == pytest.approx(first.evidence_, abs=1e-5)
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 20.0, 1e5], ids=lambda value: f"{value:g}")
+def test_a_column_of_noise_is_no_component(size):
+    X = draw("gaussian", seed=1)
+    noisy = np.column_stack([X, size * np.random.default_rng(7).normal(size=N)])
+    first, second = fit(X, "gaussian"), fit(noisy, "gaussian")
+    assert first.n_components_ == second.n_components_ == 2
+    planes = (model.components_[:, :10].T / np.sqrt(first.dispersion_)[:, None] for model in (first, second))
+    assert np.degrees(subspace_angles(*planes).max()) < 3.0
+    # In units of noise the column takes no part: its share of a component's squares is that of chance.
+    shares = second.components_**2 / second.dispersion_
+    assert (shares[:, -1] < 0.05 * shares.sum(axis=1)).all()
+
+
+TABLES = {
+    "gaussian": (draw("gaussian"), "gaussian"),
+    "negative_binomial": (draw("negative_binomial"), "negative_binomial"),
+    "bernoulli": (draw("bernoulli", p=20), "bernoulli"),
+    "mixed": mixed_table(),
+}
+# Where the fit ends is known to the tolerance in units of an entry's posterior; a plane is then far closer than 1e-4.
+TIGHT = {"tol": 1e-8, "max_iter": 3000}
+
+
+@pytest.fixture(scope="module", params=TABLES, ids=TABLES)
+def fitted(request):
+    X, family = TABLES[request.param]
+    return X, family, fit(X, family, **TIGHT)
+
+
+def assert_same(found, expected):
+    assert found.n_components_ == expected.n_components_ > 0
+    assert angle(found, expected) < 1e-4
+
+
+def test_order_of_rows_does_not_matter(fitted):
+    X, family, expected = fitted
+    assert_same(fit(X[np.random.default_rng(3).permutation(N)], family, **TIGHT), expected)
+
+
+def test_order_of_columns_does_not_matter(fitted):
+    X, family, expected = fitted
+    order = np.random.default_rng(4).permutation(X.shape[1])
+    found = fit(X[:, order], family if isinstance(family, str) else [family[j] for j in order], **TIGHT)
+    assert found.n_components_ == expected.n_components_
+    scale = np.sqrt(expected.dispersion_)[:, None]
+    back = found.components_[:, np.argsort(order)].T / scale
+    assert subspace_angles(back, expected.components_.T / scale).max() < 1e-4
+
+
+def test_rows_of_weight_two_are_rows_twice(fitted):
+    X, family, _ = fitted
+    twice, weighted = fit(np.vstack([X, X]), family, **TIGHT), fit(X, family, np.full(N, 2.0), **TIGHT)
+    assert_same(weighted, twice)
+    assert weighted.evidence_ == pytest.approx(twice.evidence_, abs=1e-3)
+    assert weighted.n_above_noise_ == twice.n_above_noise_
+
+
+@pytest.mark.parametrize("changes", [{"random_state": 5}, {"n_jobs": 2}], ids=["seed", "threads"])
+def test_seed_and_threads_do_not_matter(fitted, changes):
+    X, family, expected = fitted
+    assert_same(fit(X, family, **TIGHT, **changes), expected)
+
+
+def test_blocks_do_not_matter(fitted, monkeypatch):
+    X, family, expected = fitted
+    monkeypatch.setattr(engine_data, "default_block_rows", lambda n_features, itemsize: 25)
+    assert_same(fit(X, family, n_jobs=2, **TIGHT), expected)

@@ -1,0 +1,117 @@
+"""Dispersions from the bound, their priors, directions above the edge of noise, and what is told of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import nbinom
+
+from anypca import SePCA
+from anypca.datasets import make_low_rank
+from anypca.models._bilinear.dispersion import DISPERSION_GRID
+from anypca.models.sepca._noise import noise_prior, own_dispersions, pooled
+from anypca.models.sepca._spectrum import noise_edge, standing_out
+
+
+def test_the_prior_of_noise_is_that_of_its_pseudo_observations():
+    """Six more observations at the typical share: the best noise under both is the weighted mean of the two."""
+    null, count, found = np.array([1.0, 4.0, 9.0]), 20.0, np.array([0.5, 2.0, 1.0])
+    best = pooled(found, np.full(3, count), null)
+    typical = 0.5 * 9.0
+    assert_allclose(best, [0.5, 2.0, (20.0 * 1.0 + 6.0 * typical) / 26.0], rtol=1e-12)
+
+    def objective(noise):
+        own = np.array([0.5, 2.0, noise])
+        return -0.5 * count * (np.log(noise) + found[2] / noise) + noise_prior(own, null)
+
+    step = 1e-4
+    slope = (objective(best[2] + step) - objective(best[2] - step)) / (2.0 * step)
+    assert abs(slope) < 1e-6
+    assert noise_prior(0.5 * null, null) == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1e4])
+def test_the_prior_of_noise_has_no_units(factor):
+    null, noise = np.array([1.0, 4.0, 9.0, 2.0]), np.array([0.5, 3.0, 1.0, 0.2])
+    scaled = np.array([factor, 1.0, 1.0, 1.0])
+    assert noise_prior(noise * scaled, null * scaled) == pytest.approx(noise_prior(noise, null), rel=1e-12)
+
+
+def grid_values(dispersions, n=400, mean=5.0, seed=0):
+    """Log-likelihoods of negative binomial columns at the values of the grid."""
+    rng = np.random.default_rng(seed)
+    columns = [rng.poisson(mean * rng.gamma(1 / a, a, size=n)) for a in dispersions]
+    return np.array(
+        [[nbinom.logpmf(x, 1 / a, 1 / (1 + a * mean)).sum() for x in columns] for a in DISPERSION_GRID]
+    )
+
+
+def test_own_dispersions_are_worth_it_where_they_differ():
+    found = own_dispersions(grid_values(np.array([0.1, 0.3, 1.0, 3.0])))
+    assert_allclose(np.log(found.dispersion), np.log([0.1, 0.3, 1.0, 3.0]), atol=0.5)
+    assert found.gain > 50.0
+    assert found.cost > 0.0
+
+
+def test_own_dispersions_gain_nothing_where_there_is_one():
+    values = grid_values(np.full(6, 0.5))
+    found = own_dispersions(values)
+    assert found.gain < 3.0
+    assert np.ptp(np.log(found.dispersion)) < 0.4
+    # Neither a constant of a column nor the order of columns is of any moment.
+    other = own_dispersions(values[:, ::-1] + np.arange(6.0))
+    assert_allclose(other.dispersion[::-1], found.dispersion, rtol=1e-9)
+    assert other.gain == pytest.approx(found.gain, abs=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(100, 30), (60, 200), (400, 8)], ids=str)
+def test_noise_stays_below_its_edge(shape):
+    """Ninety-nine of a hundred tables do; three of forty that do not would be one chance in a hundred."""
+    rng = np.random.default_rng(3)
+    largest = np.array([np.linalg.norm(rng.normal(size=shape), 2) ** 2 for _ in range(40)])
+    assert (largest > noise_edge(*shape)).sum() <= 2
+    assert largest.mean() > 0.85 * noise_edge(*shape)
+
+
+@pytest.mark.parametrize("rank", [0, 1, 4])
+def test_directions_above_noise_are_counted(rank):
+    rng = np.random.default_rng(4)
+    signal = rng.normal(size=(150, rank)) @ rng.normal(size=(rank, 40))
+    squared = np.linalg.svd(3.0 * (signal + rng.normal(size=(150, 40))), compute_uv=False) ** 2
+    assert standing_out(squared, 150, 40, 10) == rank
+    assert standing_out(squared, 150, 40, 1) == min(rank, 1)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "negative_binomial", "bernoulli"])
+def test_probabilities_of_dimensions(family):
+    X = make_low_rank(120, 30, 2, family=family, signal=2.0, dispersion=0.3, random_state=2).X
+    model = SePCA(5, family=family).fit(X)
+    probabilities = model.rank_probabilities_
+    assert sum(probabilities.values()) == pytest.approx(1.0)
+    assert list(probabilities) == list(model.evidence_by_rank_)
+    assert max(probabilities, key=probabilities.get) == model.n_components_ == 2
+    # On a logarithmic scale two components bend the means into more directions.
+    assert model.n_above_noise_ == 2 if family != "negative_binomial" else model.n_above_noise_ >= 2
+    first, second = list(probabilities)[:2]
+    gap = model.evidence_by_rank_[second] - model.evidence_by_rank_[first]
+    assert np.log(probabilities[second] / probabilities[first]) == pytest.approx(gap, rel=1e-9)
+
+
+def test_intervals_of_loadings_cover_them():
+    """Nominally 90 %; about 400 loadings of ten tables lie within a few per cent of that."""
+    inside = []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        loadings = rng.normal(size=(20, 2)) * [1.5, 0.8]
+        X = rng.normal(size=(100, 2)) @ loadings.T + rng.normal(size=(100, 20))
+        model = SePCA(4, family="gaussian", n_jobs=1).fit(X)
+        if model.n_components_ != 2:
+            continue
+        # The orthogonal basis of the truth in which the model reports.
+        basis = np.linalg.svd(loadings / np.sqrt(model.dispersion_)[:, None], full_matrices=False)[2].T
+        truth = (loadings @ basis).T
+        truth *= np.sign((truth * model.components_).sum(axis=1, keepdims=True))
+        inside.append(np.abs(model.components_ - truth) < 1.645 * model.components_std_)
+    assert len(inside) >= 8
+    assert 0.83 < np.mean(inside) < 0.97
