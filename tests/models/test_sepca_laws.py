@@ -40,23 +40,27 @@ def angle(first, second):
     return found
 
 
-def assert_rescaled(X, family, factor):
-    first, second = fit(X, family), fit(X * factor, family)
-    assert first.n_components_ == second.n_components_ > 0
-    assert np.abs(second.transform(X * factor) - first.transform(X)).max() < 1e-6
-    shift = -N * np.log(factor).sum()
-    assert second.evidence_ == pytest.approx(first.evidence_ + shift, abs=1e-5)
+def assert_rescaled(X, family, factor, step):
+    """The evidence is that of a recorded step: it stays with a step that scales along, and is a density with one."""
+    first = fit(X, family, resolution=step)
+    scaled, dense = (fit(X * factor, family, resolution=steps) for steps in (step * factor, step))
+    for second, shift in ((scaled, 0.0), (dense, -N * np.log(factor).sum())):
+        assert first.n_components_ == second.n_components_ > 0
+        assert np.abs(second.transform(X * factor) - first.transform(X)).max() < 1e-6
+        assert second.evidence_ == pytest.approx(first.evidence_ + shift, abs=1e-5)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_units_change_nothing_but_the_density(family):
     X = draw(family)
-    assert_rescaled(X, family, 10.0 ** np.random.default_rng(2).uniform(-3.0, 3.0, X.shape[1]))
+    factor = 10.0 ** np.random.default_rng(2).uniform(-3.0, 3.0, X.shape[1])
+    assert_rescaled(X, family, factor, np.full(X.shape[1], 1e-9))
 
 
 def test_units_change_nothing_but_the_density_in_a_mixed_table():
     X, names = mixed_table()
-    assert_rescaled(X, names, np.r_[1e3, 0.2, 7.0, 1e-4, 3.0, 1e2, np.ones(6)])
+    steps = np.r_[np.full(6, 1e-9), np.ones(6)]
+    assert_rescaled(X, names, np.r_[1e3, 0.2, 7.0, 1e-4, 3.0, 1e2, np.ones(6)], steps)
 
 
 @pytest.mark.parametrize("family", ["gaussian", "student_t"])

@@ -1132,9 +1132,9 @@ SEPCA = [
     ),
     Mutation(
         "the flat intercept has no unit",
-        "models/sepca/_posterior.py",
-        "np.log(self.alpha).sum() + m * np.log(unit[:, 0])",
-        "np.log(self.alpha).sum() + k * np.log(unit[:, 0])",
+        "models/sepca/_candidate.py",
+        "self.visit.log_base(self.family, dispersion) + self.log_fixed_prior",
+        "self.visit.log_base(self.family, dispersion)",
         "tests/models/test_sepca_laws.py",
     ),
     Mutation(
@@ -1154,8 +1154,8 @@ SEPCA = [
     Mutation(
         "the divergence of the loadings forgets their relevance",
         "models/sepca/_posterior.py",
-        "@ self.alpha - np.log(self.alpha).sum() + m * np.log(unit[:, 0])",
-        "@ self.alpha + m * np.log(unit[:, 0])",
+        "@ self.alpha - np.log(self.alpha).sum() + k * np.log(unit[:, 0])",
+        "@ self.alpha + k * np.log(unit[:, 0])",
         _SEPCA,
     ),
     Mutation(

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anypca._typing import Floats, Ints
+from anypca.engine import Summary
 from anypca.families import Family
 from anypca.linalg import PackedCholesky, pack_symmetric, packed_products
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
@@ -125,7 +126,12 @@ def estimate_dispersion(
     fit = _Fit(family, coefficients, visit, local)
     k = coefficients.loadings.shape[1] if n_components is None else n_components
     found = _estimated(fit, groups, start, weight, k, by_column=by_column)
-    summary = visit.session.summary
+    return as_recorded(found, groups, visit.session.summary)
+
+
+def as_recorded(dispersion: Floats, groups: list[tuple[Family, Ints]], summary: Summary) -> Floats:
+    """Dispersions of groups of columns that are not finer than the columns are recorded, shape (n_features,)."""
+    found = dispersion.copy()
     for member, columns in groups:
         finest = member.finest_dispersion(summary.mean[columns], summary.resolution[columns])
         found[columns] = np.maximum(found[columns], finest)

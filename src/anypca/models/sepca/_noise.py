@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.families import Family, Gaussian, ScaledPoisson, StudentT
-from anypca.models._bilinear.dispersion import DISPERSION_GRID, estimate_dispersion
+from anypca.models._bilinear.dispersion import DISPERSION_GRID, as_recorded, estimate_dispersion
 from anypca.models._opened import OpenedBlock, observed_only, open_block
 from anypca.models.sepca._candidate import Candidate
 from anypca.models.sepca._expectation import Expectation
@@ -141,7 +141,7 @@ class Residuals:
                 found[columns] = (
                     self.own(member, columns).dispersion if is_own else self._shared(member, columns)
                 )
-        return found
+        return as_recorded(found, groups, candidate.session.summary)
 
     def own(self, member: Family, columns: Ints) -> OwnDispersions:
         """Dispersions of the columns' own."""

@@ -218,12 +218,12 @@ class Loadings:
         k, m = self.n_components, self.mean.shape[1]
         expected = self.squares
         unit = self.unit_column
-        prior = (expected[:, :k] / unit) @ self.alpha - np.log(self.alpha).sum() + m * np.log(unit[:, 0])
+        prior = (expected[:, :k] / unit) @ self.alpha - np.log(self.alpha).sum() + k * np.log(unit[:, 0])
         if self.sparsity > 0:
             prior += 2.0 * self.sparsity * np.log1p(expected[:, :k] / self.delta).sum(axis=1)
         tau = self.fixed_precision
         prior += (tau * expected[:, k:] - np.log(np.where(tau > 0, tau, 1.0))).sum(axis=1)
-        # A flat coordinate has no prior; its entropy enters with the constant of a normal as wide as the column's unit.
+        # A flat coordinate has no prior; its entropy enters with the constant of a unit normal.
         total: Floats = 0.5 * (prior + self.log_determinant - m)
         return total
 
