@@ -22,6 +22,14 @@ def without(column, what, example):
     return f"column {column!r} read without {what}: {example}"
 
 
+def no_amount(column, why):
+    return f"column {column!r} left out: {why} (keep it to use it as an amount)"
+
+
+def coded(column, cells):
+    return f"column {column!r}: {cells} taken as missing, far from all others (keep it to use them)"
+
+
 #: File, columns, values by row, notes.
 NUMBERS = {
     "thousands_comma.csv": (
@@ -187,6 +195,53 @@ NUMBERS = {
         ),
         ["3 comment lines left out (beginning with '#')"],
     ),
+    "totals.csv": (
+        ["apples", "pears"],
+        [[12, 3.5], [30, 4.25], [7, 1.25]],
+        ["the last row ('Total') left out: it holds sums of the others", named("shop")],
+    ),
+    "otu_table.tsv": (
+        ["otu1", "otu2", "otu3", "otu4"],
+        [[10, 0, 7, 1], [0, 25, 8, 2], [3, 1, 0, 99]],
+        [
+            "1 comment line left out (beginning with '#')",
+            named("OTU ID"),
+            "1 column left out: 'taxonomy' (it holds text)",
+            "the table is turned, so that its columns are rows ('OTU ID' names features); left out: 'taxonomy'",
+        ],
+    ),
+    "questionnaire.csv": (
+        ["Q1", "Q2", "age", "visits"],
+        np.column_stack(
+            [
+                [1, NAN, 3, 2, 6, 5, 4, 1, 2, 3],
+                [6, 2, 5, NAN, NAN, 1, 4, 3, 2, 6],
+                [31, 45, 28, 60, 33, 47, 52, 39, 71, 22],
+                [0, 3, NAN, 1, 2, 0, 5, 1, 4, NAN],
+            ]
+        ),
+        [
+            no_amount("respondent_id", "its name says that it labels rows"),
+            coded("Q1", "1 cell equal to 99"),
+            coded("Q2", "2 cells equal to 98 or 99"),
+            coded("visits", "2 cells equal to -9"),
+            "5 cells are missing, in 3 columns: 'Q1', 'Q2', 'visits'",
+        ],
+    ),
+    "labels.csv": (
+        ["height"],
+        [[170.5], [165.25], [181], [175.5], [169], [158.75], [190], [172.5], [166]],
+        [
+            no_amount("nr", "its name says that it labels rows"),
+            no_amount("zip_code", "its name says that it labels rows"),
+            no_amount("year", "it holds years"),
+        ],
+    ),
+    "dates.csv": (
+        ["temp"],
+        [[-3.5], [-1.25], [0]],
+        [named("when"), "1 column left out: 'day' (it holds dates)"],
+    ),
     "minus_sign.csv": (["depth", "change"], [[1, -3.5], [2, 2.25], [3, -0.001]], []),
     "quote_in_the_middle.csv": (["price"], [[1], [2], [3]], [named("screen")]),
 }
@@ -259,3 +314,56 @@ def test_all_lines_skipped(tmp_path):
     path.write_text("a,b\n1,2\n")
     with pytest.raises(ValueError, match="all lines are comments or skipped"):
         read_table(path, skip=9)
+
+
+def test_keep_insists():
+    frame = read_table(MESSY / "questionnaire.csv", keep=["respondent_id", "Q*"])
+    assert frame.column_names == ("respondent_id", "Q1", "Q2", "age", "visits")
+    assert frame.values[1, 1] == 99
+    assert frame.n_missing == 2
+    assert dict(frame.codes) == {"visits": (-9.0,)}
+    with pytest.raises(ValueError, match=r"no column is called 'zip'. It has 'respondent_id', 'Q1'"):
+        read_table(MESSY / "questionnaire.csv", keep=["zip"])
+
+
+def test_given_codes_are_not_found_again():
+    frame = read_table(MESSY / "questionnaire.csv", codes={"Q1": (99, 6)})
+    assert np.isnan(frame.values[[1, 4], 0]).all()
+    assert frame.values[3, 1] == 99
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"columns": ["Q*"]}, ("Q1", "Q2")),
+        ({"drop": ["Q*", "visits"]}, ("age",)),
+        ({"columns": ["Q*", "age"], "drop": ["Q2"]}, ("Q1", "age")),
+    ],
+    ids=["columns", "drop", "both"],
+)
+def test_columns_by_pattern(options, names):
+    assert read_table(MESSY / "questionnaire.csv", **options).column_names == names
+
+
+def test_columns_of_arrays_by_pattern(tmp_path):
+    np.save(tmp_path / "t.npy", np.arange(12.0).reshape(3, 4))
+    frame = read_table(tmp_path / "t.npy", columns=["x[1-3]"], drop=["x2"])
+    assert frame.column_names == ("x1", "x3")
+    np.testing.assert_array_equal(frame.values, [[0, 2], [4, 6], [8, 10]])
+
+
+def test_tables_are_turned_on_request(tmp_path):
+    frame = read_table(MESSY / "totals.csv", transpose=True)
+    assert (frame.column_names, frame.row_names) == (("north", "south", "east"), ("apples", "pears"))
+    np.testing.assert_array_equal(frame.values, [[12, 30, 7], [3.5, 4.25, 1.25]])
+    flat = read_table(MESSY / "otu_table.tsv", transpose=False)
+    assert flat.column_names == ("gut1", "gut2", "skin1")
+    np.save(tmp_path / "t.npy", np.ones((3, 2)))
+    assert read_table(tmp_path / "t.npy", transpose=True).values.shape == (2, 3)
+    with pytest.raises(ValueError, match="has no columns to set aside"):
+        read_table(MESSY / "totals.csv", transpose=True, aside=["pears"])
+
+
+def test_there_are_files_of_every_case():
+    assert {path.name for path in MESSY.iterdir()} == {*NUMBERS, "unclosed_quote.csv"}
+    assert len(NUMBERS) >= 25

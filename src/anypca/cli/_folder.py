@@ -95,7 +95,7 @@ def _read_summary(path: Path) -> Mapping[str, Any]:
 
 
 def as_in_fit(request: TableRequest, fitted: Fitted) -> TableRequest:
-    """A request with the offset and the covariates of the fit, unless it has its own.
+    """A request with the offset, the covariates and the codes for missing cells of the fit, unless it has its own.
 
     Parameters
     ----------
@@ -107,8 +107,11 @@ def as_in_fit(request: TableRequest, fitted: Fitted) -> TableRequest:
     request : TableRequest
     """
     summary = fitted.summary
+    # What the fit took as an amount is one in a few new rows too, whatever they look like.
+    known = {"keep": fitted.column_names or (), "codes": summary.get("missing_codes", {})}
     return replace(
         request,
+        reading={**known, **request.reading},
         offset=summary.get("offset") if request.offset is None else request.offset,
         covariates=request.covariates or tuple(summary.get("covariates", ())),
         levels={name: tuple(levels) for name, levels in summary.get("covariate_levels", {}).items()},

@@ -105,6 +105,22 @@ Comment = Annotated[
 Part = Annotated[
     str | None, typer.Option(metavar="NAME", help="Sheet of an xlsx, layer of an h5ad, array of an npz file.")
 ]
+Transpose = Annotated[
+    bool | None,
+    typer.Option(help="Whether the columns of the file are the samples.", show_default="found"),
+]
+Columns = Annotated[
+    list[str] | None, typer.Option(metavar="COLS", help="Columns to read, as names or patterns: age,'Q*'.")
+]
+Drop = Annotated[
+    list[str] | None, typer.Option(metavar="COLS", help="Columns to leave out, as names or patterns.")
+]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLS", help="Columns that are amounts although they look like labels, years or hold 99."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document in place of the account.")]
 Bar = Annotated[
     bool | None,
@@ -133,6 +149,10 @@ def request_table(
     skip: Skip = None,
     comment: Comment = None,
     part: Part = None,
+    transpose: Transpose = None,
+    columns: Columns = None,
+    drop: Drop = None,
+    keep: Keep = None,
 ) -> TableRequest:
     """The table that a user wants; of the arguments of `anypca.io.read_table` those that were given."""
     given = {
@@ -144,6 +164,10 @@ def request_table(
         "id_column": id_column,
         "missing": None if na is None else tuple(word.strip() for word in na.split(",")),
         "part": part,
+        "transpose": transpose,
+        "columns": names(columns) or None,
+        "drop": names(drop) or None,
+        "keep": names(keep) or None,
     }
     reading = {name: value for name, value in given.items() if value is not None}
     return TableRequest(table, reading, offset, names(covariates))

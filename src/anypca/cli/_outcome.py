@@ -106,6 +106,7 @@ class Outcome:
             "offset": self.wanted_table.offset,
             "covariates": list(self.wanted_table.covariates),
             "covariate_levels": {name: list(levels) for name, levels in table.levels.items()},
+            "missing_codes": {name: list(codes) for name, codes in self.frame.codes.items()},
             "warnings": list(self.warnings),
             "families": [
                 {"family": group.family, "reason": group.rule, "columns": list(group.columns)}
@@ -324,7 +325,16 @@ def _nothing() -> Any:
 
 
 #: Options of reading by the names of their arguments.
-_READING = {"id_column": "--id", "delimiter": "--delimiter", "decimal": "--decimal", "part": "--part"}
+_READING = {
+    "id_column": "--id",
+    "delimiter": "--delimiter",
+    "decimal": "--decimal",
+    "part": "--part",
+    "skip": "--skip",
+    "comment": "--comment",
+}
+#: Options of reading with several words.
+_LISTS = {"missing": "--na", "columns": "--columns", "drop": "--drop", "keep": "--keep"}
 
 
 def command_line(wanted: ModelRequest, table: TableRequest) -> str:
@@ -355,8 +365,14 @@ def _reading(table: TableRequest) -> list[str]:
     for name, option in _READING.items():
         if name in table.reading:
             words += [option, str(table.reading[name])]
-    if "missing" in table.reading:
-        words += ["--na", ",".join(table.reading["missing"])]
-    if "header" in table.reading:
-        words.append("--header" if table.reading["header"] else "--no-header")
+    for name, option in _LISTS.items():
+        if name in table.reading:
+            words += [option, ",".join(table.reading[name])]
+    header = table.reading.get("header")
+    if isinstance(header, bool):
+        words.append("--header" if header else "--no-header")
+    elif header is not None:
+        words += ["--header-rows", str(header)]
+    if "transpose" in table.reading:
+        words.append("--transpose" if table.reading["transpose"] else "--no-transpose")
     return words

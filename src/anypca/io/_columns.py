@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,9 @@ import numpy as np
 
 from anypca._words import counted, numbered, quoted
 from anypca.io._classify import Column, classify, find_spelling, import_pandas
+from anypca.io._guards import find_codes, say_no_amount
 from anypca.io._numbers import Spelling
+from anypca.io._shape import is_turned, say_totals, turn
 from anypca.io._source import ReadOptions
 from anypca.io.frame import Frame, describe_missing
 
@@ -65,6 +69,7 @@ def frame_from_pandas(
     if len(table) == 0:
         raise ValueError(f"{path}: expected rows of data; there are only column names. Add the data.")
     check_asked(list(table.columns), options, path)
+    table = table[chosen_names(list(table.columns), options, path)]
     table, masked = _mask_missing(table, options)
     habits = find_spelling(table, Spelling(options.decimal) if spelling is None else spelling)
     columns = [classify(table.iloc[:, j], str(name), habits) for j, name in enumerate(table.columns)]
@@ -76,21 +81,98 @@ def frame_from_pandas(
             f"{path}: expected at least one column of numbers; found {quoted([c.name for c in columns])}, "
             "none numeric. Check the delimiter and the decimal sign."
         )
+    totals = say_totals(table, used)
+    if totals:
+        return frame_from_pandas(table.iloc[:-1], path, options, (*notes, totals), spelling)
+    said = [*notes, *masked, *_repairs(used, options)]
+    said += _notes(columns, namer, set_aside - set(options.aside), options)
+    if options.transpose is None and is_turned(namer):
+        return turn(
+            _assemble(table, columns, used, namer, options, said), f" ({namer.name!r} names features)"
+        )
+    used, codes, guarded = _guard(used, options)
+    frame = _assemble(table, columns, used, namer, options, [*said, *guarded])
+    return replace(frame, codes=codes)
+
+
+def _assemble(
+    table: Any,
+    columns: list[Column],
+    used: list[Column],
+    namer: Column | None,
+    options: ReadOptions,
+    notes: list[str],
+) -> Frame:
+    """The frame of the columns that are used."""
     values = np.column_stack([column.values for column in used])
     rows = numbered("", len(table)) if namer is None or namer.labels is None else namer.labels
     names = tuple(column.name for column in used)
     extras = _extras(table, columns, {*names, "" if namer is None else namer.name}, options)
     values, rows, extras, empty = _drop_empty_rows(values, rows, extras)
-    aside = set_aside - set(options.aside)
-    said = [
-        *notes,
-        *masked,
-        *_repairs(used, options),
-        *_notes(columns, namer, aside, options),
-        *empty,
-        *describe_missing(values, names),
-    ]
-    return Frame(values, names, rows, tuple(said), extras)
+    return Frame(values, names, rows, (*notes, *empty, *describe_missing(values, names)), extras)
+
+
+def chosen_names(names: list[str], options: ReadOptions, path: Path) -> list[str]:
+    """The columns that a user wants to read, in the order of the file.
+
+    Parameters
+    ----------
+    names : list of str
+    options : ReadOptions
+        With patterns such as ``Q*``; columns asked for by name stay.
+    path : Path
+        For the message.
+
+    Returns
+    -------
+    names : list of str
+    """
+    # With the codes of a fit, the columns to keep are those of the fit, and a new table may lack some.
+    asked_to_keep = options.keep if options.codes is None else ()
+    for pattern in (*options.columns, *options.drop, *asked_to_keep):
+        if not any(_matches(name, (pattern,)) for name in names):
+            raise ValueError(f"{path}: no column is called {pattern!r}. It has {quoted(names, most=8)}.")
+    asked = {options.id_column, *options.aside}
+    is_row_name = {name for name in names[:1] if options.columns and name not in options.drop}
+    kept = [name for name in names if not options.columns or _matches(name, options.columns)]
+    kept = [name for name in kept if not _matches(name, options.drop)]
+    return [name for name in names if name in {*kept, *asked, *is_row_name}]
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return name in patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _guard(
+    used: list[Column], options: ReadOptions
+) -> tuple[list[Column], dict[str, tuple[float, ...]], list[str]]:
+    """The columns that are amounts, codes for missing cells replaced, and notes on the others and on the codes."""
+    kept, codes, notes = [], {}, []
+    for column in used:
+        is_kept = _matches(column.name, options.keep)
+        reason = "" if is_kept else say_no_amount(column.name, column.values)
+        if reason:
+            notes.append(f"column {column.name!r} left out: {reason} (keep it to use it as an amount)")
+            continue
+        known = () if is_kept and options.codes is None else _codes_of(column, options)
+        same = np.isin(column.values, known)
+        if same.any():
+            codes[column.name] = tuple(known)
+            column = replace(column, values=np.where(same, np.nan, column.values))
+            signs = " or ".join(f"{code:g}" for code in known)
+            cells = f"{counted(int(same.sum()), 'cell')} equal to {signs} taken as missing"
+            notes.append(f"column {column.name!r}: {cells}, far from all others (keep it to use them)")
+        kept.append(column)
+    if not kept:
+        # A table of nothing but labels: the user means them.
+        return used, {}, []
+    return kept, codes, notes
+
+
+def _codes_of(column: Column, options: ReadOptions) -> tuple[float, ...]:
+    if options.codes is None:
+        return find_codes(column.values)
+    return tuple(options.codes.get(column.name, ()))
 
 
 def check_asked(names: list[str], options: ReadOptions, path: Path) -> None:

@@ -9,7 +9,7 @@ import tokenize
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +36,16 @@ class ReadOptions:
     """Number of lines to leave out at the top."""
     comment: str | None = None
     """What comment lines begin with; empty: there are none."""
+    transpose: bool | None = None
+    """Whether columns are samples."""
+    keep: tuple[str, ...] = ()
+    """Columns that are amounts whatever they look like, and whose cells are all values."""
+    codes: Mapping[str, Sequence[float]] | None = None
+    """Numbers that stand for missing values, by column; None: found out."""
+    columns: tuple[str, ...] = ()
+    """Patterns of the columns to read; empty: all."""
+    drop: tuple[str, ...] = ()
+    """Patterns of columns to leave out."""
 
     @property
     def missing_numbers(self) -> tuple[float, ...]:

@@ -28,6 +28,8 @@ class Frame:
     extras: Mapping[str, Any] = field(default_factory=dict)
     """What is known of the rows besides the table, by name: arrays of length n_rows, of numbers (two-dimensional
     ones too) or of text with ``None`` where a cell is empty."""
+    codes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Numbers that were taken as missing because they stood far from all others, by column."""
 
     @property
     def n_rows(self) -> int:

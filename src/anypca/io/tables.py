@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from anypca._words import quoted
 from anypca.io._binary import read_h5ad, read_mtx, read_npy, read_npz
+from anypca.io._columns import chosen_names
+from anypca.io._shape import turn
 from anypca.io._source import ReadOptions
 from anypca.io._tabular import read_parquet, read_xlsx
 from anypca.io._text import read_text
@@ -27,6 +30,10 @@ _READERS: dict[str, Callable[[Path, ReadOptions], Frame]] = {
 }
 
 
+#: Formats of named columns of any kind.
+_NAMED = frozenset({".csv", ".tsv", ".txt", ".xlsx", ".parquet"})
+
+
 def read_table(
     path: str | os.PathLike[str],
     *,
@@ -39,6 +46,11 @@ def read_table(
     missing: Sequence[str] = (),
     aside: Sequence[str] = (),
     part: str | None = None,
+    transpose: bool | None = None,
+    columns: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    keep: Sequence[str] = (),
+    codes: Mapping[str, Sequence[float]] | None = None,
 ) -> Frame:
     """Read a table of numbers: rows are samples, columns are features.
 
@@ -66,6 +78,18 @@ def read_table(
         with as many rows. Of an h5ad file: columns of ``obs``.
     part : str, optional
         Sheet of a workbook (the first by default), layer of an h5ad file (X by default), array of an npz file.
+    transpose : bool, optional
+        Whether the columns of the file are samples. Found when not given: tables whose row names are called OTU ID
+        and the like are turned.
+    columns : sequence of str
+        Columns to read, as names or patterns such as ``"Q*"``; all when empty.
+    drop : sequence of str
+        Columns to leave out, as names or patterns.
+    keep : sequence of str
+        Columns, as names or patterns, that are amounts although they look like labels or years, and whose cells of 99
+        and the like are values.
+    codes : mapping of str to sequence of float, optional
+        Numbers that stand for missing values, by column; found when not given.
 
     Returns
     -------
@@ -96,7 +120,11 @@ def read_table(
     Empty cells, NA, NaN, null and a lone ``?``, ``-`` or ``.`` are missing; so are up to a tenth of a column's cells
     if they are no numbers, and the last cells of a few lines that are too short. Columns of other text or of dates,
     empty columns and empty rows are left out, and so are titles and comments above the column names, which may take
-    two rows. Each of these is told in ``notes``.
+    two rows. A last row called total that holds sums is left out.
+
+    Columns that label or number the rows (``respondent_id``, zip codes, 1, 2, 3, ...) and years are no amounts and go
+    to ``extras``; numbers such as 99 or -9 that stand far from all others of a column are missing values. ``keep``
+    insists on both. Each of these is told in ``notes``.
     """
     if not isinstance(path, str | os.PathLike):
         raise TypeError(
@@ -106,9 +134,37 @@ def read_table(
     path = Path(path)
     _check_exists(path)
     options = ReadOptions(
-        delimiter, decimal, header, id_column, tuple(missing), tuple(aside), part, skip, comment
+        delimiter,
+        decimal,
+        header,
+        id_column,
+        tuple(missing),
+        tuple(aside),
+        part,
+        skip,
+        comment,
+        transpose,
+        tuple(keep),
+        codes,
+        tuple(columns),
+        tuple(drop),
     )
-    return _READERS[_suffix(path)](path, options)
+    if transpose and options.aside:
+        raise ValueError(
+            f"{path}: a table that is turned has no columns to set aside; got {quoted(options.aside)}."
+        )
+    frame = _READERS[_suffix(path)](path, options)
+    return turn(frame) if transpose else _choose(frame, options, path)
+
+
+def _choose(frame: Frame, options: ReadOptions, path: Path) -> Frame:
+    """The wanted columns of a file of arrays; tables of named columns were read without the others."""
+    is_chosen = _suffix(path) in _NAMED or not (options.columns or options.drop)
+    if is_chosen:
+        return frame
+    names = list(frame.column_names)
+    kept = [name for name in chosen_names(names, options, path) if name in names]
+    return frame.take_columns([names.index(name) for name in kept], tuple(kept))
 
 
 def _suffix(path: Path) -> str:

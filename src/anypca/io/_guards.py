@@ -1,0 +1,104 @@
+"""Whole numbers that are no amounts: labels of rows, years, and codes for missing values.
+
+All of it are plain functions of a column's name and numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+_LABEL = re.compile(
+    r"(^|[_.\- ])(id|ids|uid|uuid|pid|ssn|nr|idx|index|rowid|serial|seqno|zip|zipcode|postcode|plz|fips|phone|barcode)$"
+    r"|^(zip|postal|post)[_.\- ]?codes?$"
+    r"|(patient|person|subject|respondent|participant|customer|user|case)(id|no|num|nr)$",
+    re.IGNORECASE,
+)
+_YEAR = re.compile(r"(^|[_.\- ])(year|yr|jahr|year of birth|birthyear|yob)s?$|^year", re.IGNORECASE)
+_FIRST_YEAR, _LAST_YEAR = 1500, 2100
+#: Rows from which on a range of whole numbers without gaps is no chance: sorted, and in any order.
+_LEAST_SORTED, _LEAST_RANGE = 8, 15
+#: Codes for missing that people write: nines, and beside them eights, sevens and the like.
+_NINES = frozenset({9.0, 99.0, 999.0, 9999.0, 99999.0})
+_BESIDE = frozenset({7.0, 8.0, 77.0, 88.0, 97.0, 98.0, 777.0, 888.0, 997.0, 998.0, 9997.0, 9998.0})
+#: Answers to a question have at most this many values; among them a single cell of 99 is a code.
+_FEW_VALUES = 12
+#: How far from the others, in units of their range, a code is: 99 is one beside answers from 1 to 6, not beside ages.
+_FAR = 2.0
+#: Cells from which on a number can be said to stand apart.
+_LEAST_CELLS = 8
+
+
+def say_no_amount(name: str, values: Any) -> str:
+    """Why the numbers of a column are no amounts; empty if nothing speaks against it.
+
+    Parameters
+    ----------
+    name : str
+    values : ndarray of shape (n_rows,)
+        NaN where missing.
+
+    Returns
+    -------
+    reason : str
+    """
+    found = values[np.isfinite(values)]
+    if found.size < 2 or np.any(found != np.floor(found)) or np.all(found == found[0]):
+        return ""
+    if _YEAR.search(name) and found.min() >= _FIRST_YEAR and found.max() <= _LAST_YEAR:
+        return "it holds years"
+    # Few values may be answers or counts, whatever they are called.
+    if _LABEL.search(name) and len(np.unique(found)) > min(_FEW_VALUES, found.size / 2):
+        return "its name says that it labels rows"
+    is_range = len(np.unique(found)) == found.size == found.max() - found.min() + 1
+    is_sorted = bool(np.all(np.diff(found) > 0) or np.all(np.diff(found) < 0))
+    if is_range and found.size >= (_LEAST_SORTED if is_sorted else _LEAST_RANGE):
+        return "it numbers the rows"
+    return ""
+
+
+def find_codes(values: Any) -> tuple[float, ...]:
+    """Numbers such as 99 or -9 that stand for missing values in a column.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows,)
+        NaN where missing.
+
+    Returns
+    -------
+    codes : tuple of float
+        Empty if there are none.
+    """
+    found, counts = np.unique(values[np.isfinite(values)], return_counts=True)
+    if found.size < 3 or counts.sum() < _LEAST_CELLS:
+        return ()
+    return _negative_codes(found) or _large_codes(found, counts)
+
+
+def _negative_codes(found: Any) -> tuple[float, ...]:
+    """The negative numbers of a column that has no others below zero."""
+    negative = found[found < 0]
+    is_code = [-value in _NINES | _BESIDE | {1.0, 2.0} for value in negative]
+    if not negative.size or negative.size == found.size or not all(is_code):
+        return ()
+    has_nines = any(-value in _NINES for value in negative)
+    rest = found[found >= 0]
+    # -9 beside 3.5 may be a measurement; -999 is not.
+    is_far = np.all(rest == np.floor(rest)) or -negative.min() > _FAR * (rest.max() + 1.0)
+    return tuple(map(float, negative)) if has_nines and is_far and rest.size > 1 else ()
+
+
+def _large_codes(found: Any, counts: Any) -> tuple[float, ...]:
+    """Nines, and what stands beside them, far above all other numbers."""
+    top = found.size
+    while top > 2 and found[top - 1] in _NINES | _BESIDE:
+        top -= 1
+    codes, rest = found[top:], found[:top]
+    if not codes.size or codes[-1] not in _NINES or len(rest) < 2:
+        return ()
+    is_far = codes[0] - rest[-1] > _FAR * (rest[-1] - rest[0])
+    is_certain = len(rest) <= _FEW_VALUES or counts[-1] > 1
+    return tuple(map(float, codes)) if is_far and is_certain else ()

@@ -1,0 +1,87 @@
+"""Tables that lie on their side, and rows of sums below the data."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from anypca._words import quoted
+from anypca.io._classify import Column
+from anypca.io.frame import Frame, describe_missing
+
+#: What the first column of a table is called whose rows are taxa or other features and whose columns are samples.
+_FEATURES = re.compile(r"#?\s*(otu|asv|zotu|feature|taxon)[ _.-]?(id|ids|name)?|taxa|taxonomy", re.IGNORECASE)
+_TOTAL = re.compile(r"(grand |sub)?totals?|sums?|summe|gesamt|insgesamt|somme|overall|all|Σ", re.IGNORECASE)
+_MEAN = re.compile(r"means?|averages?|avg|mittel(wert)?|durchschnitt|moyenne", re.IGNORECASE)
+#: Sums of rounded numbers agree to about this.
+_ROUNDED = 1e-3
+
+
+def is_turned(namer: Column | None) -> bool:
+    """Whether the column of row names says that rows are features and columns are samples.
+
+    Parameters
+    ----------
+    namer : Column or None
+
+    Returns
+    -------
+    bool
+    """
+    return namer is not None and namer.labels is not None and bool(_FEATURES.fullmatch(namer.name.strip()))
+
+
+def turn(frame: Frame, why: str = "") -> Frame:
+    """A table with its columns as rows.
+
+    Parameters
+    ----------
+    frame : Frame
+        What is known of its rows is lost: it would be of columns.
+    why : str
+        Added to the note.
+
+    Returns
+    -------
+    frame : Frame
+    """
+    values = sparse.csr_array(frame.values.T) if frame.is_sparse else np.ascontiguousarray(frame.values.T)
+    lost = f"; left out: {quoted(list(frame.extras))}" if frame.extras else ""
+    before = describe_missing(frame.values, frame.column_names)
+    said = [note for note in frame.notes if note not in before]
+    notes = (*said, f"the table is turned, so that its columns are rows{why}{lost}")
+    turned = replace(
+        frame, values=values, column_names=frame.row_names, row_names=frame.column_names, extras={}
+    )
+    return replace(turned, notes=(*notes, *describe_missing(values, turned.column_names)))
+
+
+def say_totals(table: Any, used: list[Column]) -> str:
+    """A note on the last row if it holds sums or means of the others; empty if it does not.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+    used : list of Column
+        The columns of numbers.
+
+    Returns
+    -------
+    note : str
+    """
+    labels = [str(cell).strip() for cell in table.iloc[-1] if isinstance(cell, str)]
+    word = next((text for text in labels if _TOTAL.fullmatch(text) or _MEAN.fullmatch(text)), None)
+    if word is None or len(table) < 3:
+        return ""
+    values = np.column_stack([column.values for column in used])
+    last, others = values[-1], values[:-1]
+    is_mean = _MEAN.fullmatch(word) is not None
+    expected = np.nansum(others, axis=0) / (np.maximum(np.isfinite(others).sum(axis=0), 1) if is_mean else 1)
+    agrees = np.isclose(last, expected, rtol=_ROUNDED, atol=0) & np.isfinite(last)
+    if 2 * agrees.sum() < max(1, np.isfinite(last).sum()):
+        return ""
+    return f"the last row ({word!r}) left out: it holds {'means' if is_mean else 'sums'} of the others"
