@@ -16,7 +16,7 @@ from anypca.cli._commands import run_datasets, run_fit, run_report, run_select, 
 from anypca.cli._compare import run_compare
 from anypca.cli._fitting import Runtime
 from anypca.cli._input_table import TableRequest
-from anypca.cli._models import ModelRequest, parse_settings
+from anypca.cli._models import ModelRequest
 from anypca.cli._ranks import run_compare_ranks
 from anypca.cli._stopping import INTERRUPTED, say_stopped
 
@@ -99,7 +99,7 @@ def _stem(request: TableRequest) -> str:
 def fit(
     request: TableRequest,
     model: options.Model = "auto",
-    family: options.Family = "auto",
+    family: options.Family = None,
     components: options.Components = None,
     out: options.Folder = None,
     seed: options.Seed = 0,
@@ -114,7 +114,7 @@ def fit(
 ) -> None:
     """Fit a model to a table; write scores, loadings, a summary, pictures, the model and a report."""
     options.check_dask(dask, threads)
-    wanted = ModelRequest(model, family, components, seed, threads, parse_settings(settings or []))
+    wanted = options.request_model(model, family, components, seed, threads, settings)
     folder = Path(f"anypca-{_stem(request)}") if out is None else out
     run_fit(request, wanted, folder, Runtime(as_json, bar, dask, force, raw, checkpoint))
 
@@ -142,7 +142,7 @@ def transform(
 def select(
     request: TableRequest,
     model: options.Model = "epca",
-    family: options.Family = "auto",
+    family: options.Family = None,
     ranks: Annotated[
         str | None,
         typer.Option(metavar="RANKS", help="Numbers to compare, as 1-8 or 1,2,5.", show_default="1-10"),
@@ -176,7 +176,7 @@ def select(
     force: options.Force = False,
 ) -> None:
     """Choose the number of components of a model by a criterion or by held-out cells."""
-    wanted = ModelRequest(model, family, None, seed, threads, parse_settings(settings or []))
+    wanted = options.request_model(model, family, None, seed, threads, settings)
     names, largest = options.names(methods), options.ranks(ranks)
     runtime = Runtime(as_json, bar, force=force)
     if compare:
@@ -209,7 +209,7 @@ def compare(
             show_default="those that suit",
         ),
     ] = None,
-    family: options.Family = "auto",
+    family: options.Family = None,
     components: Annotated[
         int | None,
         typer.Option(
@@ -223,7 +223,7 @@ def compare(
     bar: options.Bar = None,
 ) -> None:
     """Fit several models; print held-out log-likelihood per cell, dimension, sparsity and time."""
-    wanted = ModelRequest("auto", family, components, seed, threads)
+    wanted = options.request_model("auto", family, components, seed, threads)
     run_compare(request, wanted, options.names(models), Runtime(as_json, bar), n_splits=splits)
 
 

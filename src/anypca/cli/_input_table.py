@@ -60,7 +60,8 @@ class InputTable:
     @property
     def shape(self) -> Shape:
         """What the defaults of models depend on."""
-        return Shape(self.frame.n_columns, self.frame.is_counts)
+        frame = self.frame
+        return Shape(frame.n_columns, frame.is_counts, frame.column_names, not frame.is_sparse)
 
     def as_input(self, model: Any = None) -> Any:
         """The table with its names, so that models can name a column in their messages.

@@ -7,10 +7,12 @@ import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from operator import attrgetter
 from typing import Any
 
 import anypca
+from anypca._words import quoted
 from anypca.models._description import Description, describe
 
 #: Components of models that cannot choose their number, unless ``-k`` says otherwise: those of a picture.
@@ -31,6 +33,8 @@ class ModelRequest:
     threads: int | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Further parameters of the estimator."""
+    by_column: tuple[tuple[str, str], ...] = ()
+    """Families of some columns: patterns of their names, and a family each; the last that fits counts."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,10 @@ class Shape:
     n_columns: int
     is_counts: bool
     """Whether all cells are whole numbers of 0 or more."""
+    names: tuple[str, ...] = ()
+    """Names of the columns."""
+    has_names: bool = False
+    """Whether the model sees the names."""
 
 
 def _no_settings(_: Shape) -> dict[str, Any]:
@@ -170,15 +178,35 @@ def build(request: ModelRequest, shape: Shape, *, verbose: bool = False) -> Any:
 
 def _family(entry: Entry, request: ModelRequest, shape: Shape) -> dict[str, Any]:
     """The parameter ``family``, where the model has one and something is known of it."""
+    if request.by_column:
+        return {"family": _families(entry, request, shape)}
     if request.family == "auto":
         return {} if entry.families or "family" in entry.defaults(shape) else {"family": "auto"}
     if entry.families and request.family not in entry.families:
-        what = "real values (gaussian)" if "gaussian" in entry.families else "counts (poisson)"
-        raise ValueError(
-            f"--model {request.name} is for {what} and cannot use --family {request.family}. "
-            "Use --model epca or sepca."
-        )
+        raise _wrong_family(entry, request, request.family)
     return {"family": request.family}
+
+
+def _wrong_family(entry: Entry, request: ModelRequest, family: str) -> ValueError:
+    what = "real values (gaussian)" if "gaussian" in entry.families else "counts (poisson)"
+    return ValueError(
+        f"--model {request.name} is for {what} and cannot use --family {family}. Use --model epca or sepca."
+    )
+
+
+def _families(entry: Entry, request: ModelRequest, shape: Shape) -> dict[Any, str]:
+    """The families of single columns, by name or, where the model sees no names, by number."""
+    if entry.families:
+        raise _wrong_family(entry, request, "=".join(request.by_column[0]))
+    chosen: dict[Any, str] = {} if request.family == "auto" else {"default": request.family}
+    for pattern, family in request.by_column:
+        found = [j for j, name in enumerate(shape.names) if name == pattern or fnmatchcase(name, pattern)]
+        if not found:
+            near = difflib.get_close_matches(pattern, shape.names, n=1, cutoff=0.5)
+            hint = f"Did you mean {near[0]!r}?" if near else f"There are {quoted(shape.names, most=8)}."
+            raise ValueError(f"--family {pattern}={family}: the table has no such column. {hint}")
+        chosen |= {shape.names[j] if shape.has_names else j: family for j in found}
+    return chosen
 
 
 def _rank(entry: Entry, request: ModelRequest) -> dict[str, Any]:

@@ -12,9 +12,10 @@ from typing import Annotated, Any
 import typer
 
 from anypca.cli._input_table import TableRequest
-from anypca.cli._models import MODELS, find_model
+from anypca.cli._models import MODELS, ModelRequest, find_model, parse_settings
 
 _RANGE = re.compile(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?")
+_BY_COLUMN = re.compile(r"([^()]+)=(.+)")
 _CHOICES = "|".join(MODELS)
 
 
@@ -38,7 +39,13 @@ Source = Annotated[
 ]
 Model = Annotated[str, typer.Option(metavar=_CHOICES, callback=_check_model, help=f"{_MODEL_HELP}.")]
 Family = Annotated[
-    str, typer.Option(help="Family of all columns, as poisson or binomial(16); auto looks at each column.")
+    list[str] | None,
+    typer.Option(
+        metavar="FAMILY|COLS=FAMILY",
+        help="Family of all columns, as poisson or binomial(16), or of some, as 'Q*=ordinal'; repeatable. auto looks "
+        "at each column.",
+        show_default="auto",
+    ),
 ]
 Components = Annotated[
     int | None,
@@ -198,6 +205,43 @@ def reads_table(command: Callable[..., None]) -> Callable[..., None]:
     run.__annotations__ = {part.name: part.annotation for part in parameters}
     vars(run)["__signature__"] = inspect.Signature(parameters)
     return run
+
+
+def request_model(
+    name: str,
+    family: list[str] | None,
+    n_components: int | None,
+    seed: int,
+    threads: int | None,
+    settings: list[str] | None = None,
+) -> ModelRequest:
+    """The model that a user wants."""
+    one, by_column = families(family)
+    parsed = parse_settings(settings or [])
+    return ModelRequest(name, one, n_components, seed, threads, parsed, by_column)
+
+
+def families(given: list[str] | None) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """The family of all columns, and those of columns by name or pattern.
+
+    Parameters
+    ----------
+    given : list of str or None
+        Such as ``["poisson", "Q*=ordinal"]``.
+
+    Returns
+    -------
+    family : str
+    by_column : tuple of (str, str)
+        Patterns and families.
+    """
+    words = given or []
+    # Arguments of a family have an equals sign too, within parentheses.
+    pairs = [match.groups() for match in map(_BY_COLUMN.fullmatch, words) if match]
+    single = [word for word in words if not _BY_COLUMN.fullmatch(word)]
+    if len(single) > 1:
+        raise ValueError(f"--family names one family for all columns; got {' and '.join(single)}.")
+    return single[0] if single else "auto", tuple((columns.strip(), name.strip()) for columns, name in pairs)
 
 
 def names(given: list[str] | None) -> tuple[str, ...]:

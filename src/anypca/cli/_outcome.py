@@ -351,6 +351,7 @@ def command_line(wanted: ModelRequest, table: TableRequest) -> str:
     """
     words = ["anypca", "fit", table.source, "--model", wanted.name]
     words += [] if wanted.family == "auto" else ["--family", wanted.family]
+    words += [word for pair in wanted.by_column for word in ("--family", "=".join(pair))]
     words += [] if wanted.n_components is None else ["-k", str(wanted.n_components)]
     words += ["--seed", str(wanted.seed)]
     words += [] if table.offset is None else ["--offset", table.offset]

@@ -86,7 +86,10 @@ def frame_from_pandas(
         return frame_from_pandas(table.iloc[:-1], path, options, (*notes, totals), spelling)
     said = [*notes, *masked, *_repairs(used, options)]
     said += _notes(columns, namer, set_aside - set(options.aside), options)
-    if options.transpose is None and is_turned(namer):
+    if options.transpose:
+        # Columns are samples: what their numbers look like says nothing of labels or codes.
+        return _assemble(table, columns, used, namer, options, said)
+    if options.transpose is None and namer is not None and is_turned(namer):
         return turn(
             _assemble(table, columns, used, namer, options, said), f" ({namer.name!r} names features)"
         )

@@ -21,18 +21,18 @@ _MEAN = re.compile(r"means?|averages?|avg|mittel(wert)?|durchschnitt|moyenne", r
 _ROUNDED = 1e-3
 
 
-def is_turned(namer: Column | None) -> bool:
+def is_turned(namer: Column) -> bool:
     """Whether the column of row names says that rows are features and columns are samples.
 
     Parameters
     ----------
-    namer : Column or None
+    namer : Column
 
     Returns
     -------
     bool
     """
-    return namer is not None and namer.labels is not None and bool(_FEATURES.fullmatch(namer.name.strip()))
+    return namer.labels is not None and bool(_FEATURES.fullmatch(namer.name.strip()))
 
 
 def turn(frame: Frame, why: str = "") -> Frame:
