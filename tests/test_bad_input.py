@@ -189,7 +189,10 @@ TABLES = {
     "path": Case(lambda: PPCA(2).fit("table.csv"), TypeError, "X is a str", TABLE),
     "dict": Case(lambda: epca().fit({"a": [1, 2]}), TypeError, "X is a dict", TABLE),
     "lazy-frame": Case(
-        lambda: epca().fit(pl.LazyFrame({"a": [1]})), TypeError, "LazyFrame", r"Call \.collect\(\)"
+        lambda: epca().fit(pl.LazyFrame({"a": ["u"]})),
+        ValueError,
+        "'a' of X is of type String",
+        "Leave it out",
     ),
     "strings": Case(
         lambda: epca().fit([[1, 2], [3, "red"]]), ValueError, r"X\[1, 1\] is the string 'red'", TEXT

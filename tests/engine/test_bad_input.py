@@ -36,7 +36,7 @@ BAD_TABLES = {
     "path": ("table.csv", TypeError, "X is a str.*Pass a two-dimensional"),
     "dict": ({"a": [1]}, TypeError, "X is a dict.*Pass a two-dimensional"),
     "object": (object(), TypeError, "X is a object.*Pass a two-dimensional"),
-    "lazy-frame": (pl.LazyFrame({"a": [1]}), TypeError, r"LazyFrame.*\.collect\(\)"),
+    "lazy-frame": (pl.LazyFrame({"a": ["u"]}), ValueError, "'a' of X is of type String.*Leave it out"),
     "scalar": (3.0, ValueError, "Expected 2D array, got scalar array instead.*Reshape your data"),
     "1-d": (X[0], ValueError, "Expected 2D array, got 1D array instead.*Reshape your data"),
     "1-d-sparse": (sparse.coo_array(X[0]), ValueError, "Expected 2D array, got 1D array.*Reshape your data"),

@@ -160,6 +160,16 @@ def test_h5ad(cells):
         read_table(cells, id_column="kind")
 
 
+def test_h5ad_says_where_the_counts_are(tmp_path):
+    counts = np.random.default_rng(0).poisson(2.0, size=(6, 4)).astype(float)
+    logged = np.log1p(counts / counts.sum(axis=1, keepdims=True) * 1e4)
+    adata = anndata.AnnData(sparse.csr_matrix(logged), layers={"counts": sparse.csr_matrix(counts)})
+    adata.write_h5ad(tmp_path / "t.h5ad")
+    told = "X looks log-normalised and layer 'counts' holds counts: read that part to model the counts"
+    assert told in read_table(tmp_path / "t.h5ad").notes
+    assert told not in read_table(tmp_path / "t.h5ad", part="counts").notes
+
+
 def test_npz_with_names_and_companions(tmp_path):
     taxa, sites = np.array(["a", "b", "c", "d"]), np.array(["s1", "s2", "s3"])
     counts = np.arange(12).reshape(3, 4)

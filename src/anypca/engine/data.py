@@ -21,6 +21,7 @@ from anypca.engine._convert import (
     is_from,
 )
 from anypca.engine._interface import Block, Data, Source, make_source
+from anypca.engine.lazy import LazyTable
 
 # Entries looked at in one go when a dense offset, possibly memory-mapped, is checked: 8 MB in float64.
 _CHECK_ENTRIES = 2**20
@@ -202,7 +203,8 @@ def check_data(
     Parameters
     ----------
     X : array-like, data frame, sparse matrix or Dask array of shape (n_samples, n_features)
-        Arrays of any real dtype and order, memory maps (never loaded whole), pandas and polars frames, scipy
+        Arrays of any real dtype and order, memory maps and polars lazy frames (never loaded whole), pandas and polars
+        frames, scipy
         sparse matrices and arrays of any format, Dask arrays. NaN, ``None``, pandas' NA and masked entries
         are missing; entries that a sparse matrix does not store are 0.
     sample_weight : array-like of shape (n_samples,), optional
@@ -244,9 +246,15 @@ def check_data(
         from anypca.engine.dask import check_dask  # dask is optional
 
         return check_dask(X, sample_weight, offset, covariates, block_rows)
-    matrix = as_matrix(X)
+    matrix = as_lazy(X) if is_from(X, "polars") and hasattr(X, "collect") else as_matrix(X)
     check_size(matrix.values.shape)
     return _in_memory(matrix, sample_weight, offset, covariates, block_rows)
+
+
+def as_lazy(frame: Any) -> Matrix:
+    """A lazy frame as a matrix whose rows are read when they are needed."""
+    table = LazyTable(frame)
+    return Matrix(table, table.names)
 
 
 def _in_memory(
@@ -255,7 +263,8 @@ def _in_memory(
     n, p = matrix.values.shape
     dtype = working_dtype(matrix.values.dtype)
     may_miss = matrix.values.dtype.kind == "f"
-    source = make_source(matrix.values, dtype)
+    lazy = isinstance(matrix.values, LazyTable)
+    source = matrix.values.source(dtype) if lazy else make_source(matrix.values, dtype)
     weight = check_weights(sample_weight, n, dtype)
     offset_source = check_offset(offset, n, p, dtype)
     covariates = check_covariates(covariates, n, dtype)

@@ -16,6 +16,8 @@ from anypca.io.frame import Frame, as_extra, describe_missing
 
 #: Names that mark the table among several arrays of an npz file.
 _PREFERRED = ("X", "counts")
+#: Rows of a layer that show whether it holds counts.
+_SOME_ROWS = 1000
 #: What is done about names that a file does not have.
 _UNNAMED = {"column": "columns are called x1, x2, ...", "row": "rows are numbered from 1"}
 
@@ -246,7 +248,22 @@ def read_h5ad(path: Path, options: ReadOptions) -> Frame:
         rows=tuple(map(str, adata.obs_names)),
         extras={str(name): _cells(adata.obs[name]) for name in adata.obs},
     )
-    return _add_notes(frame, layers, options)
+    counts = () if options.part is not None else _count_layers(frame, adata)
+    return _add_notes(frame, layers, counts, options)
+
+
+def _count_layers(frame: Frame, adata: Any) -> tuple[str, ...]:
+    """Layers of whole numbers beside an X of fractions of 0 or more, as logarithms of normalised counts are."""
+    stored = frame.values.data if frame.is_sparse else frame.values
+    if frame.is_counts or stored.size == 0 or np.nanmin(stored) < 0:
+        return ()
+    found = []
+    for name in adata.layers:
+        layer = adata.layers[name][:_SOME_ROWS]
+        cells = layer.data if sparse.issparse(layer) else np.asarray(layer)
+        if cells.dtype.kind in "biuf" and np.all((cells >= 0) & (cells == np.floor(cells))):
+            found.append(str(name))
+    return tuple(found)
 
 
 def _cells(column: Any) -> Any:
@@ -258,8 +275,12 @@ def _cells(column: Any) -> Any:
     )
 
 
-def _add_notes(frame: Frame, layers: list[str], options: ReadOptions) -> Frame:
+def _add_notes(frame: Frame, layers: list[str], counts: tuple[str, ...], options: ReadOptions) -> Frame:
     notes = []
+    if counts:
+        notes.append(
+            f"X looks log-normalised and layer {counts[0]!r} holds counts: read that part to model the counts"
+        )
     if options.part is None and layers:
         notes.append(f"table read from X; layers left out: {quoted(layers)}")
     unused = [name for name in frame.extras if name not in options.aside]
