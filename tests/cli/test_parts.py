@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -132,3 +133,14 @@ def test_missing_in_words(n_missing, words):
     if n_missing == 1:
         values = np.vstack([values] + [np.ones((100, 10))] * 10)
     assert words in missing(Frame(values, (), ()))
+
+
+def test_a_line_of_progress_now_and_then(counts, tmp_path, call, monkeypatch):
+    words = ["fit", counts, "--model", "epca", "--family", "poisson", "-o", tmp_path / "out"]
+    monkeypatch.setenv("ANYPCA_PROGRESS_SECONDS", "0")
+    _, _, err = call(*words)
+    assert re.match(r"fitting: iteration 1, objective -?[\d.]+, 0 s\n", err)
+    assert call(*words, "--no-progress")[2] == ""
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["parameters"]["verbose"] == 0
+    monkeypatch.setenv("ANYPCA_PROGRESS_SECONDS", "10")
+    assert call(*words)[2] == ""

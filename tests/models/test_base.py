@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 from numbers import Real
 from typing import ClassVar
 
@@ -221,3 +223,13 @@ def test_generators_come_from_all_kinds_of_random_state():
     generator = np.random.default_rng(0)
     assert make_generator(generator) is generator
     assert make_generator(3).integers(100) == make_generator(np.random.RandomState(3)).integers(100)
+
+
+def test_verbose_needs_no_configured_logging():
+    code = (
+        "import numpy as np, anypca, warnings; warnings.simplefilter('ignore')\n"
+        "X = np.random.default_rng(0).poisson(3, size=(30, 4)).astype(float)\n"
+        "anypca.EPCA(1, family='poisson', max_iter=3, verbose=1).fit(X)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.startswith("EPCA iteration 1: objective ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
 import warnings
@@ -19,6 +20,11 @@ from anypca._typing import Floats
 from anypca.cli._input_table import InputTable
 from anypca.cli._models import ModelRequest, build, check_companions
 from anypca.models._description import project_rows
+
+#: Seconds between lines of progress in a pipe: often enough to see that a fit lives, seldom enough for a log file.
+_INTERVAL = 10.0
+#: The variable that changes it.
+INTERVAL_VARIABLE = "ANYPCA_PROGRESS_SECONDS"
 
 
 class ProgressHandler(logging.Handler):
@@ -57,6 +63,60 @@ class ProgressHandler(logging.Handler):
         self._bar.update(self._task, total=max(self._last, 1), completed=max(self._last, 1))
 
 
+class LineHandler(logging.Handler):
+    """Writes a line on stderr now and then, where there is no terminal for a bar.
+
+    Parameters
+    ----------
+    words : str
+        What is being done.
+    every : float
+        Seconds between lines; the first one comes after as many.
+    """
+
+    def __init__(self, words: str, every: float) -> None:
+        super().__init__(logging.INFO)
+        self._words, self._every = words, every
+        self._start = self._last = time.monotonic()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the iteration of a record, if it is time."""
+        now, iteration = time.monotonic(), getattr(record, "iteration", None)
+        if iteration is None or now - self._last < self._every:
+            return
+        self._last = now
+        objective = getattr(record, "objective", float("nan"))
+        seconds = f"{now - self._start:.0f} s"
+        sys.stderr.write(f"{self._words}: iteration {iteration}, objective {objective:.8g}, {seconds}\n")
+        sys.stderr.flush()
+
+
+@contextmanager
+def listening(handler: logging.Handler) -> Iterator[None]:
+    """Give the records of fits to a handler, and to no other, while the block runs.
+
+    Parameters
+    ----------
+    handler : logging.Handler
+
+    Yields
+    ------
+    None
+    """
+    logger = logging.getLogger("anypca")
+    before = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    # The handler says it all: the root logger would print each line between.
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before[0])
+        logger.propagate = before[1]
+
+
 @contextmanager
 def progress(console: Console, *, is_shown: bool, words: str = "fitting") -> Iterator[None]:
     """Show a progress bar while the block runs.
@@ -78,21 +138,11 @@ def progress(console: Console, *, is_shown: bool, words: str = "fitting") -> Ite
         return
     columns = ("{task.description}", BarColumn(), "iteration {task.completed:.0f}")
     fields = (TextColumn("{task.fields[objective]}"), TextColumn("{task.fields[criterion]}"))
-    logger = logging.getLogger("anypca")
-    before = logger.level, logger.propagate
     with Progress(*columns, *fields, TimeElapsedColumn(), console=console, transient=True) as bar:
         handler = ProgressHandler(bar, words)
-        logger.addHandler(handler)
-        logger.setLevel(logging.INFO)
-        # The bar says it all: the root logger would print each line between.
-        logger.propagate = False
-        try:
+        with listening(handler):
             yield
             handler.finish()
-        finally:
-            logger.removeHandler(handler)
-            logger.setLevel(before[0])
-            logger.propagate = before[1]
 
 
 @dataclass(frozen=True)
@@ -115,6 +165,11 @@ class Runtime:
     def shows_bar(self) -> bool:
         """Whether a progress bar is drawn."""
         return sys.stderr.isatty() if self.has_bar is None else self.has_bar
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether progress is shown: by a bar, or by a line now and then."""
+        return self.has_bar is not False
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +227,7 @@ def make_model(request: ModelRequest, table: InputTable, runtime: Runtime) -> An
         missing=table.frame.n_missing > 0,
         checkpoint=runtime.checkpoint is not None,
     )
-    return build(request, table.shape, verbose=runtime.shows_bar)
+    return build(request, table.shape, verbose=runtime.is_watched)
 
 
 def project(model: Any, table: InputTable) -> tuple[Floats, Floats | None, tuple[str, ...]]:
@@ -213,7 +268,7 @@ def caught() -> Iterator[list[str]]:
 
 @contextmanager
 def shown_bar(runtime: Runtime, words: str) -> Iterator[None]:
-    """A progress bar on stderr, where one is wanted.
+    """A progress bar on stderr where one is wanted; in a pipe a line every ten seconds.
 
     Parameters
     ----------
@@ -225,6 +280,10 @@ def shown_bar(runtime: Runtime, words: str) -> Iterator[None]:
     ------
     None
     """
+    if runtime.is_watched and not runtime.shows_bar:
+        with listening(LineHandler(words, float(os.environ.get(INTERVAL_VARIABLE, _INTERVAL)))):
+            yield
+        return
     console = Console(stderr=True, force_terminal=True if runtime.has_bar else None)
     with progress(console, is_shown=runtime.shows_bar, words=words):
         yield

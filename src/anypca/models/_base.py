@@ -6,6 +6,7 @@ import difflib
 import importlib
 import logging
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -404,14 +405,20 @@ class LatentModel(
             return executor.collect(function, data)
 
     def _progress(self, notify: Callable[[], None]) -> Callback:
-        """A callback that logs to the logger ``anypca`` (when ``verbose``) and tells scikit-learn's callbacks."""
+        """A callback that tells the progress (when ``verbose``) and scikit-learn's callbacks.
+
+        It goes to the logger ``anypca`` if somebody listens there, else to stderr.
+        """
 
         def report(progress: Progress) -> None:
             if self.verbose:
                 # The numbers are attributes of the record too, for progress bars.
                 message = "%s iteration %d: objective %.8g, scaled gradient %.2g"
-                told = (progress.iteration, progress.objective, progress.criterion)
-                logger.info(message, type(self).__name__, *told, extra=progress._asdict())
+                told = (type(self).__name__, progress.iteration, progress.objective, progress.criterion)
+                if logger.hasHandlers() and logger.isEnabledFor(logging.INFO):
+                    logger.info(message, *told, extra=progress._asdict())
+                else:
+                    sys.stderr.write(f"{message % told}\n")
             notify()
 
         return report
