@@ -240,6 +240,17 @@ def report(
 
 
 @app.command()
+def serve(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1.", show_default="free")] = 0,
+    limit: Annotated[int, typer.Option(min=1, help="Largest file in megabytes.")] = 500,
+) -> None:
+    """Open a page on this machine where a file is dropped, looked at and fitted."""
+    from anypca.cli._serve import serve as answer  # starlette and uvicorn are optional
+
+    answer(port, limit * 1_000_000)
+
+
+@app.command()
 def datasets(as_json: options.Json = False) -> None:
     """List the data sets, and whether their files are found."""
     run_datasets(as_json=as_json)
