@@ -8,6 +8,7 @@ from anypca.engine.entries import hide_entries, take_entries
 from anypca.engine.executors import executor_for
 from anypca.engine.layout import Layout
 from anypca.engine.summary import Summary, check_finite, check_values, first_outside, mark_missing, summarise
+from anypca.engine.values import collect_columns
 
 __all__ = [
     "Block",
@@ -21,6 +22,7 @@ __all__ = [
     "check_finite",
     "check_matrix",
     "check_values",
+    "collect_columns",
     "executor_for",
     "first_outside",
     "hide_entries",

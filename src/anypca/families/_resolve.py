@@ -17,7 +17,7 @@ from anypca.families.mixed import Mixed, combine
 #: The key of a dict that covers the columns not named.
 DEFAULT = "default"
 #: Stands for a column without an entry; None would hide a None written by the user.
-_MISSING = object()
+MISSING = object()
 
 _EXPECTED = (
     "family must be a name such as 'poisson', a Family such as Poisson(), "
@@ -168,20 +168,8 @@ def _from_mapping(
     mapping: Mapping[Any, Any], n_features: int, feature_names: Sequence[str] | None
 ) -> tuple[Family, dict[int, Form]]:
     names = None if feature_names is None else list(feature_names)
-    default: Any = _MISSING
-    chosen: list[Any] = [_MISSING] * n_features
-    for key, entry in mapping.items():
-        if key == DEFAULT and DEFAULT not in (names or ()):
-            default = entry
-            continue
-        column = _column(key, n_features, names)
-        if chosen[column] is not _MISSING:
-            raise ValueError(
-                f"family names column {column} twice, the second time by the key {key!r}. Keep one of them."
-            )
-        chosen[column] = entry
-    entries = [default if entry is _MISSING else entry for entry in chosen]
-    uncovered = [column for column, entry in enumerate(entries) if entry is _MISSING]
+    entries = column_entries(mapping, n_features, names)
+    uncovered = [column for column, entry in enumerate(entries) if entry is MISSING]
     if uncovered:
         first = names[uncovered[0]] if names else uncovered[0]
         raise ValueError(
@@ -189,6 +177,23 @@ def _from_mapping(
             f"{first!r}. Add it, or the key {DEFAULT!r} for all others."
         )
     return _divide(_each(entries, names))
+
+
+def column_entries(mapping: Mapping[Any, Any], n_features: int, names: list[str] | None) -> list[Any]:
+    """What a mapping says of each column, `MISSING` where it says nothing."""
+    default: Any = MISSING
+    chosen: list[Any] = [MISSING] * n_features
+    for key, entry in mapping.items():
+        if key == DEFAULT and DEFAULT not in (names or ()):
+            default = entry
+            continue
+        column = _column(key, n_features, names)
+        if chosen[column] is not MISSING:
+            raise ValueError(
+                f"family names column {column} twice, the second time by the key {key!r}. Keep one of them."
+            )
+        chosen[column] = entry
+    return [default if entry is MISSING else entry for entry in chosen]
 
 
 def resolve_resolution(resolution: Any, found: Floats, feature_names: Sequence[str] | None = None) -> Floats:

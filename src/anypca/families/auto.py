@@ -1,23 +1,74 @@
-"""The family of each column, inferred from summary numbers of its values."""
+"""The family of each column, inferred from its values and its name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
-from anypca.families import Family, combine, families
-from anypca.families.forms import Form
+from anypca.families import BetaBinomial, Family, LogitNormal, combine, families
+from anypca.families._candidates import score_candidates, whole_of
+from anypca.families._guards import (
+    AMOUNTS,
+    CATEGORIES,
+    COUNTS,
+    EXCLUDED,
+    RATINGS,
+    REALS,
+    SHARES,
+    YES_NO,
+    Column,
+    Guarded,
+    guard,
+)
+from anypca.families._resolve import MISSING, column_entries, resolve_columns
+from anypca.families._whole_table import common_kind, settle, with_shares
+from anypca.families.forms import Excluded, Form, Recoded
 
-#: Skewness above which positive measurements are taken as gamma; that of the exponential distribution is 2,
-#: of a gamma distribution with shape 4 it is 1.
-SKEWED = 1.0
+#: Lead in nats below which a choice is unsure: odds of twenty to one.
+UNSURE = 3.0
+#: What a user would call the values of each family.
+KINDS = {
+    "bernoulli": YES_NO,
+    "gaussian": REALS,
+    "student_t": REALS,
+    "log_normal": AMOUNTS,
+    "gamma": AMOUNTS,
+    "two_part": AMOUNTS,
+    "tweedie": AMOUNTS,
+    "negative_binomial": COUNTS,
+    "zero_inflated_negative_binomial": COUNTS,
+    "beta_binomial": COUNTS,
+    "ordinal": RATINGS,
+    "logit_normal": SHARES,
+    "nominal": CATEGORIES,
+    "excluded": EXCLUDED,
+}
+#: Why a column has a family where its distribution decided, in words that columns share.
+_RULES = {
+    "gaussian": "real numbers",
+    "student_t": "real numbers with heavy tails",
+    "log_normal": "skewed positive amounts",
+    "gamma": "skewed positive amounts",
+    "two_part": "amounts with zeros",
+    "negative_binomial": "counts; over-dispersion is estimated",
+    "zero_inflated_negative_binomial": "counts with extra zeros",
+    "beta_binomial": "scores out of a largest one",
+    "ordinal": "a few ordered levels",
+    "logit_normal": "shares of a whole",
+}
+#: What takes the place of choices that are no families: zeros and amounts share a predictor, codes stay out.
+_NAMED = {"two_part": "tweedie", "nominal": "excluded"}
+#: The reason of families that a user insists on.
+GIVEN = "given"
 #: Reports of more columns than this, which is about a screen, are printed by groups.
 _LINES = 20
 #: Columns named in one line of a grouped report, so that most lines stay short.
-_NAMED = 5
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -57,6 +108,18 @@ class FamilyRecord(NamedTuple):
     """The reason with the numbers it rests on, as a sentence."""
     rule: str
     """The rule that was applied, the same for all columns it was applied to."""
+    kind: str = ""
+    """What a user would call the values: counts, ratings, amounts, real numbers, shares, yes/no, categories, or
+    ``excluded`` where the column stays out of the model."""
+    lead: float = np.inf
+    """By how many nats the family is ahead of the runner-up; infinite where no likelihood was asked."""
+    runner_up: str = ""
+    """The next best family."""
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether the values hardly tell the family from the runner-up."""
+        return self.lead < UNSURE
 
 
 class FamilyGroup(NamedTuple):
@@ -81,6 +144,16 @@ class FamilyReport(tuple[FamilyRecord, ...]):
             rows = [(_abbreviated(names), family, rule) for names, family, rule in self.groups()]
         return _format_table([("column", "family", "reason"), *rows])
 
+    @property
+    def excluded(self) -> tuple[str, ...]:
+        """Columns that stay out of the model."""
+        return tuple(record.column for record in self if record.family == EXCLUDED)
+
+    @property
+    def unsure(self) -> tuple[str, ...]:
+        """Columns whose values hardly tell the family from the next best one."""
+        return tuple(record.column for record in self if record.is_unsure)
+
     def groups(self) -> list[FamilyGroup]:
         """Columns that have the same family by the same rule, in order of appearance."""
         found: dict[tuple[str, str], list[str]] = {}
@@ -90,9 +163,9 @@ class FamilyReport(tuple[FamilyRecord, ...]):
 
 
 def _abbreviated(names: Sequence[str]) -> str:
-    if len(names) <= _NAMED:
+    if len(names) <= _SHOWN:
         return ", ".join(names)
-    return f"{', '.join(names[: _NAMED - 2])}, ... ({len(names)} columns)"
+    return f"{', '.join(names[: _SHOWN - 2])}, ... ({len(names)} columns)"
 
 
 def _format_table(rows: Iterable[tuple[str, ...]]) -> str:
@@ -112,83 +185,196 @@ class FamilyChoice(NamedTuple):
     """Columns that do not enter a model as they are: left out, recoded or as several; see `anypca.engine.Layout`."""
 
 
-def infer_families(facts: ColumnFacts, feature_names: Sequence[str] | None = None) -> FamilyChoice:
+def infer_families(columns: Sequence[Column]) -> FamilyChoice:
     """Choose a family for each column.
 
     Parameters
     ----------
-    facts : ColumnFacts
-        Summary numbers of the columns, such as `anypca.engine.summarise` makes.
-    feature_names : sequence of str of length n_features, optional
-        Names of the columns for the report; their numbers by default.
+    columns : sequence of Column
+        The values of the columns, such as `anypca.engine.collect_columns` finds.
 
     Returns
     -------
     FamilyChoice
         The family (a `Mixed` when the columns differ) and the report.
 
-    Raises
-    ------
-    ValueError
-        If the number of names is not the number of columns.
-
     Notes
     -----
-    The first rule that fits decides:
+    First come guards, each with its sentence: two values are a yes/no answer; running numbers, labels and complete
+    ranges stay out of the model; years are real numbers; codes, months and labels with few values are categories.
 
-    1. only zeros and ones: bernoulli;
-    2. whole numbers >= 0: negative binomial, whose over-dispersion is estimated (Poisson is its limit);
-    3. some negative value: gaussian;
-    4. all positive, not whole, skewness above 1: gamma;
-    5. otherwise: gaussian.
+    The other columns are compared under the families whose marginal spread is free, since latent factors add variance:
+    normal, Student's t, log-normal, gamma, zeros and amounts, negative binomial, the same with extra zeros,
+    beta-binomial, logit-normal, and ordered levels of any distribution. The score of each is its largest log-mass on
+    the scale on which the values are recorded, coarsened so that a thousand entries say nearly all that there is to
+    say, less the price of its parameters, with weak prior evidence from zeros and names.
 
-    A constant column gets the family that its value fits by the same rules.
+    Last comes the table as a whole: shares of the families over the columns are added to the scores, and tables of
+    counts or of ratings are of one kind. Whether counts are over-dispersed is not decided here but by the dispersion
+    that a fit estimates; the negative binomial family at 0 is Poisson.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from anypca.engine import check_data, executor_for, summarise
-    >>> data = check_data(np.array([[0.0, 3.0], [1.0, 0.0], [1.0, 12.0]]))
-    >>> choice = infer_families(summarise(data, executor_for(data, 1)), ["smokes", "visits"])
-    >>> print(choice.report)
-    column  family             reason
-    smokes  bernoulli          only zeros (1) and ones (2)
-    visits  negative_binomial  3 whole numbers from 0 to 12: mean 5, variance 26
+    >>> from anypca.engine import check_data, collect_columns, executor_for, summarise
+    >>> rng = np.random.default_rng(0)
+    >>> data = check_data(np.column_stack([rng.integers(1, 3, 60), rng.poisson(2.0, 60)]).astype(float))
+    >>> executor = executor_for(data, 1)
+    >>> columns = collect_columns(data, executor, summarise(data, executor))
+    >>> [(record.family, record.kind) for record in infer_families(columns).report]
+    [('bernoulli', 'yes/no'), ('negative_binomial', 'counts')]
     """
-    n = len(facts.n_observed)
-    names = [str(j) for j in range(n)] if feature_names is None else list(feature_names)
-    if len(names) != n:
-        raise ValueError(f"there are {len(names)} feature names but facts of {n} columns.")
-    records = FamilyReport(FamilyRecord(name, *_choose(facts, j)) for j, name in enumerate(names))
-    built = {name: families.create(name) for name in {record.family for record in records}}
-    return FamilyChoice(combine([built[record.family] for record in records]), records)
+    guarded = [guard(column) for column in columns]
+    open_columns = [j for j, found in enumerate(guarded) if found is None]
+    own = [score_candidates(columns[j]) for j in open_columns]
+    decisions: dict[int, tuple[str, str, float]] = {
+        j: settle(scores) for j, scores in zip(open_columns, with_shares(own), strict=True)
+    }
+    chosen = [found.family if found else decisions[j][0] for j, found in enumerate(guarded)]
+    inside = [j for j, name in enumerate(chosen) if name not in (EXCLUDED, "nominal")]
+    common = common_kind([columns[j] for j in inside], [chosen[j] for j in inside])
+    records = [
+        _record(columns[j], j, guarded[j], decisions.get(j), common if j in inside else None)
+        for j in range(len(columns))
+    ]
+    return build_choice(columns, FamilyReport(_with_something_left(records)))
 
 
-def _choose(facts: ColumnFacts, j: int) -> tuple[str, str, str]:
-    """Family, reason and rule of column j."""
-    count, low, high = int(facts.n_observed[j]), facts.minimum[j], facts.maximum[j]
-    fractions, zeros = int(facts.n_noninteger[j]), int(facts.n_zero[j])
-    spread = f"mean {facts.mean[j]:.4g}, variance {facts.variance[j]:.4g}"
-    span = f"from {low:.6g} to {high:.6g}"
-    if count == 0:
-        return "gaussian", "no observed value", "no observed value"
-    if fractions == 0 and low >= 0 and high <= 1:
-        return "bernoulli", f"only zeros ({zeros}) and ones ({count - zeros})", "only zeros and ones"
-    if fractions == 0 and low >= 0:
-        reason = f"{count} whole numbers {span}: {spread}"
-        return "negative_binomial", reason, "whole numbers >= 0; over-dispersion is estimated"
-    if low < 0:
-        return "gaussian", f"values {span}, some negative: {spread}", "some values are negative"
-    return _choose_measurement(facts, j, f"values {span}, {fractions} not whole", spread)
+def _with_something_left(records: list[FamilyRecord]) -> list[FamilyRecord]:
+    """The records; where every column would stay out of the model they are real numbers instead."""
+    if not all(record.family == EXCLUDED for record in records):
+        return records
+    rule = "every column looks like a label, so that all are kept"
+    return [FamilyRecord(r.column, "gaussian", f"{r.reason}; {rule}", rule, REALS) for r in records]
 
 
-def _choose_measurement(facts: ColumnFacts, j: int, values: str, spread: str) -> tuple[str, str, str]:
-    """Family, reason and rule of a column of fractions >= 0."""
-    zeros, skewness = int(facts.n_zero[j]), facts.skewness[j]
-    if facts.minimum[j] == facts.maximum[j]:
-        return "gaussian", f"{values}, all the same", "constant, not whole"
-    if facts.minimum[j] <= 0:
-        return "gaussian", f"{values}, {zeros} zeros: {spread}", "fractions with zeros, which gamma excludes"
-    if skewness > SKEWED:
-        return "gamma", f"{values}, all positive and skewed: skewness {skewness:.3g}", "positive and skewed"
-    return "gaussian", f"{values}, all positive, skewness {skewness:.3g}", "positive and hardly skewed"
+def _record(
+    column: Column, j: int, found: Guarded | None, decision: tuple[str, str, float] | None, common: str | None
+) -> FamilyRecord:
+    """What was decided of a column, with the reason in words."""
+    label = column.name or str(j)
+    if (
+        common is not None
+        and not (common == "ordinal" and column.n_distinct <= 2)
+        and (decision is None or decision[0] != "zero_inflated_negative_binomial")
+    ):
+        what = "counts" if common == "negative_binomial" else "ratings"
+        rule = f"the whole table holds {what}"
+        return FamilyRecord(label, common, f"{_span(column)}; {rule}", rule, what)
+    if found is not None:
+        return FamilyRecord(
+            label,
+            _NAMED.get(found.family, found.family),
+            f"{_span(column)}: {found.rule}",
+            found.rule,
+            found.kind,
+        )
+    assert decision is not None
+    family, second, lead = decision
+    ahead = f"{lead:.1f} nats ahead of {second}" if second else "no other family fits"
+    words = f"unsure, {ahead}" if lead < UNSURE else ahead
+    return FamilyRecord(
+        label,
+        _NAMED.get(family, family),
+        f"{_span(column)}: {words}",
+        _RULES[family],
+        KINDS[family],
+        lead,
+        _NAMED.get(second, second),
+    )
+
+
+def _span(column: Column) -> str:
+    """The values of a column in words."""
+    if column.n_distinct == 0:
+        return "nothing"
+    if column.n_distinct <= 2:
+        shares = column.weights / column.total
+        return " and ".join(
+            f"{value:.6g} ({share:.0%})" for value, share in zip(column.values, shares, strict=True)
+        )
+    values = "whole numbers" if column.is_whole else "values"
+    step = f" in steps of {column.step:.4g}" if column.is_lattice and column.step != 1 else ""
+    return f"{column.n_observed} {values} from {column.low:.6g} to {column.high:.6g}{step}"
+
+
+def build_choice(columns: Sequence[Column], records: FamilyReport) -> FamilyChoice:
+    """Families and forms of the columns from the names in a report."""
+    built: dict[tuple[str, float | None], Family] = {}
+    members, forms = [], {}
+    for j, (column, record) in enumerate(zip(columns, records, strict=True)):
+        form = _form(column, record)
+        if form is not None:
+            forms[j] = form
+        key = record.family, _parameter(column, record.family)
+        if key not in built:
+            built[key] = _build(*key)
+        members.append(built[key])
+    return FamilyChoice(combine(members), records, forms)
+
+
+def _form(column: Column, record: FamilyRecord) -> Form | None:
+    """The form in which a column enters the model if it does not enter as it is."""
+    if record.family == EXCLUDED:
+        return Excluded(reason=record.rule)
+    if record.family == "bernoulli" and column.values.tolist() != [0.0, 1.0] and column.n_distinct == 2:
+        return Recoded(tuple(column.values.tolist()), reason="two values")
+    if record.family == "ordinal" and not column.is_whole:
+        return Recoded(tuple(column.values.tolist()), reason="ordered levels")
+    return None
+
+
+def open_entries(
+    family: Any, n_features: int, feature_names: Sequence[str] | None = None
+) -> list[Any] | None:
+    """What a user says of each column, ``None`` for columns that are to be inferred; ``None`` if there are none.
+
+    Columns are open that a mapping does not name, and those of which a mapping or a sequence says ``"auto"``.
+    """
+    if isinstance(family, Mapping):
+        found = column_entries(family, n_features, None if feature_names is None else list(feature_names))
+    elif isinstance(family, list | tuple) and len(family) == n_features:
+        found = list(family)
+    else:
+        return None
+    entries = [None if entry is MISSING or _is_auto(entry) else entry for entry in found]
+    return entries if any(entry is None for entry in entries) else None
+
+
+def _is_auto(entry: Any) -> bool:
+    return isinstance(entry, str) and entry == "auto"
+
+
+def with_given(
+    choice: FamilyChoice, entries: Sequence[Any], feature_names: Sequence[str] | None
+) -> FamilyChoice:
+    """The choice with what a user insists on for some columns; ``None`` stands for columns left open."""
+    if all(entry is None for entry in entries):
+        return choice
+    assert choice.report is not None
+    mine = [choice.forms.get(j) or choice.family.columns(slice(j, j + 1)) for j in range(len(entries))]
+    wanted = [own if entry is None else entry for own, entry in zip(mine, entries, strict=True)]
+    family, forms = resolve_columns(wanted, len(wanted), feature_names)
+    records = []
+    for j, record in enumerate(choice.report):
+        if entries[j] is not None:
+            name = forms[j].name if j in forms else family.columns(slice(j, j + 1)).name
+            record = FamilyRecord(record.column, name, GIVEN, GIVEN, KINDS.get(name, ""))
+        records.append(record)
+    return FamilyChoice(family, FamilyReport(records), forms)
+
+
+def _parameter(column: Column, family: str) -> float | None:
+    """What a family must be told of a column."""
+    return {"beta_binomial": column.high, "logit_normal": whole_of(column)}.get(family)
+
+
+def _build(name: str, parameter: float | None) -> Family:
+    if name == "beta_binomial":
+        assert parameter is not None
+        return BetaBinomial(n_trials=int(parameter))
+    if name == "logit_normal":
+        assert parameter is not None
+        return LogitNormal(upper=parameter)
+    # A column that stays out needs some family in the table's.
+    return families.create("gaussian" if name == EXCLUDED else name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammainc, gammaincc, gammaln
 
 from anypca._typing import Floats, PerColumn
 from anypca.families._base import families, like, positive_or_none
@@ -55,6 +55,17 @@ class Gamma(Amounts):
         base: Floats = (shape - 1.0) * np.log(x) + shape * np.log(shape) - gammaln(shape)
         return base
 
+    def log_mass(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, step: PerColumn = 1.0) -> Floats:
+        """The density will do where the noise is wide beside the step and x is not next to zero."""
+        found = super().log_mass(x, eta, dispersion, step)
+        phi, width = like(dispersion, eta), like(step, eta)
+        with np.errstate(over="ignore"):
+            is_coarse = (width > 2.0 * np.sqrt(phi) * np.exp(eta)) | (x < 2.0 * width)
+        if np.any(is_coarse):
+            exact = _interval(x - 0.5 * width, x + 0.5 * width, eta, phi).astype(found.dtype)
+            found = np.where(is_coarse & np.isfinite(exact), exact, found)
+        return found
+
     def finest_dispersion(self, mean: Floats, step: PerColumn) -> Floats:
         # Amounts that vary little are nearly normal with variance phi mean^2.
         return np.asarray((like(step, mean) / mean) ** 2 / (2.0 * np.pi), mean.dtype)
@@ -68,3 +79,13 @@ class Gamma(Amounts):
 
     def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
         return np.maximum(variance / (mean * mean), _SMALL)
+
+
+def _interval(low: Floats, high: Floats, eta: Floats, phi: Floats) -> Floats:
+    """Log-probability between two ends, from the tail in which it lies; minus infinity where it underflows."""
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        a, b = (np.maximum(end, 0.0) * np.exp(-eta) / phi for end in (low, high))
+        below = gammainc(1.0 / phi, b) - gammainc(1.0 / phi, a)
+        above = gammaincc(1.0 / phi, a) - gammaincc(1.0 / phi, b)
+        found: Floats = np.log(np.where(gammainc(1.0 / phi, a) < 0.5, below, above))
+    return found

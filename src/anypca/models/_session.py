@@ -18,13 +18,14 @@ from anypca.engine import (
     Layout,
     Summary,
     check_values,
+    collect_columns,
     executor_for,
     first_outside,
     summarise,
 )
 from anypca.exceptions import DataConversionWarning
 from anypca.families import Family, column_forms, families, resolve_columns, resolve_resolution
-from anypca.families.auto import FamilyChoice, FamilyReport, infer_families
+from anypca.families.auto import GIVEN, FamilyChoice, FamilyReport, infer_families, open_entries, with_given
 from anypca.families.forms import Form
 from anypca.solvers import BlockProblem, Callback, Loop, Progress
 from anypca.solvers.checkpoint import NO_JOURNAL, NoJournal
@@ -169,7 +170,7 @@ def choose_family(family: Any, session: Session) -> tuple[Family, FamilyReport |
     Parameters
     ----------
     family : str, Family, list or dict
-        ``"auto"`` infers a family for each column.
+        ``"auto"`` infers a family for each column, a dict for those that it does not name.
     session : Session
         Open on the table.
 
@@ -186,11 +187,10 @@ def choose_family(family: Any, session: Session) -> tuple[Family, FamilyReport |
     """
     choice = read_family(family, session) if session.choice is None else session.choice
     resolved = session.layout.family(choice.family)
-    if choice.report is not None:
-        return resolved, choice.report
-    check_support(resolved, session)
-    warn_non_integers(resolved, session)
-    return _adapted(resolved, session), None
+    if choice.report is None or any(record.rule == GIVEN for record in choice.report):
+        check_support(resolved, session)
+        warn_non_integers(resolved, session)
+    return _adapted(resolved, session), choice.report
 
 
 def is_auto(family: Any) -> bool:
@@ -209,10 +209,16 @@ def read_family(family: Any, session: Session) -> FamilyChoice:
         Open on the user's table.
     """
     data = session.data
-    if is_auto(family):
-        return infer_families(session.summary, data.feature_names)
-    resolved, forms = resolve_columns(family, data.n_features, data.feature_names)
-    return FamilyChoice(resolved, None, forms)
+    entries = (
+        [None] * data.n_features
+        if is_auto(family)
+        else open_entries(family, data.n_features, data.feature_names)
+    )
+    if entries is None:
+        resolved, forms = resolve_columns(family, data.n_features, data.feature_names)
+        return FamilyChoice(resolved, None, forms)
+    columns = collect_columns(data, session.executor, session.summary)
+    return with_given(infer_families(columns), entries, data.feature_names)
 
 
 def _adapted(family: Family, session: Session) -> Family:

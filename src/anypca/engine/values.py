@@ -1,0 +1,161 @@
+"""A second pass over the entries, for ``family="auto"``: how often each value of a column occurs, or a sample of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from anypca._typing import Bools, Floats, Ints
+from anypca.engine._interface import Block, Data, Executor
+from anypca.engine.summary import Summary
+from anypca.families.auto import Column
+
+#: Columns with no more possible values than this are counted, others sampled.
+_MOST_VALUES = 1000
+#: Rows of the sample, at most and at least; its entries, at most (80 MB). A column beyond tells hardly more, see
+#: `anypca.families.auto`.
+_MOST_ROWS, _LEAST_ROWS, _MOST_ENTRIES = 2000, 200, 10**7
+
+
+@dataclass(frozen=True, eq=False)
+class _Values:
+    """What some rows tell; adds in any order."""
+
+    counts: Floats
+    """Weights of the values of all counted columns, one column after the other."""
+    sample: Floats
+    """Rows of the sampled columns, NaN where missing."""
+    sample_weight: Floats
+    rises: Bools
+    """Columns that never decrease within a block, (n_features,)."""
+    falls: Bools
+    ends: tuple[tuple[int, Floats, Floats], ...]
+    """Of each block its first row's number, its first and its last row."""
+
+    def __add__(self, other: _Values) -> _Values:
+        return _Values(
+            self.counts + other.counts,
+            np.concatenate([self.sample, other.sample]),
+            np.concatenate([self.sample_weight, other.sample_weight]),
+            self.rises & other.rises,
+            self.falls & other.falls,
+            self.ends + other.ends,
+        )
+
+    @property
+    def is_sorted(self) -> Bools:
+        """Columns that never decrease, or never increase, over all blocks."""
+        ordered = sorted(self.ends, key=lambda end: end[0])
+        steps = np.array([after[1] - before[2] for before, after in pairwise(ordered)])
+        with np.errstate(invalid="ignore"):
+            rises = self.rises & ~np.any(steps < 0, axis=0)
+            falls = self.falls & ~np.any(steps > 0, axis=0)
+        found: Bools = rises | falls
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """Which columns are counted, and where; which are sampled, and how often."""
+
+    counted: Ints
+    low: Floats
+    step: Floats
+    starts: Ints
+    """Where the counts of each counted column begin, and the end, (n_counted + 1,)."""
+    sampled: Ints
+    stride: int
+
+    @classmethod
+    def of(cls, summary: Summary, n_samples: int) -> _Plan:
+        with np.errstate(invalid="ignore"):
+            places = np.round((summary.maximum - summary.minimum) / summary.resolution) + 1
+        is_counted = summary.is_lattice & (places <= _MOST_VALUES)
+        counted, sampled = np.flatnonzero(is_counted), np.flatnonzero(~is_counted)
+        starts = np.concatenate([[0], np.cumsum(places[counted].astype(np.int64))])
+        rows = np.clip(_MOST_ENTRIES // max(len(sampled), 1), _LEAST_ROWS, _MOST_ROWS)
+        known = summary.minimum[counted], summary.resolution[counted]
+        return cls(counted, *known, starts, sampled, max(1, -(-n_samples // int(rows))))
+
+    def visit(self, block: Block, _: None) -> _Values:
+        x, observed = block.read()
+        x = x.astype(np.float64)
+        if observed is not None:
+            x[~observed] = np.nan
+        with np.errstate(invalid="ignore"):
+            change = np.diff(x, axis=0)
+            rises, falls = ~np.any(change < 0, axis=0), ~np.any(change > 0, axis=0)
+        taken = np.flatnonzero(np.arange(block.start, block.stop) % self.stride == 0)
+        weights = block.weights
+        return _Values(
+            self._counts(x, weights),
+            x[np.ix_(taken, self.sampled)],
+            weights[taken],
+            rises,
+            falls,
+            ((block.start, x[0], x[-1]),),
+        )
+
+    def _counts(self, x: Floats, weights: Floats) -> Floats:
+        counts = np.zeros(int(self.starts[-1]))
+        for number, column in enumerate(self.counted):
+            places = np.rint((x[:, column] - self.low[number]) / self.step[number])
+            seen = np.isfinite(places)
+            start, stop = self.starts[number : number + 2]
+            counts[start:stop] = np.bincount(
+                places[seen].astype(np.int64), weights=weights[seen], minlength=stop - start
+            )
+        return counts
+
+
+def collect_columns(data: Data, executor: Executor, summary: Summary) -> list[Column]:
+    """The values of all columns and how often they occur, in one pass.
+
+    Parameters
+    ----------
+    data : Data
+    executor : Executor
+    summary : Summary
+        Of ``data``.
+
+    Returns
+    -------
+    list of Column
+        Columns that lie on a lattice of at most 1000 points are counted; of others, every so-many-th row is taken, at
+        most 2000.
+    """
+    plan = _Plan.of(summary, data.n_samples)
+    found = executor.sum(plan.visit, data)
+    is_sorted, pairs = found.is_sorted, _pairs(plan, found)
+    names = [""] * data.n_features if data.feature_names is None else data.feature_names
+    return [
+        Column(
+            names[j],
+            *pairs[j],
+            step=float(summary.resolution[j]),
+            is_lattice=bool(summary.is_lattice[j]),
+            low=float(summary.minimum[j]),
+            high=float(summary.maximum[j]),
+            n_observed=int(summary.n_observed[j]),
+            is_sorted=bool(is_sorted[j]),
+        )
+        for j in range(data.n_features)
+    ]
+
+
+def _pairs(plan: _Plan, found: _Values) -> dict[int, tuple[Floats, Floats]]:
+    """Values and weights of each column."""
+    pairs = {}
+    for number, column in enumerate(plan.counted):
+        counts = found.counts[plan.starts[number] : plan.starts[number + 1]]
+        seen = np.flatnonzero(counts > 0)
+        pairs[int(column)] = plan.low[number] + plan.step[number] * seen, counts[seen]
+    for number, column in enumerate(plan.sampled):
+        x = found.sample[:, number]
+        seen = np.isfinite(x) & (found.sample_weight > 0)
+        values, inverse = np.unique(x[seen], return_inverse=True)
+        weights = np.bincount(inverse, weights=found.sample_weight[seen], minlength=len(values))
+        pairs[int(column)] = values, plan.stride * weights
+    return pairs
