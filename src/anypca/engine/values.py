@@ -10,7 +10,7 @@ import numpy as np
 from anypca._typing import Bools, Floats, Ints
 from anypca.engine._interface import Block, Data, Executor
 from anypca.engine.summary import Summary
-from anypca.families.auto import Column
+from anypca.families._guards import Column
 
 #: Columns with no more possible values than this are counted, others sampled.
 _MOST_VALUES = 1000
@@ -147,15 +147,15 @@ def collect_columns(data: Data, executor: Executor, summary: Summary) -> list[Co
 
 def _pairs(plan: _Plan, found: _Values) -> dict[int, tuple[Floats, Floats]]:
     """Values and weights of each column."""
-    pairs = {}
+    pairs: dict[int, tuple[Floats, Floats]] = {}
     for number, column in enumerate(plan.counted):
         counts = found.counts[plan.starts[number] : plan.starts[number + 1]]
-        seen = np.flatnonzero(counts > 0)
-        pairs[int(column)] = plan.low[number] + plan.step[number] * seen, counts[seen]
+        places = np.flatnonzero(counts > 0)
+        pairs[int(column)] = plan.low[number] + plan.step[number] * places, counts[places]
     for number, column in enumerate(plan.sampled):
         x = found.sample[:, number]
         seen = np.isfinite(x) & (found.sample_weight > 0)
         values, inverse = np.unique(x[seen], return_inverse=True)
         weights = np.bincount(inverse, weights=found.sample_weight[seen], minlength=len(values))
-        pairs[int(column)] = values, plan.stride * weights
+        pairs[int(column)] = values, plan.stride * weights.astype(float)
     return pairs

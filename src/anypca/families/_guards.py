@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anypca._typing import Floats
+from anypca._typing import Bools, Floats
 
 #: Kinds of columns, as a user would call them.
 COUNTS, RATINGS, AMOUNTS, REALS = "counts", "ratings", "amounts", "real numbers"
@@ -113,7 +113,7 @@ class Column:
         gap = self.values - self.mean
         return float(np.sqrt(self.weights @ gap**2 / self.total))
 
-    def share(self, flags: Floats) -> float:
+    def share(self, flags: Bools) -> float:
         """Share of entries whose values are flagged."""
         return float(self.weights @ flags) / self.total
 
