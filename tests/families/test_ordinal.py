@@ -146,3 +146,11 @@ def test_answers_beside_measurements(questionnaire):
     assert model.n_components_ == 2
     assert model.family_.columns(slice(12, 13)) == Gaussian()
     assert len(model.family_.columns(slice(0, 12)).cuts) == 12
+
+
+def test_columns_may_have_very_different_numbers_of_levels():
+    family = Ordinal(cuts=((0.0,), (-2.0, -1.0, 0.0, 1.0)))
+    eta = np.zeros((3, 2))
+    found = family.evaluate(np.array([[0.0, 4.0], [1.0, 0.0], [1.0, 2.0]]), eta)
+    np.testing.assert_allclose(found.curvature[:, 0], 0.25)
+    assert np.isfinite(found.curvature).all()

@@ -74,6 +74,62 @@ LAYOUT = [
 
 FAMILIES = [
     Mutation(
+        "lattices of blocks forget where they lie",
+        "engine/_lattice.py",
+        "gcd = np.gcd(np.gcd(first.gcd, second.gcd), gap)",
+        "gcd = np.gcd(first.gcd, second.gcd)",
+        "tests/engine/test_lattice.py",
+    ),
+    Mutation(
+        "densities stand for coarse intervals",
+        "families/gaussian.py",
+        "_COARSE = 0.5",
+        "_COARSE = 0.0",
+        "tests/families/test_mass.py",
+    ),
+    Mutation(
+        "a reproduced column may be known without bound",
+        "models/_bilinear/dispersion.py",
+        "found[columns] = np.maximum(found[columns], finest)",
+        "pass",
+        "tests/models/test_resolution.py",
+    ),
+    Mutation(
+        "intercepts have the units of their columns",
+        "models/_bilinear/start.py",
+        "log_density -= 0.5 * float(np.log(varying).sum())",
+        "pass",
+        "tests/models/test_resolution.py",
+    ),
+    Mutation(
+        "parameters of families cost nothing",
+        "families/_candidates.py",
+        "return self.zeta * mass - n_parameters * self.price + prior",
+        "return self.zeta * mass + prior",
+        "tests/families/test_auto.py",
+    ),
+    Mutation(
+        "labels in disorder enter the model",
+        "families/_guards.py",
+        "is_range = column.is_whole and column.step == 1 and n >= _LEAST_RANGE",
+        "is_range = False",
+        "tests/families/test_auto.py",
+    ),
+    Mutation(
+        "tables of one kind break up",
+        "families/_whole_table.py",
+        "if not columns or not all(c.is_whole and c.low >= 0 for c in columns):",
+        "if True:",
+        "tests/families/test_auto.py",
+    ),
+    Mutation(
+        "blocks are counted over one another",
+        "engine/values.py",
+        "            self.counts + other.counts,",
+        "            other.counts,",
+        "tests/families/test_auto.py",
+    ),
+    Mutation(
         "the factorial is off by one",
         "families/poisson.py",
         "-gammaln(x + 1.0)",

@@ -21,8 +21,8 @@ _MOST_LEVELS, _FEW_LEVELS = 12, 7
 #: Largest score out of a bound, mean of positive counts below which zeros are not those of an amount, and mean up to
 #: which extra zeros of counts are looked for.
 _LARGEST_SCORE, _SMALL_COUNTS, _LARGE_COUNTS = 60, 50.0, 200.0
-#: Share of exact 0s and 1s above which shares are no logit-normal ones, and of zeros that rounding makes.
-_MOST_EDGES, _ROUNDED_ZEROS = 0.02, 0.01
+#: Share of exact 0s and 1s above which shares are no logit-normal ones.
+_MOST_EDGES = 0.02
 
 
 def score_candidates(column: Column) -> dict[str, float]:
@@ -66,8 +66,7 @@ def _add_continuous(scores: _Scores, column: Column) -> None:
     scores.add("gaussian", margins.normal(*entries), 2)
     if column.n_distinct > _MOST_LEVELS:
         scores.add("student_t", margins.student(*entries), 3, _STUDENT)
-    most = max(1.0, _ROUNDED_ZEROS * column.total) if column.is_lattice else 0.0
-    if column.low >= 0 and _n_zeros(column) <= most:
+    if column.low > 0:
         scores.add("log_normal", margins.log_normal(*entries), 2)
         scores.add("gamma", margins.gamma(*entries), 2)
 
@@ -76,7 +75,7 @@ def _add_zeros(scores: _Scores, column: Column) -> None:
     """Amounts with zeros of their own."""
     zeros = _n_zeros(column)
     positive = column.n_distinct - int(column.values[0] == 0)
-    if column.low == 0 and zeros >= 2 and positive >= 4:
+    if column.low == 0 and zeros > 0 and positive >= 4:
         scores.add("two_part", margins.two_part(column), 3, _FEW_ZEROS if _is_even(scores, column) else 0.0)
 
 
@@ -124,7 +123,7 @@ def _add_counts(scores: _Scores, column: Column) -> None:
 def _add_levels(scores: _Scores, column: Column) -> None:
     """Ratings: a few values, whatever their distribution."""
     k, places = column.n_distinct, column.n_places
-    if not (3 <= k <= _MOST_LEVELS and column.total >= 3 * k):
+    if not (3 <= k <= _MOST_LEVELS and column.n_observed >= 3 * k and column.is_lattice):
         return
     is_rare_count = column.is_whole and column.low == 0 and places > 1.5 * k + 1
     if is_rare_count and column.share(column.values == 0) >= 0.2:

@@ -20,6 +20,8 @@ _FEW_LABELS = 12
 _MOST_CODES = 30
 #: Running numbers and complete ranges are told from few rows; below this a range can be complete by chance.
 _LEAST_RUNNING, _LEAST_RANGE = 8, 15
+#: Rows that make a block of a design.
+_LEAST_BLOCK = 5
 #: A year lies here, and the years of one table within this spread.
 _FIRST_YEAR, _LAST_YEAR, _LONGEST_SPAN = 1500, 2100, 400
 #: Without a name, only recent years close together are taken as years.
@@ -180,4 +182,4 @@ def _is_design(column: Column) -> bool:
     counts = column.weights
     is_code = column.low in (0, 1) and column.n_places == column.n_distinct >= 3
     is_even = counts.max() - counts.min() <= max(1.0, 0.05 * counts.mean())
-    return bool(is_code and column.is_sorted and is_even and counts.min() >= 2)
+    return bool(is_code and column.is_sorted and is_even and counts.min() >= _LEAST_BLOCK)

@@ -147,7 +147,8 @@ class Ordinal(ColumnFamily):
     def _each_level(self, eta: Floats) -> list[tuple[Floats, Floats, Floats]]:
         """Probability, value and score of each level; the first and the last as the others."""
         edges, values = self._edges.astype(eta.dtype), self._values.astype(eta.dtype)
-        gaps = edges[1:] - edges[:-1]
+        with np.errstate(invalid="ignore"):  # behind the last level of a column
+            gaps = edges[1:] - edges[:-1]
         found = []
         for number, gap in enumerate(gaps):
             # Behind the last level of a column both cut points are infinite.
