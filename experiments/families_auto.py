@@ -111,7 +111,7 @@ GENERATED: dict[str, tuple[Draw, tuple[str, ...]]] = {
     "measurements": (_measure, ("gaussian", "student_t")),
     "ages": (_age, ("gaussian", "student_t")),
     "skewed amounts": (_amounts, ("gamma", "log_normal")),
-    "amounts with zeros": (_with_zeros, ("tweedie",)),
+    "amounts with zeros": (_with_zeros, ("zero_inflated_log_normal", "zero_inflated_gamma")),
     "shares": (_shares, ("logit_normal",)),
     "bounded scores": (_scores, ("beta_binomial", "gaussian", "ordinal")),
     "labels": (_labels, ("excluded",)),
@@ -266,7 +266,7 @@ def run(options: Options) -> Outcome:
         [generated, *public, uniform],
         [*targets, *more, *last, _seconds(options)],
         (
-            "Zeros and amounts are fitted with one predictor (tweedie); codes and months stay out of the model.",
+            "Codes and months are taken as categories, and stay out of the model.",
             "Poisson and over-dispersed counts are both taken as negative binomial, whose dispersion a fit estimates.",
         ),
     )

@@ -48,7 +48,10 @@ COLUMNS = {
     "outliers": (RNG.standard_t(1.5, N), "student_t"),
     "prices": (np.round(np.exp(5 + RNG.normal(size=N)), 2), "log_normal"),
     "waiting": (np.round(RNG.gamma(1.5, 20, N) + 0.05, 1), "gamma"),
-    "rain": (np.where(RNG.random(N) < 0.4, 0, np.round(np.exp(2 + RNG.normal(size=N)), 1)), "tweedie"),
+    "rain": (
+        np.where(RNG.random(N) < 0.4, 0, np.round(np.exp(2 + RNG.normal(size=N)), 1)),
+        "zero_inflated_log_normal",
+    ),
     "shares": (np.round(expit(RNG.normal(size=N)), 3), "logit_normal"),
     "running numbers": (np.arange(1, N + 1), "excluded"),
     "labels in disorder": (100 + RNG.permutation(N), "excluded"),

@@ -43,7 +43,7 @@ def unequal_noise(seed=0, rank=2, n=150, p=20):
     return X, variance
 
 
-@pytest.mark.parametrize("family", ["auto", "negative_binomial", "poisson"])
+@pytest.mark.parametrize("family", ["negative_binomial", "poisson"])
 def test_under_dispersed_counts_get_a_scale(family):
     model = SePCA(4, family=family).fit(under_dispersed_counts())
     assert isinstance(model.family_, ScaledPoisson)
@@ -206,7 +206,8 @@ def test_rounds_settle_on_a_mixed_table():
         ]
     )
     X[rng.random(X.shape) < 0.03] = np.nan
-    model = SePCA(5).fit(X)
+    kinds = ("gaussian", "negative_binomial", "bernoulli", "gamma")
+    model = SePCA(5, family=np.repeat(kinds, 4).tolist()).fit(X)
     assert model.n_components_ == 2
     assert model.converged_
     assert_allclose(model.dispersion_[:4], 1.0, rtol=0.4)

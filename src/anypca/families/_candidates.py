@@ -25,6 +25,10 @@ _LARGEST_SCORE, _SMALL_COUNTS, _LARGE_COUNTS = 60, 50.0, 200.0
 _MOST_EDGES = 0.02
 
 
+#: Zeros and amounts, with the log-mass of the amounts.
+TWO_PARTS = {"zero_inflated_log_normal": margins.log_normal, "zero_inflated_gamma": margins.gamma}
+
+
 def score_candidates(column: Column) -> dict[str, float]:
     """Penalised log-mass of the families that a column may have, in nats.
 
@@ -76,7 +80,9 @@ def _add_zeros(scores: _Scores, column: Column) -> None:
     zeros = _n_zeros(column)
     positive = column.n_distinct - int(column.values[0] == 0)
     if column.low == 0 and zeros > 0 and positive >= 4:
-        scores.add("two_part", margins.two_part(column), 3, _FEW_ZEROS if _is_even(scores, column) else 0.0)
+        prior = _FEW_ZEROS if _is_even(scores, column) else 0.0
+        for name, mass in TWO_PARTS.items():
+            scores.add(name, margins.two_part(column, mass), 3, prior)
 
 
 def _is_even(scores: _Scores, column: Column) -> bool:
@@ -113,7 +119,8 @@ def _add_counts(scores: _Scores, column: Column) -> None:
     scores.found["negative_binomial"] += _HAS_ZEROS if zeros else 0.0
     of_positive = mean * column.total / max(column.total - zeros, 1.0)
     if of_positive < _SMALL_COUNTS and not MEASURE.search(name):
-        scores.found.pop("two_part", None)
+        for part in TWO_PARTS:
+            scores.found.pop(part, None)
     is_score = mean > 0.4 * column.high or bool(SCORE.search(name))
     is_bounded = 5 <= column.high <= _LARGEST_SCORE and column.low < 0.5 * column.high and weights[-1] >= 2
     if is_score and is_bounded:

@@ -6,6 +6,8 @@ take up. Whether counts are over-dispersed is told after the fit, by the estimat
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.special import betaln, digamma, gammaln, polygamma, xlogy
 
@@ -84,11 +86,10 @@ def levels(weights: Floats) -> float:
     return float(xlogy(weights, weights / weights.sum()).sum())
 
 
-def two_part(column: Column) -> float:
-    """Log-mass of zeros and amounts."""
+def two_part(column: Column, mass: Callable[[Floats, Floats, float], float]) -> float:
+    """Log-mass of zeros and of amounts whose own log-mass is ``mass``."""
     positive = column.values > 0
-    values, weights = column.values[positive], column.weights[positive]
-    return _zeros(column) + max(mass(values, weights, column.step) for mass in (log_normal, gamma))
+    return _zeros(column) + mass(column.values[positive], column.weights[positive], column.step)
 
 
 def negative_binomial(values: Floats, weights: Floats) -> float:

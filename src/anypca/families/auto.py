@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
-from anypca.families import BetaBinomial, Family, LogitNormal, combine, families
-from anypca.families._candidates import score_candidates, whole_of
+from anypca.families import BetaBinomial, Family, LogitNormal, column_forms, combine, families
+from anypca.families._candidates import TWO_PARTS, score_candidates, whole_of
 from anypca.families._guards import (
     AMOUNTS,
     CATEGORIES,
@@ -38,7 +38,8 @@ KINDS = {
     "student_t": REALS,
     "log_normal": AMOUNTS,
     "gamma": AMOUNTS,
-    "two_part": AMOUNTS,
+    "zero_inflated_log_normal": AMOUNTS,
+    "zero_inflated_gamma": AMOUNTS,
     "tweedie": AMOUNTS,
     "negative_binomial": COUNTS,
     "zero_inflated_negative_binomial": COUNTS,
@@ -54,15 +55,16 @@ _RULES = {
     "student_t": "real numbers with heavy tails",
     "log_normal": "skewed positive amounts",
     "gamma": "skewed positive amounts",
-    "two_part": "amounts with zeros",
+    "zero_inflated_log_normal": "amounts with zeros",
+    "zero_inflated_gamma": "amounts with zeros",
     "negative_binomial": "counts; over-dispersion is estimated",
     "zero_inflated_negative_binomial": "counts with extra zeros",
     "beta_binomial": "scores out of a largest one",
     "ordinal": "a few ordered levels",
     "logit_normal": "shares of a whole",
 }
-#: What takes the place of choices that are no families: zeros and amounts share a predictor, codes stay out.
-_NAMED = {"two_part": "tweedie", "nominal": "excluded"}
+#: Codes stay out of the model.
+_NAMED = {"nominal": "excluded"}
 #: The reason of families that a user insists on.
 GIVEN = "given"
 #: Reports of more columns than this, which is about a screen, are printed by groups.
@@ -321,7 +323,7 @@ def _form(column: Column, record: FamilyRecord) -> Form | None:
         return Recoded(tuple(column.values.tolist()), reason="two values")
     if record.family == "ordinal" and not column.is_whole:
         return Recoded(tuple(column.values.tolist()), reason="ordered levels")
-    return None
+    return column_forms.create(record.family) if record.family in TWO_PARTS else None
 
 
 def open_entries(
@@ -376,5 +378,5 @@ def _build(name: str, parameter: float | None) -> Family:
     if name == "logit_normal":
         assert parameter is not None
         return LogitNormal(upper=parameter)
-    # A column that stays out needs some family in the table's.
-    return families.create("gaussian" if name == EXCLUDED else name)
+    # A column that stays out, or enters as two, needs some family in the table's.
+    return families.create(name if name in families else "gaussian")
