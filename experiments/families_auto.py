@@ -267,6 +267,8 @@ def run(options: Options) -> Outcome:
         [*targets, *more, *last, _seconds(options)],
         (
             "Codes and months are taken as categories, and stay out of the model.",
+            "The first run on the public tables had 183 of 208 right (0.8798, missed): a year in a table of counts was "
+            "taken for a count, a fault that was repaired afterwards. Nothing else was changed after that run.",
             "Poisson and over-dispersed counts are both taken as negative binomial, whose dispersion a fit estimates.",
         ),
     )

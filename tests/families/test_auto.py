@@ -108,6 +108,14 @@ def test_tables_of_one_kind_have_one_family(low):
     assert infer(counts).family == NegativeBinomial()
 
 
+def test_years_in_a_table_of_counts_stay_years():
+    rng = np.random.default_rng(2)
+    counts = rng.poisson(np.exp(rng.uniform(-1, 2.5, 12)), (N, 12))
+    report = infer(np.column_stack([rng.integers(1990, 2020, N), counts])).report
+    assert report[0].family == "gaussian"
+    assert {record.kind for record in report[1:]} == {"counts"}
+
+
 def test_unsure_columns_are_said_to_be():
     values = np.random.default_rng(0).binomial(10, 0.6, 40)
     record = one(values)

@@ -126,12 +126,14 @@ class Guarded(NamedTuple):
     family: str
     kind: str
     rule: str
+    is_constant: bool = False
 
 
 def guard(column: Column) -> Guarded | None:
     """What a column is by its name or its plain look; None if its distribution is to tell."""
     if column.n_distinct <= 1:
-        return Guarded("gaussian", REALS, "one value only" if column.n_distinct else "no observed value")
+        rule = "one value only" if column.n_distinct else "no observed value"
+        return Guarded("gaussian", REALS, rule, is_constant=True)
     if column.n_distinct == 2 and column.low == column.values[0] and column.high == column.values[-1]:
         return Guarded("bernoulli", YES_NO, "two values")
     if _is_year(column):

@@ -233,7 +233,10 @@ def infer_families(columns: Sequence[Column]) -> FamilyChoice:
         j: settle(scores) for j, scores in zip(open_columns, with_shares(own), strict=True)
     }
     chosen = [found.family if found else decisions[j][0] for j, found in enumerate(guarded)]
-    inside = [j for j, name in enumerate(chosen) if name not in (EXCLUDED, "nominal")]
+    # What a name or the plain look says of years, labels and codes stands, in any table.
+    inside = [
+        j for j, found in enumerate(guarded) if found is None or found.kind == YES_NO or found.is_constant
+    ]
     common = common_kind([columns[j] for j in inside], [chosen[j] for j in inside])
     records = [
         _record(columns[j], j, guarded[j], decisions.get(j), common if j in inside else None)
