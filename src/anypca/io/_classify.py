@@ -118,26 +118,32 @@ def classify(cells: Any, name: str, spelling: Spelling) -> Column:
 
 def _classify_text(cells: Any, name: str, labels: tuple[str, ...] | None, spelling: Spelling) -> Column:
     """A column of text: yes/no answers, dates, names, or numbers in some notation."""
-    stripped = cells.astype(object).where(cells.isna(), cells.astype(str).str.strip())
-    stripped = stripped.mask(stripped.astype(str).str.lower().isin(_MISSING_WORDS))
-    present = stripped.dropna()
-    if present.empty:
+    cells = cells.astype(object)
+    stripped = cells.map(_strip, na_action="ignore")
+    # What cells are is asked of each different one once.
+    kinds = {cell: cell.lower() for cell in stripped.dropna().unique()}
+    if not kinds:
         return Column(name, reason="it is empty")
-    lower = present.str.lower()
-    kinds = frozenset(lower.unique())
-    if kinds <= _ANSWERS or kinds in _LETTERS:
-        values = np.full(len(cells), np.nan)
-        values[stripped.notna().to_numpy()] = lower.isin(_TRUE).to_numpy()
-        return Column(name, values, note=f"read as 1 and 0 ({'/'.join(sorted(kinds))})")
-    if present.str.fullmatch(_DATE).all():
+    lower = frozenset(kinds.values())
+    if lower <= _ANSWERS or lower in _LETTERS:
+        values = stripped.map({cell: float(kind in _TRUE) for cell, kind in kinds.items()})
+        return Column(name, values.to_numpy(dtype=float), note=f"read as 1 and 0 ({'/'.join(sorted(lower))})")
+    if all(_DATE.fullmatch(cell) for cell in kinds):
         return Column(name, reason="it holds dates", labels=labels)
     # Cells that a workbook holds as numbers have no notation that could be mistaken.
-    known = cells.map(_as_number).to_numpy(dtype=float, na_value=np.nan)
+    known = cells.map(_as_number, na_action="ignore").to_numpy(dtype=float, na_value=np.nan)
     return _classify_words(stripped.where(np.isnan(known)), known, name, labels, spelling)
 
 
+def _strip(cell: Any) -> Any:
+    """A cell as text without blanks around it; NaN if it stands for a missing value."""
+    text = str(cell).strip()
+    return np.nan if text.lower() in _MISSING_WORDS else text
+
+
 def _as_number(cell: Any) -> float:
-    is_number = isinstance(cell, Real | Decimal) and not isinstance(cell, bool)
+    # Text first: nearly all cells are, and it is asked for faster than numbers are.
+    is_number = not isinstance(cell, str | bool) and isinstance(cell, Real | Decimal)
     return float(cell) if is_number else np.nan
 
 

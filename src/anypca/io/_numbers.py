@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from anypca._words import counted, quoted
 
@@ -29,12 +30,14 @@ _BODY = {
     )
     for decimal, mark in ((".", ","), (",", r"\."))
 }
+_NO_MARKS = str.maketrans("", "", "' ")
+#: Most cells are as plain as this.
+_SIMPLE = re.compile(r"(-?)(\d+(?:[.,]\d+)?)")
 _OTHER = {".": ",", ",": "."}
 _PER = {"%": -2, "‰": -3}
 
 
-@dataclass(frozen=True)
-class _Token:
+class _Token(NamedTuple):
     """A cell that looks like a number."""
 
     body: str
@@ -47,15 +50,17 @@ class _Token:
     is_limit: bool
 
     def reads(self, decimal: str) -> bool:
-        return _BODY[decimal].fullmatch(self.body) is not None
+        return self.body.isdigit() or _BODY[decimal].fullmatch(self.body) is not None
 
     def mark(self, decimal: str) -> str:
+        if self.body.replace(decimal, "", 1).isdigit():
+            return ""
         match = _BODY[decimal].fullmatch(self.body)
         return "" if match is None else match["mark"] or match["pairs"] or ""
 
     def value(self, decimal: str) -> float:
         # Digits are put together before they are rounded: 12.3% is the number nearest to 0.123.
-        digits = re.sub("[' ]", "", self.body).replace(_OTHER[decimal], "").replace(decimal, ".")
+        digits = self.body.translate(_NO_MARKS).replace(_OTHER[decimal], "").replace(decimal, ".")
         return float(f"{'-' if self.is_negative else ''}{digits}e{self.power}")
 
 
@@ -93,6 +98,9 @@ class NumberColumn:
 
 def tokenise(cell: str) -> _Token | None:
     """The parts of a cell that looks like a number, else None."""
+    simple = _SIMPLE.fullmatch(cell)
+    if simple is not None:
+        return _Token(simple[2], simple[1] == "-", 0, "", False)
     text = cell.translate(_PLAIN).strip()
     is_accounting = text.startswith("(") and text.endswith(")")
     match = _CELL.fullmatch(text[1:-1].strip() if is_accounting else text)
@@ -169,7 +177,8 @@ def read_numbers(cells: Mapping[str, int], spelling: Spelling, n_known: int = 0)
     if sum(cells[cell] for cell in foreign) > MOST_SPOILT * total:
         kinds = [affix or "none" for affix in affixes]
         return NumberColumn(reason=f"its cells have different units: {quoted(kinds, most=3)}")
-    kept = {cell: token for cell, token in values.items() if cell not in set(foreign)}
+    lost = set(foreign)
+    kept = {cell: token for cell, token in values.items() if cell not in lost}
     return _with_decimal(kept, cells, [*words, *foreign], limits, spelling, total)
 
 
@@ -189,7 +198,7 @@ def _say_limits(count: int, total: int, first: str) -> str:
 
 def _affix(token: _Token) -> str | None:
     """The unit of a number; None for zero, which is zero in every unit."""
-    return None if not token.affix and set(token.body) <= set("0.,") else token.affix
+    return None if not token.affix and not token.body.strip("0.,") else token.affix
 
 
 def _tally(tokens: Mapping[str, _Token], cells: Mapping[str, int]) -> list[str]:
@@ -222,8 +231,9 @@ def _with_decimal(
     decimal = best[0] if len(best) == 1 else _decide(tokens, bad, spelling)
     if decimal is None:
         return NumberColumn(reason=_say_doubt(tokens))
+    unread = set(bad[decimal])
     spoilt = [*spoilt, *bad[decimal]]
-    values = {cell: token.value(decimal) for cell, token in tokens.items() if cell not in set(bad[decimal])}
+    values = {cell: token.value(decimal) for cell, token in tokens.items() if cell not in unread}
     used = decimal if any(decimal in tokens[cell].body for cell in values) else None
     repair, example = _describe({cell: tokens[cell] for cell in values}, decimal)
     return NumberColumn(values, used, repair, example, tuple(spoilt), tuple(limits))
