@@ -1485,6 +1485,41 @@ SPPCA = [
     ),
 ]
 
+_READING = "tests/io/test_messy.py tests/io/test_guards.py tests/io/test_hostile_files.py"
+
+READING = [
+    Mutation(
+        "the last zero does not tell thousands",
+        "io/_numbers.py",
+        "return _OTHER[signs.pop()]",
+        "return signs.pop()",
+        _READING,
+    ),
+    Mutation(
+        "doubtful numbers follow one sign",
+        "io/_numbers.py",
+        "return said.pop() if len(said) == 1 else None",
+        "return said.pop()",
+        _READING,
+    ),
+    Mutation("per cents stay", "io/_numbers.py", '"%": -2', '"%": 0', _READING),
+    Mutation("codes need not be far", "io/_guards.py", "is_far and is_certain", "is_certain", _READING),
+    Mutation(
+        "places beyond the matrix are taken",
+        "io/_native.py",
+        "(places < 1) | (places > head.shape) |",
+        "(places < 1) |",
+        _READING,
+    ),
+    Mutation(
+        "links to other files are followed",
+        "io/_native.py",
+        "if isinstance(link, h5py.ExternalLink):",
+        "if link is None:",
+        _READING,
+    ),
+]
+
 MUTATIONS = [
     *FAMILIES,
     *LINALG,
@@ -1511,4 +1546,5 @@ MUTATIONS = [
     *GPCA,
     *PRIORS,
     *LAYOUT,
+    *READING,
 ]
