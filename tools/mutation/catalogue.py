@@ -420,6 +420,45 @@ SOLVERS = [
     ),
 ]
 
+_STREAM = "tests/models/test_partial_fit.py"
+STREAM = [
+    Mutation(
+        "early blocks of a stream count as much as late ones",
+        "models/_bilinear/stream.py",
+        "rate = 2.0 / (number + 1.0)",
+        "rate = 1.0 / number",
+        _STREAM,
+    ),
+    Mutation(
+        "averages stay in the old coordinates",
+        "models/_bilinear/stream.py",
+        "        old.target @ change,\n",
+        "        old.target,\n",
+        _STREAM,
+    ),
+    Mutation(
+        "the mean score is not moved into the intercept",
+        "models/_bilinear/stream.py",
+        "change[k:, :k] = -gauge.shift @ gauge.matrix",
+        "change[k:, :k] = 0.0 * gauge.shift @ gauge.matrix",
+        _STREAM,
+    ),
+    Mutation(
+        "a block's target forgets where it was found",
+        "models/_bilinear/stream.py",
+        "target = _times(sums.curvature, joint) + sums.gradient",
+        "target = 0.0 * joint + sums.gradient",
+        _STREAM,
+    ),
+    Mutation(
+        "a warm start is not used",
+        "models/_warm.py",
+        "        return Entry(0, key, start, np.empty(0))",
+        "        return None",
+        "tests/models/test_warm_start.py",
+    ),
+]
+
 SELECTION = [
     Mutation(
         "rotations of PPCA count as parameters",
@@ -1525,6 +1564,7 @@ MUTATIONS = [
     *LINALG,
     *ENGINE,
     *SOLVERS,
+    *STREAM,
     *SELECTION,
     *ROW_SIDE,
     *GAUSSIAN,

@@ -280,8 +280,11 @@ class LatentModel(
                 laid = lay_out(session, self._choose_families(session), self._left_out(session))
                 self.layout_ = laid.layout
                 parameters = self.get_params(deep=False)
-                with journalled(laid, type(self).__name__, parameters, checkpoint) as resumable:
-                    yield resumable
+                with (
+                    journalled(laid, type(self).__name__, parameters, checkpoint) as resumable,
+                    self._warmed(resumable) as warmed,
+                ):
+                    yield warmed
                 self._report_columns(laid)
 
     def _choose_families(self, session: Session) -> FamilyChoice | None:
@@ -310,6 +313,11 @@ class LatentModel(
             setattr(self, "family_", layout.pad_family(vars(self)["family_"], choice.family))  # noqa: B010
 
     @contextmanager
+    def _warmed(self, session: Session) -> Iterator[Session]:
+        """The session with the start of an earlier fit; as it is for models that know none."""
+        yield session
+
+    @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         """An error or an interrupt inside of the ``with`` block leaves the estimator as it was before."""
         before = self.__dict__.copy()
@@ -333,7 +341,7 @@ class LatentModel(
 
     @contextmanager
     def _open_new(
-        self, X: Any, *, offset: Any = None, covariates: Any = None
+        self, X: Any, *, offset: Any = None, covariates: Any = None, sample_weight: Any = None
     ) -> Iterator[tuple[Data, Executor]]:
         """Check a table of new rows against the fitted model, and open an executor for it.
 
@@ -343,7 +351,7 @@ class LatentModel(
         executor : Executor
         """
         check_is_fitted(self)
-        data = check_data(X, offset=offset, covariates=covariates)
+        data = check_data(X, offset=offset, covariates=covariates, sample_weight=sample_weight)
         check_features(self, X, reset=False)
         self._check_companions(offset, data)
         with executor_for(data, self.n_jobs) as executor:

@@ -241,14 +241,15 @@ class Loop(Generic[Shared, Local, Stats]):
         stats
             Statistics of the last accepted sweep, at ``result.shared``.
         """
-        known = self.journal.begin(self.problem, shared)
+        is_reported = self.callback is not None
+        known = self.journal.begin(self.problem, shared, is_reported=is_reported)
         if known is not None and known.status is not None:
             result = Result(known.shared, known.trace, known.status, known.criterion, len(known.trace))
             return result, _Rebuilt(self, known.shared), known.stats
         point, trace = self._begin(shared, local, known)
         self._check_finite(point.objective, 0)
         result, point = self._iterate(point, trace)
-        self.journal.finish(result, point.stats)
+        self.journal.finish(result, point.stats, is_reported=is_reported)
         return result, point.local, point.stats
 
     def _begin(

@@ -82,14 +82,14 @@ def _shapes(value: Any) -> list[Any]:
 class NoJournal:
     """What a fit without a checkpoint writes to."""
 
-    def begin(self, problem: Any, shared: Any) -> Entry | None:
-        """What is known of the run that begins: nothing."""
+    def begin(self, problem: Any, shared: Any, *, is_reported: bool = True) -> Entry | None:
+        """What is known of the run that begins: nothing. ``is_reported`` if it is one that a user is told of."""
         return None
 
     def note(self, shared: Any, trace: list[float]) -> None:
         """An iteration of the run has ended."""
 
-    def finish(self, result: Any, stats: Any) -> None:
+    def finish(self, result: Any, stats: Any, *, is_reported: bool = True) -> None:
         """The run has ended."""
 
 
@@ -134,7 +134,7 @@ class Journal(NoJournal):
         self._open(identity)
         self._written = clock()
 
-    def begin(self, problem: Any, shared: Any) -> Entry | None:
+    def begin(self, problem: Any, shared: Any, *, is_reported: bool = True) -> Entry | None:
         """What the file knows of the run that begins; entries after one that does not fit are of no use."""
         self._number, self._key, self._latest = self._number + 1, key_of(problem, shared), None
         found = self._old.pop(self._number, None)
@@ -149,7 +149,7 @@ class Journal(NoJournal):
         if self._clock() - self._written >= self._every:
             self.flush()
 
-    def finish(self, result: Any, stats: Any) -> None:
+    def finish(self, result: Any, stats: Any, *, is_reported: bool = True) -> None:
         """Remember how a run ended, and write if it is time."""
         entry = Entry(
             self._number, self._key, result.shared, result.trace, result.status, result.criterion, stats

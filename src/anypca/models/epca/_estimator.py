@@ -12,15 +12,18 @@ from anypca._compat import Interval, StrOptions
 from anypca.families import Family
 from anypca.models._arguments import check_rank
 from anypca.models._base import COMMON_CONSTRAINTS
+from anypca.models._bilinear.alternating import Shared
 from anypca.models._bilinear.row_model import BilinearModel, ModeRowModel, Reported
 from anypca.models._session import Session, choose_family
+from anypca.models._warm import WARM_CONSTRAINTS, WarmStart
 from anypca.models.epca._fit import EPCAFit, EPCAFitter, Settings
 from anypca.models.epca._ridge import choose_ridge
+from anypca.models.epca._stream import EPCAStream
 from anypca.priors import Prior, Ridge, Scaled, find_prior
 
 
 @dataclass(eq=False, repr=False)
-class EPCA(BilinearModel):
+class EPCA(WarmStart, BilinearModel):
     r"""Exponential-family PCA: the right likelihood for each column.
 
     The linear predictor of row i and column j is
@@ -70,6 +73,10 @@ class EPCA(BilinearModel):
         Log each iteration to the logger ``anypca``.
     random_state : int, RandomState or None, default=0
         Seed of the start.
+    warm_start : bool, default=False
+        Start where the last fit of this object ended, if the numbers of columns and components are the same.
+    init : fitted estimator of this class or None, default=None
+        Where to start otherwise: at the end of a fit that was made with ``warm_start=True`` or by ``partial_fit``.
 
     Attributes
     ----------
@@ -106,6 +113,9 @@ class EPCA(BilinearModel):
     family_report_ : FamilyReport or None
         What ``family="auto"`` chose, and why.
     n_components_, n_features_in_, n_iter_ : int
+    n_samples_seen_ : int
+        Rows that ``partial_fit`` was given. After it ``deviance_``, ``null_deviance_``, ``objective_trace_`` and how
+        the fit ended are those of its first call.
     objective_trace_ : ndarray of shape (n_iter_,)
         Penalised log-likelihood after each sweep, never decreasing.
     converged_ : bool
@@ -158,7 +168,11 @@ class EPCA(BilinearModel):
         "fit_intercept": ["boolean"],
         "tol": [Interval(Real, 0, None, closed="neither")],
         **COMMON_CONSTRAINTS,
+        **WARM_CONSTRAINTS,
     }
+
+    #: Of `partial_fit`.
+    _stream: ClassVar[EPCAStream | None] = None
 
     n_components: int = 2
     _: KW_ONLY
@@ -216,6 +230,7 @@ class EPCA(BilinearModel):
             fit = EPCAFitter(session, family, self._settings()).fit()
             self.family_, self.family_report_ = fit.problem.family, report
             self._store(fit)
+            self._stream = None  # type: ignore[misc]
         self._warn_unless_converged(fit.result)
         return self
 
@@ -226,6 +241,50 @@ class EPCA(BilinearModel):
         if self.n_components == 0:
             return 1.0, None
         return choose_ridge(self, session, family)
+
+    def partial_fit(
+        self, X: Any, y: Any = None, *, sample_weight: Any = None, offset: Any = None, covariates: Any = None
+    ) -> Self:
+        """Go on with some more rows, none of which is kept.
+
+        The first call fits the model to its rows, and fixes families and dispersions: give it some 600 rows, and blocks
+        of 200 rows or more afterwards. Each row counts once for each time it is given; ``fit`` starts afresh.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            As in ``fit``.
+        y : None
+            Ignored.
+        sample_weight, offset, covariates : as in ``fit``, for these rows
+
+        Returns
+        -------
+        self
+        """
+        companions = {"sample_weight": sample_weight, "offset": offset, "covariates": covariates}
+        stream = self._stream
+        if stream is None:
+            self.fit(X, **companions)
+        with self._open_new(X, **companions) as (data, executor):
+            if stream is None:
+                stream = EPCAStream.after(self._fit, self._settings(), data, executor)
+            else:
+                stream = stream.advanced(data, executor)
+                self._store_streamed(stream)
+        self._stream = stream  # type: ignore[misc]
+        self.n_samples_seen_ = stream.n_samples
+        self._last_run = Shared(stream.stream.coefficients)  # type: ignore[misc]
+        return self
+
+    def _store_streamed(self, stream: EPCAStream) -> None:
+        """Set the fitted attributes that a block changes."""
+        self._fit = fit = stream.report()
+        self._store_coefficients(fit.coefficients)
+        for name in ("components_", "intercept_", "coef_", "dispersion_"):
+            setattr(self, name, self.layout_.pad(getattr(self, name), self._column_attributes[name]))
+        self.explained_deviance_ratio_ = stream.shares()
+        self.explained_variance_ = fit.score_variance
 
     def _settings(self) -> Settings:
         scores = self._prior("score_penalty", self.l1_strength)

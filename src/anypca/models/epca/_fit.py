@@ -159,34 +159,38 @@ class EPCAFitter(BilinearFitter[Settings]):
         """Change to reporting coordinates, order components by the deviance they explain."""
         fitted = result.shared.coefficients
         fitted = fitted.with_joint(problem.loading_prior.snap(fitted.joint))
-        canonical = (
-            orthonormal(fitted, stats, fit_intercept=self.settings.fit_intercept)
-            if self.settings.is_rotated
-            else unit_loadings(fitted, stats)
-        )
+        canonical = canonical_form(self.settings, fitted, stats)
         local = self.moved(local, canonical.gauge)
         deviances = self.visit.deviances(self.family, canonical.coefficients, local, null)
         order = np.argsort(-deviances.without, kind="stable")
         canonical = reorder(canonical, order)
         return EPCAFit(
-            replace(problem, score_prior=self._score_prior(canonical)),
+            replace(problem, score_prior=reported_score_prior(self.settings, canonical)),
             canonical.coefficients,
             canonical.variance,
             replace(deviances, without=deviances.without[order]),
             result,
         )
 
-    def _score_prior(self, canonical: Canonical) -> Prior:
-        """The training prior of the scores in reporting coordinates."""
-        prior, inverse = self.settings.score_prior, canonical.gauge.inverse
-        weight = ridge_weight(prior)
-        if weight is not None:
-            return Ridge(weight * inverse @ inverse.T)
-        # Components are then only scaled, not rotated.
-        return Scaled(prior, unit=1.0 / inverse.sum(axis=1))
-
 
 def _damped(last: Floats, previous: Floats, found: Floats) -> Floats:
     """The next dispersions: half-way, in logarithms, for those that turn back, which would go to and fro for ever."""
     turns = ((found - previous) * (previous - last) < 0) & (found > 0)
     return np.asarray(np.where(turns, np.sqrt(found * previous), found))
+
+
+def reported_score_prior(settings: Settings, canonical: Canonical) -> Prior:
+    """The training prior of the scores in reporting coordinates."""
+    prior, inverse = settings.score_prior, canonical.gauge.inverse
+    weight = ridge_weight(prior)
+    if weight is not None:
+        return Ridge(weight * inverse @ inverse.T)
+    # Components are then only scaled, not rotated.
+    return Scaled(prior, unit=1.0 / inverse.sum(axis=1))
+
+
+def canonical_form(settings: Settings, fitted: Coefficients, stats: SweepSums) -> Canonical:
+    """The coefficients in reporting coordinates, those of orthonormal loadings where the priors allow rotations."""
+    if settings.is_rotated:
+        return orthonormal(fitted, stats, fit_intercept=settings.fit_intercept)
+    return unit_loadings(fitted, stats)

@@ -16,6 +16,7 @@ from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._description import Description
 from anypca.models._row_methods import GenerativeModel
 from anypca.models._session import Session, is_auto
+from anypca.models._warm import WARM_CONSTRAINTS, WarmStart
 from anypca.models.gpca._fit import GPCAFit, Settings, compare_bounds, fit_gpca
 from anypca.models.gpca._reader import find_family
 from anypca.models.gpca._row_model import ProjectionRowModel
@@ -23,7 +24,7 @@ from anypca.priors import Prior, Ridge, find_prior
 
 
 @dataclass(eq=False, repr=False)
-class GPCA(GenerativeModel):
+class GPCA(WarmStart, GenerativeModel):
     r"""Generalised PCA: principal components of natural parameters, linear in the data.
 
     A saturated model has one natural parameter per entry, :math:`\tilde\theta_{ij}`, at which the mean is the entry
@@ -68,6 +69,10 @@ class GPCA(GenerativeModel):
     random_state : int, RandomState or None, default=0
         Choice of held-out entries; start of the iteration that finds where a fit of more than 500 rows and columns
         starts.
+    warm_start : bool, default=False
+        Start where the last fit of this object ended, if the numbers of columns and components are the same.
+    init : fitted estimator of this class or None, default=None
+        Where to start otherwise: at the end of a fit that was made with ``warm_start=True``.
 
     Attributes
     ----------
@@ -158,6 +163,7 @@ class GPCA(GenerativeModel):
         "fit_intercept": ["boolean"],
         "tol": [Interval(Real, 0, None, closed="neither")],
         **COMMON_CONSTRAINTS,
+        **WARM_CONSTRAINTS,
     }
     _synonyms: ClassVar[dict[str, str]] = {"auto": "cv"}
 

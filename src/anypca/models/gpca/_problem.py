@@ -111,6 +111,10 @@ class ProjectionProblem(SubspaceProblem[Iterate]):
     and any basis of the proposal may be taken: the nearest orthonormal one.
     """
 
+    def at_rest(self, shared: Iterate) -> Iterate:
+        """The subspace without the way that led to it."""
+        return Iterate(shared.loadings, shared.intercept, shared.typical)
+
     def update(self, shared: Iterate, stats: Sums) -> Update[Iterate]:
         """A quasi-Newton step."""
         gradient, metric = self._slopes(stats), self._metric(stats)

@@ -14,13 +14,14 @@ from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._description import Description
 from anypca.models._row_methods import PosteriorModel
 from anypca.models._selector import SelectorMethods
+from anypca.models._warm import WARM_CONSTRAINTS, WarmStart
 from anypca.models.gsppca._fit import Fitted, Settings, fit_globally_sparse
 from anypca.models.gsppca._noise import NOISE
 from anypca.models.gsppca._row_model import SparseRowModel
 
 
 @dataclass(eq=False, repr=False)
-class GSPPCA(SelectorMethods, PosteriorModel):
+class GSPPCA(WarmStart, SelectorMethods, PosteriorModel):
     r"""Globally sparse probabilistic PCA: choose the variables that carry the principal subspace.
 
     The rows are modelled as ``x = mean + v * (W y) + noise`` with a set v of active variables that is the same for
@@ -64,6 +65,10 @@ class GSPPCA(SelectorMethods, PosteriorModel):
         If positive, log the iterations to the logger ``anypca`` at level INFO.
     random_state : int, RandomState instance or None, default=None
         Start of the iterative eigensolver, which is used only when rows and columns both exceed 4000.
+    warm_start : bool, default=False
+        Start where the last fit of this object ended, if the numbers of columns and components are the same.
+    init : fitted estimator of this class or None, default=None
+        Where to start otherwise: at the end of a fit that was made with ``warm_start=True``.
 
     Attributes
     ----------
@@ -183,6 +188,7 @@ class GSPPCA(SelectorMethods, PosteriorModel):
         "scale": ["boolean"],
         "tol": [Interval(Real, 0, None, closed="left")],
         **COMMON_CONSTRAINTS,
+        **WARM_CONSTRAINTS,
     }
 
     n_components: int | str = "auto"

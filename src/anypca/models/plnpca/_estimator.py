@@ -19,6 +19,7 @@ from anypca.models._bilinear.row_model import BilinearModel, Reported
 from anypca.models._criteria import FitFacts, evaluate_all
 from anypca.models._description import Description
 from anypca.models._session import Session, check_support, warn_non_integers
+from anypca.models._warm import WARM_CONSTRAINTS, WarmStart
 from anypca.models.plnpca._fit import PLNFit, PLNFitter, RankPath, Settings
 from anypca.models.plnpca._row_model import CountRowModel
 
@@ -30,7 +31,7 @@ class _Counts(Poisson):
 
 
 @dataclass(eq=False, repr=False)
-class PLNPCA(BilinearModel):
+class PLNPCA(WarmStart, BilinearModel):
     r"""Poisson log-normal PCA: counts whose log rates are normal with a covariance of low rank.
 
     .. math:: y_{ij} \sim \mathrm{Poisson}(\exp z_{ij}), \quad
@@ -56,6 +57,10 @@ class PLNPCA(BilinearModel):
         Log each iteration to the logger ``anypca``.
     random_state : int, RandomState or None, default=0
         Seed of the start.
+    warm_start : bool, default=False
+        Start where the last fit of this object ended, if the numbers of columns and components are the same.
+    init : fitted estimator of this class or None, default=None
+        Where to start otherwise: at the end of a fit that was made with ``warm_start=True``.
 
     Attributes
     ----------
@@ -128,6 +133,7 @@ class PLNPCA(BilinearModel):
         "fit_intercept": ["boolean"],
         "tol": [Interval(Real, 0, None, closed="neither")],
         **COMMON_CONSTRAINTS,
+        **WARM_CONSTRAINTS,
     }
 
     n_components: int = 2

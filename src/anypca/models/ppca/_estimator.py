@@ -18,11 +18,12 @@ from anypca.models._gaussian.principal import Principal, fit_principal
 from anypca.models._gaussian.row_model import PrincipalRowModel
 from anypca.models._opened import OpenedBlock
 from anypca.models._row_methods import PosteriorModel
+from anypca.models._warm import WARM_CONSTRAINTS, WarmStart
 from anypca.solvers import Result
 
 
 @dataclass(eq=False, repr=False)
-class PPCA(PosteriorModel):
+class PPCA(WarmStart, PosteriorModel):
     r"""Probabilistic principal component analysis, with missing entries.
 
     Rows are modelled as ``x = mean + U' t + e`` with orthonormal components U, independent Gaussian scores t
@@ -47,6 +48,10 @@ class PPCA(PosteriorModel):
     random_state : int, RandomState instance or None, default=None
         Start of the iterative eigensolver, which is used only when rows and columns both exceed 4000. The
         result does not depend on it beyond rounding.
+    warm_start : bool, default=False
+        Start where the last fit of this object ended, if the numbers of columns and components are the same.
+    init : fitted estimator of this class or None, default=None
+        Where to start otherwise: at the end of a fit that was made with ``warm_start=True``.
 
     Attributes
     ----------
@@ -119,6 +124,7 @@ class PPCA(PosteriorModel):
         ],
         "tol": [Interval(Real, 0, None, closed="left")],
         **COMMON_CONSTRAINTS,
+        **WARM_CONSTRAINTS,
     }
 
     n_components: int | float | str | None = None
