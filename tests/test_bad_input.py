@@ -142,12 +142,6 @@ VALUES = {
         r"'bernoulli' needs values 0 or 1; X\[2, 1\] is 2",
         "Use family=",
     ),
-    "nan-row": Case(
-        lambda: epca().fit(put(COUNTS, NAN, 2, slice(None))),
-        ValueError,
-        r"no observed entry in row\(s\) 2",
-        f"{DROP} rows",
-    ),
     "nan-column": Case(
         lambda: epca().fit(put(COUNTS, NAN, slice(None))),
         ValueError,

@@ -522,7 +522,10 @@ def test_observed_curvature_is_minus_the_derivative_of_the_gradient(family, phi)
     assert_allclose((low - high) / (2 * step), observed, rtol=2e-6, atol=2e-6 * np.abs(observed).max())
     newton = family.newton_curvature(x, eta, found, phi)
     assert (newton >= 0).all()
-    assert_array_equal(newton, observed if family.is_concave else found.curvature)
+    if family.is_concave:
+        assert_array_equal(newton, observed)
+    else:  # what it steps by, or as much of the observed one as can be stepped by
+        assert ((newton == found.curvature) | (newton == np.maximum(observed, 0.1 * found.curvature))).all()
 
 
 @each_case

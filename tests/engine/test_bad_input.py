@@ -115,7 +115,6 @@ BAD_TABLES = {
         ValueError,
         r"column\(s\) 1 \('b'\)",
     ),
-    "nan-row": (with_entry(np.nan, column=slice(None)), ValueError, r"no observed entry in row\(s\) 2.*Drop"),
     "too-large": (with_entry(1e200), ValueError, r"too large.*column\(s\) 1.*Rescale"),
 }
 
@@ -198,13 +197,6 @@ def test_many_empty_columns_are_counted():
     table[:, 0] = 1.0
     with pytest.raises(ValueError, match=r"column\(s\) 1, 2, 3, 4, 5 and 3 more"):
         check_all(table)
-
-
-def test_many_empty_rows_are_counted():
-    table = np.ones((9, 2))
-    table[1:8] = np.nan
-    with pytest.raises(ValueError, match=r"row\(s\) 1, 2, 3, 4, 5 and 2 more"):
-        check_all(table, block_rows=2)
 
 
 def test_check_finite_lets_missing_pass():

@@ -166,18 +166,14 @@ def check_values(summary: Summary, data: Data) -> Data:
     Raises
     ------
     ValueError
-        If an entry is infinite or too large to square, or a row or column has no observed entry; the message
-        names them.
+        If an entry is infinite or too large to square, or a column has no observed entry; the message names them.
+        Rows without any are no error: models know nothing of them but the distribution of scores.
     """
     _raise_if_infinite(summary.first_infinite, data)
     if summary.empty_columns:
         names = _name_columns(summary.empty_columns, data.feature_names)
         where = " in rows of positive weight" if data.has_weights else ""
         raise ValueError(f"X has no observed entry{where} in {names}, only NaN. Drop these columns.")
-    if summary.n_empty_rows:
-        rows, more = ", ".join(map(str, summary.empty_rows)), summary.n_empty_rows - len(summary.empty_rows)
-        rows += f" and {more} more" if more else ""
-        raise ValueError(f"X has no observed entry in row(s) {rows}, only NaN. Drop these rows.")
     large = np.flatnonzero(~np.isfinite(summary.variance))
     if len(large):
         names = _name_columns(tuple(int(j) for j in large), data.feature_names)

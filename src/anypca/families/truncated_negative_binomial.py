@@ -11,13 +11,15 @@ from scipy.special import expit, gammaln
 from anypca._typing import Bools, Floats, PerColumn
 from anypca.families._base import Evaluation, Family, families, inverted, over_dispersion, positive_or_none
 from anypca.families.truncated_poisson import TruncatedPoisson
-from anypca.special import log1pexp, log_rising
+from anypca.special import log_rising
 
 #: Below this ``(1 + a) mu`` series replace differences: the terms left out are below 1e-8 of the first, while the
 #: differences have lost four digits.
 _SMALL = 1e-4
 #: Logarithm of ``(1 + a) mu`` below which a count is 1 to rounding.
 _FAR_BELOW = -37.0
+#: Least share of the information to step by: steps ten times as long as by all of it are the longest.
+_LEAST_BEND = 0.1
 #: Over-dispersions between which moments look for one, and the halvings that find it to three digits.
 _LEAST, _MOST, _HALVINGS = 1e-4, 1e4, 14
 
@@ -100,6 +102,14 @@ class TruncatedNegativeBinomial(Family):
         curvature: Floats = found.curvature + expit(eta + np.log(a)) * found.gradient
         return curvature
 
+    def newton_curvature(
+        self, x: Floats, eta: Floats, found: Evaluation, dispersion: PerColumn = 1.0
+    ) -> Floats:
+        assert found.curvature is not None
+        # Counts far below their means bend upwards, or nearly so; steps there go by a share of the information.
+        observed = self.observed_curvature(x, eta, found, dispersion)
+        return np.asarray(np.maximum(observed, _LEAST_BEND * found.curvature))
+
     def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         base: Floats = log_rising(x, over_dispersion(dispersion, x)) - gammaln(x + 1.0)
         return base
@@ -130,9 +140,11 @@ class TruncatedNegativeBinomial(Family):
 
     def variance(self, mu: Floats, dispersion: PerColumn = 1.0) -> Floats:
         a = over_dispersion(dispersion, mu)
-        terms = _terms(self.link(np.maximum(mu, 1.0 + np.finfo(mu.dtype).eps), dispersion), a)
+        is_finite = np.isfinite(mu)  # a mean may overflow where the likelihood has no maximum
+        inside = np.where(is_finite, np.maximum(mu, 1.0 + np.finfo(mu.dtype).eps), 2.0)
+        terms = _terms(self.link(inside.astype(mu.dtype), dispersion), a)
         with np.errstate(over="ignore", divide="ignore"):
-            return terms.information / terms.rest / terms.rest
+            return np.where(is_finite, terms.information / terms.rest / terms.rest, mu)
 
     def in_support(self, x: Floats) -> Bools:
         return np.isfinite(x) & (x >= 1)
@@ -163,14 +175,17 @@ class TruncatedNegativeBinomial(Family):
 def _terms(eta: Floats, a: Floats) -> _Terms:
     """All terms, finite wherever exp is, and without cancellation where hardly any count is above 1."""
     with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
-        shift = eta + np.log(a)
-        log_growth, mu = log1pexp(shift), np.exp(eta)
+        mu = np.exp(eta)
+        growth, shift = a * mu, eta + np.log(a)
+        is_far = ~(growth < np.inf)  # there log(1 + a mu) is linear in eta
+        log_growth = np.where(is_far, shift, np.log1p(growth))
         power = log_growth / a  # log of (1 + a mu)^(1/a)
         share = -np.expm1(-power)  # of counts that are not zero
         small = (1.0 + a) * mu
         is_low, is_small = eta + np.log1p(a) < _FAR_BELOW, small < _SMALL
         log_odds = np.where(is_low, eta, power + np.log(np.where(is_low, 1.0, share)))
-        rest, rate = expit(-shift), np.where(is_low, 1.0, expit(shift) / a / share)
+        rest = np.where(is_far, np.exp(-shift), 1.0 / (1.0 + growth))
+        rate = np.where(is_low, 1.0, np.where(is_far, 1.0 / a, mu * rest) / share)
         excess = np.where(is_small, 0.5 * small * (1.0 + (1.0 - a) * mu / 6.0), mu / share - 1.0)
         near = 0.5 * small * (1.0 + (1.0 - 4.0 * a) * mu / 3.0)
         information = np.where(is_small, near, rate * (1.0 - rate * np.exp(-power)))

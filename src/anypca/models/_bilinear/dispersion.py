@@ -231,7 +231,8 @@ class _Fit(NamedTuple):
                 inside = columns[(columns >= tile.start) & (columns < tile.stop)]
                 if inside.size:
                     part = member.take(np.searchsorted(columns, inside))
-                    mu = part.mean(evaluator.predictor(scores, tile)[:, inside - tile.start])
+                    eta = evaluator.predictor(scores, tile)[:, inside - tile.start]
+                    mu = part.mean(eta, coefficients.dispersion[inside])
                     found += _grid_statistics(part, rows, inside, mu)
             return found
 

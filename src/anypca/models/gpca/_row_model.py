@@ -31,7 +31,10 @@ class ProjectionRowModel(RowModel[Floats]):
         return self.reader.family
 
     def solve(self, rows: OpenedBlock) -> Floats:
-        return np.concatenate([project(some, self.subspace).scores for some in self.reader.split(rows)])
+        found = np.concatenate([project(some, self.subspace).scores for some in self.reader.split(rows)])
+        if rows.observed is not None:  # of a row of which nothing is known, the mean of all scores
+            found[~rows.observed.any(axis=1)] = 0.0
+        return found
 
     def scores(self, solved: Floats) -> Floats:
         return solved
