@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.linalg import subspace_angles
 
 from anypca.datasets import make_low_rank
 from anypca.engine import check_data
-from anypca.families import resolve_family
-from anypca.models._bilinear.evaluator import Coefficients
+from anypca.families import Poisson, resolve_family
+from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._bilinear.passes import Pass
 from anypca.models._bilinear.start import (
+    _count_product,
+    _residual_product,
     link_loadings,
     mean_coefficients,
     null_coefficients,
     residual_directions,
 )
+from anypca.models._opened import open_block
 from anypca.models._session import open_session
 
 N, P = 150, 20
@@ -120,3 +126,36 @@ def test_missing_entries_pull_nowhere(start):
         full, holed = (start(x, "poisson", fit_intercept=fit_intercept) for x in (drawn.X, X))
         first, second = ((one.residual if fit_intercept else one.link)(1) for one in (full, holed))
         assert widest_angle(first, second) < 20
+
+
+@pytest.mark.parametrize("size", [0.1, 30.0], ids=["rare", "frequent"])
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_products_of_rare_counts_are_those_of_all_residuals(container, size):
+    rng = np.random.default_rng(0)
+    X, offset = rng.poisson(size, (60, 12)) * (rng.random((60, 12)) < 0.2), rng.normal(size=60) * 0.3
+    null = Coefficients(np.zeros((12, 0)), np.log(rng.uniform(0.5, 2.0, (12, 1)) * size), np.ones(12))
+    X[0, 0] = 9  # clipped
+    data = check_data(container(X.astype(float)), offset=offset, sample_weight=rng.uniform(0.5, 2.0, 60))
+    data = replace(data.blocks[0], may_miss=False)
+    basis = rng.normal(size=(12, 3))
+    rows = open_block(data, fit_intercept=True)
+    expected = _residual_product(Poisson(), null, rows, np.zeros((60, 0)), basis)
+    rows = open_block(data, fit_intercept=True, family=Poisson())
+    np.testing.assert_allclose(_count_product(null, rows, basis), expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("missing", [False, True], ids=["complete", "missing"])
+@pytest.mark.parametrize("name", ["poisson", "gaussian", "gamma(2)"])
+def test_values_without_a_component_are_those_with_its_scores_at_zero(name, missing):
+    rng = np.random.default_rng(1)
+    family = resolve_family(name, 8)
+    X = make_low_rank(30, 8, 2, family=family, dispersion=0.5, random_state=0).X
+    if missing:
+        X[rng.random(X.shape) < 0.2] = np.nan
+    data = check_data(X, offset=0.1 * rng.normal(size=X.shape), sample_weight=rng.uniform(0.5, 2.0, 30))
+    coefficients = Coefficients(0.5 * rng.normal(size=(8, 3)), rng.normal(size=(8, 1)), np.full(8, 0.5))
+    rows = open_block(data.blocks[0], fit_intercept=True, family=family, dense=True)
+    evaluator, scores = BlockEvaluator(family, coefficients, rows), rng.normal(size=(30, 3))
+    points = [scores, *(scores * (np.arange(3) != a) for a in range(3))]
+    expected = [rows.weights @ evaluator.row_values(some) for some in points]
+    np.testing.assert_allclose(evaluator.values_without(scores), expected, rtol=1e-10)

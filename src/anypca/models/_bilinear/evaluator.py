@@ -160,19 +160,21 @@ class BlockEvaluator:
 
         The curvature is that of ``evaluate``, or with ``observed=True`` that at the data where it is positive.
         """
-        rows = self.rows
-        for tile in rows.tiles():
-            eta = self._predictor(design, tile)
-            family = self.family.columns(tile)
-            if rows.product is not None:
-                found = family.cumulant(eta, order=order)
-            else:
-                dispersion = self._working.dispersion[tile]
-                x = rows.x[:, tile]
-                found = family.evaluate(x, eta, dispersion, order=order)
-                if observed:
-                    found = found._replace(curvature=family.newton_curvature(x, eta, found, dispersion))
-            yield tile, found if rows.observed is None else mask_missing(found, rows.observed[:, tile])
+        for tile in self.rows.tiles():
+            yield tile, self._terms(self._predictor(design, tile), tile, order, observed=observed)
+
+    def _terms(self, eta: Floats, tile: slice, order: int, *, observed: bool = False) -> Evaluation:
+        """Terms of a tile at its predictor."""
+        rows, family = self.rows, self.family.columns(tile)
+        if rows.product is not None:
+            found = family.cumulant(eta, order=order)
+        else:
+            dispersion = self._working.dispersion[tile]
+            x = rows.x[:, tile]
+            found = family.evaluate(x, eta, dispersion, order=order)
+            if observed:
+                found = found._replace(curvature=family.newton_curvature(x, eta, found, dispersion))
+        return found if rows.observed is None else mask_missing(found, rows.observed[:, tile])
 
     def row_values(self, points: Floats) -> Floats:
         """Log-likelihood of each row without constants, shape (rows,)."""
@@ -181,6 +183,27 @@ class BlockEvaluator:
         for _, found in self.tiles(design, order=0):
             total += found.value.sum(axis=1, dtype=float)
         return self._with_linear(design, total)
+
+    def values_without(self, points: Floats) -> Floats:
+        """Weighted log-likelihood of the block without constants, whole and without each component, (1 + k,)."""
+        rows, loadings, design = self.rows, self._working.slopes, self.design(points)
+        k = loadings.shape[1]
+        total = np.zeros(1 + k)
+        for tile in rows.tiles():
+            eta = self._predictor(design, tile)
+            total[0] += rows.weights @ self._terms(eta, tile, order=0).value.sum(axis=1, dtype=float)
+            for a in range(k):
+                scratch = np.multiply.outer(design[:, a], loadings[tile, a])
+                np.subtract(eta, scratch, out=scratch)
+                total[1 + a] += rows.weights @ self._terms(scratch, tile, order=0).value.sum(
+                    axis=1, dtype=float
+                )
+        total *= self._sign
+        if rows.product is not None:
+            linear = rows.weights @ (self._image * design)
+            total += linear.sum() + rows.weights @ rows.offset_values
+            total[1:] -= linear[:k]
+        return total
 
     def row_sums(self, points: Floats, *, observed: bool = False) -> RowSums:
         """Everything a Newton step of the rows needs; ``observed`` as in `tiles`."""

@@ -51,10 +51,18 @@ class Pass:
     fit_intercept: bool
 
     def sum(
-        self, function: Callable[[OpenedBlock, Floats], Floats], local: Sequence[Any] | None = None
+        self,
+        function: Callable[[OpenedBlock, Floats], Floats],
+        local: Sequence[Any] | None = None,
+        *,
+        family: Family | None = None,
+        dense: bool = True,
     ) -> Floats:
-        """Sum of ``function(rows, scores)`` over the blocks; without locals the scores have no columns."""
-        found: Floats = self.session.sum(self._opened(function), local)
+        """Sum of ``function(rows, scores)`` over the blocks; without locals the scores have no columns.
+
+        ``family`` and ``dense`` are those of `open_block`: with a family sums over entries may be products.
+        """
+        found: Floats = self.session.sum(self._opened(function, family=family, dense=dense), local)
         return found
 
     def map(
@@ -63,12 +71,18 @@ class Pass:
         """``function(rows, scores)`` of each block, where the blocks are."""
         return self.session.map(self._opened(function), local)
 
-    def _opened(self, function: Callable[[OpenedBlock, Floats], Any]) -> Callable[[Block, Any], Any]:
+    def _opened(
+        self,
+        function: Callable[[OpenedBlock, Floats], Any],
+        *,
+        family: Family | None = None,
+        dense: bool = True,
+    ) -> Callable[[Block, Any], Any]:
         """``function`` of a block in place of its opened rows."""
         fit_intercept = self.fit_intercept
 
         def visit(block: Block, scores: Floats | None) -> Any:
-            rows = open_block(block, fit_intercept=fit_intercept)
+            rows = open_block(block, fit_intercept=fit_intercept, family=family, dense=dense)
             return function(rows, np.zeros((rows.n_rows, 0)) if scores is None else scores)
 
         return visit
@@ -88,22 +102,31 @@ class Pass:
         self, family: Family, coefficients: Coefficients, local: Sequence[Any] | None = None
     ) -> float:
         """Deviance of a model."""
-        found = self.sum(
-            lambda rows, scores: _deviances(BlockEvaluator(family, coefficients, rows), [scores]), local
-        )
-        return float(found[0])
+
+        def function(rows: OpenedBlock, scores: Floats) -> Floats:
+            value = rows.weights @ BlockEvaluator(family, coefficients, rows).row_values(scores)
+            return np.array([2.0 * (_best(family, coefficients, rows) - value)])
+
+        return float(self.sum(function, local)[0])
 
     def deviances(
         self, family: Family, coefficients: Coefficients, local: Sequence[Any], null: Coefficients
     ) -> Deviances:
-        """Deviances of a model and of ``null``, the one without components."""
+        """Deviances of a model and of ``null``, the one without components, in one pass."""
 
         def function(rows: OpenedBlock, scores: Floats) -> Floats:
-            without = [np.where(one, 0.0, scores) for one in np.eye(scores.shape[1], dtype=bool)]
-            return _deviances(BlockEvaluator(family, coefficients, rows), [scores, *without])
+            # Without a component that balances another one, predictors may overflow: the deviance is then infinite.
+            with np.errstate(over="ignore"):
+                values = BlockEvaluator(family, coefficients, rows).values_without(scores)
+            nothing = np.zeros((rows.n_rows, 0))
+            base = rows.weights @ BlockEvaluator(family, null, rows).row_values(nothing)
+            ours = theirs = _best(family, coefficients, rows)
+            if not np.array_equal(null.dispersion, coefficients.dispersion):
+                theirs = _best(family, null, rows)
+            return 2.0 * np.append(ours - values, theirs - base)
 
-        found = self.sum(function, local)
-        return Deviances(self.deviance(family, null), float(found[0]), found[1:])
+        found = self.sum(function, local, family=family)
+        return Deviances(float(found[-1]), float(found[0]), found[1:-1])
 
     def pearson(self, family: Family, coefficients: Coefficients, local: Sequence[Any] | None) -> Floats:
         """Weighted sum of squared Pearson residuals and weighted number of entries per column: (2, n_features)."""
@@ -123,9 +146,7 @@ class Pass:
         return self.sum(function, local)
 
 
-def _deviances(evaluator: BlockEvaluator, points: Sequence[Floats]) -> Floats:
-    """Deviance of a block's rows at each of several sets of points."""
-    rows, dispersion = evaluator.rows, evaluator.coefficients.dispersion
-    saturated = observed_only(rows, slice(None), evaluator.family.saturated(rows.x, dispersion))
-    best = rows.weights @ saturated.sum(axis=1, dtype=float)
-    return 2.0 * np.array([best - rows.weights @ evaluator.row_values(some) for some in points])
+def _best(family: Family, coefficients: Coefficients, rows: OpenedBlock) -> float:
+    """Weighted log-likelihood of the saturated model of a block."""
+    saturated = observed_only(rows, slice(None), family.saturated(rows.x, coefficients.dispersion))
+    return float(rows.weights @ saturated.sum(axis=1, dtype=float))

@@ -6,15 +6,16 @@ That is the model without components, then the leading directions of its residua
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
+from scipy import sparse
 
 from anypca._typing import Floats, Ints
-from anypca.engine import Summary
-from anypca.families import Family
+from anypca.engine import Summary, Table
+from anypca.families import Family, Poisson
 from anypca.linalg import leading_directions
 from anypca.models._bilinear.alternating import Gauge, Shared
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
@@ -29,6 +30,9 @@ _PRODUCTS = 3
 # Pearson residuals of rare events are huge and would claim the leading directions; three standard deviations leave
 # those of normal columns nearly as they are.
 _CLIP = 3.0
+# Part of the entries that may be other than zero for sparse products to be faster than dense ones: an entry costs some
+# times more in them.
+_MOST_COUNTS = 0.25
 # Share of the typical curvature that is added to each column's: one that tells little cannot have huge loadings.
 _SHRINKAGE = 0.1
 # Newton's method needs about ten steps; only columns whose intercept is infinite take more, and are left then.
@@ -100,7 +104,11 @@ def residual_directions(
     their mean curvature, shrunk for columns with little information.
     """
 
+    is_simple = isinstance(family, Poisson) and local is None and visit.session.data.n_covariates == 0
+
     def multiply(basis: Floats) -> Floats:
+        if is_simple:
+            return visit.sum(lambda rows, _: _count_product(null, rows, basis), family=family, dense=False)
         return visit.sum(lambda rows, scores: _residual_product(family, null, rows, scores, basis), local)
 
     vectors, values, rest = leading_directions(
@@ -149,6 +157,46 @@ def _residual_product(
         found[tile, :-3] = residual.T @ image
         found[tile, -3] = rows.weights @ (residual * residual)
     return found
+
+
+def _count_product(null: Coefficients, rows: OpenedBlock, basis: Floats) -> Floats:
+    """The same for Poisson counts: the residual of a zero is minus the root of its mean, which has rank one.
+
+    Where means are so small that no zero is clipped, and few counts are not zero, what remains is sparse.
+    """
+    offset = np.zeros((rows.n_rows, 1)) if rows.offset is None else rows.offset
+    by_row, by_column = np.exp(0.5 * offset[:, 0]), np.exp(0.5 * null.fixed.sum(axis=1))
+    counts = sparse.csr_array(rows.product)
+    is_narrow = rows.observed is None and offset.shape[1] == 1
+    if (
+        not is_narrow
+        or counts.nnz > _MOST_COUNTS * rows.n_rows * rows.n_features
+        or by_row.max() * by_column.max() > _CLIP
+    ):
+        table = Table(counts.toarray(), None) if rows.table is None else rows.table
+        dense = replace(rows, table=table, product=None)
+        return _residual_product(Poisson(), null, dense, np.zeros((rows.n_rows, 0)), basis)
+    rest, squares = _beyond_zeros(counts, rows.weights, by_row, by_column)
+    image = rest @ basis - np.outer(by_row, by_column @ basis)
+    image *= rows.weights[:, None]
+    found = np.empty((len(basis), basis.shape[1] + 3))
+    found[:, :-3] = rest.T @ image - np.outer(by_column, by_row @ image)
+    found[:, -2] = by_column**2 * (rows.weights @ by_row**2)
+    found[:, -3] = squares + found[:, -2]
+    found[:, -1] = rows.weights.sum()
+    return found
+
+
+def _beyond_zeros(
+    counts: sparse.csr_array, weights: Floats, by_row: Floats, by_column: Floats
+) -> tuple[sparse.csr_array, Floats]:
+    """Residuals less those that zeros would have, and their squares likewise, summed over the rows."""
+    row, column = np.repeat(np.arange(len(by_row)), np.diff(counts.indptr)), counts.indices
+    root = by_row[row] * by_column[column]
+    residual = np.clip(counts.data / root - root, -_CLIP, _CLIP)
+    squares = np.bincount(column, weights[row] * (residual**2 - root**2), minlength=len(by_column))
+    rest = sparse.csr_array((residual + root, counts.indices, counts.indptr), counts.shape)
+    return rest, squares.astype(float, copy=False)
 
 
 def link_loadings(
