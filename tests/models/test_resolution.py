@@ -69,10 +69,10 @@ def test_counts_and_measurements_are_comparable():
 
 
 def test_a_reproduced_lattice_cannot_buy_evidence_without_bound():
-    """A table that one component reproduces exactly is no more probable than 1."""
+    """A table that two components reproduce exactly is no more probable than 1."""
     rng = np.random.default_rng(0)
-    X = np.outer(rng.integers(-9, 10, 40), rng.integers(1, 5, 6)).astype(float)
-    model = SePCA(2, family="gaussian").fit(X)
+    X = (rng.integers(-9, 10, (40, 2)) @ rng.integers(1, 9, (2, 6))).astype(float)
+    model = SePCA(3, family="gaussian").fit(X)
     assert model.evidence_ < 0
     floor = model.resolution_**2 / (2 * np.pi)
     assert (model.dispersion_ >= floor * (1 - 1e-12)).all()

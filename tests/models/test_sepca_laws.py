@@ -138,3 +138,69 @@ def test_blocks_do_not_matter(fitted, monkeypatch):
     X, family, expected = fitted
     monkeypatch.setattr(engine_data, "default_block_rows", lambda n_features, itemsize: 25)
     assert_same(fit(X, family, n_jobs=2, **TIGHT), expected)
+
+
+def with_redundant(X):
+    """The table with a constant, and with copies of its columns in other units, in the middle and at the end."""
+    return np.column_stack(
+        [X[:, :3], np.full(N, 7.0), X[:, 3:], X[:, 1], 3.0 - 0.5 * X[:, 0], 1e4 * X[:, 2] + 1e6]
+    )
+
+
+def test_constants_and_copies_change_nothing_at_all():
+    X = draw("gaussian", seed=1)
+    larger, kept = with_redundant(X), [0, 1, 2, *range(4, 11)]
+    first, second = fit(X, "gaussian"), fit(larger, "gaussian")
+    assert set(second.layout_.left_out) == {3, 11, 12, 13}
+    assert second.evidence_ == pytest.approx(first.evidence_, abs=1e-9)
+    np.testing.assert_allclose(second.components_[:, kept], first.components_, atol=1e-12)
+    assert (second.components_[:, [3, 11, 12, 13]] == 0.0).all()
+    np.testing.assert_allclose(second.transform(larger), first.transform(X), atol=1e-10)
+    back = second.inverse_transform(second.transform(larger))
+    np.testing.assert_allclose(back[:, kept], first.inverse_transform(first.transform(X)), atol=1e-10)
+    np.testing.assert_allclose(back[:, 12], 3.0 - 0.5 * back[:, 0], atol=1e-8)
+    assert (back[:, 3] == 7.0).all()
+
+
+def test_what_is_left_out_says_why():
+    X = with_redundant(draw("gaussian", seed=1))
+    reasons = {j: form.reason for j, form in fit(X, "gaussian").layout_.left_out.items()}
+    assert reasons == {
+        3: "every entry is 7",
+        11: "a copy of x1 in another unit",
+        12: "a copy of x0 in another unit",
+        13: "a copy of x2 in another unit",
+    }
+
+
+def test_copies_of_copies_have_the_first_column_as_their_source():
+    X = draw("gaussian", seed=1)
+    found = fit(np.column_stack([X, 2.0 * X[:, 3], X[:, 3] + 1.0, -X[:, 3]]), "gaussian").layout_.left_out
+    assert {column: form.source for column, form in found.items()} == {10: 3, 11: 3, 12: 3}
+
+
+def test_the_account_of_families_says_what_is_left_out():
+    report = fit(with_redundant(draw("gaussian", seed=1)), "auto").family_report_
+    assert [record.family for record in report if record.family != "gaussian"] == ["constant", *["copy"] * 3]
+    assert report[3].reason == "every entry is 7"
+
+
+def test_missing_entries_must_agree_for_a_copy():
+    X = draw("gaussian", seed=1)
+    X[4, 2] = np.nan
+    larger = np.column_stack([X, 2.0 * X[:, 2], np.where(np.arange(N) == 9, np.nan, X[:, 3])])
+    assert set(fit(larger, "gaussian").layout_.left_out) == {10}
+
+
+@pytest.mark.parametrize("family", ["gamma", "log_normal"])
+def test_amounts_are_copies_by_multiples_alone(family):
+    X = draw(family, seed=1)
+    found = fit(np.column_stack([X, 5.0 * X[:, 2], X[:, 3] + 1.0]), family)
+    assert set(found.layout_.left_out) == {10}
+
+
+@pytest.mark.parametrize("family", ["bernoulli", "poisson"])
+def test_discrete_columns_that_coincide_stay(family):
+    X = draw(family, seed=1)
+    assert not fit(np.column_stack([X, X[:, 2]]), family).layout_.left_out
+    assert set(fit(np.column_stack([X, np.ones(N)]), family).layout_.left_out) == {10}

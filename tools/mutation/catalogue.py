@@ -1268,6 +1268,20 @@ SEPCA = [
         "tests/models/test_sepca_laws.py " + _DISPERSION,
     ),
     Mutation(
+        "discrete columns that coincide are left out",
+        "models/sepca/_redundant.py",
+        "if _is_continuous(member):",
+        "if True:",
+        "tests/models/test_sepca_laws.py",
+    ),
+    Mutation(
+        "copies forget their sign",
+        "models/sepca/_redundant.py",
+        "slope = sign * float(",
+        "slope = float(",
+        "tests/models/test_sepca_laws.py",
+    ),
+    Mutation(
         "the edge of noise is that of the mean",
         "models/sepca/_spectrum.py",
         "_TRACY_WIDOM = 2.024",

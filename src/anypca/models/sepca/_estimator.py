@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from anypca._compat import Interval, StrOptions
 from anypca.families import Family
+from anypca.families.forms import Form
 from anypca.linalg import fix_signs
 from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._bilinear.row_model import BilinearModel, ModeRowModel, Reported
@@ -20,6 +21,7 @@ from anypca.models._session import Session, choose_family
 from anypca.models.sepca._fit import PosteriorFit, fit_posterior
 from anypca.models.sepca._hmc import SampledFit, fit_draws
 from anypca.models.sepca._mode import ModeFit, fit_mode
+from anypca.models.sepca._redundant import find_redundant, tell_left_out
 from anypca.models.sepca._row_model import PosteriorRowModel
 from anypca.models.sepca._settings import ModeSettings, Noise, SamplerSettings, Settings
 from anypca.models.sepca._sparsity import choose_sparsity
@@ -255,11 +257,21 @@ class SePCA(BilinearModel):
             settings, path = self._choose(session, X, sample_weight, companions)
             fit = self._fit(session, family, settings)
             self._store(fit)
-            self.family_report_, self.sparsity_ = report, settings.sparsity
+            self.family_report_ = tell_left_out(report, session.layout)
+            self.sparsity_ = settings.sparsity
             if path:
                 self.nu_path_ = path
         self._warn_unless_converged(fit.result)
         return self
+
+    def _left_out(self, session: Session) -> Mapping[int, Form]:
+        """Constants and copies, which would be taken for columns without noise; not in modes, as published."""
+        choice = self._choose_families(session)
+        is_known = self._fixed_dispersion() is not None
+        if self.inference == "map" or self._uses_offset or is_known or choice is None:
+            return {}
+        found = find_redundant(session, choice.family)
+        return {column: form for column, form in found.items() if column not in choice.forms}
 
     def _check_options(self) -> None:
         """Raise on options that have no meaning together."""

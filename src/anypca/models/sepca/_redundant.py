@@ -1,0 +1,134 @@
+"""Columns that tell nothing of their own: constants, and copies of other columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from anypca._typing import Bools, Floats
+from anypca.engine import Block, Layout
+from anypca.families import Exponential, Family, ScaledPoisson
+from anypca.families.auto import FamilyReport
+from anypca.families.forms import Constant, Copy, Form
+from anypca.models._session import Session
+
+# Random sums over rows by which standardised columns are compared, and the difference, relative to the root of the
+# number of rows, up to which they are equal: rounding of a shift by a million standard deviations. Two of a thousand
+# columns that differ agree in three sums once in 10^12 tables.
+_SUMS, _EQUAL = 3, 1e-6
+# Rows from which on agreement is no chance: any two columns of two rows are copies of each other.
+_FEWEST_ROWS = 8
+# Of the sums; its value is arbitrary.
+_SEED = 40
+
+
+def find_redundant(session: Session, family: Family) -> dict[int, Form]:
+    """The columns of a table that are left out, each with what comes back in its place.
+
+    Parameters
+    ----------
+    session : Session
+        Open on the table.
+    family : Family
+        Of its columns.
+    """
+    constants = _constants(session, family)
+    if len(constants) == session.data.n_features:
+        return {}
+    return {**constants, **_copies(session, family, set(constants))}
+
+
+def tell_left_out(report: FamilyReport | None, layout: Layout) -> FamilyReport | None:
+    """The account of the families with what columns that are left out are instead."""
+    if report is None:
+        return None
+    forms = layout.left_out
+    return FamilyReport(
+        record._replace(family=forms[j].name, reason=forms[j].reason, rule=forms[j].reason)
+        if j in forms
+        else record
+        for j, record in enumerate(report)
+    )
+
+
+def _constants(session: Session, family: Family) -> dict[int, Form]:
+    """Columns of one value that their family can have."""
+    low, high = session.summary.minimum, session.summary.maximum
+    found: dict[int, Form] = {}
+    for member, columns in family.member_columns(session.data.n_features):
+        for column in columns[(low == high)[columns] & member.in_support(low[columns])]:
+            value = float(low[column])
+            found[int(column)] = Constant(value, reason=f"every entry is {value:.10g}")
+    return found
+
+
+def _copies(session: Session, family: Family, known: set[int]) -> dict[int, Form]:
+    """Columns with continuous noise that another column tells exactly; discrete ones may well coincide by chance."""
+    n_features, names = session.data.n_features, session.data.feature_names
+    kinds = np.full(n_features, -1)
+    for number, (member, columns) in enumerate(family.member_columns(n_features)):
+        if _is_continuous(member):
+            # Units are free, so that all real columns are of one kind; amounts are told by multiples alone.
+            kinds[columns] = n_features if member.has_units else number
+    kinds[list(known)] = -1
+    if session.data.n_samples < _FEWEST_ROWS or (kinds >= 0).sum() < 2:
+        return {}
+    found: dict[int, Form] = {}
+    # All pairs of a group of copies come, in any order; the first column of the group is the source of the others.
+    for first, second, sign in _equal_pairs(session):
+        source, column = min(first, second), max(first, second)
+        if not kinds[source] == kinds[column] >= 0:
+            continue
+        copy, known_copy = _copy(session, source, column, sign), found.get(column)
+        is_multiple = abs(copy.intercept) <= _EQUAL * abs(session.summary.mean[column])
+        is_first = not isinstance(known_copy, Copy) or source < known_copy.source
+        if is_first and (kinds[source] == n_features or is_multiple):
+            name = f"x{source}" if names is None else names[source]
+            found[column] = replace(copy, reason=f"a copy of {name} in another unit")
+    return found
+
+
+def _is_continuous(member: Family) -> bool:
+    """Whether two columns of a family cannot coincide by chance."""
+    is_scale = member.dispersion_kind == "scale" and not isinstance(member, ScaledPoisson)
+    return isinstance(member, Exponential) or (is_scale and not bool(member.is_discrete))
+
+
+def _copy(session: Session, source: int, column: int, sign: float) -> Copy:
+    mean, deviation = session.summary.mean, np.sqrt(session.summary.variance)
+    slope = sign * float(deviation[column] / deviation[source])
+    return Copy(source, float(mean[column] - slope * mean[source]), slope)
+
+
+def _equal_pairs(session: Session) -> Iterator[tuple[int, int, float]]:
+    """Pairs of columns that are equal once they are standardised, and the sign of their relation."""
+    sums = _random_sums(session)
+    sign = np.sign(sums[0])
+    sums = sums * sign
+    order, limit = np.argsort(sums[0], kind="stable"), _EQUAL * np.sqrt(session.data.n_samples)
+    for place, column in enumerate(order):
+        for other in order[place + 1 :]:
+            if sums[0, other] - sums[0, column] > limit:
+                break
+            if (np.abs(sums[:, other] - sums[:, column]) <= limit).all():
+                yield int(column), int(other), float(sign[column] * sign[other])
+
+
+def _random_sums(session: Session) -> Floats:
+    """Sums over rows of the standardised columns with random weights, (3, n_features); NaN for constant columns."""
+    mean, deviation = session.summary.mean, np.sqrt(session.summary.variance)
+    varies: Bools = deviation > 0
+    scale = np.where(varies, deviation, np.nan)
+
+    def visit(block: Block, _: object) -> Floats:
+        table = block.read()
+        rng = np.random.default_rng([_SEED, block.start])
+        standard = (table.x.astype(float) - mean) / scale
+        if table.observed is not None:
+            standard = np.where(table.observed, standard, 0.0)
+        return rng.standard_normal((_SUMS, block.n_rows)) @ standard
+
+    found: Floats = session.sum(visit)
+    return found
