@@ -34,11 +34,12 @@ FILES = [
 #: A line for each thing that was ignored or repaired.
 MESSY_NOTES = [
     "cells are separated by semicolons",
-    "commas within numbers read as decimal signs",
     "3 rows with too few cells (lines 14, 27, 53): the cells lacking at the end are taken as missing",
+    "commas within numbers read as decimal signs",
     "column 'patient' taken as row names",
     "column 'smoker' read as 1 and 0 (no/yes)",
-    "column 'weight' has 2 cells that are no numbers, taken as missing: 'n/a?', '<50'",
+    "column 'weight' has 1 cell that is no number, taken as missing: 'n/a?'; has 1 cell that is a limit and no value, "
+    "taken as missing: '<50'",
     "1 column left out: 'visit' (it holds dates)",
     "1 column left out: 'city' (it holds text)",
     "1 column left out: 'comment' (it is empty)",

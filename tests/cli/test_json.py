@@ -21,6 +21,7 @@ FIT = {
     "offset",
     "covariates",
     "covariate_levels",
+    "missing_codes",
     "notes",
     "warnings",
     "families",
