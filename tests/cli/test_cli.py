@@ -319,3 +319,14 @@ def test_demo(tmp_path, capsys, monkeypatch):
     assert "digits_counts" in said
     assert "150 rows" in said
     assert "r3c4" in (out / "loadings.csv").read_text()
+
+
+def test_what_makes_false_components_is_told(tmp_path, call):
+    X = np.random.default_rng(0).normal(size=(100, 8))
+    X[[5, 60]] *= 8.0
+    pd.DataFrame(X, columns=list("abcdefgh")).to_csv(tmp_path / "table.csv", index=False)
+    words = ["--model", "ppca", "-k", 1, "-o", tmp_path / "out"]
+    code, said, _ = call("fit", tmp_path / "table.csv", *words)
+    assert code == 0
+    assert "warning: 2 rows of 100 far from the others (6, 61)" in said
+    assert said.count("warning:") == 1

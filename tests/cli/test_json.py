@@ -24,6 +24,7 @@ FIT = {
     "missing_codes",
     "notes",
     "warnings",
+    "findings",
     "families",
     "converged",
     "n_iter",

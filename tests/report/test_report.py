@@ -344,3 +344,14 @@ def test_a_failed_report_leaves_the_earlier_one(ppca, gaussian_table, tmp_path):
     ppca.report(path, gaussian_table)
     assert path.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert [entry.name for entry in tmp_path.iterdir()] == ["r.html"]
+
+
+def test_what_makes_false_components_is_told(read, tmp_path):
+    X = np.random.default_rng(0).normal(size=(100, 10))
+    X[[5, 60]] *= 8.0
+    PPCA(2).fit(X).report(tmp_path / "report.html", X, row_names=[f"<b>{i}</b>" for i in range(100)])
+    _, _, html = read(tmp_path / "report.html")
+    assert "What may have made false components" in html
+    assert "2 rows of 100 far from the others (&lt;b&gt;5&lt;/b&gt;, &lt;b&gt;60&lt;/b&gt;)" in html
+    PPCA(2).fit(X[10:50]).report(tmp_path / "clean.html", X[10:50])
+    assert "What may have made false components" not in read(tmp_path / "clean.html")[2]

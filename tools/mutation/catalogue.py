@@ -24,6 +24,7 @@ _SOLVERS = "tests/solvers tests/test_linalg.py"
 _CHECKPOINT = "tests/solvers/test_checkpoint.py tests/models/test_checkpoints.py"
 _SELECTION = "tests/selection"
 _RANKS = "tests/selection/test_rank_methods.py"
+_DIAGNOSTICS = "tests/selection/test_diagnostics.py"
 
 _LAYOUT = "tests/engine/test_layout.py tests/models/test_layouts.py tests/conformance/test_forms.py"
 
@@ -564,6 +565,41 @@ SELECTION = [
         "-0.5 * n_samples * len(values) * np.log(values.mean())",
         "-0.25 * n_samples * len(values) * np.log(values.mean())",
         _RANKS,
+    ),
+    Mutation(
+        "neighbours are compared without what scores make of them",
+        "selection/diagnostics.py",
+        "sum(axis=1).mean() + share.mean())",
+        "sum(axis=1).mean() - share.mean())",
+        _DIAGNOSTICS,
+    ),
+    Mutation(
+        "correlation of columns counts the rows with themselves",
+        "selection/diagnostics.py",
+        "- float((u**2).sum())\n",
+        "\n",
+        _DIAGNOSTICS,
+    ),
+    Mutation(
+        "rows that are a component of their own are not outlying",
+        "selection/diagnostics.py",
+        "np.flatnonzero(far | self._dominating())",
+        "np.flatnonzero(far)",
+        _DIAGNOSTICS,
+    ),
+    Mutation(
+        "directions of the loadings stay in the noise",
+        "selection/diagnostics.py",
+        "return basis, values - (values @ basis) @ basis.T",
+        "return basis, values",
+        _DIAGNOSTICS,
+    ),
+    Mutation(
+        "heavy tails of entries make rows uneven",
+        "selection/diagnostics.py",
+        "squares.sum(axis=1).var() - own.sum()",
+        "squares.sum(axis=1).var() - 2.0 * p",
+        _DIAGNOSTICS,
     ),
 ]
 

@@ -24,6 +24,7 @@ from anypca.io.model_files import save
 from anypca.linalg import largest
 from anypca.models._description import Description, describe
 from anypca.plotting import plot_biplot, plot_scores, plot_scree, save_figure
+from anypca.selection import diagnose
 
 #: Loadings named for each component: as many as a line of the terminal holds.
 _TOP = 6
@@ -64,6 +65,19 @@ class Outcome:
     def description(self) -> Description:
         """What the model says of itself."""
         return describe(self.model)
+
+    @cached_property
+    def findings(self) -> tuple[str, ...]:
+        """What in the residuals may have made false components, and what to do about it."""
+        frame, model = self.frame, self.model
+        found = diagnose(
+            model,
+            self.table.as_input(model),
+            **self.table.companions(model),
+            row_names=frame.row_names,
+            feature_names=frame.column_names,
+        )
+        return tuple(each.text for each in found if each.is_found)
 
     @property
     def frame(self) -> Frame:
@@ -108,6 +122,7 @@ class Outcome:
             "covariate_levels": {name: list(levels) for name, levels in table.levels.items()},
             "missing_codes": {name: list(codes) for name, codes in self.frame.codes.items()},
             "warnings": list(self.warnings),
+            "findings": list(self.findings),
             "families": [
                 {"family": group.family, "reason": group.rule, "columns": list(group.columns)}
                 for group in self.families.groups()
@@ -286,7 +301,7 @@ def print_outcome(outcome: Outcome, console: Console) -> None:
     converged = "converged" if outcome.model.converged_ else "NOT converged"
     ending = f"{converged} after {counted(int(outcome.model.n_iter_), 'iteration')}"
     console.print(Text(ending, style="green" if outcome.model.converged_ else "bold red"))
-    print_warnings(outcome.warnings, console)
+    print_warnings([*outcome.warnings, *outcome.findings], console)
 
 
 def _family_rows(outcome: Outcome) -> list[tuple[str, str, str]]:

@@ -19,6 +19,7 @@ from anypca.report._about_table import about_number, about_table
 from anypca.report._html import build_page
 from anypca.report._quality import assess
 from anypca.report._subject import Subject, check_companions, column_names, draw_sample, read_facts
+from anypca.selection import diagnose
 
 __all__ = ["write_report"]
 
@@ -101,7 +102,9 @@ def write_report(
     scores, std = project_rows(model, sample.table, **sample.companions)
     scores, std = scores.astype(float), None if std is None else std.astype(float)
     heading = title or f"{_name(describe(model))} of {data.n_samples} rows and {data.n_features} columns"
-    page = _page(Subject(model, heading, tuple(notes), code, facts, sample, scores, std))
+    found = diagnose(model, X, **companions, row_names=row_names, feature_names=facts.column_names)
+    findings = tuple(each.text for each in found if each.is_found)
+    page = _page(Subject(model, heading, tuple(notes), code, facts, sample, scores, std, findings))
     write_atomically(target.parent, {target.name: partial(_write, page=page)})
     return target
 

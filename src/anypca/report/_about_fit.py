@@ -35,6 +35,9 @@ def about_quality(subject: Subject, quality: Quality | None) -> Section:
     """
     parts: list[Markup] = [tag("p", _in_sum(subject, quality))]
     figures: dict[str, Any] = {}
+    if subject.findings:
+        told = tag("ul", *(tag("li", text) for text in subject.findings))
+        parts += [tag("h3", "What may have made false components"), told]
     if quality is not None:
         drawn, figures = _calibration(quality)
         parts += [_columns(subject, quality, figures), drawn, _worst_cells(subject, quality)]

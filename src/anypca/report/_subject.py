@@ -200,6 +200,8 @@ class Subject:
     """(n_shown, n_components)."""
     std: Floats | None
     """Posterior standard deviations of the scores, same shape."""
+    findings: tuple[str, ...] = ()
+    """What in the residuals may have made false components, and what to do about it."""
 
     @cached_property
     def description(self) -> Description:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from anypca.models._criteria import Criterion, FitFacts, Likelihood, criteria
 from anypca.selection.biwhitening import Biwhitening
 from anypca.selection.compare import RankComparison, compare_ranks
+from anypca.selection.diagnostics import Diagnostic, diagnose
 from anypca.selection.entry_cv import EntryScores, entry_cross_validate, rank_path
 from anypca.selection.facts import describe_fit
 from anypca.selection.fitted_ranks import BICMethod, HiddenEntries, ICLMethod, SePCAMethod
@@ -28,6 +29,7 @@ __all__ = [
     "Biwhitening",
     "Criterion",
     "DataThinning",
+    "Diagnostic",
     "EntryKFold",
     "EntryScores",
     "EntryShuffleSplit",
@@ -49,6 +51,7 @@ __all__ = [
     "compare_ranks",
     "criteria",
     "describe_fit",
+    "diagnose",
     "entry_cross_validate",
     "rank_methods",
     "rank_path",

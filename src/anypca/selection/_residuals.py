@@ -81,8 +81,8 @@ def pearson(
     return np.sign(slope) * np.sqrt(family.pearson(x, eta, dispersion))
 
 
-def _deviance(
-    family: Family, x: Floats, eta: Floats, dispersion: PerColumn, rng: np.random.Generator
+def deviance(
+    family: Family, x: Floats, eta: Floats, dispersion: PerColumn, rng: np.random.Generator | None = None
 ) -> Floats:
     """Square roots of the deviances, with the signs of the scores."""
     slope = family.evaluate(x, eta, dispersion, order=1).gradient
@@ -108,7 +108,7 @@ def _quantile(
 #: Kinds of residuals by name.
 RESIDUALS: dict[str, Callable[..., Floats]] = {
     "pearson": pearson,
-    "deviance": _deviance,
+    "deviance": deviance,
     "quantile": _quantile,
 }
 

@@ -1,0 +1,355 @@
+"""What makes false components: outlying rows, rows that depend on their neighbours, correlated noise, uneven rows.
+
+A fitted model leaves residuals that, apart from the loadings' directions, should be noise: independent from row to row
+and from column to column, with one spread for all rows. All thresholds come from what such noise does: a finding must
+be rarer than one table in a hundred, and so large that the spectrum of the noise, hence its number of large
+eigenvalues, changes by a tenth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import beta, norm
+
+from anypca._typing import Bools, Floats, Ints
+from anypca._words import counted, listed, numbered
+from anypca.models._description import describe, project_rows
+from anypca.models._row_methods import GenerativeModel, linear_predictor
+from anypca.plotting._reading import count_rows, read_table, take_rows
+from anypca.selection._residuals import deviance
+from anypca.selection.facts import Companions
+
+#: False alarms of each test: one in a hundred tables.
+_LEVEL = 0.01
+#: Relative change of the variance of the noise's eigenvalues that matters: their edge then moves by some 5 %.
+_CHANGE = 0.1
+#: Correlation of neighbouring rows that matters: 0.22 changes the noise's eigenvalues by a tenth, and components that
+#: the fit made of it have taken about half away.
+_NEIGHBOURS = 0.1
+#: Share of a component that the most extreme hundredth of the rows may make up: three times what it is of normal
+#: scores, 2 (z f(z) + Q(z)) = 0.085 at z = 2.58.
+_DOMINATED = 0.25
+#: Rows nearer than this are not compared where columns are: dependence of rows has faded by then.
+_NEAR = 10
+#: Least number of rows and of directions without loadings that tell anything.
+_LEAST_ROWS, _LEAST_DIRECTIONS = 20, 3
+#: A column of which components take all but this share leaves no noise to look at.
+_LEAST_NOISE = 0.1
+#: Rows, columns and entries that are looked at: they take a second, and tell a correlation of 0.1 from 0 with ease.
+_MOST_ROWS, _MOST_COLUMNS, _MOST_ENTRIES = 5000, 500, 4_000_000
+
+
+class Diagnostic(NamedTuple):
+    """One way in which a table may break a model's assumptions."""
+
+    name: str
+    """``"outlying rows"``, ``"neighbouring rows"``, ``"correlated noise"`` or ``"uneven rows"``."""
+    is_found: bool
+    effect: float
+    """How large: a number of rows, a correlation, a relative change of eigenvalues, or a squared coefficient of
+    variation."""
+    z: float
+    """In standard errors, of the noise that the model assumes."""
+    text: str
+    """What was found and what to do about it."""
+
+
+def diagnose(
+    model: Any,
+    X: Any,
+    *,
+    offset: Any = None,
+    covariates: Any = None,
+    row_names: Sequence[Any] | None = None,
+    feature_names: Sequence[Any] | None = None,
+) -> tuple[Diagnostic, ...]:
+    """Look in the residuals of a fit for what makes false components.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        With loadings and a distribution of the entries.
+    X : table of shape (n_samples, n_features)
+        The one that it was fitted to, rows in their order. Of large tables the first rows and some columns are used.
+    offset, covariates : as in ``fit``
+    row_names : sequence of length n_samples, optional
+        For the texts; rows are numbered from 1 otherwise.
+    feature_names : sequence of length n_features, optional
+        For the texts; those of the fit, or x1, x2, ... otherwise.
+
+    Returns
+    -------
+    tuple of Diagnostic
+        All four; empty for models without loadings or distribution, and for tables too small to tell.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from anypca import PPCA
+    >>> from anypca.selection import diagnose
+    >>> X = np.random.default_rng(0).normal(size=(200, 10))
+    >>> X[[3, 50]] *= 8.0
+    >>> [found.name for found in diagnose(PPCA(2).fit(X), X) if found.is_found]
+    ['outlying rows']
+    """
+    left = _open(model, X, Companions(offset, covariates))
+    noise = None if left is None else left.noise(np.zeros(0, dtype=int))
+    if left is None or noise is None:
+        return ()
+    rows = range(1, count_rows(X) + 1) if row_names is None else row_names
+    names = feature_names or describe(model).feature_names or numbered("x", int(model.n_features_in_))
+    outliers = noise.outliers()
+    # What they do to columns and neighbours is theirs.
+    rest = left.noise(outliers) or noise
+    return (
+        _about_outliers(outliers, rows, noise.n_rows),
+        rest.neighbours(),
+        rest.correlated(names),
+        rest.uneven(),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Noise:
+    """Residuals in units of their noise, without the directions of the loadings."""
+
+    values: Floats
+    """(n_rows, n_columns), 0 where missing."""
+    columns: Ints
+    """Numbers of the columns in the table."""
+    basis: Floats
+    """Orthonormal directions of the loadings in units of noise, (n_columns, k)."""
+    scores: Floats
+    """(n_rows, n_components), centred."""
+    hat: Floats
+    """Leverages of rows on their next neighbours, after those on themselves, (2, n_rows)."""
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.values)
+
+    @property
+    def n_directions(self) -> int:
+        """Columns less components: the dimension of what is left."""
+        return int(self.values.shape[1] - self.basis.shape[1])
+
+    @cached_property
+    def expected(self) -> Floats:
+        """Correlations of columns that come from taking the directions of the loadings out, (n_columns, n_columns)."""
+        left = np.eye(len(self.basis)) - self.basis @ self.basis.T
+        scale = np.sqrt(np.diag(left))
+        return np.asarray(left / np.outer(scale, scale))
+
+    @cached_property
+    def correlation(self) -> Floats:
+        """Of the columns, as they are, (n_columns, n_columns)."""
+        # Of unit rows: a few that scatter much would make chance correlations large.
+        return np.asarray(np.corrcoef(self.directions.T))
+
+    @cached_property
+    def directions(self) -> Floats:
+        """Rows of unit length: how much a row scatters does not count."""
+        size = np.linalg.norm(self.values, axis=1, keepdims=True)
+        return self.values / np.where(size > 0, size, 1.0)
+
+    @cached_property
+    def squared_cosine(self) -> float:
+        """Mean squared cosine between rows that are no neighbours; 1 over the number of directions in white noise."""
+        u, n = self.directions, self.n_rows
+        total = float(((u.T @ u) ** 2).sum()) - float((u**2).sum())
+        pairs = n * (n - 1.0)
+        for lag in range(1, _NEAR + 1) if n > 4 * _NEAR else ():
+            total -= 2.0 * float(((u[lag:] * u[:-lag]).sum(axis=1) ** 2).sum())
+            pairs -= 2.0 * (n - lag)
+        return total / pairs
+
+    @cached_property
+    def neighbour_correlation(self) -> float:
+        """Mean cosine of neighbouring rows, less what scores and intercepts that were fitted make of it."""
+        own, following = self.hat
+        share = following[:-1] / np.sqrt((1.0 - own[:-1]) * (1.0 - own[1:]))
+        return float((self.directions[1:] * self.directions[:-1]).sum(axis=1).mean() + share.mean())
+
+    def outliers(self) -> Ints:
+        """Rows that scatter far more than the others, and rows that make up most of a component."""
+        seen = np.maximum((self.values != 0).sum(axis=1), 1)
+        # Cube roots of sums of squares are nearly normal (Wilson and Hilferty 1931).
+        size = np.cbrt((self.values**2).sum(axis=1) / seen)
+        middle = np.median(size)
+        spread = np.median(np.abs(size - middle)) / norm.ppf(0.75)
+        far = size > middle + norm.isf(_LEVEL / self.n_rows) * spread
+        return np.flatnonzero(far | self._dominating())
+
+    def _dominating(self) -> Bools:
+        """Which rows belong to the hundredth that makes up much of a component."""
+        n, found = self.n_rows, np.zeros(self.n_rows, dtype=bool)
+        total = (self.scores**2).sum(axis=0)
+        for share in (self.scores**2 / np.where(total > 0, total, 1.0)).T:
+            top = np.argsort(-share)[: int(np.ceil(n / 100))]
+            chance = n * self.scores.shape[1] * beta.sf(share[top[0]], 0.5, 0.5 * (n - 2))
+            if chance < _LEVEL and share[top].sum() > _DOMINATED:
+                # Rows of which each alone would be noticed.
+                found[top[share[top] > _DOMINATED / len(top)]] = True
+        return found
+
+    def neighbours(self) -> Diagnostic:
+        """Whether rows depend on those before them."""
+        found = self.neighbour_correlation
+        z = found / np.sqrt(self.squared_cosine / (self.n_rows - 1))
+        is_found = bool(abs(z) > norm.isf(_LEVEL / 2) and abs(found) > _NEIGHBOURS)
+        text = (
+            f"residuals of neighbouring rows correlate by {found:.2f}: components may be made of what changes along "
+            "the rows. Give it as covariates, or use every few rows only."
+        )
+        return Diagnostic("neighbouring rows", is_found, found, float(z), text if is_found else "")
+
+    def correlated(self, names: Sequence[Any]) -> Diagnostic:
+        """Whether columns correlate beyond the components."""
+        n, q = self.n_rows, self.n_directions
+        own, _ = self.hat
+        # Rows share what was fitted to all of them: the squared entries of the hat matrix off its diagonal.
+        shared = float(own.sum() - (own**2).sum()) / (n * (n - 1.0))
+        excess = q * self.squared_cosine - 1.0 - (q + 1.0) * shared
+        z = excess / np.sqrt(4.0 * (q - 1.0) / ((q + 2.0) * n * (n - 1.0)))
+        pair, pair_z, is_far = self._strongest_pair()
+        first, second = (names[self.columns[j]] for j in pair)
+        is_wide = bool(z > norm.isf(_LEVEL) and excess > _CHANGE * q / n)
+        text = (
+            f"columns correlate beyond the components, most of all {first} and {second} "
+            f"({self.correlation[pair]:+.2f}): components may be made of correlated noise. Leave out columns that "
+            "measure the same, or give what they share as covariates."
+        )
+        is_found = is_wide or is_far
+        return Diagnostic(
+            "correlated noise", is_found, float(excess), max(float(z), pair_z), text if is_found else ""
+        )
+
+    def _strongest_pair(self) -> tuple[tuple[int, int], float, bool]:
+        """The two columns whose correlation is furthest from what it should be, and whether chance does not do it."""
+        p, rho = len(self.columns), self.neighbour_correlation**2
+        # Fisher's transformation, with fewer independent rows where neighbours correlate.
+        free = (self.n_rows - self.hat[0].sum()) * (1.0 - rho) / (1.0 + rho) - 3.0
+        edge = 1.0 - np.finfo(float).eps
+        gap = np.arctanh(np.clip(self.correlation, -edge, edge)) - np.arctanh(
+            np.clip(self.expected, -edge, edge)
+        )
+        z = np.triu(np.abs(gap), 1) * np.sqrt(max(free, 1.0))
+        place = np.unravel_index(int(np.argmax(z)), z.shape)
+        is_far = bool(z[place] > norm.isf(_LEVEL / (p * (p - 1))))
+        return (int(place[0]), int(place[1])), float(z[place]), is_far
+
+    def uneven(self) -> Diagnostic:
+        """Whether rows scatter by different amounts."""
+        squares = self.values**2 / np.maximum((self.values**2).mean(axis=0), np.finfo(float).tiny)
+        n, p = squares.shape
+        own = squares.var(axis=0)
+        # Squares of correlated normal numbers covary by twice the squared correlation, of which chance makes 1 / n.
+        from_correlation = 2.0 * float((self.correlation**2 - 1.0 / n).sum() - p * (1.0 - 1.0 / n))
+        excess = float(squares.sum(axis=1).var() - own.sum()) - max(from_correlation, 0.0)
+        z = excess / np.sqrt(2.0 * float(own.sum() ** 2 - (own**2).sum()) / n)
+        variation = excess / (p * (p - 1.0))
+        is_found = bool(z > norm.isf(_LEVEL) and variation > _CHANGE)
+        text = (
+            f"rows scatter by different amounts (their variances by {100.0 * np.sqrt(max(variation, 0.0)):.0f} % of "
+            "the mean): components may be made of the rows with much noise. Give these less sample_weight, or use "
+            "family='student_t'."
+        )
+        return Diagnostic("uneven rows", is_found, variation, float(z), text if is_found else "")
+
+
+@dataclass(frozen=True, eq=False)
+class _Residuals:
+    """What a fit leaves of a table."""
+
+    values: Floats
+    """(n_rows, n_columns), 0 where missing."""
+    seen: Bools
+    columns: Ints
+    """Numbers of the columns in the table."""
+    loadings: Floats
+    """In units of the family's noise, (n_columns, k)."""
+    scores: Floats
+    fixed: Floats
+    """Intercept and covariates, (n_rows, n_fixed)."""
+
+    def noise(self, outliers: Ints) -> _Noise | None:
+        """The noise of all rows but outliers; None where too little is left to tell anything."""
+        rows = np.delete(np.arange(len(self.values)), outliers)
+        values, seen, scores, fixed = self.values[rows], self.seen[rows], self.scores[rows], self.fixed[rows]
+        columns, loadings = self.columns, self.loadings
+        k = int(np.linalg.matrix_rank(loadings)) if loadings.size else 0
+        for _ in range(2):
+            # The second round has the columns in units of their noise.
+            basis, rest = _take_out(values, loadings, k)
+            free = np.maximum(1.0 - (basis**2).sum(axis=1), 0.0)
+            count = np.maximum(seen.sum(axis=0), 1)
+            noise = np.sqrt((rest**2).sum(axis=0) / count / np.maximum(free, _LEAST_NOISE))
+            kept = (free > _LEAST_NOISE) & (noise > np.sqrt(np.finfo(float).eps))
+            values, seen, columns = values[:, kept] / noise[kept], seen[:, kept], columns[kept]
+            loadings = loadings[kept] / noise[kept, None]
+        if len(values) < _LEAST_ROWS or values.shape[1] - k < _LEAST_DIRECTIONS:
+            return None
+        basis, rest = _take_out(values, loadings, k)
+        centred = scores - scores.mean(axis=0)
+        return _Noise(np.where(seen, rest, 0.0), columns, basis, centred, _leverages(fixed, scores))
+
+
+def _take_out(values: Floats, loadings: Floats, k: int) -> tuple[Floats, Floats]:
+    """Orthonormal directions of the loadings, and values without them."""
+    basis = np.linalg.svd(loadings, full_matrices=False)[0][:, :k]
+    return basis, values - (values @ basis) @ basis.T
+
+
+def _about_outliers(outliers: Ints, names: Sequence[Any], n_rows: int) -> Diagnostic:
+    told = listed([names[i] for i in outliers])
+    text = (
+        f"{counted(len(outliers), 'row')} of {n_rows} far from the others ({told}): components may be made of that. "
+        "Look at them, give them sample_weight 0, or use family='student_t'."
+    )
+    is_found = bool(len(outliers))
+    return Diagnostic(
+        "outlying rows", is_found, float(len(outliers)), float(len(outliers)), text if is_found else ""
+    )
+
+
+def _open(model: Any, X: Any, companions: Companions) -> _Residuals | None:
+    """Residuals of the first rows and of evenly chosen columns; None where the model has none, or too few."""
+    if not isinstance(model, GenerativeModel):
+        return None
+    found, n, p = describe(model), count_rows(X), int(model.n_features_in_)
+    if found.loadings is None or found.dispersion is None or found.loadings.shape[1] != p:
+        return None
+    index = np.arange(min(n, _MOST_ROWS, max(_LEAST_ROWS, _MOST_ENTRIES // p)))
+    some = {name: take_rows(value, index) for name, value in companions.for_rows().items()}
+    table = take_rows(X, index)
+    scores = project_rows(model, table, **some)[0].astype(float)
+    eta = linear_predictor(model, scores, **some)
+    columns = np.unique(np.linspace(0, p - 1, min(p, _MOST_COLUMNS)).astype(int))
+    assert found.family is not None
+    family, dispersion = found.family.take(columns), found.dispersion[columns]
+    x = read_table(table)[:, columns].astype(float)
+    seen, x = ~np.isnan(x), np.where(np.isnan(x), 1.0, x)
+    curvature = family.evaluate(x, eta[:, columns], dispersion, order=2).curvature
+    assert curvature is not None
+    # Deviances have the tails of normal noise; Pearson's residuals of skewed amounts make outlying rows.
+    residuals = np.where(seen, deviance(family, x, eta[:, columns], dispersion), 0.0)
+    loadings = found.loadings[:, columns].T * np.sqrt(curvature.mean(axis=0))[:, None]
+    fixed = np.hstack(
+        [np.ones((len(x), 1)), np.asarray(some.get("covariates", np.empty((len(x), 0))), float)]
+    )
+    return _Residuals(residuals, seen, columns, loadings, scores, fixed)
+
+
+def _leverages(fixed: Floats, scores: Floats) -> Floats:
+    """Of rows on themselves, and on the next one (0 for the last); shape (2, n_rows)."""
+    features = np.hstack([fixed, scores])
+    # Orthonormal columns of the same span; directions that repeat others are left out.
+    left, size, _ = np.linalg.svd(features, full_matrices=False)
+    left = left[:, size > np.sqrt(np.finfo(float).eps) * size[0]]
+    following = np.append((left[:-1] * left[1:]).sum(axis=1), 0.0)
+    return np.stack([np.minimum((left**2).sum(axis=1), 1.0 - _LEAST_NOISE), following])
