@@ -13,7 +13,7 @@ from scipy import sparse
 
 from anypca._typing import Floats, Ints
 from anypca._words import quoted
-from anypca.engine._interface import Block, Data, Source
+from anypca.engine._interface import Block, Data, Executor, Source
 from anypca.families import Family, Mixed
 from anypca.families.forms import Copy, Form, Moments
 
@@ -94,6 +94,23 @@ class Layout:
         wrong = [form for form in forms.values() if not form.is_left_out]
         if wrong:
             raise ValueError(f"{wrong[0]!r} does not leave its column out; use with_forms.")
+        return self.with_forms(forms)
+
+    def with_levels(self, data: Data, executor: Executor) -> Layout:
+        """The same with forms that know the values of their columns, from a pass over the table if any needs it."""
+        columns = [column for column, form in self.forms if form.needs_levels]
+        if not columns:
+            return self
+
+        def look(block: Block) -> list[Floats]:
+            values = block.values()
+            return [np.unique(values[:, column][~np.isnan(values[:, column])]) for column in columns]
+
+        found = zip(*executor.collect(look, data), strict=True)
+        levels = [tuple(np.unique(np.concatenate(parts)).tolist()) for parts in found]
+        forms = dict(self.forms)
+        for column, values in zip(columns, levels, strict=True):
+            forms[column] = forms[column].with_levels(values, self._table_labels[column])
         return self.with_forms(forms)
 
     def adapted(self, facts: Moments) -> Layout:

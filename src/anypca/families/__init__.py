@@ -15,6 +15,7 @@ from anypca.families.log_normal import LogNormal
 from anypca.families.logit_normal import LogitNormal
 from anypca.families.mixed import Mixed, combine
 from anypca.families.negative_binomial import NegativeBinomial
+from anypca.families.nominal import Nominal
 from anypca.families.ordinal import Ordinal
 from anypca.families.poisson import Poisson
 from anypca.families.scaled_poisson import ScaledPoisson
@@ -48,6 +49,7 @@ __all__ = [
     "LogitNormal",
     "Mixed",
     "NegativeBinomial",
+    "Nominal",
     "Ordinal",
     "Poisson",
     "ScaledPoisson",

@@ -38,6 +38,8 @@ class Form(ABC):
     name: ClassVar[str]
     #: Whether parts of an observed entry can be missing.
     makes_missing: ClassVar[bool] = False
+    #: Whether it must be told the values that the column has; see `with_levels`.
+    needs_levels: ClassVar[bool] = False
     reason: str = field(default="", kw_only=True)
     """Why the column has this form, as a sentence without a capital and a full stop."""
 
@@ -66,6 +68,10 @@ class Form(ABC):
 
     def adapted(self, facts: Moments, column: int) -> Form:
         """The form with what a table tells of the column; most need nothing."""
+        return self
+
+    def with_levels(self, levels: tuple[float, ...], column: str) -> Form:
+        """The form of a column, whose name is for error messages, that has these values in increasing order."""
         return self
 
     def split(self, x: Floats, column: str) -> Floats:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from anypca._typing import Floats, Ints
 from anypca.engine import Block, Data, Layout, check_data
-from anypca.families import Mixed
+from anypca.families import Mixed, Nominal
 from anypca.models._arguments import check_entries, check_n_samples, entries_of, in_order, make_generator
 from anypca.models._base import LatentModel
 from anypca.models._description import Description
@@ -88,6 +88,41 @@ class RowMethods(LatentModel):
             self.layout_.join(model.mean(block, scores[block.start : block.stop])) for block in data.blocks
         ]
         return np.concatenate(means).astype(scores.dtype, copy=False)
+
+    def class_probabilities(
+        self, X: Any, column: int | str, *, offset: Any = None, covariates: Any = None
+    ) -> Floats:
+        """Probabilities of the categories of a nominal column given scores; they sum to one.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Scores.
+        column : int or str
+            Number of the column in the table, or its name.
+        offset, covariates : as in ``fit``, for these rows
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_categories)
+            In the order of ``layout_.names``.
+
+        Raises
+        ------
+        ValueError
+            If the column is not nominal.
+        """
+        scores = self._check_scores(X)
+        names = self.layout_.table_names or ()
+        number = names.index(column) if column in names else column
+        form = dict(self.layout_.forms).get(number)  # type: ignore[arg-type]
+        if not isinstance(form, Nominal):
+            raise ValueError(
+                f"column {column!r} is not nominal. Use family={{{column!r}: 'nominal', ...}} in fit."
+            )
+        model, data = self._row_model(), self._companions(len(scores), offset, covariates)
+        means = [model.mean(block, scores[block.start : block.stop]) for block in data.blocks]
+        return form.probabilities(np.concatenate(means)[:, self.layout_.part(int(number))])
 
     def score_samples(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
         """Log-likelihood of the observed entries of each row; the class says how scores are treated.

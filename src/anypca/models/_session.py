@@ -155,7 +155,8 @@ def lay_out(session: Session, choice: FamilyChoice | None, left_out: Mapping[int
         Columns that the model leaves out in any case.
     """
     forms = {**({} if choice is None else choice.forms), **left_out}
-    layout = session.layout.with_forms(forms).adapted(session.summary)
+    layout = session.layout.with_forms(forms).with_levels(session.data, session.executor)
+    layout = layout.adapted(session.summary)
     if layout.is_identity:
         return replace(session, choice=choice)
     data = layout.lay_out(session.data)
