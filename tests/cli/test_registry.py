@@ -91,9 +91,10 @@ def test_every_model_fits_and_projects(counts, tmp_path, call, name):
         name, []
     )
     code, _, err = call("fit", counts, "--model", name, "-o", out, *extra)
-    assert (code, err) == (0, "")
+    # A fit of more than ten seconds, as on a busy machine, tells of its progress.
+    assert (code, [line for line in err.splitlines() if not line.startswith("fitting:")]) == (0, [])
     summary = json.loads((out / "summary.json").read_text())
     assert summary["model"] == MODELS[name].class_name
-    assert sorted(summary["files"]) == sorted(path.name for path in out.iterdir())
+    assert {*summary["files"], "anypca-manifest.json"} == {path.name for path in out.iterdir()}
     assert call("transform", out, counts, "-o", tmp_path / "again.csv")[0] == 0
     assert (tmp_path / "again.csv").read_text() == (out / "scores.csv").read_text()

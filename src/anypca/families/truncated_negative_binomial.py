@@ -136,7 +136,10 @@ class TruncatedNegativeBinomial(Family):
 
         # Half of (1 + a) mu where that is small, all of mu where it is large.
         start = TruncatedPoisson.start_of_link(excess) - np.log1p(a / (1.0 + excess))
-        return inverted(np.log(excess), start.astype(mu.dtype), log_excess)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            found = inverted(np.log(excess), start.astype(mu.dtype), log_excess)
+        # Means beyond what numbers hold are those of a count without zeros, where the start is exact.
+        return np.where(np.isfinite(found), found, start).astype(mu.dtype)
 
     def variance(self, mu: Floats, dispersion: PerColumn = 1.0) -> Floats:
         a = over_dispersion(dispersion, mu)

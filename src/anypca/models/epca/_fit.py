@@ -175,8 +175,9 @@ class EPCAFitter(BilinearFitter[Settings]):
 
 def _damped(last: Floats, previous: Floats, found: Floats) -> Floats:
     """The next dispersions: half-way, in logarithms, for those that turn back, which would go to and fro for ever."""
-    turns = ((found - previous) * (previous - last) < 0) & (found > 0)
-    return np.asarray(np.where(turns, np.sqrt(found * previous), found))
+    turns = (np.sign(found - previous) * np.sign(previous - last) < 0) & (found > 0)
+    # Roots first: the product of two large dispersions overflows.
+    return np.asarray(np.where(turns, np.sqrt(found) * np.sqrt(previous), found))
 
 
 def reported_score_prior(settings: Settings, canonical: Canonical) -> Prior:
