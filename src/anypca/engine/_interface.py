@@ -232,6 +232,8 @@ class Data:
     may_miss: bool
     is_distributed: bool
     has_weights: bool
+    block_rows: tuple[int, ...] = ()
+    """Rows of each block of a distributed table, which its handles do not tell."""
 
 
 class Executor(ABC):
@@ -273,6 +275,10 @@ class Executor(ABC):
     def collect(self, function: Callable[[Block], Any], data: Data) -> list[Any]:
         """``function(block)`` of each block, in row order, in this process."""
         return self.gather(self.map(lambda block, _: function(block), data))
+
+    def stack(self, function: Callable[[Block], Floats], data: Data, n_columns: int) -> Any:
+        """The rows that ``function(block)`` makes of each block, (n_samples, n_columns), as an array of X's kind."""
+        return np.concatenate(self.collect(function, data))
 
     def __enter__(self) -> Self:
         return self

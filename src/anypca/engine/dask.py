@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 import dask
+import dask.array as da
 import numpy as np
 from dask.base import get_scheduler
 
@@ -79,6 +80,16 @@ class DaskExecutor(Executor):
         (total,) = _fetch([root])
         return after, total
 
+    def stack(self, function: Callable[[Block], Floats], data: Data, n_columns: int) -> Any:
+        """The rows as a Dask array in the chunks of the table: they are made where the blocks are, when asked for."""
+        visit = dask.delayed(_visit_rows, pure=False)
+        shared = dask.delayed(function, pure=False, traverse=False)
+        parts = [
+            da.from_delayed(visit(shared, block), shape=(n_rows, n_columns), dtype=data.dtype)
+            for block, n_rows in zip(data.blocks, data.block_rows, strict=True)
+        ]
+        return da.concatenate(parts)
+
     def gather(self, local: Sequence[Any]) -> list[Any]:
         """Bring the locals to this process, in row order."""
         return _fetch(local)
@@ -124,6 +135,7 @@ def check_dask(X: Any, sample_weight: Any, offset: Any, covariates: Any, block_r
         may_miss=may_miss,
         is_distributed=True,
         has_weights=weight is not None,
+        block_rows=tuple(stop - start for start, stop in spans if start < stop),
     )
 
 
@@ -204,6 +216,11 @@ def _visit(
 ) -> tuple[Local, Total]:
     with one_blas_thread:
         return function(block, local)
+
+
+def _visit_rows(function: Callable[[Block], Floats], block: Block) -> Floats:
+    with one_blas_thread:
+        return function(block)
 
 
 def _tree_sum(totals: Sequence[Any]) -> Any:

@@ -61,13 +61,16 @@ class RowMethods(LatentModel):
 
         Returns
         -------
-        ndarray of shape (n_samples, n_components)
+        array of shape (n_samples, n_components)
+            A Dask array, not yet computed, if X is one.
         """
 
         def project(model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
             return model.scores(model.solve(rows)).astype(rows.dtype)
 
-        return np.concatenate(self._visit_rows(project, X, offset, covariates))
+        visit = self._visitor(project)
+        with self._open_new(X, offset=offset, covariates=covariates) as (data, executor):
+            return executor.stack(visit, data, self._n_features_out)
 
     def inverse_transform(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
         """Means of the entries given scores.
@@ -190,13 +193,19 @@ class RowMethods(LatentModel):
         covariates: Any = None,
     ) -> list[Found]:
         """``function(model, block, opened rows)`` of every block of new rows, in row order."""
+        return self._map_rows(self._visitor(function), X, offset=offset, covariates=covariates)
+
+    def _visitor(
+        self, function: Callable[[RowModel[Any], Block, OpenedBlock], Found]
+    ) -> Callable[[Block], Found]:
+        """``function`` of a block in place of the model, the block and its opened rows."""
         check_is_fitted(self)
         model, names = self._row_model(), getattr(self, "feature_names_in_", None)
 
         def visit(block: Block) -> Found:
             return function(model, block, model.open(block, names))
 
-        return self._map_rows(visit, X, offset=offset, covariates=covariates)
+        return visit
 
     def _companions(self, n_samples: int, offset: Any, covariates: Any) -> Data:
         """A table without values: only its offsets and covariates are of interest."""
