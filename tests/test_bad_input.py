@@ -502,12 +502,6 @@ FAMILIES = {
         "3 entries but X has 4 columns",
         "give one entry per column",
     ),
-    "auto-in-list": Case(
-        lambda: epca(["auto"] * 4).fit(COUNTS),
-        ValueError,
-        "'auto' stands for the whole table",
-        "write family='auto'",
-    ),
     "dict-unknown-column": Case(
         lambda: epca({"up": "poisson"}).fit(FRAME),
         ValueError,
@@ -519,12 +513,6 @@ FAMILIES = {
         ValueError,
         "column 'nort', which X does",
         "mean 'north'",
-    ),
-    "dict-uncovered": Case(
-        lambda: epca({"north": "poisson"}).fit(FRAME),
-        ValueError,
-        "covers 1 of 4 .* without one is 'east'",
-        "key 'default'",
     ),
     "dict-index": Case(
         lambda: epca({9: "poisson"}).fit(COUNTS), ValueError, "family names column 9", "columns 0 to 3"

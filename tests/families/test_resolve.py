@@ -40,7 +40,7 @@ def test_forms(family, expected):
         ("poison", ValueError, "Did you mean 'poisson'"),
         (["poisson"] * 2, ValueError, "2 entries but X has 3 columns"),
         (["poisson", "poisson", "poison"], ValueError, "Did you mean 'poisson'"),
-        (["poisson", "poisson", "auto"], ValueError, "'auto' stands for the whole table"),
+        (["poisson", "poisson", "auto"], ValueError, "'auto' needs the values of the columns"),
         (["poisson", "poisson", 3], TypeError, "got 3 of type int"),
         ({"age": "poisson"}, ValueError, "1 of 3 columns; the first without one is 'visits'"),
         ({"aeg": "poisson", "default": "poisson"}, ValueError, "Did you mean 'age'"),

@@ -126,8 +126,8 @@ def _single(family: Any) -> Family | Form:
         raise _type_error(family)
     if family == "auto":
         raise ValueError(
-            "family 'auto' stands for the whole table and cannot be given for single columns; "
-            "write family='auto', or name a family for every column."
+            "family 'auto' needs the values of the columns, which are not known here; "
+            "write family='auto' in an estimator, or name a family for every column."
         )
     found: Family | Form = (column_forms if family in column_forms else families).create(family)
     return found
