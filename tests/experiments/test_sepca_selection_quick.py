@@ -17,6 +17,7 @@ from experiments import (
     sepca_robust,
     sepca_selection,
     sepca_uci,
+    truth_cases,
 )
 
 needs_data = pytest.mark.skipif(
@@ -31,6 +32,7 @@ needs_data = pytest.mark.skipif(
         sepca_bayes,
         sepca_robust,
         sepca_selection,
+        truth_cases,
         pytest.param(sepca_newsgroups, marks=needs_data),
     ],
     ids=lambda module: module.__name__,

@@ -24,6 +24,8 @@ from anypca import (
     PiecewisePCA,
     SePCA,
 )
+from anypca._words import percent
+from anypca.datasets import make_low_rank
 from anypca.exceptions import NotFittedError
 from anypca.report import write_report
 
@@ -355,3 +357,11 @@ def test_what_makes_false_components_is_told(read, tmp_path):
     assert "2 rows of 100 far from the others (&lt;b&gt;5&lt;/b&gt;, &lt;b&gt;60&lt;/b&gt;)" in html
     PPCA(2).fit(X[10:50]).report(tmp_path / "clean.html", X[10:50])
     assert "What may have made false components" not in read(tmp_path / "clean.html")[2]
+
+
+def test_probabilities_of_the_compared_dimensions_are_told(tmp_path):
+    X = make_low_rank(80, 8, 1, family="gaussian", signal=1.5, random_state=0).X
+    model = SePCA(2, family="gaussian").fit(X)
+    model.report(tmp_path / "report.html", X)
+    chosen = model.n_components_
+    assert f"{chosen}: {percent(model.rank_probabilities_[chosen])}" in (tmp_path / "report.html").read_text()

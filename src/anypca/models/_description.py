@@ -81,6 +81,8 @@ class Description:
     fit knows."""
     evidence_by_rank: Mapping[int, float] = field(default_factory=dict)
     """Log evidence of the numbers of components that the fit compared."""
+    rank_probabilities: Mapping[int, float] = field(default_factory=dict)
+    """What these say of the numbers of components, where the model tells it."""
     chosen_rank: int | None = None
     """The number of components that the fit took of these; with sparse loadings ``n_components`` may be less."""
     support: Bools | None = None
@@ -271,6 +273,7 @@ _FIELDS: dict[str, tuple[tuple[str, ...], Callable[[Any], Any]]] = {
     "explained": (("explained_deviance_ratio_", "explained_variance_ratio_"), _floats),
     "trace": (("objective_trace_",), _floats),
     "status": (("status_",), str),
+    "rank_probabilities": (("rank_probabilities_",), dict),
     "chosen_rank": (("latent_dimension_", "n_components_"), int),
     "support": (("support_",), np.asarray),
     "evidence_path": (("evidence_path_",), _floats),
