@@ -138,7 +138,7 @@ class EPCA(WarmStart, BilinearModel):
     worse, and extrapolate the columns' path (see `anypca.solvers`). Dispersions are estimated between converged
     fits. Above 15 components, if both penalties are ridges, steps are a few conjugate gradients towards Newton's: time
     is then proportional to ``n_samples * n_features * n_components`` and memory beyond the table is a few blocks and
-    some ten times ``n_features * n_components`` numbers. Otherwise the square of ``n_components`` takes its place.
+    some twenty times ``n_features * n_components`` numbers. Otherwise the square of ``n_components`` takes its place.
 
     References
     ----------
