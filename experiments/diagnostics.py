@@ -184,10 +184,12 @@ def _targets(design: Design, shares: Floats) -> list[Target]:
 
 def _notes() -> list[str]:
     return [
-        "Thresholds of the detectors come from the distribution of noise and were written before any run. One row in a "
-        f"hundred has {OUTLIER:g} times the noise; neighbouring rows or columns correlate by {NEIGHBOUR:g}; logarithms "
-        f"of the rows' noise have a standard deviation of {UNEVEN:g}. In counts this noise, of size {LOG_NOISE:g}, is "
-        "that of log rates.",
+        "Thresholds of the detectors come from the distribution of noise and were written before any run. After a "
+        "quick run, and a test with gamma amounts, residuals became those of the deviance, columns are correlated over "
+        "rows of unit length, and outlying rows are left out of the other findings.",
+        f"One row in a hundred has {OUTLIER:g} times the noise; neighbouring rows or columns correlate by "
+        f"{NEIGHBOUR:g}; logarithms of the rows' noise have a standard deviation of {UNEVEN:g}. In counts this noise, "
+        f"of size {LOG_NOISE:g}, is that of log rates.",
         "Skewed scores and heavy tails of single entries are reported, not judged: a component of which a few rows "
         "make up much, and entries far out, are there.",
     ]
