@@ -291,6 +291,10 @@ class _Reader:
 
     def _record(self, node: dict[str, Any]) -> Any:
         cls, items = self._type(node["type"]), self._all(node)
+        # Fields that were added since have their defaults, which stand last.
+        added = getattr(cls, "_fields", ())[len(items) :]
+        defaults = getattr(cls, "_field_defaults", {})
+        items += [defaults[name] for name in added if name in defaults]
         if not issubclass(cls, tuple) or len(getattr(cls, "_fields", items)) != len(items):
             raise ModelFileError(f"{node['type']!r} in the model file does not have {len(items)} items.")
         return tuple.__new__(cls, items)
