@@ -220,7 +220,7 @@ def infer_families(columns: Sequence[Column]) -> FamilyChoice:
     >>> import numpy as np
     >>> from anypca.engine import check_data, collect_columns, executor_for, summarise
     >>> rng = np.random.default_rng(0)
-    >>> data = check_data(np.column_stack([rng.integers(1, 3, 60), rng.poisson(2.0, 60)]).astype(float))
+    >>> data = check_data(np.column_stack([rng.integers(1, 3, 200), rng.poisson(5.0, 200)]).astype(float))
     >>> executor = executor_for(data, 1)
     >>> columns = collect_columns(data, executor, summarise(data, executor))
     >>> [(record.family, record.kind) for record in infer_families(columns).report]
