@@ -103,6 +103,7 @@ def diagnose(
         return ()
     rows = range(1, count_rows(X) + 1) if row_names is None else row_names
     names = feature_names or describe(model).feature_names or numbered("x", int(model.n_features_in_))
+    names = model.layout_.names_for(tuple(names))
     outliers = noise.outliers()
     # What they do to columns and neighbours is theirs.
     rest = left.noise(outliers) or noise
@@ -121,7 +122,7 @@ class _Noise:
     values: Floats
     """(n_rows, n_columns), 0 where missing."""
     columns: Ints
-    """Numbers of the columns in the table."""
+    """Numbers of the columns in the model."""
     basis: Floats
     """Orthonormal directions of the loadings in units of noise, (n_columns, k)."""
     scores: Floats
@@ -321,9 +322,10 @@ def _open(model: Any, X: Any, companions: Companions) -> _Residuals | None:
     """Residuals of the first rows and of evenly chosen columns; None where the model has none, or too few."""
     if not isinstance(model, GenerativeModel):
         return None
-    found, n, p = describe(model), count_rows(X), int(model.n_features_in_)
-    if found.loadings is None or found.dispersion is None or found.loadings.shape[1] != p:
+    found, n, layout = describe(model), count_rows(X), model.layout_
+    if found.loadings is None or found.dispersion is None:
         return None
+    p, directions = layout.n_columns, layout.pick(found.loadings, 1)
     index = np.arange(min(n, _MOST_ROWS, max(_LEAST_ROWS, _MOST_ENTRIES // p)))
     some = {name: take_rows(value, index) for name, value in companions.for_rows().items()}
     table = take_rows(X, index)
@@ -332,13 +334,13 @@ def _open(model: Any, X: Any, companions: Companions) -> _Residuals | None:
     columns = np.unique(np.linspace(0, p - 1, min(p, _MOST_COLUMNS)).astype(int))
     assert found.family is not None
     family, dispersion = found.family.take(columns), found.dispersion[columns]
-    x = read_table(table)[:, columns].astype(float)
+    x = layout.split(read_table(table))[:, columns].astype(float)
     seen, x = ~np.isnan(x), np.where(np.isnan(x), 1.0, x)
     curvature = family.evaluate(x, eta[:, columns], dispersion, order=2).curvature
     assert curvature is not None
     # Deviances have the tails of normal noise; Pearson's residuals of skewed amounts make outlying rows.
     residuals = np.where(seen, deviance(family, x, eta[:, columns], dispersion), 0.0)
-    loadings = found.loadings[:, columns].T * np.sqrt(curvature.mean(axis=0))[:, None]
+    loadings = directions[:, columns].T * np.sqrt(curvature.mean(axis=0))[:, None]
     fixed = np.hstack(
         [np.ones((len(x), 1)), np.asarray(some.get("covariates", np.empty((len(x), 0))), float)]
     )
