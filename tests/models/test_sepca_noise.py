@@ -11,7 +11,7 @@ from anypca import SePCA
 from anypca.datasets import make_low_rank
 from anypca.models._bilinear.dispersion import DISPERSION_GRID
 from anypca.models.sepca._noise import noise_prior, own_dispersions, pooled
-from anypca.models.sepca._spectrum import noise_edge, standing_out
+from anypca.models.sepca._spectrum import _leading, noise_edge, standing_out
 
 
 def test_the_prior_of_noise_is_that_of_its_pseudo_observations():
@@ -79,8 +79,15 @@ def test_directions_above_noise_are_counted(rank):
     rng = np.random.default_rng(4)
     signal = rng.normal(size=(150, rank)) @ rng.normal(size=(rank, 40))
     squared = np.linalg.svd(3.0 * (signal + rng.normal(size=(150, 40))), compute_uv=False) ** 2
-    assert standing_out(squared, 150, 40, 10) == rank
-    assert standing_out(squared, 150, 40, 1) == min(rank, 1)
+    assert standing_out(squared[:11], squared.sum(), 150, 40, 10) == rank
+    assert standing_out(squared[:2], squared.sum(), 150, 40, 1) == min(rank, 1)
+
+
+def test_directions_of_wide_tables_are_counted_by_products():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(60, 1100)) + 2.0 * rng.normal(size=(60, 2)) @ rng.normal(size=(2, 1100))
+    exact = np.linalg.svd(X, compute_uv=False)[:4] ** 2
+    np.testing.assert_allclose(_leading(lambda basis: X.T @ (X @ basis), 1100, 4), exact, rtol=0.02)
 
 
 @pytest.mark.parametrize("family", ["gaussian", "negative_binomial", "bernoulli"])

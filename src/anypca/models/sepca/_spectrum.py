@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from anypca._typing import Floats
+from anypca.linalg import leading_directions
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._opened import OpenedBlock, observed_only
 from anypca.models.sepca._candidate import Candidate
@@ -17,6 +20,10 @@ _CLIP = 8.0
 # Rounds of the fixed point of noise and signal, which gains a digit in each but near the edge, and what ends them.
 _ROUNDS = 20
 _SETTLED = 1e-6
+# Columns up to which all singular values are found at once, from a matrix of 8 MB; beyond, the leading ones by so many
+# products, which finds values at the edge of the noise to about a per cent.
+_MOST_COLUMNS = 1000
+_PRODUCTS = 4
 
 
 def noise_edge(n: float, p: float) -> float:
@@ -25,21 +32,33 @@ def noise_edge(n: float, p: float) -> float:
     return float(root**2 + _TRACY_WIDOM * root * (1.0 / np.sqrt(n) + 1.0 / np.sqrt(p)) ** (1.0 / 3.0))
 
 
-def standing_out(squared: Floats, n: float, p: int, most: int) -> int:
-    """Number of squared singular values, in falling order, that are above the edge of what the others say is noise."""
-    most = min(most, int(n) - 1, p - 1)
+def standing_out(squared: Floats, total: float, n: float, p: int, most: int) -> int:
+    """Number of squared singular values that are above the edge of what the others say is noise.
+
+    Parameters
+    ----------
+    squared : ndarray
+        The largest of them, in falling order.
+    total : float
+        Sum of all.
+    n, p : float, int
+        Shape of the table.
+    most : int
+        Largest number that is counted.
+    """
+    most = min(most, int(n) - 1, p - 1, len(squared))
     for k in range(most):
-        if squared[k] < _noise(squared, n, p, k) * noise_edge(n - k, p - k):
+        if squared[k] < _noise(squared, total, n, p, k) * noise_edge(n - k, p - k):
             return k
     return max(most, 0)
 
 
-def _noise(squared: Floats, n: float, p: int, k: int) -> float:
+def _noise(squared: Floats, total: float, n: float, p: int, k: int) -> float:
     """Noise variance beside k components, without the share of it that they have taken.
 
     With signal s the squared singular value of a component is near ``n s + noise (n + p) + noise^2 p / s``.
     """
-    total, lead = float(squared.sum()), squared[:k]
+    lead = squared[:k]
     noise = (total - float(lead.sum())) / ((n - k) * (p - k))
     for _ in range(_ROUNDS):
         above = lead - noise * (n + p)
@@ -63,19 +82,38 @@ def count_above_noise(candidate: Candidate, null: Coefficients) -> int:
         has_units[columns] = member.has_units
     limit = np.where(has_units, np.inf, _CLIP)
 
-    def function(rows: OpenedBlock, scores: Floats) -> Floats:
+    def residuals(rows: OpenedBlock, scores: Floats) -> Floats:
         evaluator = BlockEvaluator(family, null, rows)
-        residuals = np.zeros((rows.n_rows, rows.n_features))
+        found = np.zeros((rows.n_rows, rows.n_features))
         for tile, terms in evaluator.tiles(evaluator.design(scores), order=2):
             assert terms.gradient is not None
             assert terms.curvature is not None
             scale = np.sqrt(np.where(terms.curvature > 0, terms.curvature, 1.0))
-            residuals[:, tile] = np.clip(terms.gradient / scale, -limit[tile], limit[tile])
-        seen = observed_only(rows, slice(None), residuals)
-        return (seen * rows.weights[:, None]).T @ seen
+            found[:, tile] = np.clip(terms.gradient / scale, -limit[tile], limit[tile])
+        return observed_only(rows, slice(None), found)
 
-    gram, n = candidate.visit.sum(function), count_rows(session)
-    size = np.where(has_units, 1.0, np.sqrt(np.diag(gram) / n))
-    varies = np.diag(gram) > 0
-    squared = np.linalg.eigvalsh(gram[np.ix_(varies, varies)] / np.outer(size[varies], size[varies]))[::-1]
-    return standing_out(squared, n, int(varies.sum()), candidate.settings.max_components)
+    def product(basis: Floats) -> Floats:
+        """``R' W R basis``."""
+
+        def of_block(rows: OpenedBlock, scores: Floats) -> Floats:
+            seen = residuals(rows, scores)
+            return np.asarray(seen.T @ ((seen @ basis) * rows.weights[:, None]))
+
+        return candidate.visit.sum(of_block)
+
+    squares = candidate.visit.sum(lambda rows, scores: rows.weights @ residuals(rows, scores) ** 2)
+    n, varies = count_rows(session), squares > 0
+    size = np.where(varies, np.where(has_units, 1.0, np.sqrt(squares / n)), 1.0)
+    most = candidate.settings.max_components
+    leading = _leading(lambda basis: product(basis / size[:, None]) / size[:, None], len(size), most + 1)
+    return standing_out(leading, float((squares / size**2).sum()), n, int(varies.sum()), most)
+
+
+def _leading(multiply: Callable[[Floats], Floats], p: int, most: int) -> Floats:
+    """The largest eigenvalues of a matrix that is known by its products, in falling order."""
+    if p <= _MOST_COLUMNS:
+        return np.asarray(np.linalg.eigvalsh(multiply(np.eye(p)))[::-1][:most])
+    # A generator of its own: what is told of a table must not change what is drawn for its fit.
+    rng = np.random.default_rng(0)
+    values = leading_directions(multiply, p, min(most, p), rng, n_products=_PRODUCTS)[1]
+    return np.sort(values)[::-1]
