@@ -21,7 +21,8 @@ from anypca import (
     SePCA,
 )
 from anypca.families import Bernoulli, Gamma, Gaussian, NegativeBinomial, Poisson
-from anypca.models._row_methods import integrate_rows, linear_predictor
+from anypca.models._posterior_model import integrate_rows
+from anypca.models._row_methods import linear_predictor
 from anypca.models._row_model import predictive_deviations
 
 RNG = np.random.default_rng(0)

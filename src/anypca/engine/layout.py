@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from anypca._typing import Floats, Ints
-from anypca._words import quoted
+from anypca.engine._column_map import ColumnMap
 from anypca.engine._interface import Block, Data, Executor, Source
+from anypca.engine._laid_sources import LaidSource, PickedSource, lay_out_block
 from anypca.families import Family, Mixed
 from anypca.families.forms import Copy, Form, Moments
 
 
 @dataclass(frozen=True)
-class Layout:
+class Layout(ColumnMap):
     """What each column of a table is in a model: itself, left out, recoded, or several columns.
 
     Parameters
@@ -50,27 +49,6 @@ class Layout:
     >>> layout.join(np.array([[0.25, 31.0]])).tolist()
     [[7.0, 1.25, 31.0]]
     """
-
-    n_features: int
-    forms: tuple[tuple[int, Form], ...] = ()
-    table_names: tuple[str, ...] | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "forms", tuple(sorted(self.forms, key=lambda pair: pair[0])))
-        columns = [column for column, _ in self.forms]
-        if any(not 0 <= column < self.n_features for column in columns) or len(set(columns)) < len(columns):
-            raise ValueError(
-                f"forms are given to columns from 0 to {self.n_features - 1}, each once; got {columns}."
-            )
-        absent = {column for column, form in self.forms if form.is_left_out}
-        if len(absent) == self.n_features:
-            raise ValueError(
-                f"every column of X is left out ({quoted(self._table_labels)}), which leaves nothing to fit. Give a "
-                "table with a column that varies, or name families for the columns that matter."
-            )
-        bad = [form for _, form in self.forms if isinstance(form, Copy) and form.source in absent]
-        if bad:
-            raise ValueError(f"column {bad[0].source} is left out and cannot be the source of a copy.")
 
     # ------------------------------------------------------------------------------------- making it
 
@@ -119,67 +97,6 @@ class Layout:
             self, forms=tuple((column, form.adapted(facts, column)) for column, form in self.forms)
         )
 
-    # ---------------------------------------------------------------------------------- what it says
-
-    @property
-    def is_identity(self) -> bool:
-        """Whether every column enters as it is."""
-        return not self.forms
-
-    @cached_property
-    def is_one_to_one(self) -> bool:
-        """Whether no column enters as several."""
-        return all(len(form.parts) <= 1 for _, form in self.forms)
-
-    @cached_property
-    def widths(self) -> Ints:
-        """For each column of the table, how many columns it has in the model; shape (n_features,)."""
-        widths = np.ones(self.n_features, dtype=np.intp)
-        for column, form in self.forms:
-            widths[column] = len(form.parts)
-        return widths
-
-    @cached_property
-    def starts(self) -> Ints:
-        """For each column of the table, its first column in the model; shape (n_features,)."""
-        return np.cumsum(self.widths) - self.widths
-
-    @cached_property
-    def sources(self) -> Ints:
-        """For each column of the model, the column of the table that it comes from; shape (n_columns,)."""
-        return np.repeat(np.arange(self.n_features), self.widths)
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns of the model."""
-        return int(self.widths.sum())
-
-    @property
-    def left_out(self) -> dict[int, Form]:
-        """The columns that are not in the model, with what they are instead."""
-        return {column: form for column, form in self.forms if form.is_left_out}
-
-    @cached_property
-    def _table_labels(self) -> tuple[str, ...]:
-        return self.table_names or tuple(f"x{j}" for j in range(self.n_features))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the columns of the model."""
-        return self.names_for(self._table_labels)
-
-    def names_for(self, table_names: tuple[str, ...]) -> tuple[str, ...]:
-        """The same when the columns of the table have these names."""
-        if self.is_identity:
-            return table_names
-        forms = dict(self.forms)
-        labels = [forms[j].labels(name) if j in forms else (name,) for j, name in enumerate(table_names)]
-        return tuple(label for group in labels for label in group)
-
-    def reported_names(self, table_names: tuple[str, ...]) -> tuple[str, ...]:
-        """Names of the columns that loadings are reported for: the table's, or the model's where these are more."""
-        return table_names if self.is_one_to_one else self.names_for(table_names)
-
     # ------------------------------------------------------------------------------------ there
 
     def lay_out(self, data: Data) -> Data:
@@ -210,11 +127,11 @@ class Layout:
         if data.is_distributed:
             from anypca.engine.dask import change_blocks  # dask is optional
 
-            return change_blocks(data.blocks, _lay_out_block, self, may_miss)
+            return change_blocks(data.blocks, lay_out_block, self, may_miss)
         known: dict[
             int, tuple[Source, Source]
         ] = {}  # blocks of one source share it: neighbours are known by it
-        return tuple(_lay_out_block(block, self, may_miss, known) for block in data.blocks)
+        return tuple(lay_out_block(block, self, may_miss, known) for block in data.blocks)
 
     def source_of(self, source: Source) -> Source:
         """Rows of the table as rows of the model, on demand."""
@@ -424,57 +341,3 @@ class Layout:
         for number, (_, columns) in enumerate(groups):
             assignment[columns] = number
         return Mixed(tuple(member for member, _ in groups), tuple(assignment.tolist()))
-
-
-@dataclass(frozen=True)
-class PickedSource:
-    """Some columns of the rows of another source, each possibly several times."""
-
-    source: Source
-    columns: Ints
-
-    def read(self, start: int, stop: int) -> Floats:
-        """Rows start..stop as a new C-contiguous array (stop - start, n_columns), NaN where missing."""
-        return np.take(self.source.read(start, stop), self.columns, axis=1)
-
-    def matrix(self, start: int, stop: int) -> Any:
-        """The same for products; sparse if the source is."""
-        rows = self.source.matrix(start, stop)
-        return rows[:, self.columns] if sparse.issparse(rows) else np.take(rows, self.columns, axis=1)
-
-    def rows(self, start: int, stop: int) -> PickedSource:
-        """The same rows as a source of their own."""
-        return replace(self, source=self.source.rows(start, stop))
-
-
-@dataclass(frozen=True)
-class LaidSource:
-    """The rows of a table as a layout makes them."""
-
-    source: Source
-    layout: Layout
-
-    def read(self, start: int, stop: int) -> Floats:
-        """Rows start..stop as a new C-contiguous array (stop - start, n_columns), NaN where missing."""
-        return self.layout.split(self.source.read(start, stop))
-
-    def matrix(self, start: int, stop: int) -> Any:
-        """The same, dense."""
-        return self.read(start, stop)
-
-    def rows(self, start: int, stop: int) -> LaidSource:
-        """The same rows as a source of their own."""
-        return replace(self, source=self.source.rows(start, stop))
-
-
-def _lay_out_block(
-    block: Block, layout: Layout, may_miss: bool, known: dict[int, tuple[Source, Source]] | None = None
-) -> Block:
-    """A block of the model's columns; ``known`` are sources that have been laid out, by their identity."""
-    known = {} if known is None else known
-    laid = known.setdefault(id(block.source), (block.source, layout.source_of(block.source)))[1]
-    offset = block.offset_source
-    # An offset with a single column belongs to rows, and to all columns alike.
-    if offset is not None and offset.read(0, 0).shape[1] > 1:
-        offset = PickedSource(offset, layout.sources)
-    return replace(block, source=laid, offset_source=offset, may_miss=may_miss, columns=layout.sources)

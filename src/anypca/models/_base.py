@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
-import logging
 import os
-import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Integral
@@ -20,8 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 from anypca._compat import (
     CallbackSupportMixin,
     Interval,
-    InvalidParameterError,
-    StrOptions,
     check_features,
     fit_callbacks,
 )
@@ -36,17 +30,14 @@ from anypca.engine import (
     check_matrix,
     executor_for,
 )
-from anypca.exceptions import ConvergenceWarning
 from anypca.families.auto import FamilyChoice
 from anypca.families.forms import Form
 from anypca.models._arguments import make_generator
 from anypca.models._checkpoint import journalled
 from anypca.models._description import Described
+from anypca.models._manners import CheckedParameters, ToldFit
 from anypca.models._opened import refuse_missing
 from anypca.models._session import Session, is_nonnegative, lay_out, open_session, read_family
-from anypca.solvers import Callback, Progress, Result, Status
-
-logger = logging.getLogger("anypca")
 
 #: Of the parameters that nearly all estimators have, for their ``_parameter_constraints``.
 COMMON_CONSTRAINTS: dict[str, list[Any]] = {
@@ -58,7 +49,13 @@ COMMON_CONSTRAINTS: dict[str, list[Any]] = {
 
 
 class LatentModel(
-    Described, CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+    CheckedParameters,
+    ToldFit,
+    Described,
+    CallbackSupportMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
 ):
     """Base class of the estimators: validation, names, tags, progress, methods that follow from others.
 
@@ -76,9 +73,6 @@ class LatentModel(
 
     layout_: Layout
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {}
-    #: Other names of options, for the suggestion in the error message; they are not accepted.
-    _synonyms: ClassVar[dict[str, str]] = {}
     #: Whether the training table must be complete.
     _needs_every_entry: ClassVar[bool] = False
     #: Fitted arrays with numbers of the columns, and the axis of the columns.
@@ -193,43 +187,6 @@ class LatentModel(
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def _check_parameters(self) -> None:
-        """Raise on the first constructor parameter that breaks its constraint."""
-        self._refuse_booleans()
-        try:
-            self._validate_params()
-        except InvalidParameterError as error:
-            hint = self._suggest()
-            if not hint:
-                raise
-            raise InvalidParameterError(f"{error} {hint}") from None
-
-    def _refuse_booleans(self) -> None:
-        """True is an integer to Python, hence to the constraints; as a number of anything it is a slip."""
-        for name in ("n_components", "max_iter", "n_jobs"):
-            value = getattr(self, name, None)
-            if isinstance(value, bool):
-                raise InvalidParameterError(
-                    f"The {name!r} parameter of {type(self).__name__} must be a number. Got {value} instead."
-                )
-
-    def _suggest(self) -> str:
-        """The nearest allowed string for a parameter that is an unknown one, as a sentence."""
-        for name, value in self.get_params(deep=False).items():
-            constraints = self._parameter_constraints.get(name, [])
-            options = [o for c in constraints if isinstance(c, StrOptions) for o in sorted(c.options)]
-            if not isinstance(value, str) or not options or value in options:
-                continue
-            known = self._synonyms.get(value.lower())
-            near = (
-                [known]
-                if known in options
-                else difflib.get_close_matches(value.lower(), options, n=1, cutoff=0.5)
-            )
-            if near:
-                return f"Did you mean {near[0]!r}?"
-        return ""
-
     @contextmanager
     def _open_fit(
         self,
@@ -277,7 +234,8 @@ class LatentModel(
                 self._learn(session)
                 if self._needs_every_entry:
                     refuse_missing(session, type(self).__name__)
-                laid = lay_out(session, self._choose_families(session), self._left_out(session))
+                choice = self._choose_families(session)
+                laid = lay_out(session, choice, self._left_out(session, choice))
                 self.layout_ = laid.layout
                 parameters = self.get_params(deep=False)
                 with (
@@ -292,13 +250,15 @@ class LatentModel(
         family = getattr(self, "family", None)
         return None if family is None else read_family(family, session)
 
-    def _left_out(self, session: Session) -> Mapping[int, Form]:
+    def _left_out(self, session: Session, choice: FamilyChoice | None) -> Mapping[int, Form]:
         """Columns of the user's table that the model leaves out, with what comes back in their place.
 
         Parameters
         ----------
         session : Session
             Open on the user's table.
+        choice : FamilyChoice or None
+            The families of its columns.
         """
         return {}
 
@@ -411,40 +371,3 @@ class LatentModel(
         """
         with self._open_new(X, offset=offset, covariates=covariates) as (data, executor):
             return executor.collect(function, data)
-
-    def _progress(self, notify: Callable[[], None]) -> Callback:
-        """A callback that tells the progress (when ``verbose``) and scikit-learn's callbacks.
-
-        It goes to the logger ``anypca`` if somebody listens there, else to stderr.
-        """
-
-        def report(progress: Progress) -> None:
-            if self.verbose:
-                # The numbers are attributes of the record too, for progress bars.
-                message = "%s iteration %d: objective %.8g, scaled gradient %.2g"
-                told = (type(self).__name__, progress.iteration, progress.objective, progress.criterion)
-                if logger.hasHandlers() and logger.isEnabledFor(logging.INFO):
-                    logger.info(message, *told, extra=progress._asdict())
-                else:
-                    sys.stderr.write(f"{message % told}\n")
-            notify()
-
-        return report
-
-    def _store_result(self, result: Result[Any]) -> None:
-        """Set the attributes that tell how a fit ended."""
-        self.objective_trace_ = result.trace
-        self.n_iter_ = result.n_iter
-        self.converged_ = result.converged
-        self.status_ = result.status.value
-
-    def _warn_unless_converged(self, result: Result[Any]) -> None:
-        """Warn with the reason when a fit ended without reaching a stationary point."""
-        if not result.converged:
-            by_gradient = f", scaled gradient: {result.criterion:.2g}, tol: {self.tol:.2g}"
-            details = "" if result.status is Status.RISING else by_gradient
-            warnings.warn(
-                f"{type(self).__name__}: {result.status.value} (iterations: {result.n_iter}{details}).",
-                ConvergenceWarning,
-                stacklevel=3,
-            )

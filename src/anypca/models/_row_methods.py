@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -20,12 +20,9 @@ from anypca.models._rotation import Rotation, rotate
 from anypca.models._row_model import (
     RowModel,
     fill,
-    fill_with_deviations,
-    in_pieces,
     log_steps,
     plug_in,
     plugged_in,
-    with_offset,
 )
 from anypca.models._session import Session
 
@@ -343,119 +340,6 @@ class GenerativeModel(RowMethods):
         return np.concatenate(self._visit_rows(visit, X, offset, covariates))
 
 
-class PosteriorModel(GenerativeModel):
-    """Models that know the posterior of scores, and with it how well they predict."""
-
-    def describe(self) -> Description:
-        return replace(super().describe(), has_posterior=True)
-
-    def transform(
-        self, X: Any, *, offset: Any = None, covariates: Any = None, return_std: bool = False
-    ) -> Any:
-        """Scores of rows under the fitted model, each row solved to its own convergence.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-        offset, covariates : as in ``fit``, for these rows
-        return_std : bool, default=False
-            Also return posterior standard deviations (see the class for how they are found).
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples, n_components)
-        std : ndarray of shape (n_samples, n_components)
-            Only with ``return_std=True``.
-        """
-        if not return_std:
-            return super().transform(X, offset=offset, covariates=covariates)
-
-        def project(model: RowModel[Any], block: Block, rows: OpenedBlock) -> tuple[Floats, Floats]:
-            solved = model.solve(rows)
-            return model.scores(solved).astype(rows.dtype), model.deviations(solved).astype(rows.dtype)
-
-        return _joined(self._visit_rows(project, X, offset, covariates))
-
-    def impute(self, X: Any, *, offset: Any = None, covariates: Any = None, return_std: bool = False) -> Any:
-        """The table with missing entries replaced by their expectations given the observed ones.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-        offset, covariates : as in ``fit``, for these rows
-        return_std : bool, default=False
-            Also return the standard deviations with which the missing entries are predicted.
-
-        Returns
-        -------
-        filled : ndarray of shape (n_samples, n_features)
-            Observed entries as they are in X.
-        std : ndarray of shape (n_samples, n_features)
-            Only with ``return_std=True``; 0 for observed entries.
-        """
-        if not return_std:
-            return super().impute(X, offset=offset, covariates=covariates)
-        check_is_fitted(self)
-        layout = self.layout_
-
-        def visit(model: RowModel[Any], block: Block, rows: OpenedBlock) -> tuple[Floats, Floats]:
-            return layout.fill_with_deviations(block, *fill_with_deviations(model, block, rows))
-
-        return _joined(self._visit_rows(visit, X, offset, covariates))
-
-    def entry_posterior(
-        self, X: Any, rows: Ints, columns: Ints, *, offset: Any = None, covariates: Any = None
-    ) -> tuple[Floats, Floats]:
-        """Mean and standard deviation of the linear predictor at some entries, hidden or observed.
-
-        For an interval in the units of the entries send its ends through the inverse link: ``family_.mean`` where
-        all columns have one family, that of ``family_.columns(slice(j, j + 1))`` for column j of a mixed table.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-            Decides the scores; entries that are to be predicted are missing here.
-        rows, columns : ndarray of int of shape (n_entries,)
-            Where.
-        offset, covariates : as in ``fit``
-
-        Returns
-        -------
-        mean, std : ndarray of shape (n_entries,)
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from anypca import SePCA
-        >>> from anypca.datasets import make_low_rank_counts
-        >>> X = make_low_rank_counts(60, 12, 1, typical_mean=12.0, missing=0.1, random_state=0).X
-        >>> model = SePCA(3, family="poisson").fit(X)
-        >>> rows, columns = np.nonzero(np.isnan(X))
-        >>> mean, std = model.entry_posterior(X, rows, columns)
-        >>> low, high = (model.family_.mean(mean + side * 1.645 * std) for side in (-1, 1))
-        >>> bool((low < high).all())
-        True
-        """
-        check_is_fitted(self)
-        rows, columns = check_entries(rows, columns, self.n_features_in_)
-        columns = self.layout_.predictors(columns)
-
-        def visit(model: RowModel[Any], block: Block, opened: OpenedBlock) -> tuple[Ints, Floats]:
-            part = entries_of(block, rows)
-            used, index = np.unique(rows[part] - block.start, return_inverse=True)
-            some = opened.take(used)
-            solved = model.solve(some)
-
-            def moments(index: Ints, columns: Ints) -> Floats:
-                found = model.entry_moments(some, solved, index, columns)
-                return np.column_stack(with_offset(some, index, columns, *found))
-
-            return part, in_pieces(moments, index, columns[part], np.empty((0, 2)))
-
-        mean, variance = in_order(self._visit_rows(visit, X, offset, covariates), len(rows)).T
-        return mean, np.sqrt(variance)
-
-
 def linear_predictor(
     model: GenerativeModel, scores: Floats, *, offset: Any = None, covariates: Any = None
 ) -> Floats:
@@ -476,43 +360,12 @@ def linear_predictor(
     return _predictors(model._row_model(), model._companions(len(scores), offset, covariates), scores)
 
 
-def integrate_rows(
-    model: RowMethods, X: Any, *, offset: Any = None, covariates: Any = None
-) -> tuple[Floats, Floats]:
-    """Marginal log-probabilities of rows as they are recorded, and the entropies of their scores in prior units.
-
-    Parameters
-    ----------
-    model : fitted estimator
-        Whose row model has `RowModel.integrate`.
-    X : table of shape (n_samples, n_features)
-    offset, covariates : as in ``fit``, for these rows
-
-    Returns
-    -------
-    log_likelihoods, entropies : ndarray of shape (n_samples,)
-    """
-    steps = model._steps
-
-    def visit(found: RowModel[Any], _: Block, rows: OpenedBlock) -> tuple[Floats, Floats]:
-        likelihood, entropy = found.integrate(rows)
-        return likelihood + log_steps(found, rows, steps), entropy
-
-    return _joined(model._visit_rows(visit, X, offset, covariates))
-
-
 def draw_table(layout: Layout, model: RowModel[Any], eta: Floats, rng: np.random.Generator) -> Floats:
     """Rows of the user's table (n_samples, n_features) drawn at predictors (n_samples, n_columns) of the model."""
     draws = model.family.sample(eta, model.dispersion, rng)
     if layout.is_identity:
         return draws
     return layout.join_draws(draws, model.family.mean(eta, model.dispersion), rng)
-
-
-def _joined(parts: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
-    """Two arrays from what the blocks say of each."""
-    first, second = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return first, second
 
 
 def _predictors(model: RowModel[Any], data: Data, scores: Floats) -> Floats:

@@ -12,7 +12,7 @@ from anypca.engine import check_data, executor_for, summarise
 from anypca.models import EPCA, PPCA
 from anypca.models._criteria import FitFacts, Likelihood
 from anypca.models._description import describe
-from anypca.models._row_methods import integrate_rows
+from anypca.models._posterior_model import integrate_rows
 
 
 class Companions(NamedTuple):

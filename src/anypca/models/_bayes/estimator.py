@@ -14,7 +14,8 @@ from anypca.exceptions import ConvergenceWarning
 from anypca.models._arguments import check_entries, check_n_samples, entries_of, in_order, make_generator
 from anypca.models._bayes.rows import DrawnRowModel
 from anypca.models._opened import OpenedBlock
-from anypca.models._row_methods import PosteriorModel, draw_table
+from anypca.models._posterior_model import PosteriorModel
+from anypca.models._row_methods import draw_table
 from anypca.solvers import Result
 
 

@@ -19,7 +19,7 @@ from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._description import Description
 from anypca.models._opened import OpenedBlock, check_rows, fixed_features, open_block
-from anypca.models._row_methods import PosteriorModel
+from anypca.models._posterior_model import PosteriorModel
 from anypca.models._row_model import RowModel
 from anypca.priors import Prior, Ridge
 

@@ -12,7 +12,7 @@ from anypca._compat import Interval, StrOptions
 from anypca.families import Gaussian
 from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._description import Description
-from anypca.models._row_methods import PosteriorModel
+from anypca.models._posterior_model import PosteriorModel
 from anypca.models._selector import SelectorMethods
 from anypca.models._warm import WARM_CONSTRAINTS, WarmStart
 from anypca.models.gsppca._fit import Fitted, Settings, fit_globally_sparse

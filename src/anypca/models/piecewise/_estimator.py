@@ -22,9 +22,9 @@ from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._criteria import Likelihood
 from anypca.models._description import Description
 from anypca.models._opened import OpenedBlock
-from anypca.models._row_methods import PosteriorModel
+from anypca.models._posterior_model import PosteriorModel
 from anypca.models._row_model import RowModel
-from anypca.models._session import Session, choose_family, is_nonnegative
+from anypca.models._session import Session, choose_family
 from anypca.models.piecewise._dispersion import open_groups
 from anypca.models.piecewise._fit import Fit, Method, find_method, pseudo_r2, score_shares
 from anypca.models.piecewise._pieces import COUPLINGS, Pieces, make_frame, mean_components
@@ -392,17 +392,6 @@ class PiecewisePCA(PosteriorModel):
         return select_pieces(self, X, **sizes, criterion=criterion, **fit_params)
 
     def loadings_frame(self) -> Any:
-        """The loadings of all pieces with their names, as a pandas data frame.
-
-        Returns
-        -------
-        pandas.DataFrame of shape (n_features, n_pieces * (n_components + 1))
-            Columns have two levels: the piece (with its slab) and the latent coordinate or ``mean``.
-        """
+        """The loadings of all pieces as a pandas data frame; columns are pieces (with their slabs) and coordinates."""
         check_is_fitted(self)
         return make_frame(self._row_model().pieces, list(self.layout_.names))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = is_nonnegative(self.family)
-        return tags

@@ -17,7 +17,7 @@ from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._gaussian.principal import Principal, fit_principal
 from anypca.models._gaussian.row_model import PrincipalRowModel
 from anypca.models._opened import OpenedBlock
-from anypca.models._row_methods import PosteriorModel
+from anypca.models._posterior_model import PosteriorModel
 from anypca.models._warm import WARM_CONSTRAINTS, WarmStart
 from anypca.solvers import Result
 

@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from anypca._compat import Interval, StrOptions
 from anypca.families import Family
+from anypca.families.auto import FamilyChoice
 from anypca.families.forms import Form
 from anypca.linalg import fix_signs
 from anypca.models._base import COMMON_CONSTRAINTS
@@ -21,12 +22,13 @@ from anypca.models._session import Session, choose_family
 from anypca.models.sepca._fit import PosteriorFit, fit_posterior
 from anypca.models.sepca._hmc import SampledFit, fit_draws
 from anypca.models.sepca._mode import ModeFit, fit_mode
+from anypca.models.sepca._options import check_options, loading_penalty
 from anypca.models.sepca._redundant import find_redundant, tell_left_out
 from anypca.models.sepca._row_model import PosteriorRowModel
 from anypca.models.sepca._settings import ModeSettings, Noise, SamplerSettings, Settings
 from anypca.models.sepca._sparsity import choose_sparsity
 from anypca.models.sepca._weight import choose_weight, count_rows, scaled_nu, usual_path
-from anypca.priors import AdaptiveL0, Prior, Ridge, find_prior
+from anypca.priors import Prior
 
 # Components to start from unless the user says otherwise. Sweeps cost with their square; the tables of
 # ``experiments/RESULTS.md`` have up to 15.
@@ -251,7 +253,7 @@ class SePCA(BilinearModel):
         """
         companions = {"sample_weight": sample_weight, "offset": offset, "covariates": covariates}
         with self._open_fit(X, **companions, checkpoint=checkpoint) as session:
-            self._check_options()
+            check_options(self)
             family, report = choose_family(self.family, session)
             companions = {"offset": offset, "covariates": covariates}
             settings, path = self._choose(session, X, sample_weight, companions)
@@ -264,54 +266,13 @@ class SePCA(BilinearModel):
         self._warn_unless_converged(fit.result)
         return self
 
-    def _left_out(self, session: Session) -> Mapping[int, Form]:
+    def _left_out(self, session: Session, choice: FamilyChoice | None) -> Mapping[int, Form]:
         """Constants and copies, which would be taken for columns without noise; not in modes, as published."""
-        choice = self._choose_families(session)
         is_known = self._fixed_dispersion() is not None
         if self.inference == "map" or self._uses_offset or is_known or choice is None:
             return {}
         found = find_redundant(session, choice.family)
         return {column: form for column, form in found.items() if column not in choice.forms}
-
-    def _check_options(self) -> None:
-        """Raise on options that have no meaning together."""
-        is_sparse = isinstance(self.sparsity, str) or self.sparsity > 0
-        if self.inference == "hmc" and is_sparse:
-            raise ValueError(
-                f"sparsity={self.sparsity!r} has no meaning for draws from a posterior, which are never zero; "
-                "use inference='vb' or 'map', or sparsity=0."
-            )
-        if self.inference != "map" and (self.nu != "auto" or self.nu_path is not None):
-            raise ValueError(
-                f"nu={self.nu!r}, nu_path={self.nu_path!r}: inference={self.inference!r} needs no weight of the data; "
-                "leave both out, or use inference='map'."
-            )
-        if self._penalty() is not None:
-            self._check_penalty(is_sparse=is_sparse)
-
-    def _check_penalty(self, *, is_sparse: bool) -> None:
-        """Raise where a loading penalty has no meaning."""
-        given = f"loading_penalty={self.loading_penalty!r}"
-        if self.inference != "map":
-            raise ValueError(
-                f"{given} is a penalty of modes; inference={self.inference!r} has posteriors. "
-                "Use inference='map', or sparsity= with inference='vb'."
-            )
-        if is_sparse:
-            raise ValueError(
-                f"{given} and sparsity={self.sparsity!r} are two penalties of the same loadings; leave one out."
-            )
-        if self.nu_path is not None and self.nu_criterion == "evidence":
-            raise ValueError(f"{given} has no evidence to choose nu by; use nu_criterion='held_out'.")
-
-    def _penalty(self) -> Prior | None:
-        """The penalty of the loadings beside their normal prior."""
-        prior = find_prior(self.loading_penalty, "loading_penalty", max(self.max_components or 0, 1))
-        if isinstance(prior, AdaptiveL0):
-            raise ValueError(
-                f"loading_penalty={self.loading_penalty!r} is what sparsity= stands for; use sparsity=1.0."
-            )
-        return None if isinstance(prior, Ridge) else prior
 
     def _rank(self, session: Session) -> int:
         """Number of components to start from; a table with k rows or columns cannot have k of them."""
@@ -357,7 +318,7 @@ class SePCA(BilinearModel):
             weights=weights,
             criterion=criterion,
             threshold=self._largest_alpha(),
-            penalty=self._penalty(),
+            penalty=loading_penalty(self),
             strength=float(self.loading_strength),
         )
 
@@ -387,7 +348,7 @@ class SePCA(BilinearModel):
         return weights
 
     def describe(self) -> Description:
-        is_sparse = self.__sklearn_is_fitted__() and (self.sparsity_ > 0 or self._penalty() is not None)
+        is_sparse = self.__sklearn_is_fitted__() and (self.sparsity_ > 0 or loading_penalty(self) is not None)
         return replace(super().describe(), has_sparse_loadings=is_sparse)
 
     def _row_model(self) -> ModeRowModel | PosteriorRowModel:

@@ -13,7 +13,7 @@ from anypca.families.auto import FamilyReport
 from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._description import Description
 from anypca.models._network import ACTIVATIONS, check_hidden
-from anypca.models._row_methods import PosteriorModel
+from anypca.models._posterior_model import PosteriorModel
 from anypca.models._session import choose_family
 from anypca.models.vae._fit import Settings, VAEFit, fit_vae
 from anypca.models.vae._row_model import DecodedRowModel

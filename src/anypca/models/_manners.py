@@ -1,0 +1,107 @@
+"""Manners of every estimator: parameters are checked with a hint, and a fit says how it went."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from sklearn.base import BaseEstimator
+
+from anypca._compat import InvalidParameterError, StrOptions
+from anypca.exceptions import ConvergenceWarning
+from anypca.solvers import Callback, Progress, Result, Status
+
+logger = logging.getLogger("anypca")
+
+
+class CheckedParameters(BaseEstimator):
+    """Estimators whose constructor parameters are checked when a fit begins."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {}
+    #: Other names of options, for the suggestion in the error message; they are not accepted.
+    _synonyms: ClassVar[dict[str, str]] = {}
+
+    def _check_parameters(self) -> None:
+        """Raise on the first constructor parameter that breaks its constraint."""
+        self._refuse_booleans()
+        try:
+            self._validate_params()
+        except InvalidParameterError as error:
+            hint = self._suggest()
+            if not hint:
+                raise
+            raise InvalidParameterError(f"{error} {hint}") from None
+
+    def _refuse_booleans(self) -> None:
+        """True is an integer to Python, hence to the constraints; as a number of anything it is a slip."""
+        for name in ("n_components", "max_iter", "n_jobs"):
+            value = getattr(self, name, None)
+            if isinstance(value, bool):
+                raise InvalidParameterError(
+                    f"The {name!r} parameter of {type(self).__name__} must be a number. Got {value} instead."
+                )
+
+    def _suggest(self) -> str:
+        """The nearest allowed string for a parameter that is an unknown one, as a sentence."""
+        for name, value in self.get_params(deep=False).items():
+            constraints = self._parameter_constraints.get(name, [])
+            options = [o for c in constraints if isinstance(c, StrOptions) for o in sorted(c.options)]
+            if not isinstance(value, str) or not options or value in options:
+                continue
+            known = self._synonyms.get(value.lower())
+            near = (
+                [known]
+                if known in options
+                else difflib.get_close_matches(value.lower(), options, n=1, cutoff=0.5)
+            )
+            if near:
+                return f"Did you mean {near[0]!r}?"
+        return ""
+
+
+class ToldFit:
+    """Estimators that tell of the iterations of a fit and of its end."""
+
+    verbose: int
+    tol: float
+
+    def _progress(self, notify: Callable[[], None]) -> Callback:
+        """A callback that tells the progress (when ``verbose``) and scikit-learn's callbacks.
+
+        It goes to the logger ``anypca`` if somebody listens there, else to stderr.
+        """
+
+        def report(progress: Progress) -> None:
+            if self.verbose:
+                # The numbers are attributes of the record too, for progress bars.
+                message = "%s iteration %d: objective %.8g, scaled gradient %.2g"
+                told = (type(self).__name__, progress.iteration, progress.objective, progress.criterion)
+                if logger.hasHandlers() and logger.isEnabledFor(logging.INFO):
+                    logger.info(message, *told, extra=progress._asdict())
+                else:
+                    sys.stderr.write(f"{message % told}\n")
+            notify()
+
+        return report
+
+    def _store_result(self, result: Result[Any]) -> None:
+        """Set the attributes that tell how a fit ended."""
+        self.objective_trace_ = result.trace
+        self.n_iter_ = result.n_iter
+        self.converged_ = result.converged
+        self.status_ = result.status.value
+
+    def _warn_unless_converged(self, result: Result[Any]) -> None:
+        """Warn with the reason when a fit ended without reaching a stationary point."""
+        if not result.converged:
+            by_gradient = f", scaled gradient: {result.criterion:.2g}, tol: {self.tol:.2g}"
+            details = "" if result.status is Status.RISING else by_gradient
+            warnings.warn(
+                f"{type(self).__name__}: {result.status.value} (iterations: {result.n_iter}{details}).",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
