@@ -52,7 +52,7 @@ LAYOUT = [
     ),
     Mutation(
         "offsets stay with the columns of the table",
-        "engine/layout.py",
+        "engine/_laid_sources.py",
         "offset = PickedSource(offset, layout.sources)",
         "pass",
         _LAYOUT,
