@@ -171,3 +171,13 @@ def test_a_bag_of_attributes_is_a_model():
 def test_a_globally_sparse_model_tells_its_support():
     model = GSPPCA(2).fit(COUNTS)
     np.testing.assert_array_equal(describe(model).support, model.support_)
+
+
+def test_strengths_do_not_depend_on_units() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 1)) @ rng.normal(size=(1, 6)) + 0.5 * rng.normal(size=(80, 6))
+    factor = np.array([1.0, 1000.0, 1.0, 0.01, 1.0, 1.0])
+    first, second = (SePCA(2, family="gaussian", n_jobs=1).fit(x).describe() for x in (X, X * factor))
+    np.testing.assert_allclose(second.strengths(6), first.strengths(6), rtol=1e-5)
+    np.testing.assert_allclose(second.loadings, first.loadings * factor, rtol=1e-5)
+    assert SPCA(1, penalty=0.1).fit(X).describe().strengths(6) is not None

@@ -95,11 +95,12 @@ class Outcome:
         return self.description.column_families(self.frame.column_names)
 
     def top_loadings(self, component: int) -> list[tuple[str, float]]:
-        """Names and values of a component's largest loadings that are not 0, by decreasing magnitude."""
-        if self.description.loadings is None:
+        """Names and values of a component's loadings that are largest in units of their columns' noise, and not 0."""
+        strengths = self.description.strengths(len(self.frame.column_names))
+        if self.description.loadings is None or strengths is None:
             return []
         loadings, names = self.description.loadings[component], self.loading_names
-        return [(names[j], float(loadings[j])) for j in largest(loadings, _TOP)]
+        return [(names[j], float(loadings[j])) for j in largest(strengths[component], _TOP)]
 
     @property
     def loading_names(self) -> tuple[str, ...]:
@@ -298,6 +299,9 @@ def print_outcome(outcome: Outcome, console: Console) -> None:
         console.print(make_table(heads[:width], [row[:width] for row in _component_rows(outcome)]))
     else:
         console.print(Text("no component: nothing in the table stands out from noise", style="bold"))
+    if outcome.description.rank_probabilities:
+        told = f"number of components: {outcome.n_components} ({outcome.description.compared_ranks})"
+        console.print(Text(told))
     converged = "converged" if outcome.model.converged_ else "NOT converged"
     ending = f"{converged} after {counted(int(outcome.model.n_iter_), 'iteration')}"
     console.print(Text(ending, style="green" if outcome.model.converged_ else "bold red"))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
+from anypca._words import percent
 from anypca.engine import Layout
 from anypca.families import Family, Gaussian
 from anypca.families.auto import FamilyRecord, FamilyReport
@@ -141,6 +142,31 @@ class Description:
         if layout.is_one_to_one:
             return [record.family for record in self.column_families(names)]
         return self.model_families(layout.n_columns)
+
+    def strengths(self, n_features: int) -> Floats | None:
+        """The loadings in units of their columns' noise, by which columns are compared whatever their units.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of columns of the table.
+        """
+        if self.loadings is None or self.family is None or self.dispersion is None:
+            return self.loadings
+        columns = self.model_columns(n_features)
+        unit = np.ones(len(self.dispersion))
+        for member, places in self.family.member_columns(len(unit)):
+            if member.has_units:
+                unit[places] = np.sqrt(self.dispersion[places])
+        found: Floats = self.loadings / np.where(columns >= 0, unit[columns], 1.0)
+        return found
+
+    @property
+    def compared_ranks(self) -> str:
+        """The numbers of components that were compared, with their probabilities where the model tells them."""
+        known = self.rank_probabilities
+        ranks = sorted(self.evidence_by_rank)
+        return ", ".join(f"{rank}: {percent(known[rank])}" if rank in known else str(rank) for rank in ranks)
 
     def model_columns(self, n_features: int) -> Ints:
         """For each column of ``loadings`` its column of the model, -1 where it is left out."""

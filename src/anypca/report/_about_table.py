@@ -205,20 +205,13 @@ def _reason(subject: Subject) -> str:
         left = " Components without signal had left before." if subject.description.removals else ""
         return (
             f"{subject.name} chose {count} by the variational log evidence, which weighs what a component gains "
-            f"against the freedom it takes.{left} Compared were: {_compared(subject)}."
+            f"against the freedom it takes.{left} Compared were: {subject.description.compared_ranks}."
         )
     if isinstance(asked, Integral) and int(asked) == subject.n_components:
         return (
             f"{count[0].upper()}{count[1:]}, as asked for (n_components={asked}); the model did not choose."
         )
     return f"{subject.name} came to {count} from n_components={asked!r}."
-
-
-def _compared(subject: Subject) -> str:
-    """The numbers of components that were compared, with their probabilities where the model tells them."""
-    known = subject.description.rank_probabilities
-    ranks = sorted(subject.description.evidence_by_rank)
-    return ", ".join(f"{rank}: {percent(known[rank])}" if rank in known else str(rank) for rank in ranks)
 
 
 def _scree_caption(subject: Subject) -> str:

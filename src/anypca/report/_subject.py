@@ -245,8 +245,9 @@ class Subject:
         return self.layout.names_for(self.facts.column_names)
 
     def strongest(self, component: int, most: int) -> Ints:
-        """The columns with the largest weights that are not 0, by decreasing size."""
-        return largest(self.weights[component], most)
+        """The columns with the largest weights that are not 0 in units of their noise, by decreasing size."""
+        found = self.description.strengths(len(self.facts.column_names))
+        return largest(self.weights[component] if found is None else found[component], most)
 
     @property
     def parameters(self) -> dict[str, Any]:
