@@ -178,6 +178,6 @@ def test_strengths_do_not_depend_on_units() -> None:
     X = rng.normal(size=(80, 1)) @ rng.normal(size=(1, 6)) + 0.5 * rng.normal(size=(80, 6))
     factor = np.array([1.0, 1000.0, 1.0, 0.01, 1.0, 1.0])
     first, second = (SePCA(2, family="gaussian", n_jobs=1).fit(x).describe() for x in (X, X * factor))
-    np.testing.assert_allclose(second.strengths(6), first.strengths(6), rtol=1e-5)
+    np.testing.assert_allclose(second.strengths, first.strengths, rtol=1e-5)
     np.testing.assert_allclose(second.loadings, first.loadings * factor, rtol=1e-5)
-    assert SPCA(1, penalty=0.1).fit(X).describe().strengths(6) is not None
+    assert SPCA(1, penalty=0.1).fit(X).describe().strengths is not None

@@ -96,7 +96,7 @@ class Outcome:
 
     def top_loadings(self, component: int) -> list[tuple[str, float]]:
         """Names and values of a component's loadings that are largest in units of their columns' noise, and not 0."""
-        strengths = self.description.strengths(len(self.frame.column_names))
+        strengths = self.description.strengths
         if self.description.loadings is None or strengths is None:
             return []
         loadings, names = self.description.loadings[component], self.loading_names

@@ -143,17 +143,14 @@ class Description:
             return [record.family for record in self.column_families(names)]
         return self.model_families(layout.n_columns)
 
-    def strengths(self, n_features: int) -> Floats | None:
-        """The loadings in units of their columns' noise, by which columns are compared whatever their units.
-
-        Parameters
-        ----------
-        n_features : int
-            Number of columns of the table.
-        """
+    @property
+    def strengths(self) -> Floats | None:
+        """The loadings in units of their columns' noise, by which columns are compared whatever their units."""
         if self.loadings is None or self.family is None or self.dispersion is None:
             return self.loadings
-        columns = self.model_columns(n_features)
+        columns = self.model_columns(
+            self.loadings.shape[1] if self.layout is None else self.layout.n_features
+        )
         unit = np.ones(len(self.dispersion))
         for member, places in self.family.member_columns(len(unit)):
             if member.has_units:

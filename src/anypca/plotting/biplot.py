@@ -10,6 +10,7 @@ import numpy as np
 from anypca._typing import Floats, Ints
 from anypca._words import shorten
 from anypca.linalg import largest
+from anypca.models._description import describe
 from anypca.plotting._common import (
     BLACK,
     VERMILLION,
@@ -97,7 +98,8 @@ def plot_biplot(
     Notes
     -----
     With scores Z, their standard deviations S and loadings W, points are :math:`Z S^{-a}` and arrows
-    :math:`W S^a`, so that products of points and arrows are the fitted entries whatever a.
+    :math:`W S^a`, so that products of points and arrows are the fitted entries whatever a. Loadings of columns that
+    have units are divided by the standard deviation of their noise, so that no column is long by its units alone.
 
     - ``"rows"``, a = 0: points are the scores, so distances between points are distances between rows.
     - ``"columns"``, a = 1: lengths and angles of arrows are those of the columns' fitted variation.
@@ -109,7 +111,9 @@ def plot_biplot(
     components = check_components(model)
     plane, points = check_points(scores, axes, len(components), color=color, row_names=row_names)
     names = check_names(model, feature_names, components.shape[1])
-    geometry = _lay_out(points, components[plane].T, top, scaling)
+    strengths = describe(model).strengths
+    arrows = components if strengths is None else strengths
+    geometry = _lay_out(points, arrows[plane].T, top, scaling)
     ax = new_axes(6.4, _height(geometry, len(plane))) if ax is None else ax
     draw_points(ax, geometry.points, color)
     _finish_axes(ax, geometry, model, plane)

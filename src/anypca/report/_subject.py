@@ -246,7 +246,7 @@ class Subject:
 
     def strongest(self, component: int, most: int) -> Ints:
         """The columns with the largest weights that are not 0 in units of their noise, by decreasing size."""
-        found = self.description.strengths(len(self.facts.column_names))
+        found = self.description.strengths
         return largest(self.weights[component] if found is None else found[component], most)
 
     @property
