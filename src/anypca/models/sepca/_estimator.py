@@ -253,7 +253,7 @@ class SePCA(BilinearModel):
         """
         companions = {"sample_weight": sample_weight, "offset": offset, "covariates": covariates}
         with self._open_fit(X, **companions, checkpoint=checkpoint) as session:
-            check_options(self)
+            self._check_options()
             family, report = choose_family(self.family, session)
             companions = {"offset": offset, "covariates": covariates}
             settings, path = self._choose(session, X, sample_weight, companions)
@@ -273,6 +273,10 @@ class SePCA(BilinearModel):
             return {}
         found = find_redundant(session, choice.family)
         return {column: form for column, form in found.items() if column not in choice.forms}
+
+    def _check_options(self) -> None:
+        """Raise on options that have no meaning together."""
+        check_options(self)
 
     def _rank(self, session: Session) -> int:
         """Number of components to start from; a table with k rows or columns cannot have k of them."""
