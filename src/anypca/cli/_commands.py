@@ -23,7 +23,6 @@ from anypca.cli._outcome import (
     write_components,
 )
 from anypca.cli._printing import (
-    dump,
     emit,
     make_console,
     make_table,
@@ -31,11 +30,11 @@ from anypca.cli._printing import (
     print_input,
     print_warnings,
 )
+from anypca.cli._ranks import SELECTION_FILES, write_selection
 from anypca.cli._stopping import shielded
 from anypca.datasets._dataset import ADDRESS_VARIABLE, FOLDER_VARIABLE, SPECS
 from anypca.io import check_target, write_atomically
 from anypca.io.atomic import check_own, claim
-from anypca.plotting import save_figure
 from anypca.selection import EntryKFold, select_rank
 
 
@@ -165,7 +164,6 @@ def _find_source(fitted: Fitted, source: str | None) -> str:
 
 #: Shorter heads of the printed table.
 _HEADS = {"n_components": "left", "standard_error": "± se", "marginal_bic": "marginal"}
-_FILES = ("selection.csv", "selection.json", "selection.png")
 
 
 def run_select(
@@ -195,7 +193,7 @@ def run_select(
         Where to write the table and a picture; None: nowhere.
     """
     if folder is not None:
-        check_own(folder, _FILES, force=runtime.force)
+        check_own(folder, SELECTION_FILES, force=runtime.force)
     table = drop_constant(load_table(table_request))
     model = make_model(request, table, runtime)
     if criterion == "auto":
@@ -211,12 +209,7 @@ def run_select(
         )
     content = _content(table, request, result, said)
     if folder is not None:
-        writers: tuple[Any, ...] = (
-            lambda path: result.to_frame().to_csv(path, float_format="%.10g"),
-            lambda path: path.write_text(dump("select", content), encoding="utf-8"),
-            lambda path: save_figure(result.plot(), path),
-        )
-        write_atomically(folder, dict(zip(_FILES, writers, strict=True)))
+        write_selection(folder, result, content)
     if runtime.as_json:
         emit("select", content)
     else:
@@ -255,7 +248,7 @@ def _print_result(table: InputTable, result: Any, content: dict[str, Any], folde
     console.print(Text(best, style="green"), soft_wrap=True)
     print_warnings(content["warnings"], console)
     if folder is not None:
-        print_files(folder, _FILES, console)
+        print_files(folder, SELECTION_FILES, console)
 
 
 def _cell(value: Any) -> str:

@@ -25,7 +25,8 @@ from anypca.io.atomic import check_own
 from anypca.plotting import save_figure
 from anypca.selection import RankComparison, compare_ranks
 
-_FILES = ("selection.csv", "selection.json", "selection.png")
+#: What ``anypca select`` writes into a folder.
+SELECTION_FILES = ("selection.csv", "selection.json", "selection.png")
 
 
 def run_compare_ranks(
@@ -53,7 +54,7 @@ def run_compare_ranks(
         Where to write the table and a picture; None: nowhere.
     """
     if folder is not None:
-        check_own(folder, _FILES, force=runtime.force)
+        check_own(folder, SELECTION_FILES, force=runtime.force)
     table = drop_constant(load_table(table_request))
     with caught() as said, shown_bar(runtime, "comparing"):
         result = compare_ranks(
@@ -74,16 +75,30 @@ def run_compare_ranks(
         "methods": answers,
     }
     if folder is not None:
-        writers: tuple[Any, ...] = (
-            lambda path: result.to_frame().to_csv(path, float_format="%.4g"),
-            lambda path: path.write_text(dump("select", content), encoding="utf-8"),
-            lambda path: save_figure(result.plot(), path),
-        )
-        write_atomically(folder, dict(zip(_FILES, writers, strict=True)))
+        write_selection(folder, result, content)
     if runtime.as_json:
         emit("select", content)
     else:
         _print(table, result, said, folder)
+
+
+def write_selection(folder: Path, result: Any, content: dict[str, Any]) -> None:
+    """Write the table, the content and the picture of a comparison of ranks.
+
+    Parameters
+    ----------
+    folder : Path
+    result : RankComparison or SelectionResult
+        With ``to_frame`` and ``plot``.
+    content : dict
+        Of the JSON file.
+    """
+    writers: tuple[Any, ...] = (
+        lambda path: result.to_frame().to_csv(path, float_format="%.10g"),
+        lambda path: path.write_text(dump("select", content), encoding="utf-8"),
+        lambda path: save_figure(result.plot(), path),
+    )
+    write_atomically(folder, dict(zip(SELECTION_FILES, writers, strict=True)))
 
 
 def _print(table: InputTable, result: RankComparison, said: Sequence[str], folder: Path | None) -> None:
@@ -105,4 +120,4 @@ def _print(table: InputTable, result: RankComparison, said: Sequence[str], folde
             console.print(Text(f"{answer.method}: {answer.remark}", style="dim"), soft_wrap=True)
     print_warnings(said, console)
     if folder is not None:
-        print_files(folder, _FILES, console)
+        print_files(folder, SELECTION_FILES, console)

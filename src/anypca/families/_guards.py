@@ -19,11 +19,11 @@ _FEW_LABELS = 12
 #: Codes have no more values than this: the districts, jobs or sites of a study.
 _MOST_CODES = 30
 #: Running numbers and complete ranges are told from few rows; below this a range can be complete by chance.
-_LEAST_RUNNING, _LEAST_RANGE = 8, 15
+LEAST_RUNNING, LEAST_RANGE = 8, 15
 #: Rows that make a block of a design.
 _LEAST_BLOCK = 5
 #: A year lies here, and the years of one table within this spread.
-_FIRST_YEAR, _LAST_YEAR, _LONGEST_SPAN = 1500, 2100, 400
+FIRST_YEAR, LAST_YEAR, _LONGEST_SPAN = 1500, 2100, 400
 #: Without a name, only recent years close together are taken as years.
 _RECENT_YEAR, _SHORT_SPAN, _YEAR_DEVIATION = 1800, 150, 60.0
 
@@ -32,16 +32,18 @@ def _words(pattern: str, *, flags: int = re.IGNORECASE) -> re.Pattern[str]:
     return re.compile(pattern, flags)
 
 
-_START = r"(^|[._ ])"
+_START = r"(^|[._\- ])"
 LABEL = _words(
     _START
     + r"(id|idno|idnum|pid|subj(ect)?|obs|obsno|index|idx|case|caseid|caseno|rownames?|row|serial|seq|seqno|"
-    r"seqn|zip|zipcode|fips|key|uid|ssn)$|[a-z]id$|^(patient|person|individual)(id|no|num)?$"
+    r"seqn|zip|zipcode|fips|key|uid|uuid|ssn|ids|nr|rowid|postcode|plz|phone|barcode)$|[a-z]id$"
+    r"|^(zip|postal|post)[._\- ]?codes?$|^(patient|person|individual)(id|no|num|nr)?$"
+    r"|(subject|respondent|participant|customer|user|case)(no|num|nr)$"
 )
 NO_LABEL = _words(
     r"(covid|acid|rapid|solid|fluid|thyroid|valid|humid|grid|paid|aid|bid|mid|kid|liquid|resid)$"
 )
-YEAR = _words(_START + r"(year|yr|date|season)s?$|^(year|yr)")
+YEAR = _words(_START + r"(year|yr|date|season|jahr|birthyear|yob)s?$|^(year|yr)")
 CODE = _words(
     _START
     + r"(code|type|group|grp|region|state|county|country|race|ethnic\w*|site|treat\w*|trt|block|batch|cluster|plot|"
@@ -143,9 +145,14 @@ def guard(column: Column) -> Guarded | None:
     return _named(column) if column.is_whole else None
 
 
+def is_label(name: str) -> bool:
+    """Whether a name says that its column labels rows."""
+    return bool(LABEL.search(name)) and not NO_LABEL.search(name)
+
+
 def _is_year(column: Column) -> bool:
     span = column.high - column.low
-    is_possible = column.is_whole and column.low >= _FIRST_YEAR and column.high <= _LAST_YEAR
+    is_possible = column.is_whole and column.low >= FIRST_YEAR and column.high <= LAST_YEAR
     if not is_possible or span > _LONGEST_SPAN:
         return False
     is_recent = column.low >= _RECENT_YEAR and span <= _SHORT_SPAN and column.deviation < _YEAR_DEVIATION
@@ -155,18 +162,18 @@ def _is_year(column: Column) -> bool:
 def _running(column: Column) -> str:
     """Why a column counts its rows; empty if it does not."""
     n = column.n_observed
-    if n < _LEAST_RUNNING or column.n_places != n or column.weights.max() > column.weights.min() * (1 + 1e-9):
+    if n < LEAST_RUNNING or column.n_places != n or column.weights.max() > column.weights.min() * (1 + 1e-9):
         return ""
     if column.is_sorted:
         return "counts the rows: equal steps"
-    is_range = column.is_whole and column.step == 1 and n >= _LEAST_RANGE
+    is_range = column.is_whole and column.step == 1 and n >= LEAST_RANGE
     return "every whole number of a range once: labels of rows" if is_range else ""
 
 
 def _named(column: Column) -> Guarded | None:
     """What whole numbers are by their name or their design."""
     name, k = column.name, column.n_distinct
-    if LABEL.search(name) and not NO_LABEL.search(name):
+    if is_label(name):
         if k > _FEW_LABELS:
             return Guarded("excluded", EXCLUDED, "named as a label")
         return Guarded("nominal", CATEGORIES, "named as a label, few values")

@@ -5,21 +5,12 @@ All of it are plain functions of a column's name and numbers.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
 
-_LABEL = re.compile(
-    r"(^|[_.\- ])(id|ids|uid|uuid|pid|ssn|nr|idx|index|rowid|serial|seqno|zip|zipcode|postcode|plz|fips|phone|barcode)$"
-    r"|^(zip|postal|post)[_.\- ]?codes?$"
-    r"|(patient|person|subject|respondent|participant|customer|user|case)(id|no|num|nr)$",
-    re.IGNORECASE,
-)
-_YEAR = re.compile(r"(^|[_.\- ])(year|yr|jahr|year of birth|birthyear|yob)s?$|^year", re.IGNORECASE)
-_FIRST_YEAR, _LAST_YEAR = 1500, 2100
-#: Rows from which on a range of whole numbers without gaps is no chance: sorted, and in any order.
-_LEAST_SORTED, _LEAST_RANGE = 8, 15
+from anypca.families._guards import FIRST_YEAR, LAST_YEAR, LEAST_RANGE, LEAST_RUNNING, YEAR, is_label
+
 #: Codes for missing that people write: nines, and beside them eights, sevens and the like.
 _NINES = frozenset({9.0, 99.0, 999.0, 9999.0, 99999.0})
 _BESIDE = frozenset({7.0, 8.0, 77.0, 88.0, 97.0, 98.0, 777.0, 888.0, 997.0, 998.0, 9997.0, 9998.0})
@@ -47,14 +38,14 @@ def say_no_amount(name: str, values: Any) -> str:
     found = values[np.isfinite(values)]
     if found.size < 2 or np.any(found != np.floor(found)) or np.all(found == found[0]):
         return ""
-    if _YEAR.search(name) and found.min() >= _FIRST_YEAR and found.max() <= _LAST_YEAR:
+    if YEAR.search(name) and found.min() >= FIRST_YEAR and found.max() <= LAST_YEAR:
         return "it holds years"
     # Few values may be answers or counts, whatever they are called.
-    if _LABEL.search(name) and len(np.unique(found)) > min(_FEW_VALUES, found.size / 2):
+    if is_label(name) and len(np.unique(found)) > min(_FEW_VALUES, found.size / 2):
         return "its name says that it labels rows"
     is_range = len(np.unique(found)) == found.size == found.max() - found.min() + 1
     is_sorted = bool(np.all(np.diff(found) > 0) or np.all(np.diff(found) < 0))
-    if is_range and found.size >= (_LEAST_SORTED if is_sorted else _LEAST_RANGE):
+    if is_range and found.size >= (LEAST_RUNNING if is_sorted else LEAST_RANGE):
         return "it numbers the rows"
     return ""
 
