@@ -112,7 +112,7 @@ FAMILIES = [
     Mutation(
         "labels in disorder enter the model",
         "families/_guards.py",
-        "is_range = column.is_whole and column.step == 1 and n >= _LEAST_RANGE",
+        "is_range = column.is_whole and column.step == 1 and n >= LEAST_RANGE",
         "is_range = False",
         "tests/families/test_auto.py",
     ),
