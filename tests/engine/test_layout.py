@@ -9,7 +9,7 @@ from scipy import sparse
 
 from anypca.engine import Layout, check_data, executor_for, summarise
 from anypca.families import Bernoulli, Gaussian, Mixed, Ordinal, Poisson, resolve_columns
-from anypca.families.forms import Constant, Copy, Excluded, Form, Recoded
+from anypca.families.forms import Combination, Constant, Copy, Excluded, Form, Recoded
 
 NAMES = ("id", "a", "sex", "b", "one", "twice")
 
@@ -182,6 +182,14 @@ def test_impossible_layouts(forms, message):
 def test_copies_need_a_source_that_stays():
     with pytest.raises(ValueError, match="column 0 is left out and cannot be the source of a copy"):
         Layout(3).leave_out({0: Excluded(), 1: Copy(0)})
+
+
+def test_combinations_come_back_from_their_columns():
+    layout = Layout(4).leave_out({1: Combination((0, 3), 1.0, (2.0, -1.0)), 2: Copy(3, 0.0, 3.0)})
+    rows = np.array([[1.0, 5.0], [2.0, 0.0]])
+    assert_array_equal(layout.join(rows), [[1.0, -2.0, 15.0, 5.0], [2.0, 5.0, 0.0, 0.0]])
+    # Of independent columns: the root of 4 * 9 + 16.
+    assert layout.join_deviations(rows, np.array([[3.0, 4.0]] * 2))[:, 1] == pytest.approx(np.sqrt(52.0))
 
 
 @pytest.mark.parametrize("levels", [(1.0,), (2.0, 1.0), (1.0, 1.0)])

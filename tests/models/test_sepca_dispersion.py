@@ -45,8 +45,10 @@ def unequal_noise(seed=0, rank=2, n=150, p=20):
 
 @pytest.mark.parametrize("family", ["negative_binomial", "poisson"])
 def test_under_dispersed_counts_get_a_scale(family):
-    model = SePCA(4, family=family).fit(under_dispersed_counts())
+    with pytest.warns(UserWarning, match=f"scaled_poisson in place of {family}"):
+        model = SePCA(4, family=family).fit(under_dispersed_counts())
     assert isinstance(model.family_, ScaledPoisson)
+    assert model.dispersion_report_.replaced == f"scaled_poisson in place of {family}"
     assert model.n_components_ == 1
     # The noise has variance 1 and the means are near 33.
     assert 0.01 < np.median(model.dispersion_) < 0.1
@@ -59,7 +61,8 @@ def test_without_a_scale_under_dispersed_counts_hide_components():
     mean = np.exp(3.5 + scores @ rng.normal(size=(2, 20)))
     X = np.round(mean + 0.5 * rng.normal(size=mean.shape))
     assert SePCA(4, family="poisson", dispersion=1.0).fit(X).n_components_ == 1
-    assert SePCA(4, family="poisson").fit(X).n_components_ == 2
+    with pytest.warns(UserWarning, match="scaled_poisson"):
+        assert SePCA(4, family="poisson").fit(X).n_components_ == 2
 
 
 @pytest.mark.parametrize("mean", [12.0, 1.6], ids=["rich", "poor"])
@@ -139,7 +142,8 @@ def test_one_size_is_kept_where_columns_have_one():
 @pytest.mark.parametrize("seed", range(3))
 def test_steady_amounts_get_a_shape_even_in_a_small_table(seed):
     X = make_low_rank(40, 8, 2, family="gamma", signal=0.8, dispersion=0.05, random_state=seed).X
-    model = SePCA(4, family="exponential").fit(X)
+    with pytest.warns(UserWarning, match="gamma in place of exponential"):
+        model = SePCA(4, family="exponential").fit(X)
     assert isinstance(model.family_, Gamma)
     assert_allclose(np.median(model.dispersion_), 0.05, rtol=0.6)
     assert SePCA(4, family="exponential", dispersion=1.0).fit(X).n_components_ < model.n_components_ == 2

@@ -8,7 +8,10 @@ from scipy.linalg import subspace_angles
 
 from anypca import SePCA
 from anypca.datasets import make_low_rank
+from anypca.engine import check_data
 from anypca.engine import data as engine_data
+from anypca.models._session import open_session
+from anypca.models.sepca._combinations import find_combinations
 
 N = 80
 FAMILIES = ("gaussian", "student_t", "gamma", "log_normal", "exponential")
@@ -192,11 +195,58 @@ def test_missing_entries_must_agree_for_a_copy():
     assert set(fit(larger, "gaussian").layout_.left_out) == {10}
 
 
-@pytest.mark.parametrize("family", ["gamma", "log_normal"])
-def test_amounts_are_copies_by_multiples_alone(family):
-    X = draw(family, seed=1)
-    found = fit(np.column_stack([X, 5.0 * X[:, 2], X[:, 3] + 1.0]), family)
-    assert set(found.layout_.left_out) == {10}
+def test_amounts_are_copies_by_multiples_and_combinations_of_any_kind():
+    X = draw("gamma", seed=1)
+    found = fit(np.column_stack([X, 5.0 * X[:, 2], X[:, 3] + 1.0, X[:, :2].sum(axis=1)]), "gamma")
+    kinds = {j: form.name for j, form in found.layout_.left_out.items()}
+    assert kinds == {10: "copy", 11: "combination", 12: "combination"}
+
+
+def test_sums_change_nothing_at_all():
+    X = draw("gaussian", seed=1)
+    sums = [X[:, 0] + X[:, 1], 100.0 - 2.0 * X[:, 2:6].sum(axis=1)]
+    larger, kept = np.column_stack([sums[0], X, sums[1]]), slice(1, 11)
+    first, second = fit(X, "gaussian"), fit(larger, "gaussian")
+    assert [form.reason for form in second.layout_.left_out.values()] == [
+        "a linear combination of x1, x2",
+        "a linear combination of x3, x4, x5, x6",
+    ]
+    assert second.evidence_ == pytest.approx(first.evidence_, abs=1e-9)
+    np.testing.assert_allclose(second.components_[:, kept], first.components_, atol=1e-12)
+    back = second.inverse_transform(second.transform(larger))
+    np.testing.assert_allclose(back[:, 0], back[:, 1] + back[:, 2], atol=1e-9)
+    np.testing.assert_allclose(back[:, 11], 100.0 - 2.0 * back[:, 3:7].sum(axis=1), atol=1e-9)
+
+
+def combinations(X, weights=None):
+    """The columns that are left out of a table of real columns as combinations of others."""
+    with open_session(check_data(X, sample_weight=weights), 1) as session:
+        return sorted(find_combinations(session, np.arange(X.shape[1])))
+
+
+def test_order_and_units_do_not_decide_which_column_of_a_relation_is_left_out():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 8)) @ (np.eye(8) + 0.3 * rng.normal(size=(8, 8)))
+    X[:, 3], X[:, 6] = X[:, 0] - 2.0 * X[:, 1] + X[:, 2], X[:, 3] + X[:, 4] + X[:, 5]
+    expected = combinations(X)
+    assert len(expected) == 2
+    for seed in range(5):
+        order = np.random.default_rng(seed).permutation(8)
+        found = combinations((X * 10.0 ** rng.uniform(-3.0, 3.0, 8) + 5.0)[:, order])
+        assert sorted(order[found]) == expected
+
+
+def test_what_is_no_relation_stays():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 8))
+    total = X[:, :2].sum(axis=1)
+    for noise, n_found in ((1e-4, 0), (1e-9, 1)):
+        assert len(combinations(np.column_stack([X, total + noise * rng.normal(size=60)]))) == n_found
+    # Rows that repeat others, or do not count, are no evidence of a relation.
+    assert combinations(np.vstack([X[:7]] * 4)) == []
+    assert combinations(X, np.r_[np.ones(7), np.zeros(53)]) == []
+    X[3, 0] = np.nan
+    assert combinations(np.column_stack([X, total])) == []
 
 
 @pytest.mark.parametrize("family", ["bernoulli", "poisson"])

@@ -1311,6 +1311,27 @@ SEPCA = [
         "tests/models/test_sepca_laws.py",
     ),
     Mutation(
+        "repeated rows are evidence of relations",
+        "models/sepca/_combinations.py",
+        "or not _has_rows(_count_distinct(session, columns), columns)",
+        "",
+        "tests/models/test_sepca_laws.py",
+    ),
+    Mutation(
+        "the column with the smallest share in a relation is left out",
+        "models/sepca/_combinations.py",
+        "share >= share.max() * (1.0 - _TIE)",
+        "share > 0.0",
+        "tests/models/test_sepca_laws.py",
+    ),
+    Mutation(
+        "near relations count as exact ones",
+        "models/sepca/_combinations.py",
+        "_NO_VARIANCE = 1e-11",
+        "_NO_VARIANCE = 1e-6",
+        "tests/models/test_sepca_laws.py",
+    ),
+    Mutation(
         "copies forget their sign",
         "models/sepca/_redundant.py",
         "slope = sign * float(",

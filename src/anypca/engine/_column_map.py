@@ -9,7 +9,7 @@ import numpy as np
 
 from anypca._typing import Ints
 from anypca._words import quoted
-from anypca.families.forms import Copy, Form
+from anypca.families.forms import Form
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,11 @@ class ColumnMap:
                 f"every column of X is left out ({quoted(self._table_labels)}), which leaves nothing to fit. Give a "
                 "table with a column that varies, or name families for the columns that matter."
             )
-        bad = [form for _, form in self.forms if isinstance(form, Copy) and form.source in absent]
+        bad = [source for _, form in self.forms for source in form.told_by if source in absent]
         if bad:
-            raise ValueError(f"column {bad[0].source} is left out and cannot be the source of a copy.")
+            raise ValueError(
+                f"column {bad[0]} is left out and cannot be the source of a copy or a combination."
+            )
 
     @property
     def is_identity(self) -> bool:

@@ -221,20 +221,20 @@ class Layout(ColumnMap):
         self,
         model: Floats,
         find: Callable[[Form, slice], Floats],
-        find_copy: Callable[[Copy, Floats], Floats] = lambda form, source: form.mean(source),
+        find_told: Callable[[Form, Floats], Floats] = lambda form, sources: form.mean(sources),
     ) -> Floats:
-        """A table from the columns of the model; ``find`` gives columns with forms, ``find_copy`` copies."""
+        """A table from the columns of the model; ``find`` gives columns with forms, ``find_told`` those of others."""
         if self.is_identity:
             return model
         table = np.empty((len(model), self.n_features), dtype=model.dtype)
         alone = self.widths == 1
         table[:, alone] = model[:, self.starts[alone]]
         for column, form in self.forms:
-            if not isinstance(form, Copy):
+            if not form.told_by:
                 table[:, column] = find(form, self.part(column))
         for column, form in self.forms:
-            if isinstance(form, Copy):
-                table[:, column] = find_copy(form, table[:, form.source : form.source + 1])
+            if form.told_by:
+                table[:, column] = find_told(form, table[:, form.told_by])
         return table
 
     def fill(self, block: Block, filled: Floats) -> Floats:

@@ -52,6 +52,11 @@ class Form(ABC):
     def is_left_out(self) -> bool:
         return not self.parts
 
+    @property
+    def told_by(self) -> tuple[int, ...]:
+        """The other columns of the table that it is computed from."""
+        return ()
+
     def labels(self, column: str) -> tuple[str, ...]:
         """Names of the parts of a column of this name."""
         return (column,) * len(self.parts)
@@ -80,7 +85,7 @@ class Form(ABC):
 
     @abstractmethod
     def mean(self, means: Floats) -> Floats:
-        """The column's mean from those of its parts (of a copy: from that of its source), (rows,)."""
+        """The column's mean from those of its parts, or of the columns that it is computed from, (rows,)."""
 
     def deviation(self, means: Floats, deviations: Floats) -> Floats:
         """Its standard deviation from means and standard deviations of its parts, taken as independent, (rows,)."""
@@ -111,12 +116,38 @@ class Copy(Form):
     intercept: float = 0.0
     slope: float = 1.0
 
+    @property
+    def told_by(self) -> tuple[int, ...]:
+        return (self.source,)
+
     def mean(self, means: Floats) -> Floats:
         result: Floats = self.intercept + self.slope * means[:, 0]
         return result
 
     def deviation(self, means: Floats, deviations: Floats) -> Floats:
         result: Floats = abs(self.slope) * deviations[:, 0]
+        return result
+
+
+@dataclass(frozen=True)
+class Combination(Form):
+    """Left out since it is ``intercept + slopes @ sources``, of other columns of the table; so it comes back."""
+
+    name = "combination"
+    sources: tuple[int, ...] = (0,)
+    intercept: float = 0.0
+    slopes: tuple[float, ...] = (1.0,)
+
+    @property
+    def told_by(self) -> tuple[int, ...]:
+        return self.sources
+
+    def mean(self, means: Floats) -> Floats:
+        result: Floats = self.intercept + means @ np.asarray(self.slopes)
+        return result
+
+    def deviation(self, means: Floats, deviations: Floats) -> Floats:
+        result: Floats = np.sqrt(deviations**2 @ np.square(self.slopes))
         return result
 
 

@@ -1,4 +1,4 @@
-"""What makes false components: outlying rows, rows that depend on their neighbours, correlated noise, uneven rows.
+"""What makes false components: outlying rows, dependent rows, correlated noise, uneven rows, columns that coincide.
 
 A fitted model leaves residuals that, apart from the loadings' directions, should be noise: independent from row to row
 and from column to column, with one spread for all rows. All thresholds come from what such noise does: a finding must
@@ -8,16 +8,18 @@ eigenvalues, changes by a tenth.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import gammaln
 from scipy.stats import beta, norm
 
 from anypca._typing import Bools, Floats, Ints
 from anypca._words import counted, listed, numbered
+from anypca.families import Family
 from anypca.models._description import describe, project_rows
 from anypca.models._row_methods import GenerativeModel, linear_predictor
 from anypca.plotting._reading import count_rows, read_table, take_rows
@@ -48,11 +50,11 @@ class Diagnostic(NamedTuple):
     """One way in which a table may break a model's assumptions."""
 
     name: str
-    """``"outlying rows"``, ``"neighbouring rows"``, ``"correlated noise"`` or ``"uneven rows"``."""
+    """``"outlying rows"``, ``"neighbouring rows"``, ``"correlated noise"``, ``"uneven rows"``, ``"equal columns"``."""
     is_found: bool
     effect: float
-    """How large: a number of rows, a correlation, a relative change of eigenvalues, or a squared coefficient of
-    variation."""
+    """How large: a number of rows or columns, a correlation, a relative change of eigenvalues, or a squared coefficient
+    of variation."""
     z: float
     """In standard errors, of the noise that the model assumes."""
     text: str
@@ -85,7 +87,7 @@ def diagnose(
     Returns
     -------
     tuple of Diagnostic
-        All four; empty for models without loadings or distribution, and for tables too small to tell.
+        All five; empty for models without loadings or distribution, and for tables too small to tell.
 
     Examples
     --------
@@ -112,6 +114,7 @@ def diagnose(
         rest.neighbours(),
         rest.correlated(names),
         rest.uneven(),
+        _about_copies(left.copies, names),
     )
 
 
@@ -277,6 +280,8 @@ class _Residuals:
     scores: Floats
     fixed: Floats
     """Intercept and covariates, (n_rows, n_fixed)."""
+    copies: tuple[tuple[int, int], ...]
+    """Columns, and others before them that have the same counts or answers in every row."""
 
     def noise(self, outliers: Ints) -> _Noise | None:
         """The noise of all rows but outliers; None where too little is left to tell anything."""
@@ -318,6 +323,33 @@ def _about_outliers(outliers: Ints, names: Sequence[Any], n_rows: int) -> Diagno
     )
 
 
+def _about_copies(copies: Sequence[tuple[int, int]], names: Sequence[Any]) -> Diagnostic:
+    told = listed([f"{names[second]} and {names[first]}" for first, second in copies])
+    text = (
+        f"{counted(len(copies), 'column')} with the entries of another ({told}): components may be made of that. Leave "
+        "one of them out, by the family 'excluded', unless they measure two things."
+    )
+    is_found = bool(copies)
+    return Diagnostic(
+        "equal columns", is_found, float(len(copies)), float(len(copies)), text if is_found else ""
+    )
+
+
+def _copies(family: Family, x: Floats, seen: Bools, columns: Ints) -> Iterator[tuple[int, int]]:
+    """Discrete columns that coincide by more than chance, each with the first that it is equal to."""
+    n, p = x.shape
+    known: dict[tuple[bytes, bytes], int] = {}
+    for member, index in family.member_columns(p):
+        for j in index if member.is_discrete else ():
+            values, counts = np.unique(x[:, j], return_counts=True)
+            # Two columns of which m entries differ from the rest have them in the same rows once in (n over m) times.
+            m = n - counts.max()
+            chance = 2.0 * np.log(p) + gammaln(m + 1.0) + gammaln(n - m + 1.0) - gammaln(n + 1.0)
+            first = known.setdefault((x[:, j].tobytes(), seen[:, j].tobytes()), j)
+            if first != j and len(values) > 1 and chance < np.log(_LEVEL):
+                yield int(columns[j]), int(columns[first])
+
+
 def _open(model: Any, X: Any, companions: Companions) -> _Residuals | None:
     """Residuals of the first rows and of evenly chosen columns; None where the model has none, or too few."""
     if not isinstance(model, GenerativeModel):
@@ -344,7 +376,8 @@ def _open(model: Any, X: Any, companions: Companions) -> _Residuals | None:
     fixed = np.hstack(
         [np.ones((len(x), 1)), np.asarray(some.get("covariates", np.empty((len(x), 0))), float)]
     )
-    return _Residuals(residuals, seen, columns, loadings, scores, fixed)
+    copies = tuple(_copies(family, x, seen, columns))
+    return _Residuals(residuals, seen, columns, loadings, scores, fixed, copies)
 
 
 def _leverages(fixed: Floats, scores: Floats) -> Floats:

@@ -22,6 +22,7 @@ from anypca.models._session import Session, choose_family
 from anypca.models.sepca._fit import PosteriorFit, fit_posterior
 from anypca.models.sepca._hmc import SampledFit, fit_draws
 from anypca.models.sepca._mode import ModeFit, fit_mode
+from anypca.models.sepca._noise_report import is_given, warn_replaced
 from anypca.models.sepca._options import check_options, loading_penalty
 from anypca.models.sepca._redundant import find_redundant, tell_left_out
 from anypca.models.sepca._row_model import PosteriorRowModel
@@ -93,7 +94,8 @@ class SePCA(BilinearModel):
         ``"auto"`` estimates open dispersions between fits: one for the columns of a family (of real columns one share
         of their variance, so that units do not matter), and in ``"vb"`` one for each column where that has the
         larger evidence. Counts that vary less than Poisson counts (judged against a table drawn from the fit) become
-        `ScaledPoisson`, steady exponential amounts `Gamma`; ``dispersion_report_`` says so. ``"shared"`` has one for
+        `ScaledPoisson`, steady exponential amounts `Gamma`; ``dispersion_report_`` says so, and a warning does where
+        ``family`` was not ``"auto"``. ``"shared"`` keeps the family and has one for
         the columns of a family, for real columns one variance, whose unit must be one then. ``"feature"`` has one
         for each column, with `ScaledPoisson` for Poisson columns. A number fixes open dispersions.
     fit_intercept : bool, default=True
@@ -198,6 +200,9 @@ class SePCA(BilinearModel):
         **COMMON_CONSTRAINTS,
     }
 
+    #: Whether ``family`` is what a user insists on.
+    _gives_family: ClassVar[bool] = True
+
     max_components: int | None = None
     _: KW_ONLY
     family: Any = "auto"
@@ -263,16 +268,17 @@ class SePCA(BilinearModel):
             self.sparsity_ = settings.sparsity
             if path:
                 self.nu_path_ = path
+        if isinstance(fit, PosteriorFit) and self._gives_family and is_given(report):
+            warn_replaced(fit.noise, self.dispersion)
         self._warn_unless_converged(fit.result)
         return self
 
     def _left_out(self, session: Session, choice: FamilyChoice | None) -> Mapping[int, Form]:
-        """Constants and copies, which would be taken for columns without noise; not in modes, as published."""
+        """Constants, copies and combinations would pass for columns without noise; not in modes, as published."""
         is_known = self._fixed_dispersion() is not None
         if self.inference == "map" or self._uses_offset or is_known or choice is None:
             return {}
-        found = find_redundant(session, choice.family)
-        return {column: form for column, form in found.items() if column not in choice.forms}
+        return find_redundant(session, choice)
 
     def _check_options(self) -> None:
         """Raise on options that have no meaning together."""

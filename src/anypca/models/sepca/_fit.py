@@ -20,7 +20,7 @@ from anypca.models._session import Session
 from anypca.models.sepca._candidate import first_candidate
 from anypca.models.sepca._dimension import compare_dimensions
 from anypca.models.sepca._noise import dispersion_cost
-from anypca.models.sepca._noise_report import DispersionReport, name_noise
+from anypca.models.sepca._noise_report import DispersionReport, name_noise, name_replaced
 from anypca.models.sepca._posterior import Affine, Loadings, snapped
 from anypca.models.sepca._problem import VariationalProblem
 from anypca.models.sepca._removal import Removal
@@ -108,7 +108,7 @@ def fit_posterior(session: Session, family: Family, settings: Settings) -> Poste
     """
     seed = int(session.rng.integers(2**31))
     state = settle(first_state(first_candidate(session, family, settings), seed), seed)
-    state, noise = _with_best_noise(state, seed)
+    state, noise = _with_best_noise(state, family, seed)
     null = state.candidate.null(state.loadings.dispersion, state.null.fixed)
     compared = compare_dimensions(state, seed)
     best = max(compared, key=lambda state: state.evidence)
@@ -132,7 +132,7 @@ def fit_posterior(session: Session, family: Family, settings: Settings) -> Poste
     )
 
 
-def _with_best_noise(state: State, seed: int) -> tuple[State, DispersionReport]:
+def _with_best_noise(state: State, given: Family, seed: int) -> tuple[State, DispersionReport]:
     """The fit under the model of the noise with the largest evidence, and what was compared."""
     rivals = [
         state
@@ -143,8 +143,7 @@ def _with_best_noise(state: State, seed: int) -> tuple[State, DispersionReport]:
     evidence = [penalised_evidence(rival) for rival in rivals]
     best = rivals[int(np.argmax(evidence))] if rivals else state
     names = [name_noise(rival.candidate) for rival in rivals]
-    is_same = best.candidate.family == state.candidate.family
-    replaced = None if is_same else best.candidate.family.name
+    replaced = name_replaced(given, best.candidate.family, len(state.loadings.mean))
     report = DispersionReport(name_noise(best.candidate), dict(zip(names, evidence, strict=True)), replaced)
     return best, report
 

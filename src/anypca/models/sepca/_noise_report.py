@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
+from anypca.families import Family
+from anypca.families.auto import GIVEN, FamilyReport
 from anypca.models.sepca._candidate import Candidate
 
 _WORDS = {
@@ -28,7 +33,8 @@ class DispersionReport:
         Log evidence of the models that were compared, less what their free dispersions cost; empty where
         there was no choice.
     replaced : str or None
-        The family that took the place of another one, because the residuals spoke against that.
+        Which family took the place of which, as ``"scaled_poisson in place of poisson"``: the residuals spoke against
+        that one, or it has no dispersion that columns could have of their own.
     """
 
     used: str
@@ -43,8 +49,38 @@ class DispersionReport:
 
     def __str__(self) -> str:
         ahead = f" ({self.gain:.1f} nats ahead of the next)" if len(self.evidence) > 1 else ""
-        family = f"; family {self.replaced}, as the residuals ask" if self.replaced else ""
+        family = f"; {self.replaced}" if self.replaced else ""
         return f"{_WORDS[self.used]}{ahead}{family}"
+
+
+def name_replaced(before: Family, after: Family, n_columns: int) -> str | None:
+    """Which families took the place of which; ``None`` if all columns have the one that they had."""
+    old, new = (_names(family, n_columns) for family in (before, after))
+    pairs = sorted({(b, a) for a, b in zip(old, new, strict=True) if a != b})
+    return ", ".join(f"{new} in place of {old}" for new, old in pairs) or None
+
+
+def is_given(report: FamilyReport | None) -> bool:
+    """Whether the user named families; not all of them were chosen from the values."""
+    return report is None or any(record.rule == GIVEN for record in report)
+
+
+def warn_replaced(noise: DispersionReport, dispersion: str | float) -> None:
+    """Warn where residuals replaced a family; with a dispersion for each column the user asked for that."""
+    if noise.replaced and dispersion == "auto":
+        warnings.warn(
+            f"family: {noise.replaced}, since the residuals speak against what was given. dispersion='shared' keeps "
+            "the family; family='auto' chooses one without this warning.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _names(family: Family, n_columns: int) -> list[str]:
+    names = np.empty(n_columns, dtype=object)
+    for member, columns in family.member_columns(n_columns):
+        names[columns] = member.name
+    return list(names)
 
 
 def name_noise(candidate: Candidate) -> str:

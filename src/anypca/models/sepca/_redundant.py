@@ -1,4 +1,4 @@
-"""Columns that tell nothing of their own: constants, and copies of other columns."""
+"""Columns that tell nothing of their own: constants, copies and linear combinations of other columns."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from anypca._typing import Bools, Floats
+from anypca._typing import Bools, Floats, Ints
 from anypca.engine import Block, Layout
 from anypca.families import Exponential, Family, ScaledPoisson
-from anypca.families.auto import FamilyReport
+from anypca.families.auto import FamilyChoice, FamilyReport
 from anypca.families.forms import Constant, Copy, Form
 from anypca.models._session import Session
+from anypca.models.sepca._combinations import find_combinations
 
 # Random sums over rows by which standardised columns are compared, and the difference, relative to the root of the
 # number of rows, up to which they are equal: rounding of a shift by a million standard deviations. Two of a thousand
@@ -24,20 +25,23 @@ _FEWEST_ROWS = 8
 _SEED = 40
 
 
-def find_redundant(session: Session, family: Family) -> dict[int, Form]:
+def find_redundant(session: Session, choice: FamilyChoice) -> dict[int, Form]:
     """The columns of a table that are left out, each with what comes back in its place.
 
     Parameters
     ----------
     session : Session
         Open on the table.
-    family : Family
-        Of its columns.
+    choice : FamilyChoice
+        Of its columns; those that have forms already take no part.
     """
-    constants = _constants(session, family)
+    family, formed = choice.family, set(choice.forms)
+    constants = {j: form for j, form in _constants(session, family).items() if j not in formed}
     if len(constants) == session.data.n_features:
         return {}
-    return {**constants, **_copies(session, family, set(constants))}
+    found = {**constants, **_copies(session, family, {*constants, *formed})}
+    columns = np.flatnonzero(_kinds(session, family, {*found, *formed}) >= 0)
+    return {**found, **find_combinations(session, columns)}
 
 
 def tell_left_out(report: FamilyReport | None, layout: Layout) -> FamilyReport | None:
@@ -67,12 +71,7 @@ def _constants(session: Session, family: Family) -> dict[int, Form]:
 def _copies(session: Session, family: Family, known: set[int]) -> dict[int, Form]:
     """Columns with continuous noise that another column tells exactly; discrete ones may well coincide by chance."""
     n_features, names = session.data.n_features, session.data.feature_names
-    kinds = np.full(n_features, -1)
-    for number, (member, columns) in enumerate(family.member_columns(n_features)):
-        if _is_continuous(member):
-            # Units are free, so that all real columns are of one kind; amounts are told by multiples alone.
-            kinds[columns] = n_features if member.has_units else number
-    kinds[list(known)] = -1
+    kinds = _kinds(session, family, known)
     if session.data.n_samples < _FEWEST_ROWS or (kinds >= 0).sum() < 2:
         return {}
     found: dict[int, Form] = {}
@@ -88,6 +87,18 @@ def _copies(session: Session, family: Family, known: set[int]) -> dict[int, Form
             name = f"x{source}" if names is None else names[source]
             found[column] = replace(copy, reason=f"a copy of {name} in another unit")
     return found
+
+
+def _kinds(session: Session, family: Family, known: set[int]) -> Ints:
+    """For each column with continuous noise which others it can be a copy of, -1 for all other columns."""
+    n_features = session.data.n_features
+    kinds = np.full(n_features, -1)
+    for number, (member, columns) in enumerate(family.member_columns(n_features)):
+        if _is_continuous(member):
+            # Units are free, so that all real columns are of one kind; amounts are told by multiples alone.
+            kinds[columns] = n_features if member.has_units else number
+    kinds[list(known)] = -1
+    return kinds
 
 
 def _is_continuous(member: Family) -> bool:

@@ -98,6 +98,8 @@ class SPPCA(SePCA):
         self.verbose = verbose
         self.random_state = random_state
 
+    _gives_family: ClassVar[bool] = False
+
     # What a configuration does not offer is fixed below under the names by which SePCA asks for it, or as SePCA has it.
 
     @property

@@ -1,0 +1,113 @@
+"""Columns that are exact linear combinations of others: sums, differences, the last of shares of a whole."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+
+from anypca._typing import Floats, Ints
+from anypca._words import listed
+from anypca.engine import Block
+from anypca.families.forms import Combination, Form
+from anypca.models._session import Session
+
+# Columns up to which relations are looked for: all products of columns are a matrix of 8 MB then.
+_MOST_COLUMNS = 1000
+# Rows beyond the columns from which on a relation is no chance; fewer rows than columns always have some.
+_SPARE_ROWS = 8
+# Eigenvalue of a correlation matrix up to which a direction has no variance. Rounding leaves 1e-13 in a thousand
+# columns; noise of more than a 3e-6th of a column's deviation is kept.
+_NO_VARIANCE = 1e-11
+# Weight of a column in a relation up to which it takes no part; rounding leaves 1e-9.
+_NO_PART = 1e-6
+# Difference of two columns' shares in the relations up to which they are as good as equal; the later one is left out.
+_TIE = 1e-6
+# Columns named in a reason, so that it stays a line.
+_NAMED = 5
+# Of the weights by which rows are told apart; its value is arbitrary.
+_SEED = 41
+
+
+def find_combinations(session: Session, columns: Ints) -> dict[int, Form]:
+    """Columns that others tell exactly, with what they are of these.
+
+    Of the columns in a relation that one is left out without which the others correlate least (their correlation matrix
+    has the largest determinant), whatever their order and their units: usually a sum and not what is added.
+
+    Parameters
+    ----------
+    session : Session
+        Open on the table.
+    columns : ndarray of int
+        Those with continuous noise that vary; of these the complete ones are looked at.
+    """
+    columns = columns[session.summary.n_observed[columns] == session.data.n_samples]
+    if len(columns) < 2 or len(columns) > _MOST_COLUMNS or not _has_rows(session.data.n_samples, columns):
+        return {}
+    values, vectors = np.linalg.eigh(_correlations(session, columns))
+    relations = vectors[:, values <= _NO_VARIANCE].T
+    if not len(relations) or not _has_rows(_count_distinct(session, columns), columns):
+        return {}
+    return _combinations(session, columns, relations)
+
+
+def _has_rows(n_rows: int, columns: Ints) -> bool:
+    """Whether there are more rows than would have relations by chance."""
+    return n_rows >= len(columns) + _SPARE_ROWS
+
+
+def _standard(session: Session, block: Block, columns: Ints) -> Floats:
+    """Standardised rows of some columns, (rows, n_columns)."""
+    mean, deviation = session.summary.mean[columns], np.sqrt(session.summary.variance[columns])
+    return np.asarray((block.read().x[:, columns].astype(float) - mean) / deviation)
+
+
+def _correlations(session: Session, columns: Ints) -> Floats:
+    """Of the columns, from sums over rows; (n_columns, n_columns)."""
+
+    def visit(block: Block, _: object) -> Floats:
+        rows = _standard(session, block, columns)
+        return np.asarray((rows * block.weights[:, None]).T @ rows)
+
+    total: Floats = session.sum(visit)
+    return np.asarray(total / session.summary.weight[columns[0]])
+
+
+def _count_distinct(session: Session, columns: Ints) -> int:
+    """Number of different rows of positive weight."""
+    weights = np.random.default_rng(_SEED).standard_normal(len(columns))
+
+    def visit(block: Block) -> Floats:
+        return _standard(session, block, columns)[block.weights > 0] @ weights
+
+    # Rows that are equal differ by rounding at most, if blocks are multiplied in another order.
+    return len(np.unique(np.round(np.concatenate(session.gather(visit)), 9)))
+
+
+def _combinations(session: Session, columns: Ints, relations: Floats) -> dict[int, Form]:
+    """What is left out and what it is of the others, given orthonormal relations (n_relations, n_columns)."""
+    out = _chosen(relations)
+    kept = np.setdiff1d(np.arange(len(columns)), out)
+    standard = -scipy.linalg.solve(relations[:, out], relations[:, kept])
+    mean, deviation = session.summary.mean[columns], np.sqrt(session.summary.variance[columns])
+    names = session.data.feature_names or [f"x{j}" for j in range(session.data.n_features)]
+    found: dict[int, Form] = {}
+    for column, weights in zip(out, standard, strict=True):
+        of = kept[np.abs(weights) > _NO_PART]
+        slopes = weights[np.abs(weights) > _NO_PART] * deviation[column] / deviation[of]
+        reason = f"a linear combination of {listed([names[j] for j in columns[of]], _NAMED)}"
+        intercept = float(mean[column] - slopes @ mean[of])
+        sources = tuple(columns[of].tolist())
+        found[int(columns[column])] = Combination(sources, intercept, tuple(slopes.tolist()), reason=reason)
+    return found
+
+
+def _chosen(relations: Floats) -> Ints:
+    """As many columns as there are relations, each with the largest share in what those before it have left."""
+    left, out = relations.copy(), []
+    for _ in range(len(relations)):
+        share = (left**2).sum(axis=0)
+        out.append(int(np.flatnonzero(share >= share.max() * (1.0 - _TIE))[-1]))
+        direction = left[:, out[-1]] / np.sqrt(share[out[-1]])
+        left -= np.outer(direction, direction @ left)
+    return np.array(out)
