@@ -25,7 +25,18 @@ ESTIMATORS = [
     for name in anypca.__all__
     if isinstance(getattr(anypca, name), type) and issubclass(getattr(anypca, name), BaseEstimator)
 ]
-MODULES = ["", ".datasets", ".families", ".io", ".plotting", ".priors", ".report", ".scverse", ".selection"]
+MODULES = [
+    "",
+    ".datasets",
+    ".families",
+    ".interpretation",
+    ".io",
+    ".plotting",
+    ".priors",
+    ".report",
+    ".scverse",
+    ".selection",
+]
 #: Public names that are no part of the reference: modules, the registries, and what has its page under another module.
 UNLISTED = {"offsets", "selection", "families", "column_forms", "priors", "criteria", "rank_methods"}
 

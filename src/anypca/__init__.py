@@ -57,6 +57,7 @@ _MODULES = (
     "datasets",
     "exceptions",
     "families",
+    "interpretation",
     "io",
     "models",
     "offsets",

@@ -24,6 +24,8 @@ from anypca.datasets import load_digits_counts, make_low_rank
 FILES = [
     "anypca-manifest.json",
     "biplot.png",
+    "contributions_columns.csv",
+    "contributions_rows.csv",
     "loadings.csv",
     "model.anypca",
     "report.html",
@@ -91,6 +93,12 @@ def test_fit_of_a_messy_table(messy, tmp_path, capsys, model):
     assert (scores[["component_1_sd", "component_2_sd"]] > 0).all(axis=None)
 
     loadings = pd.read_csv(out / "loadings.csv")
+    for kind in ("rows", "columns"):
+        parts = pd.read_csv(out / f"contributions_{kind}.csv")
+        np.testing.assert_allclose(parts[["component_1", "component_2"]].sum(), 1.0)
+        np.testing.assert_allclose(
+            parts["cos2"], parts[["component_1_cos2", "component_2_cos2"]].sum(axis=1), atol=1e-8
+        )
     assert list(loadings["column"]) == ["age", "smoker", "dose", "[red] $x$", "weight"]
     W = loadings[["component_1", "component_2"]].to_numpy()
     np.testing.assert_allclose(W.T @ W, np.eye(2), atol=1e-6)
@@ -211,7 +219,7 @@ def test_a_table_without_signal_has_no_component(tmp_path, capsys):
     np.save(tmp_path / "noise.npy", np.random.default_rng(0).normal(size=(80, 6)))
     assert main(["fit", str(tmp_path / "noise.npy"), "-o", str(tmp_path / "out")]) == 0
     assert "no component: nothing in the table stands out from noise" in capsys.readouterr().out
-    assert listing(tmp_path / "out") == FILES
+    assert listing(tmp_path / "out") == [name for name in FILES if not name.startswith("contributions")]
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["components"] == []
     assert list(pd.read_csv(tmp_path / "out" / "scores.csv").columns) == ["row"]
 

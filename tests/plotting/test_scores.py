@@ -144,3 +144,45 @@ def test_a_title_of_ones_own_replaces_ours():
     ax = plot_scores(MODEL, SCORES, np.full_like(SCORES, 0.1))
     ax.set_title("mine")
     assert [ax.get_title(loc=loc) for loc in ("left", "center", "right")] == ["", "mine", ""]
+
+
+def test_groups_have_means_and_ellipses():
+    color = np.where(SCORES[:, 0] > 0, "right", "left")
+    ax = plot_scores(MODEL, SCORES, color=color, groups="rows", coverage=0.9)
+    left, right = ax.patches
+    np.testing.assert_allclose(right.center, SCORES[color == "right", :2].mean(axis=0))
+    # The principal axes of a group, scaled to hold nine tenths of it if it is normal.
+    variances = np.linalg.eigvalsh(np.cov(SCORES[color == "left", :2].T))
+    np.testing.assert_allclose([left.height, left.width], 2 * np.sqrt(chi2.ppf(0.9, 2) * variances))
+    small = plot_scores(MODEL, SCORES, color=color, groups="means", coverage=0.9).patches[0]
+    assert small.width == pytest.approx(left.width / np.sqrt((color == "left").sum()))
+
+
+def test_groups_need_names():
+    with pytest.raises(ValueError, match="needs color= with the group of each row"):
+        plot_scores(MODEL, SCORES, groups="rows")
+    with pytest.raises(ValueError, match="groups must be 'rows', 'means' or None; got 'all'"):
+        plot_scores(MODEL, SCORES, color=["a", "b"] * 30, groups="all")
+
+
+def test_supplementary_rows_are_open_diamonds():
+    more = RNG.normal(size=(5, 3))
+    ax = plot_scores(MODEL, SCORES, supplementary=more)
+    _, extra = clouds(ax)
+    np.testing.assert_array_equal(extra.get_offsets(), more[:, :2])
+    assert extra.get_facecolor().size == 0
+    assert (
+        len(
+            clouds(
+                plot_scores(
+                    SimpleNamespace(components_=np.ones((1, 4))), SCORES[:, :1], supplementary=more[:, :1]
+                )
+            )
+        )
+        == 2
+    )
+
+
+def test_ten_groups_have_ten_colours():
+    ax = plot_scores(MODEL, SCORES, color=np.arange(60) % 10)
+    assert len({tuple(cloud.get_facecolor()[0]) for cloud in clouds(ax)}) == 10

@@ -48,6 +48,9 @@ def test_shares_of_counts_agree_with_the_model_s_total(subject):
     explained = 1 - quality.row_deviance.sum() * 6 / model.null_deviance_
     assert explained == pytest.approx(model.explained_deviance_ratio_.sum(), abs=2e-3)
     assert (quality.column_share > 0).all()
+    # A rotation has the same predictors; its means are not taken for them.
+    rotated = assess(subject(model.rotate(), X, offset=offset))
+    np.testing.assert_allclose(rotated.column_share, quality.column_share, atol=1e-9)
 
 
 def test_missing_entries_are_left_out(subject):

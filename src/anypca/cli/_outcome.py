@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,11 +13,13 @@ from rich.text import Text
 
 from anypca._typing import Floats
 from anypca._words import counted, numbered, percent, shorten
+from anypca.cli._command_line import command_line
 from anypca.cli._folder import MODEL_FILE, REPORT_FILE, SUMMARY_FILE, write_folder_report
 from anypca.cli._input_table import InputTable, TableRequest
 from anypca.cli._models import ModelRequest
 from anypca.cli._printing import dump, make_table, print_input, print_warnings
 from anypca.families.auto import FamilyReport
+from anypca.interpretation import Parts, contributions, cos2
 from anypca.io import Frame
 from anypca.io.model_files import save
 from anypca.linalg import largest
@@ -36,6 +37,8 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 FILES = (
     "scores.csv",
     "loadings.csv",
+    "contributions_rows.csv",
+    "contributions_columns.csv",
     SUMMARY_FILE,
     "scree.png",
     "biplot.png",
@@ -149,16 +152,37 @@ class Outcome:
         found: dict[str, Callable[[Path], None]] = {
             "scores.csv": self.write_scores,
             "loadings.csv": self.write_loadings,
+            "contributions_rows.csv": self.write_row_parts,
+            "contributions_columns.csv": self.write_column_parts,
             SUMMARY_FILE: self.write_summary,
             "scree.png": self.write_scree,
             "biplot.png": self.write_biplot,
             MODEL_FILE: lambda path: save(self.model, path),
             REPORT_FILE: self.write_report,
         }
+        if not self.has_parts:
+            del found["contributions_rows.csv"], found["contributions_columns.csv"]
         if self.description.loadings is None:
             del found["loadings.csv"]
             found["scores.png"] = found.pop("biplot.png")
         return found
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether components are directions of the columns, from which rows come back."""
+        found = self.description
+        return (
+            self.n_components > 0
+            and found.loadings is not None
+            and found.has_way_back
+            and not found.has_pieces
+        )
+
+    @cached_property
+    def parts(self) -> tuple[Parts, Parts]:
+        """Contributions and squared cosines of rows and columns."""
+        X, companions = self.table.as_input(self.model), self.table.companions(self.model)
+        return contributions(self.model, self.scores), cos2(self.model, X, **companions)
 
     def _cells(self, names: Sequence[str]) -> list[str]:
         return safe_cells(names, raw=self.raw)
@@ -178,6 +202,18 @@ class Outcome:
         }
         intercept = {"intercept": self.model.intercept_}
         write_components(path, self.description.loadings.T, deviations, names, intercept)
+
+    def write_row_parts(self, path: Path) -> None:
+        """Contributions of rows to components, and how much of each row these explain."""
+        own, explained = self.parts
+        write_parts(path, own.rows, explained.rows, {"row": self._cells(self.frame.row_names)})
+
+    def write_column_parts(self, path: Path) -> None:
+        """The same of columns."""
+        own, explained = self.parts
+        assert own.columns is not None
+        assert explained.columns is not None
+        write_parts(path, own.columns, explained.columns, {"column": self._cells(self.loading_names)})
 
     def write_summary(self, path: Path) -> None:
         """The summary as JSON."""
@@ -282,6 +318,13 @@ def write_components(
     table.to_csv(path, index=False, float_format="%.10g")
 
 
+def write_parts(path: Path, own: Floats, explained: Floats, first: Mapping[str, Sequence[str]]) -> None:
+    """Write contributions and squared cosines (m, n_components), and the sums of the latter, as CSV."""
+    names = numbered("component_", own.shape[1])
+    cosines = {f"{name}_cos2": cells for name, cells in zip(names, explained.T, strict=True)}
+    write_components(path, own, None, first, {**cosines, "cos2": explained.sum(axis=1)})
+
+
 def print_outcome(outcome: Outcome, console: Console) -> None:
     """Print what was in the table, what was chosen, and what was found.
 
@@ -341,58 +384,3 @@ def _nothing() -> Any:
     ax.text(0.5, 0.5, "no component was found", ha="center", va="center")
     ax.set_axis_off()
     return ax
-
-
-#: Options of reading by the names of their arguments.
-_READING = {
-    "id_column": "--id",
-    "delimiter": "--delimiter",
-    "decimal": "--decimal",
-    "part": "--part",
-    "skip": "--skip",
-    "comment": "--comment",
-}
-#: Options of reading with several words.
-_LISTS = {"missing": "--na", "columns": "--columns", "drop": "--drop", "keep": "--keep"}
-
-
-def command_line(wanted: ModelRequest, table: TableRequest) -> str:
-    """The command that makes the same folder again, as a line for a shell.
-
-    Parameters
-    ----------
-    wanted : ModelRequest
-    table : TableRequest
-
-    Returns
-    -------
-    text : str
-    """
-    words = ["anypca", "fit", table.source, "--model", wanted.name]
-    words += [] if wanted.family == "auto" else ["--family", wanted.family]
-    words += [word for pair in wanted.by_column for word in ("--family", "=".join(pair))]
-    words += [] if wanted.n_components is None else ["-k", str(wanted.n_components)]
-    words += ["--seed", str(wanted.seed)]
-    words += [] if table.offset is None else ["--offset", table.offset]
-    words += ["--covariates", ",".join(table.covariates)] if table.covariates else []
-    for name, value in wanted.settings.items():
-        words += ["--set", f"{name}={value}"]
-    return shlex.join([*words, *_reading(table)])
-
-
-def _reading(table: TableRequest) -> list[str]:
-    words = []
-    for name, option in _READING.items():
-        if name in table.reading:
-            words += [option, str(table.reading[name])]
-    for name, option in _LISTS.items():
-        if name in table.reading:
-            words += [option, ",".join(table.reading[name])]
-    header = table.reading.get("header")
-    if isinstance(header, bool):
-        words.append("--header" if header else "--no-header")
-    elif header is not None:
-        words += ["--header-rows", str(header)]
-    if "transpose" in table.reading:
-        words.append("--transpose" if table.reading["transpose"] else "--no-transpose")
-    return words

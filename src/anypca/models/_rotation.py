@@ -115,8 +115,13 @@ class Rotation(Described):
         -------
         ndarray of shape (n_samples, n_features)
         """
-        back = np.linalg.solve(self.matrix_.T, np.asarray(X, dtype=float).T).T * self.scale_of_scores_
-        return np.asarray(self.model.inverse_transform(back, **companions))
+        return np.asarray(
+            self.model.inverse_transform(self.unrotated(np.asarray(X, dtype=float)), **companions)
+        )
+
+    def unrotated(self, scores: Floats) -> Floats:
+        """Scores of the model that rotated scores (n_samples, n_components) came from."""
+        return np.asarray(np.linalg.solve(self.matrix_.T, scores.T).T * self.scale_of_scores_)
 
     def report(self, path: str | os.PathLike[str], X: Any, **options: Any) -> Rotation:
         """Write one self-contained HTML file on the rotated model and a table.

@@ -14,7 +14,7 @@ from anypca.engine import Block, Data, Layout, check_data
 from anypca.families import Mixed, Nominal
 from anypca.models._arguments import check_entries, check_n_samples, entries_of, in_order, make_generator
 from anypca.models._base import LatentModel
-from anypca.models._description import Description
+from anypca.models._description import Description, describe
 from anypca.models._opened import OpenedBlock
 from anypca.models._rotation import Rotation, rotate
 from anypca.models._row_model import (
@@ -358,6 +358,18 @@ def linear_predictor(
     ndarray of shape (n_samples, n_features)
     """
     return _predictors(model._row_model(), model._companions(len(scores), offset, covariates), scores)
+
+
+def model_predictor(model: Any, scores: Floats, **companions: Any) -> Floats | None:
+    """eta (n_samples, n_columns) of any fitted model at scores; None where scores cannot be turned into rows."""
+    if isinstance(model, Rotation):
+        return model_predictor(model.model, model.unrotated(scores), **companions)
+    if isinstance(model, GenerativeModel):
+        return linear_predictor(model, scores, **companions)
+    if not describe(model).has_way_back:
+        return None
+    # Models without a distribution go back by least squares: means are predictors.
+    return np.asarray(model.inverse_transform(scores, **companions), dtype=float)
 
 
 def draw_table(layout: Layout, model: RowModel[Any], eta: Floats, rng: np.random.Generator) -> Floats:

@@ -17,9 +17,13 @@ from anypca.exceptions import NotFittedError
 from anypca.models._description import describe, find_attribute, is_fitted
 
 BLUE, VERMILLION, GREY = "#0072B2", "#D55E00", "#4D4D4D"
-#: The palette of Okabe and Ito, told apart by all common kinds of colour vision; without yellow, which is
-#: faint on white, and black, which is left to arrows among coloured groups.
-PALETTE = (BLUE, VERMILLION, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+#: Six colours of Okabe and Ito, without yellow, which is faint on white, and black, which is left to arrows among
+#: coloured groups; and four more, so that any two of the ten differ by 26 in CIELAB, and by 16 to eyes that lack
+#: the red or the green cones.
+PALETTE = (
+    *(BLUE, VERMILLION, "#009E73", "#CC79A7", "#E69F00", "#56B4E9"),
+    *("#7A0177", "#DDCC77", "#A50026", GREY),
+)
 BLACK = "#1A1A1A"
 #: With more groups than colours the marker changes, so that no two groups look alike.
 MARKERS = ("o", "^", "s", "D", "v", "P")

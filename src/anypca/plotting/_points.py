@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anypca._typing import Bools, Floats
+from anypca._typing import Floats
 from anypca._words import shorten
 from anypca.plotting._common import BLUE, GREY, MARKERS, PALETTE, write_plainly
+from anypca.plotting._groups import NOT_KNOWN, OTHERS, is_scale, rows_of_groups
 
 #: Directions that are tried for a label, starting with the preferred one and swinging out on both sides.
 _TURNS = np.deg2rad([0, 20, -20, 40, -40, 60, -60, 90, -90, 135, -135, 180])
@@ -193,10 +194,6 @@ def _write(
 
 #: Above this many rows their names would only blacken the picture.
 _MOST_ROW_NAMES = 40
-#: Whole numbers with more distinct values than this are a scale and not names of groups.
-_MOST_NUMBERED_GROUPS = 20
-#: Groups beyond this many share one look: a legend can be no longer.
-_MOST_GROUPS = 24
 _PALE = "0.75"
 
 
@@ -248,18 +245,10 @@ def draw_points(ax: Any, points: Floats, color: Any = None) -> None:
         return
     title = getattr(color, "name", None)
     values = np.asarray(color)
-    if _is_scale(values):
+    if is_scale(values):
         _draw_scale(ax, points, values.astype(float), title, style)
     else:
         _draw_groups(ax, points, values, title, style)
-
-
-def _is_scale(values: Any) -> bool:
-    """Whether values are numbers on a scale rather than names of groups."""
-    if values.dtype.kind not in "iuf":
-        return False
-    distinct = np.unique(values[np.isfinite(values)])
-    return bool(len(distinct) > _MOST_NUMBERED_GROUPS or np.any(distinct != np.round(distinct)))
 
 
 def _draw_scale(ax: Any, points: Floats, values: Floats, title: Any, style: dict[str, Any]) -> None:
@@ -281,10 +270,15 @@ def _draw_scale(ax: Any, points: Floats, values: Floats, title: Any, style: dict
         bar.set_label(shorten(title))
 
 
+def group_color(number: int) -> str:
+    """The colour of a group, counted from 0."""
+    return PALETTE[number % len(PALETTE)]
+
+
 def _draw_groups(ax: Any, points: Floats, values: Any, title: Any, style: dict[str, Any]) -> None:
-    for i, (label, mine) in enumerate(_groups(values)):
-        color, marker = PALETTE[i % len(PALETTE)], MARKERS[i // len(PALETTE) % len(MARKERS)]
-        if label in ("others", "not known"):
+    for i, (label, mine) in enumerate(rows_of_groups(values)):
+        color, marker = group_color(i), MARKERS[i // len(PALETTE) % len(MARKERS)]
+        if label in (OTHERS, NOT_KNOWN):
             color, marker = _PALE, "o"
         # Markers other than the disk carry less ink: some are thin.
         ax.scatter(*points[mine].T, color=color, marker=marker, label=label, **style)
@@ -300,30 +294,6 @@ def _draw_groups(ax: Any, points: Floats, values: Any, title: Any, style: dict[s
     for handle in legend.legend_handles:
         handle.set_alpha(1.0)
         handle.set_sizes([24.0])
-
-
-def _groups(values: Any) -> list[tuple[str, Bools]]:
-    """Names of groups, in order, with their rows; the smallest of too many together at the end."""
-    missing = np.array([value is None or value != value for value in values])
-    texts = np.array([_text(value) for value in values], dtype=object)
-    present = values[~missing]
-    if values.dtype.kind in "iufb":
-        names = [_text(value) for value in np.unique(present)]
-    else:
-        names = sorted({_text(value) for value in present})
-    rows = {name: (texts == name) & ~missing for name in names}
-    kept = sorted(names, key=lambda name: -rows[name].sum())[: _MOST_GROUPS - 1]
-    if len(names) <= _MOST_GROUPS:
-        kept = names
-    found = [(shorten(name), rows[name]) for name in names if name in set(kept)]
-    others = ~missing & ~np.any([mine for _, mine in found], axis=0) if found else np.zeros_like(missing)
-    rest = [("others", others), ("not known", missing)]
-    return found + [(name, mine) for name, mine in rest if mine.any()]
-
-
-def _text(value: Any) -> str:
-    """The name of a group; whole numbers that came as floats lose their point."""
-    return f"{value:g}" if isinstance(value, float | np.floating) else str(value)
 
 
 def name_rows(ax: Any, points: Floats, names: Sequence[str] | None, taken: Sequence[Box] = ()) -> None:

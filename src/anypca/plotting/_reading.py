@@ -86,6 +86,14 @@ def take_rows(table: Any, index: Ints) -> Any:
     return taken.compute() if hasattr(taken, "compute") else taken
 
 
+def name_columns(table: Any) -> dict[str, Any]:
+    """The columns of a data frame by their names, or of an array by x0, x1, ..."""
+    if hasattr(table, "columns"):
+        return {str(name): table[name] for name in table.columns}
+    values = np.asarray(table)
+    return {f"x{j}": values[:, j] for j in range(values.shape[1])}
+
+
 def column_deviations(table: Floats) -> Floats:
     """Standard deviations of the columns (n_features,), NaN being missing; 0 for columns without entries."""
     some = np.where(np.isnan(table).all(axis=0), 0.0, table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from anypca.linalg import largest
 from anypca.models._description import describe
 from anypca.plotting._common import (
     BLACK,
+    BLUE,
     VERMILLION,
     check_components,
     check_names,
@@ -25,7 +26,7 @@ from anypca.plotting._common import (
     new_axes,
 )
 from anypca.plotting._points import Box, along, draw_points, name_rows, place_labels, spread_out
-from anypca.plotting._reading import correlate
+from anypca.plotting._reading import correlate, name_columns
 
 #: How far arrows reach towards the border of the point cloud, which leaves room for their names.
 _REACH = 0.9
@@ -194,6 +195,7 @@ def plot_correlation_circle(
     axes: tuple[int, int] = (1, 2),
     feature_names: Sequence[str] | None = None,
     top: int = 12,
+    supplementary: Any = None,
     ax: Any = None,
 ) -> Any:
     """Correlations of the columns with the scores of two components, inside the unit circle.
@@ -213,6 +215,9 @@ def plot_correlation_circle(
         Names of the columns; ``model.feature_names_in_`` if not given, else x0, x1, ...
     top : int, default=12
         How many columns are named: those with the longest arrows, first among the half of the columns that vary most.
+    supplementary : table of shape (n_samples, n_more) or mapping of names to columns, optional
+        Numbers that took no part in the fit, drawn by their correlations with the scores in another colour; needs
+        scores. Names of a table come from its columns.
     ax : matplotlib.axes.Axes, optional
         Where to draw; new Axes on a new figure if not given.
 
@@ -253,8 +258,23 @@ def plot_correlation_circle(
     ax.figure.draw_without_rendering()
     avoid = along(ax, np.zeros_like(points[chosen]), points[chosen])
     texts = [shorten(names[j], most=20) for j in chosen]
-    place_labels(ax, points[chosen], texts, color=VERMILLION, avoid=avoid)
+    boxes = place_labels(ax, points[chosen], texts, color=VERMILLION, avoid=avoid)
+    if supplementary is not None:
+        _draw_supplementary(ax, supplementary, scores, plane, boxes)
     return ax
+
+
+def _draw_supplementary(ax: Any, given: Any, scores: Any, plane: list[int], boxes: list[Box]) -> None:
+    """Arrows of columns that took no part in the fit, with their names."""
+    if scores is None:
+        raise ValueError("supplementary columns are correlated with scores. Pass scores=model.transform(X).")
+    columns = given if isinstance(given, Mapping) else name_columns(given)
+    table = np.column_stack([np.asarray(values, dtype=float) for values in columns.values()])
+    points = correlate(table, np.asarray(scores, dtype=float))[0][plane].T
+    style = {"angles": "xy", "scale_units": "xy", "scale": 1.0, "width": 0.0035}
+    ax.quiver(*np.zeros((2, len(points))), *points.T, color=BLUE, zorder=3, **style)
+    texts = [shorten(name, most=20) for name in columns]
+    place_labels(ax, points, texts, color=BLUE, taken=boxes, avoid=along(ax, np.zeros_like(points), points))
 
 
 def _correlations(model: Any, scores: Any, X: Any) -> tuple[Floats, Floats]:

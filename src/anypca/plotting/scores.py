@@ -9,6 +9,7 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.plotting._common import (
+    BLACK,
     GREY,
     check_length,
     check_points,
@@ -17,7 +18,8 @@ from anypca.plotting._common import (
     name_plane,
     new_axes,
 )
-from anypca.plotting._points import draw_points, golden, name_rows
+from anypca.plotting._groups import NOT_KNOWN, OTHERS, is_scale, rows_of_groups
+from anypca.plotting._points import draw_points, golden, group_color, name_rows, spread_out
 
 #: More ellipses than this would hide each other and the points.
 _MOST_ELLIPSES = 200
@@ -35,6 +37,8 @@ def plot_scores(
     axes: tuple[int, int] = (1, 2),
     color: Any = None,
     row_names: Sequence[str] | None = None,
+    groups: str | None = None,
+    supplementary: Any = None,
     coverage: float = 0.95,
     ax: Any = None,
 ) -> Any:
@@ -58,6 +62,11 @@ def plot_scores(
         1st to the 99th percentile. To have numbers as groups pass them as text. The name of a pandas column is shown.
     row_names : sequence of str, optional
         Names of the rows, written where there is room, for at most 40 rows.
+    groups : {"rows", "means"} or None, default=None
+        With ``color`` naming groups, mark their means and draw an ellipse around each of three or more rows:
+        ``"rows"`` holds ``coverage`` of the rows of a normal group, ``"means"`` is a confidence region of its mean.
+    supplementary : array-like of shape (n_more, n_components), optional
+        Scores of rows that took no part in the fit, drawn as open diamonds.
     coverage : float, default=0.95
         Posterior probability of the ellipses, which take the components of a row as independent.
     ax : matplotlib.axes.Axes, optional
@@ -88,6 +97,8 @@ def plot_scores(
     >>> model = PPCA(2).fit(X)
     >>> ax = plot_scores(model, *model.transform(X, return_std=True), color=X[:, 0])
     """
+    if not 0.0 < coverage < 1.0:
+        raise ValueError(f"coverage must be between 0 and 1, a probability such as 0.95; got {coverage}.")
     n_components = count_components(model)
     plane, points = check_points(scores, axes, n_components, color=color, row_names=row_names)
     ax = new_axes(6.8, 5.4 if len(plane) > 1 else 3.6) if ax is None else ax
@@ -98,6 +109,10 @@ def plot_scores(
         check_length("std", bars, len(points))
         _draw_uncertainty(ax, drawn, bars, coverage)
     draw_points(ax, drawn, color)
+    if supplementary is not None:
+        _draw_supplementary(ax, check_scores("supplementary", supplementary, n_components)[:, plane])
+    if groups is not None:
+        _draw_group_means(ax, drawn, color, groups, coverage)
     name_plane(ax, model, plane)
     ax.margins(0.08)
     # Labels are placed in pixels: the layout must be settled first.
@@ -108,8 +123,6 @@ def plot_scores(
 
 def _draw_uncertainty(ax: Any, points: Floats, std: Floats, coverage: float) -> None:
     """Ellipses of two components, bars of one, of so many rows that the points stay in sight."""
-    if not 0.0 < coverage < 1.0:
-        raise ValueError(f"coverage must be between 0 and 1, a probability such as 0.95; got {coverage}.")
     reach = std * _radius(coverage, std.shape[1])
     crowding = _crowding(points, reach)
     most = int(np.clip(_MOST_LAYERS / max(crowding, 1e-9), _LEAST_ELLIPSES, _MOST_ELLIPSES))
@@ -154,6 +167,52 @@ def _draw_ellipses(ax: Any, points: Floats, reach: Floats, strength: float) -> N
     )
     ax.add_collection(ellipses)
     ax.update_datalim(np.vstack([points - reach, points + reach]))
+
+
+def _draw_supplementary(ax: Any, points: Floats) -> None:
+    """Rows that took no part in the fit, as open diamonds over the others."""
+    if points.shape[1] == 1:
+        points = spread_out(points[:, 0])
+    ax.scatter(*points.T, marker="D", s=22.0, facecolors="none", edgecolors=BLACK, linewidths=0.9, zorder=3)
+
+
+def _draw_group_means(ax: Any, points: Floats, color: Any, kind: str, coverage: float) -> None:
+    """Means of the groups as large disks, and ellipses around those of three or more rows that do not lie on a line."""
+    if kind not in ("rows", "means"):
+        raise ValueError(f"groups must be 'rows', 'means' or None; got {kind!r}.")
+    values = np.asarray(color)
+    if color is None or is_scale(values):
+        raise ValueError(
+            f"groups={kind!r} needs color= with the group of each row; got {'None' if color is None else 'numbers'}. "
+            "Pass text, or numbers as text."
+        )
+    for i, (name, mine) in enumerate(rows_of_groups(values)):
+        if name in (OTHERS, NOT_KNOWN):
+            continue
+        part = points[mine]
+        ax.scatter(
+            *part.mean(axis=0), s=110.0, color=group_color(i), edgecolors="white", linewidths=1.2, zorder=4
+        )
+        if len(part) >= 3:
+            _draw_group_ellipse(ax, part, group_color(i), kind, coverage)
+
+
+def _draw_group_ellipse(ax: Any, points: Floats, color: str, kind: str, coverage: float) -> None:
+    from matplotlib.patches import Ellipse
+
+    covariance = np.cov(points.T) / (len(points) if kind == "means" else 1)
+    variances, axes = np.linalg.eigh(covariance)
+    width, height = 2.0 * _radius(coverage, 2) * np.sqrt(np.maximum(variances[::-1], 0.0))
+    angle = float(np.degrees(np.arctan2(axes[1, 1], axes[0, 1])))
+    look = {"facecolor": (*_rgb(color), 0.12), "edgecolor": color, "linewidth": 1.4, "zorder": 3}
+    ax.add_patch(Ellipse(tuple(points.mean(axis=0)), width, height, angle=angle, **look))
+
+
+def _rgb(color: str) -> tuple[float, float, float]:
+    from matplotlib.colors import to_rgb
+
+    red, green, blue = to_rgb(color)
+    return red, green, blue
 
 
 def _radius(coverage: float, dimension: int) -> float:

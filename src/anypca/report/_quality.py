@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anypca._typing import Bools, Floats, Ints
-from anypca.families import Family, Gaussian
+from anypca._typing import Floats, Ints
+from anypca.interpretation import Entries, open_entries
 from anypca.plotting._reading import standardise
 from anypca.report._subject import Subject
 
@@ -24,9 +24,6 @@ N_DRAWS = 19
 _N_BINS = 20
 #: Entries listed as far from their means: as many as are looked at one by one.
 _N_WORST = 10
-#: Newton steps for one intercept per column. Each is bounded, since a column of zeros has its optimum at infinity; 15
-#: steps of 3 reach a factor of exp(45), beyond all means that occur, and Newton's method needs few near the optimum.
-_STEPS, _LONGEST_STEP = 15, 3.0
 
 
 class Cell(NamedTuple):
@@ -70,25 +67,6 @@ class Quality:
     """How many entries have the rank 0, ..., 19 among 19 draws from the model (20,)."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Entries:
-    """Observed entries with their predictor, the missing ones replaced by 1, which every family supports."""
-
-    family: Family
-    x: Floats
-    seen: Bools
-    eta: Floats
-    base: Floats
-    """The predictor without components, up to one constant per column."""
-    dispersion: Floats
-    has_noise: bool
-    """Whether the dispersion is the model's, rather than 1 for want of a better one."""
-
-    def deviance(self, eta: Floats) -> Floats:
-        """Deviance of each entry, 0 where missing."""
-        return np.where(self.seen, self.family.deviance(self.x, eta, self.dispersion), 0.0)
-
-
 def assess(subject: Subject) -> Quality | None:
     """Compare the shown rows with what the model says of them.
 
@@ -106,7 +84,7 @@ def assess(subject: Subject) -> Quality | None:
         return None
     deviance = entries.deviance(entries.eta)
     # Overflowing trial steps have a deviance of infinity, and are not taken.
-    null = entries.deviance(entries.base + _intercept(entries)).sum(axis=0)
+    null = entries.deviance(entries.base + entries.intercept).sum(axis=0)
     share = np.full(len(null), np.nan)
     np.divide(deviance.sum(axis=0), null, out=share, where=null > 1e-9 * len(entries.x))
     pearson = np.where(entries.seen, entries.family.pearson(entries.x, entries.eta, entries.dispersion), 0.0)
@@ -122,39 +100,13 @@ def assess(subject: Subject) -> Quality | None:
     )
 
 
-def _open(subject: Subject) -> _Entries | None:
+def _open(subject: Subject) -> Entries | None:
     n = min(subject.sample.n_rows, max(_LEAST_ROWS, _MOST_ENTRIES // subject.facts.n_columns))
-    values, scores, model = subject.sample.values[:n], subject.scores[:n], subject.description
-    eta, base = subject.predict(scores), subject.predict(np.zeros_like(scores))
-    if eta is None or base is None:
-        return None
-    values = subject.layout.split(values)
-    seen, family = ~np.isnan(values), model.family or Gaussian()
-    # A table that the components reproduce exactly has a noise of 0, in units of which nothing can be told.
-    has_noise = model.dispersion is not None and bool((model.dispersion > 0).all())
-    dispersion = np.asarray(model.dispersion) if has_noise else np.ones(eta.shape[1])
-    return _Entries(family, np.where(seen, values, 1.0), seen, eta, base, dispersion, has_noise)
+    companions = {name: values[:n] for name, values in subject.sample.companions.items()}
+    return open_entries(subject.model, subject.sample.values[:n], subject.scores[:n], **companions)
 
 
-def _intercept(entries: _Entries) -> Floats:
-    """The constant of each column that fits best without components (n_columns,), by Newton steps."""
-    shift = np.zeros(entries.x.shape[1])
-    longest = np.full(len(shift), _LONGEST_STEP)
-    for member, index in entries.family.member_columns(len(shift)):
-        if isinstance(member, Gaussian):  # steps are exact whatever their length
-            longest[index] = np.inf
-    for _ in range(_STEPS):
-        found = entries.family.evaluate(entries.x, entries.base + shift, entries.dispersion, order=2)
-        assert found.gradient is not None
-        assert found.curvature is not None
-        slope = np.where(entries.seen, found.gradient, 0.0).sum(axis=0)
-        curvature = np.where(entries.seen, found.curvature, 0.0).sum(axis=0)
-        step = np.divide(slope, curvature, out=np.zeros_like(slope), where=curvature > 0)
-        shift = shift + np.minimum(np.maximum(step, -longest), longest)
-    return shift
-
-
-def _curves(entries: _Entries) -> list[Curve]:
+def _curves(entries: Entries) -> list[Curve]:
     mu = entries.family.mean(entries.eta, entries.dispersion)
     curves = []
     for member, index in entries.family.member_columns(entries.x.shape[1]):
@@ -175,7 +127,7 @@ def _binned(fitted: Floats, observed: Floats) -> tuple[Floats, Floats, Floats]:
     return means, seen, error
 
 
-def _worst(entries: _Entries, pearson: Floats) -> list[Cell]:
+def _worst(entries: Entries, pearson: Floats) -> list[Cell]:
     """The entries with the largest residuals in units of their standard deviation."""
     size = pearson if entries.has_noise else _relative(entries)
     flat = np.argsort(-size, axis=None, kind="stable")[:_N_WORST]
@@ -189,7 +141,7 @@ def _worst(entries: _Entries, pearson: Floats) -> list[Cell]:
     return [cell for cell in cells if abs(cell.residual) > 0]
 
 
-def _relative(entries: _Entries) -> Floats:
+def _relative(entries: Entries) -> Floats:
     """Squared residuals over their mean in the column, for models without noise of their own."""
     squares = np.where(entries.seen, (entries.x - entries.eta) ** 2, 0.0)
     mean = squares.sum(axis=0) / np.maximum(entries.seen.sum(axis=0), 1)
@@ -200,7 +152,7 @@ def _relative(entries: _Entries) -> Floats:
     return result
 
 
-def _ranks(entries: _Entries) -> Ints:
+def _ranks(entries: Entries) -> Ints:
     """Ranks of entries among draws from the model, ties broken at random; uniform for a calibrated model."""
     n = min(len(entries.x), max(_LEAST_DRAWN, _MOST_DRAWN // entries.x.shape[1]))
     rng = np.random.default_rng(0)

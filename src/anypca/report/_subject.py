@@ -14,7 +14,7 @@ from anypca._words import numbered
 from anypca.engine import Block, Data, Layout, Summary, executor_for, summarise
 from anypca.linalg import largest
 from anypca.models._description import Description, describe
-from anypca.models._row_methods import GenerativeModel, linear_predictor
+from anypca.models._row_methods import model_predictor
 from anypca.plotting._reading import choose_rows, correlate, read_table, take_rows
 
 #: More points than this hide each other, and drawing them takes seconds.
@@ -260,12 +260,7 @@ class Subject:
         It is ``None`` for models that cannot go back from scores to rows.
         """
         companions = {name: values[: len(scores)] for name, values in self.sample.companions.items()}
-        if isinstance(self.model, GenerativeModel):
-            return linear_predictor(self.model, scores, **companions)
-        if not self.description.has_way_back:
-            return None
-        # Models without a distribution go back by least squares: means are predictors.
-        return np.asarray(self.model.inverse_transform(scores, **companions), dtype=float)
+        return model_predictor(self.model, scores, **companions)
 
 
 def check_companions(model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
