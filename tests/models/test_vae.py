@@ -98,6 +98,16 @@ def test_the_bound_is_below_the_likelihood_and_equals_it_for_the_exact_posterior
     assert (moved.bound(rows, noise) < exact).mean() > 0.95
 
 
+def test_each_row_starts_at_the_likeliest_of_some_points():
+    rows, model = start(table(Poisson()), 2, Poisson())
+    likelihood = Likelihood(Poisson(), model.dispersion, model.decoder)
+    points = np.random.default_rng(5).standard_normal((9, 2))
+    best = likelihood.best_of(rows, points)
+    heights = likelihood.height(rows.repeat(9), np.tile(points, (len(rows.x), 1))).reshape(-1, 9)
+    assert_allclose(likelihood.height(rows, best), heights.max(axis=1), rtol=1e-12)
+    assert len(np.unique(best, axis=0)) > 1
+
+
 # ---- the start
 
 

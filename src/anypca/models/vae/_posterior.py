@@ -63,6 +63,12 @@ class Likelihood:
             total = rows.only_observed(terms).sum(axis=1) - 0.5 * (z**2).sum(axis=1)
         return np.where(np.isfinite(total), total, -np.inf)
 
+    def best_of(self, rows: Rows, points: Floats) -> Floats:
+        """For each row the highest of some points (m, k), shape (rows, k)."""
+        places = (len(rows.x), points.shape[1])
+        heights = [self.height(rows, np.broadcast_to(point, places)) for point in points]
+        return np.asarray(points[np.argmax(heights, axis=0)])
+
     def slope(self, rows: Rows, z: Floats) -> Slope:
         """The height with its derivatives in z."""
         features, tangent = self.decoder.tangents(z)

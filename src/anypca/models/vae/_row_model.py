@@ -15,6 +15,9 @@ from anypca.models.vae._posterior import Likelihood, Modes, marginal
 from anypca.models.vae._rows import Inputs, Rows
 from anypca.models.vae._skip import SkipNetwork
 
+# Modes that are looked for beside the one at the encoder's guess: posteriors with more than a few are rare.
+_N_FURTHER = 4
+
 
 @dataclass(frozen=True, eq=False)
 class DecodedRowModel(RowModel[Modes]):
@@ -29,7 +32,7 @@ class DecodedRowModel(RowModel[Modes]):
     noise: Floats
     """Standard normals (draws, k) for importance sampling."""
     starts: Floats
-    """Further latents (m, k) from which modes are looked for."""
+    """Further latents (m, k), the likeliest of which modes are looked for from."""
 
     @property
     def likelihood_of_rows(self) -> Likelihood:
@@ -49,8 +52,9 @@ class DecodedRowModel(RowModel[Modes]):
     def log_likelihood(self, rows: OpenedBlock) -> Floats:
         known = _read(rows)
         guess = self.encoder(self.inputs.of(known))
-        others = [np.broadcast_to(start, guess.shape) for start in self.starts]
-        return marginal(self.likelihood_of_rows, known, [guess, *others], self.noise)
+        likelihood = self.likelihood_of_rows
+        others = [likelihood.best_of(known, part) for part in np.array_split(self.starts, _N_FURTHER)]
+        return marginal(likelihood, known, [guess, *others], self.noise)
 
     def predictor(self, block: Block, scores: Floats) -> Floats:
         eta, offset = self.decoder(scores.astype(np.float64, copy=False)), block.offset()
