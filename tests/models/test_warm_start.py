@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from anypca import EPCA, GPCA, GSPPCA, PLNPCA, PPCA
+from anypca import EPCA, GPCA, GSPPCA, PLNPCA, PPCA, SSPPCA, SePCA
 from anypca.datasets import make_low_rank_counts
 
 COUNTS = make_low_rank_counts(80, 10, 2, typical_mean=3.0, random_state=0).X.astype(float)
@@ -49,3 +49,26 @@ def test_another_number_of_components_starts_afresh() -> None:
 def test_other_starts_are_refused(init: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="init must be a"):
         EPCA(2, family="poisson", init=init).fit(COUNTS)
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [SePCA(4, family="poisson", n_jobs=1), SSPPCA(4, sparsity=2.0, n_jobs=1)],
+    ids=["SePCA", "SSPPCA"],
+)
+def test_models_that_choose_their_dimension_start_near_the_end(plain: Any) -> None:
+    model = clone(plain).set_params(warm_start=True).fit(COUNTS)
+    again = clone(plain).set_params(init=model).fit(COUNTS)
+    assert again.n_components_ == model.n_components_
+    # Both have converged to tol, from starts that differ; what is left to gain is its square times the entries.
+    np.testing.assert_allclose(again.evidence_, model.evidence_, rtol=1e-4)
+    np.testing.assert_array_equal(again.components_ == 0, model.components_ == 0)
+    larger = clone(plain).set_params(init=model).fit(np.hstack([COUNTS, COUNTS[:, :1]]))
+    assert larger.components_.shape[1] == COUNTS.shape[1] + 1
+
+
+def test_trials_start_afresh_and_modes_have_no_warm_start() -> None:
+    model = EPCA(1, family="poisson", warm_start=True, n_jobs=1).fit(COUNTS)
+    assert EPCA(1, family="poisson", ridge="auto", init=model, n_jobs=1).fit(COUNTS).ridge_trials_
+    with pytest.raises(ValueError, match="inference='vb'"):
+        SePCA(inference="map", warm_start=True).fit(COUNTS)

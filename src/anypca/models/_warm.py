@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import clone
 
 from anypca.models._session import Session
 from anypca.solvers.checkpoint import Entry, NoJournal, key_of
@@ -59,6 +60,11 @@ class WarmStart:
         yield replace(session, journal=journal)
         if self.warm_start:
             self._last_run = journal.last  # type: ignore[misc]
+
+
+def cold_clone(model: Any) -> Any:
+    """An unfitted copy that starts on its own: for fits to parts of a table, which another fit has seen whole."""
+    return clone(model).set_params(warm_start=False, init=None)
 
 
 class _Relay(NoJournal):

@@ -324,6 +324,10 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
         joint = np.where(plain == 0.0, 0.0, vector.reshape(plain.shape))
         return replace(like, coefficients=like.coefficients.with_joint(joint))
 
+    def first_points(self, evaluator: BlockEvaluator) -> Floats:
+        """Where rows that nothing is known of start, shape (rows, n_coordinates)."""
+        return evaluator.origin
+
     def solve_rows(self, evaluator: BlockEvaluator, start: Floats) -> RowFit:
         """Optimum of each row by damped Newton steps from ``start``.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from anypca._compat import infer_dimension
 from anypca._typing import Floats
-from anypca.engine import Block, Summary
+from anypca.engine import Block
 from anypca.linalg import fix_signs
 from anypca.models._arguments import check_rank
 from anypca.models._gaussian.posterior import Parameters
@@ -77,14 +77,14 @@ def fit_principal(
     weight, n_rows = count_rows(session, "PPCA")
     spectrum = _start_spectrum(session, n_components, weight)
     k = choose_n_components(n_components, spectrum, weight)
-    floor = _noise_floor(summary)
+    floor = noise_floor(float(np.mean(summary.variance)))
     start = _from_spectrum(spectrum, k, summary.mean, n_features, floor)
     if not session.data.may_miss:
         trace = np.array([log_likelihood(start, spectrum.trace, weight)])
         result = Result(start, trace, Status.CONVERGED, 0.0, 1)
     else:
         em = session.loop(MissingProblem(floor)).run(start.parameters)[0]
-        result = Result(_from_parameters(em.shared), em.trace, em.status, em.criterion, em.n_iter)
+        result = Result(from_parameters(em.shared), em.trace, em.status, em.criterion, em.n_iter)
     return unbias(result.shared, weight, n_rows, floor), result
 
 
@@ -115,9 +115,9 @@ def count_rows(session: Session, model: str) -> tuple[float, int]:
     return weight, n_rows
 
 
-def _noise_floor(summary: Summary) -> float:
-    """Smallest noise variance; positive also for a constant table."""
-    return max(_NOISE_FLOOR * float(np.mean(summary.variance)), float(np.finfo(np.float64).tiny))
+def noise_floor(variance: float) -> float:
+    """Smallest noise variance, from the mean variance of the columns; positive also for a constant table."""
+    return max(_NOISE_FLOOR * variance, float(np.finfo(np.float64).tiny))
 
 
 def _start_spectrum(session: Session, n_components: int | float | str | None, weight: float) -> Spectrum:
@@ -178,7 +178,7 @@ def _from_spectrum(spectrum: Spectrum, k: int, mean: Floats, n_features: int, fl
     return Principal(mean, components, np.maximum(values, noise), noise, spectrum.trace)
 
 
-def _from_parameters(parameters: Parameters) -> Principal:
+def from_parameters(parameters: Parameters) -> Principal:
     """The same model in its principal axes."""
     left, singular, _ = np.linalg.svd(parameters.loadings, full_matrices=False)
     components = left.T * fix_signs(left.T)[:, None]

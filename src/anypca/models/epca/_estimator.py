@@ -14,16 +14,18 @@ from anypca.models._arguments import check_rank
 from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._bilinear.alternating import Shared
 from anypca.models._bilinear.row_model import BilinearModel, ModeRowModel, Reported
+from anypca.models._bilinear.stream import BilinearRule
 from anypca.models._session import Session, choose_family
-from anypca.models._warm import WARM_CONSTRAINTS, WarmStart
+from anypca.models._stream import Stream, StreamingRows
+from anypca.models._warm import WARM_CONSTRAINTS
 from anypca.models.epca._fit import EPCAFit, EPCAFitter, Settings
 from anypca.models.epca._ridge import choose_ridge
-from anypca.models.epca._stream import EPCAStream
+from anypca.models.epca._stream import report, rule_of
 from anypca.priors import Prior, Ridge, Scaled, find_prior
 
 
 @dataclass(eq=False, repr=False)
-class EPCA(WarmStart, BilinearModel):
+class EPCA(StreamingRows, BilinearModel):
     r"""Exponential-family PCA: the right likelihood for each column.
 
     The linear predictor of row i and column j is
@@ -171,9 +173,6 @@ class EPCA(WarmStart, BilinearModel):
         **WARM_CONSTRAINTS,
     }
 
-    #: Of `partial_fit`.
-    _stream: ClassVar[EPCAStream | None] = None
-
     n_components: int = 2
     _: KW_ONLY
     family: Any = "auto"
@@ -230,7 +229,6 @@ class EPCA(WarmStart, BilinearModel):
             fit = EPCAFitter(session, family, self._settings()).fit()
             self.family_, self.family_report_ = fit.problem.family, report
             self._store(fit)
-            self._stream = None  # type: ignore[misc]
         self._warn_unless_converged(fit.result)
         return self
 
@@ -241,50 +239,6 @@ class EPCA(WarmStart, BilinearModel):
         if self.n_components == 0:
             return 1.0, None
         return choose_ridge(self, session, family)
-
-    def partial_fit(
-        self, X: Any, y: Any = None, *, sample_weight: Any = None, offset: Any = None, covariates: Any = None
-    ) -> Self:
-        """Go on with some more rows, none of which is kept.
-
-        The first call fits the model to its rows, and fixes families and dispersions: give it some 600 rows, and blocks
-        of 200 rows or more afterwards. Each row counts once for each time it is given; ``fit`` starts afresh.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-            As in ``fit``.
-        y : None
-            Ignored.
-        sample_weight, offset, covariates : as in ``fit``, for these rows
-
-        Returns
-        -------
-        self
-        """
-        companions = {"sample_weight": sample_weight, "offset": offset, "covariates": covariates}
-        stream = self._stream
-        if stream is None:
-            self.fit(X, **companions)
-        with self._open_new(X, **companions) as (data, executor):
-            if stream is None:
-                stream = EPCAStream.after(self._fit, self._settings(), data, executor)
-            else:
-                stream = stream.advanced(data, executor)
-                self._store_streamed(stream)
-        self._stream = stream  # type: ignore[misc]
-        self.n_samples_seen_ = stream.n_samples
-        self._last_run = Shared(stream.stream.coefficients)  # type: ignore[misc]
-        return self
-
-    def _store_streamed(self, stream: EPCAStream) -> None:
-        """Set the fitted attributes that a block changes."""
-        self._fit = fit = stream.report()
-        self._store_coefficients(fit.coefficients)
-        for name in ("components_", "intercept_", "coef_", "dispersion_"):
-            setattr(self, name, self.layout_.pad(getattr(self, name), self._column_attributes[name]))
-        self.explained_deviance_ratio_ = stream.shares()
-        self.explained_variance_ = fit.score_variance
 
     def _settings(self) -> Settings:
         scores = self._prior("score_penalty", self.l1_strength)
@@ -320,7 +274,7 @@ class EPCA(WarmStart, BilinearModel):
 
     def _store(self, fit: EPCAFit) -> None:
         """Set the fitted attributes."""
-        self._fit = fit
+        self._fit: EPCAFit = fit
         self._store_coefficients(fit.coefficients)
         self.explained_deviance_ratio_ = fit.deviances.shares
         self.explained_variance_ = fit.score_variance
@@ -333,3 +287,17 @@ class EPCA(WarmStart, BilinearModel):
             fit.problem.family, fit.coefficients, fit.score_variance, bool(self.fit_intercept)
         )
         return ModeRowModel(reported, fit.problem)
+
+    def _begin_stream(self) -> tuple[BilinearRule, Shared]:
+        return rule_of(self._fit, self._settings()), Shared(self._fit.result.shared.coefficients)
+
+    def _store_stream(self, stream: Stream[Shared]) -> None:
+        fit: EPCAFit = report(self._fit, self._settings(), stream)
+        self._fit = fit
+        self._store_coefficients(fit.coefficients)
+        loadings, variance = fit.coefficients.loadings, fit.score_variance
+        total = float(fit.deviances.shares.sum())
+        self.explained_deviance_ratio_ = stream.averages.shares(
+            loadings, variance, total, fit_intercept=self.fit_intercept
+        )
+        self.explained_variance_ = variance

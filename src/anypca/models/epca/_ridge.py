@@ -17,6 +17,7 @@ from anypca.engine.entries import mix
 from anypca.exceptions import ConvergenceWarning
 from anypca.families import Family
 from anypca.models._session import Session
+from anypca.models._warm import cold_clone
 
 # Entries and columns that trials are fitted to: a trial takes some hundredths of a second, however large the table.
 _MOST_ENTRIES = 30_000
@@ -131,7 +132,7 @@ def choose_ridge(model: Any, session: Session, family: Family) -> tuple[float, d
         "n_jobs": 1,
         "verbose": 0,
     }
-    first = clone(model).set_params(**settings)
+    first = cold_clone(model).set_params(**settings)
     n_components = min(model.n_components, *table.values.shape)
     whole = float(np.sqrt(session.summary.weight.max(initial=1.0)) + np.sqrt(session.data.n_features))
     unit = whole / table.noise

@@ -15,13 +15,16 @@ from anypca._typing import Floats
 from anypca.families import Poisson
 from anypca.models._arguments import check_rank, check_ranks
 from anypca.models._base import COMMON_CONSTRAINTS
+from anypca.models._bilinear.alternating import Shared
 from anypca.models._bilinear.row_model import BilinearModel, Reported
 from anypca.models._criteria import FitFacts, evaluate_all
 from anypca.models._description import Description
 from anypca.models._session import Session, check_support, warn_non_integers
-from anypca.models._warm import WARM_CONSTRAINTS, WarmStart
+from anypca.models._stream import Stream, StreamingRows
+from anypca.models._warm import WARM_CONSTRAINTS
 from anypca.models.plnpca._fit import PLNFit, PLNFitter, RankPath, Settings
 from anypca.models.plnpca._row_model import CountRowModel
+from anypca.models.plnpca._stream import CountRule, report
 
 
 class _Counts(Poisson):
@@ -31,7 +34,7 @@ class _Counts(Poisson):
 
 
 @dataclass(eq=False, repr=False)
-class PLNPCA(WarmStart, BilinearModel):
+class PLNPCA(StreamingRows, BilinearModel):
     r"""Poisson log-normal PCA: counts whose log rates are normal with a covariance of low rank.
 
     .. math:: y_{ij} \sim \mathrm{Poisson}(\exp z_{ij}), \quad
@@ -60,7 +63,7 @@ class PLNPCA(WarmStart, BilinearModel):
     warm_start : bool, default=False
         Start where the last fit of this object ended, if the numbers of columns and components are the same.
     init : fitted estimator of this class or None, default=None
-        Where to start otherwise: at the end of a fit that was made with ``warm_start=True``.
+        Where to start otherwise: at the end of a fit that was made with ``warm_start=True`` or by ``partial_fit``.
 
     Attributes
     ----------
@@ -91,6 +94,9 @@ class PLNPCA(WarmStart, BilinearModel):
     family_ : Family
         Poisson.
     n_components_, n_features_in_, n_iter_ : int
+    n_samples_seen_ : int
+        Rows that ``partial_fit`` was given. After it ``pseudo_r2_``, the criteria, ``entropy_``, ``objective_trace_``
+        and how the fit ended are those of its first call.
     objective_trace_ : ndarray of shape (n_iter_,)
         The bound with all constants after each sweep, never decreasing.
     converged_ : bool
@@ -243,18 +249,29 @@ class PLNPCA(WarmStart, BilinearModel):
 
     def _store(self, fit: PLNFit) -> None:
         """Set the fitted attributes."""
-        self._fit, self.family_ = fit, Poisson()
-        self._coefficients = replace(fit.canonical.coefficients, fixed=fit.coefficients.fixed)
-        self._store_coefficients(self._coefficients)
-        self.explained_variance_ = variance = fit.canonical.variance
+        self.family_ = Poisson()
+        self._store_components(fit)
         self.pseudo_r2_ = fit.r2
-        share = variance / variance.sum() if variance.sum() > 0 else np.zeros_like(variance)
-        self.percent_variance_ = 100.0 * fit.r2 * share
-        self.explained_deviance_ratio_ = max(fit.r2, 0.0) * share
         self.entropy_, self.n_parameters_ = fit.entropy, fit.likelihood.n_parameters
         criteria = evaluate_all(FitFacts(fit.likelihood, fit.likelihood, fit.entropy))
         self.bic_, self.icl_, self.aic_ = (criteria[name] for name in ("bic", "icl", "aic"))
         self._store_result(fit.result)
+
+    def _store_components(self, fit: PLNFit) -> None:
+        """Set those that the coefficients tell."""
+        self._fit = fit
+        self._coefficients = replace(fit.canonical.coefficients, fixed=fit.coefficients.fixed)
+        self._store_coefficients(self._coefficients)
+        self.explained_variance_ = variance = fit.canonical.variance
+        share = variance / variance.sum() if variance.sum() > 0 else np.zeros_like(variance)
+        self.percent_variance_ = 100.0 * fit.r2 * share
+        self.explained_deviance_ratio_ = max(fit.r2, 0.0) * share
+
+    def _begin_stream(self) -> tuple[CountRule, Shared]:
+        return CountRule(self._fit.problem), Shared(self._fit.coefficients)
+
+    def _store_stream(self, stream: Stream[Shared]) -> None:
+        self._store_components(report(self._fit, stream))
 
     def _checked_fit(self) -> PLNFit:
         check_is_fitted(self)

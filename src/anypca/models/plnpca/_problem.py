@@ -230,12 +230,14 @@ class PLNProblem(AlternatingNewton[CountSums]):
     def posteriors(self, coefficients: Coefficients, rows: OpenedBlock) -> RowFit:
         """Posteriors of rows under fixed coefficients, each row to its own convergence."""
         evaluator = self.evaluator(coefficients, rows)
+        return self.solve_rows(evaluator, self.first_points(evaluator))
+
+    def first_points(self, evaluator: BlockEvaluator) -> Floats:
         with np.errstate(over="ignore", invalid="ignore"):
-            start = _first_points(evaluator)
-        return self.solve_rows(evaluator, start)
+            return _regression_points(evaluator)
 
 
-def _first_points(evaluator: BlockEvaluator) -> Floats:
+def _regression_points(evaluator: BlockEvaluator) -> Floats:
     """One weighted regression of the log counts on the loadings, from the rates without components.
 
     From the prior, Newton steps on exponentials overshoot where counts are far above these rates.

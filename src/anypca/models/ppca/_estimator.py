@@ -14,16 +14,20 @@ from anypca._typing import Floats
 from anypca.engine import Block
 from anypca.families import Gaussian
 from anypca.models._base import COMMON_CONSTRAINTS
-from anypca.models._gaussian.principal import Principal, fit_principal
+from anypca.models._gaussian.posterior import Parameters
+from anypca.models._gaussian.principal import Principal, fit_principal, from_parameters, noise_floor, unbias
+from anypca.models._gaussian.problem import MissingProblem
 from anypca.models._gaussian.row_model import PrincipalRowModel
+from anypca.models._gaussian.stream import GaussianRule
 from anypca.models._opened import OpenedBlock
 from anypca.models._posterior_model import PosteriorModel
-from anypca.models._warm import WARM_CONSTRAINTS, WarmStart
+from anypca.models._stream import Stream, Streaming
+from anypca.models._warm import WARM_CONSTRAINTS
 from anypca.solvers import Result
 
 
 @dataclass(eq=False, repr=False)
-class PPCA(WarmStart, PosteriorModel):
+class PPCA(Streaming, PosteriorModel):
     r"""Probabilistic principal component analysis, with missing entries.
 
     Rows are modelled as ``x = mean + U' t + e`` with orthonormal components U, independent Gaussian scores t
@@ -51,7 +55,7 @@ class PPCA(WarmStart, PosteriorModel):
     warm_start : bool, default=False
         Start where the last fit of this object ended, if the numbers of columns and components are the same.
     init : fitted estimator of this class or None, default=None
-        Where to start otherwise: at the end of a fit that was made with ``warm_start=True``.
+        Where to start otherwise: at the end of a fit that was made with ``warm_start=True`` or by ``partial_fit``.
 
     Attributes
     ----------
@@ -81,6 +85,9 @@ class PPCA(WarmStart, PosteriorModel):
         Step with which each column is recorded; ``entry_log_likelihood`` gives probabilities of steps.
     family_ : Family
         Gaussian.
+    n_samples_seen_ : int
+        Rows that ``partial_fit`` was given. After it ``objective_trace_`` and how the fit ended are those of its first
+        call.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -160,9 +167,44 @@ class PPCA(WarmStart, PosteriorModel):
         self._warn_unless_converged(result)
         return self
 
+    def partial_fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
+        """Go on with some more rows, none of which is kept.
+
+        The first call fits the model to its rows and fixes the number of components: give it some 600 rows, and blocks
+        of 200 rows or more afterwards. Each row counts once for each time it is given; ``fit`` starts afresh.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
+            As in ``fit``.
+        y : None
+            Ignored.
+        sample_weight : as in ``fit``, for these rows
+
+        Returns
+        -------
+        self : PPCA
+        """
+        return self._take(X, {"sample_weight": sample_weight})
+
+    def _begin_stream(self) -> tuple[GaussianRule, Parameters]:
+        principal = self._principal
+        problem = MissingProblem(noise_floor(principal.total / len(principal.mean)))
+        return GaussianRule(problem, principal.mean), principal.parameters
+
+    def _store_stream(self, stream: Stream[Parameters]) -> None:
+        assert isinstance(stream.rule, GaussianRule)
+        floor = stream.rule.problem.noise_floor
+        self._store_principal(unbias(from_parameters(stream.shared), stream.weight, stream.n_samples, floor))
+
     def _store(self, principal: Principal, result: Result[Principal]) -> None:
         """Set the fitted attributes."""
         self.family_ = Gaussian()
+        self._store_principal(principal)
+        self._store_result(result)
+
+    def _store_principal(self, principal: Principal) -> None:
+        """Set those that the principal axes tell."""
         self.components_ = principal.components
         self.mean_ = self.intercept_ = principal.mean
         self.noise_variance_ = principal.noise
@@ -170,7 +212,6 @@ class PPCA(WarmStart, PosteriorModel):
         self.explained_variance_ratio_ = principal.shares
         self.explained_deviance_ratio_ = self.explained_variance_ratio_
         self.n_components_ = len(principal.components)
-        self._store_result(result)
         self._principal = principal
 
     def _row_model(self) -> PrincipalRowModel:

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import clone
 
 from anypca._compat import Interval, StrOptions
+from anypca._typing import Floats, Ints
 from anypca.families import Family
 from anypca.families.auto import FamilyChoice
 from anypca.families.forms import Form
 from anypca.linalg import fix_signs
 from anypca.models._base import COMMON_CONSTRAINTS
+from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.row_model import BilinearModel, ModeRowModel, Reported
 from anypca.models._description import Description
 from anypca.models._session import Session, choose_family
+from anypca.models._stream import Stream, StreamingRows
+from anypca.models._warm import WARM_CONSTRAINTS
+from anypca.models.sepca._choice import choose_settings
 from anypca.models.sepca._fit import PosteriorFit, fit_posterior
 from anypca.models.sepca._hmc import SampledFit, fit_draws
 from anypca.models.sepca._mode import ModeFit, fit_mode
 from anypca.models.sepca._noise_report import is_given, warn_replaced
 from anypca.models.sepca._options import check_options, loading_penalty
+from anypca.models.sepca._posterior import Loadings
 from anypca.models.sepca._redundant import find_redundant, tell_left_out
 from anypca.models.sepca._row_model import PosteriorRowModel
-from anypca.models.sepca._settings import ModeSettings, Noise, SamplerSettings, Settings
-from anypca.models.sepca._sparsity import choose_sparsity
-from anypca.models.sepca._weight import choose_weight, count_rows, scaled_nu, usual_path
+from anypca.models.sepca._settings import ModeSettings, SamplerSettings, Settings
+from anypca.models.sepca._stream import PosteriorRule, told_of
 from anypca.priors import Prior
 
 # Components to start from unless the user says otherwise. Sweeps cost with their square; the tables of
@@ -40,7 +45,7 @@ _MODE_TOLERANCE = 0.01
 
 
 @dataclass(eq=False, repr=False)
-class SePCA(BilinearModel):
+class SePCA(StreamingRows, BilinearModel):
     r"""Exponential-family PCA that chooses its number of components.
 
     The predictor is that of `EPCA`, with scores :math:`z_i \sim N(0, I)` and a separate prior precision
@@ -113,6 +118,11 @@ class SePCA(BilinearModel):
         Log each iteration to the logger ``anypca``; in ``"hmc"`` also show a progress bar.
     random_state : int, RandomState or None, default=0
         Seed of the start, and of the draws.
+    warm_start : bool, default=False
+        Start from the components and dispersions with which the last fit of this object ended, if the columns are as
+        many, and look for fewer or more from there. In ``"vb"`` only.
+    init : fitted estimator of this class or None, default=None
+        Where to start otherwise: at the end of a fit that was made with ``warm_start=True`` or by ``partial_fit``.
 
     Attributes
     ----------
@@ -163,6 +173,10 @@ class SePCA(BilinearModel):
         Ones: the prior variance of the scores, which ``sample`` draws from.
     family_, family_report_, resolution_, layout_, n_features_in_, n_iter_, objective_trace_, converged_, status_
         As in `EPCA`; the trace is that of the bound (or objective) in the final fit.
+    n_samples_seen_ : int
+        Rows that ``partial_fit`` was given (``"vb"`` only). It keeps the dimension that its first call has chosen;
+        evidences, dispersions and the trace stay those of that call, and ``components_std_`` are those of the loadings'
+        posterior alone.
 
     References
     ----------
@@ -198,6 +212,7 @@ class SePCA(BilinearModel):
         "n_chains": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         **COMMON_CONSTRAINTS,
+        **WARM_CONSTRAINTS,
     }
 
     #: Whether ``family`` is what a user insists on.
@@ -261,9 +276,10 @@ class SePCA(BilinearModel):
             self._check_options()
             family, report = choose_family(self.family, session)
             companions = {"offset": offset, "covariates": covariates}
-            settings, path = self._choose(session, X, sample_weight, companions)
+            settings, path = choose_settings(self, session, X, sample_weight, companions)
             fit = self._fit(session, family, settings)
             self._store(fit)
+            self._keep_end(fit)
             self.family_report_ = tell_left_out(report, session.layout)
             self.sparsity_ = settings.sparsity
             if path:
@@ -298,40 +314,6 @@ class SePCA(BilinearModel):
         """The dispersion that the user fixed, if any."""
         return None if isinstance(self.dispersion, str) else float(self.dispersion)
 
-    def _choose(
-        self, session: Session, X: Any, sample_weight: Any, companions: Mapping[str, Any]
-    ) -> tuple[Settings | ModeSettings, dict[float, tuple[float, int]]]:
-        """Settings of the fit, what is chosen by hidden entries among them; and how the weight was chosen so."""
-        weights = self._weights(session)
-        path: dict[float, tuple[float, int]] = {}
-        if self.nu_path is not None and self.nu_criterion == "held_out":
-            nu, path = choose_weight(self, X, weights, sample_weight=sample_weight, companions=companions)
-            weights = (nu,)
-        sparsity = self.sparsity
-        if isinstance(sparsity, str):
-            model = clone(self).set_params(nu=weights[0], nu_path=None) if path else self
-            sparsity = choose_sparsity(model, X, sample_weight=sample_weight, **companions)
-        settings = Settings(
-            max_components=self._rank(session),
-            fit_intercept=bool(self.fit_intercept),
-            dispersion=self._fixed_dispersion(),
-            sparsity=float(sparsity),
-            delta=float(self.delta),
-            noise=cast(Noise, self.dispersion if isinstance(self.dispersion, str) else "auto"),
-        )
-        return self._mode_settings(settings, weights) if self.inference == "map" else settings, path
-
-    def _mode_settings(self, settings: Settings, weights: tuple[float, ...]) -> ModeSettings:
-        criterion = "joint" if self.nu_criterion == "joint" else "evidence"
-        return ModeSettings(
-            **asdict(settings),
-            weights=weights,
-            criterion=criterion,
-            threshold=self._largest_alpha(),
-            penalty=loading_penalty(self),
-            strength=float(self.loading_strength),
-        )
-
     def _fit(
         self, session: Session, family: Family, settings: Settings | ModeSettings
     ) -> ModeFit | PosteriorFit:
@@ -339,23 +321,9 @@ class SePCA(BilinearModel):
         if isinstance(settings, ModeSettings):
             return fit_mode(replace(session, tol=_MODE_TOLERANCE * session.tol), family, settings)
         if self.inference == "vb":
-            return fit_posterior(session, family, settings)
+            return fit_posterior(session, family, settings, self._start())
         chains = self.n_draws, self.n_tune, self.n_chains
         return fit_draws(session, family, settings, SamplerSettings(*chains, progress=bool(self.verbose)))
-
-    def _weights(self, session: Session) -> tuple[float, ...]:
-        """Weights of the data to try in modes."""
-        shape = count_rows(session), session.data.n_features
-        if self.nu_path is None:
-            return (scaled_nu(*shape) if isinstance(self.nu, str) else float(self.nu),)
-        if isinstance(self.nu_path, str):
-            return usual_path(*shape)
-        weights = tuple(sorted({float(nu) for nu in self.nu_path}))
-        if not weights or not weights[0] > 0:
-            raise ValueError(
-                f"nu_path must hold weights above 0; got {self.nu_path!r}. Use nu_path='auto' for the usual ones."
-            )
-        return weights
 
     def describe(self) -> Description:
         is_sparse = self.__sklearn_is_fitted__() and (self.sparsity_ > 0 or loading_penalty(self) is not None)
@@ -364,22 +332,35 @@ class SePCA(BilinearModel):
     def _row_model(self) -> ModeRowModel | PosteriorRowModel:
         return self._rows
 
+    def _report(self, family: Family, found: Coefficients, order: Ints) -> tuple[Reported, Floats]:
+        """Set what the coefficients tell, components in an order; how rows see them, and their signs."""
+        signs = fix_signs(found.loadings.T)[order]
+        coefficients = replace(found, loadings=found.loadings[:, order] * signs)
+        self._store_coefficients(coefficients)
+        self.explained_variance_ = np.ones(self.n_components_)
+        return Reported(family, coefficients, self.explained_variance_, bool(self.fit_intercept)), signs
+
+    @contextmanager
+    def _warmed(self, session: Session) -> Iterator[Session]:
+        """The session as it is: a fit is many runs of several dimensions, of which the first gets the start."""
+        yield session
+
+    def _keep_end(self, fit: ModeFit | PosteriorFit) -> None:
+        """Keep what later fits may start from."""
+        if self.warm_start and isinstance(fit, PosteriorFit):
+            self._last_run = replace(fit.loadings, change=None)  # type: ignore[misc]
+
     def _store(self, fit: ModeFit | PosteriorFit) -> None:
         """Set the fitted attributes, components in order of the deviance they explain."""
         order = np.argsort(-fit.deviances.without, kind="stable")
-        found = fit.coefficients
-        signs = fix_signs(found.loadings.T)[order]
-        coefficients = replace(found, loadings=found.loadings[:, order] * signs)
         self.family_ = fit.problem.family
-        self._store_coefficients(coefficients)
-        self.explained_variance_ = np.ones(self.n_components_)
-        reported = Reported(self.family_, coefficients, self.explained_variance_, bool(self.fit_intercept))
-        self._rows = fit.row_model(reported, order, signs)
+        reported, signs = self._report(self.family_, fit.coefficients, order)
+        self._rows: ModeRowModel | PosteriorRowModel = fit.row_model(reported, order, signs)
         self.components_std_ = fit.loading_std.T[order]
         self.alpha_ = fit.alpha[order]
         self.evidence_, self.evidence_by_rank_ = fit.evidence, fit.evidence_by_rank
         self.pruning_path_ = fit.removals
-        self.explained_deviance_ratio_ = fit.deviances.shares[order]
+        self.explained_deviance_ratio_: Floats = fit.deviances.shares[order]
         self.deviance_, self.null_deviance_ = fit.deviances.full, fit.deviances.null
         self._store_result(fit.result)
         if isinstance(fit, PosteriorFit):
@@ -389,3 +370,24 @@ class SePCA(BilinearModel):
             self.nu_, self.nu_path_, self.joint_log_likelihood_ = fit.nu, fit.path, fit.joint
         if isinstance(fit, SampledFit):
             self.posterior_, self.r_hat_, self.ess_ = fit.posterior, fit.r_hat, fit.ess
+
+    def _can_stream(self) -> bool:
+        if self.inference != "vb":
+            raise AttributeError(
+                f"partial_fit needs a posterior of the loadings that blocks can be added to, which "
+                f"inference={self.inference!r} does not have. Use inference='vb', or EPCA."
+            )
+        return True
+
+    def _begin_stream(self) -> tuple[PosteriorRule, Loadings]:
+        assert isinstance(self._rows, PosteriorRowModel)
+        return PosteriorRule(self._rows.problem), self._rows.loadings
+
+    def _store_stream(self, stream: Stream[Loadings]) -> None:
+        assert isinstance(stream.rule, PosteriorRule)
+        loadings, problem = stream.shared, stream.rule.problem
+        told = told_of(stream, float(self.explained_deviance_ratio_.sum()), fit_intercept=self.fit_intercept)
+        reported, signs = self._report(problem.family, told.coefficients, told.order)
+        self._rows = PosteriorRowModel(reported, problem, replace(loadings), told.order, signs)
+        self.components_std_ = told.loading_std.T[told.order]
+        self.alpha_, self.explained_deviance_ratio_ = loadings.alpha[told.order], told.shares[told.order]

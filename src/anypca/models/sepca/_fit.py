@@ -28,7 +28,7 @@ from anypca.models.sepca._rivals import find_rivals
 from anypca.models.sepca._row_model import PosteriorRowModel
 from anypca.models.sepca._settings import Settings
 from anypca.models.sepca._spectrum import count_above_noise
-from anypca.models.sepca._start import first_state, from_above, rival_state
+from anypca.models.sepca._start import first_state, from_above, rival_state, warm_state
 from anypca.models.sepca._sweeps import (
     MAX_ROUNDS,
     State,
@@ -100,14 +100,18 @@ class PosteriorFit:
         return PosteriorRowModel(reported, self.problem, replace(self.loadings), order, signs)
 
 
-def fit_posterior(session: Session, family: Family, settings: Settings) -> PosteriorFit:
-    """Choose the model of the noise, then the dimension, both by evidence.
+def fit_posterior(
+    session: Session, family: Family, settings: Settings, start: Loadings | None = None
+) -> PosteriorFit:
+    """Choose the model of the noise, then the dimension, both by evidence, from the end of another fit if given.
 
     The dispersion is settled under a first candidate, whose residuals may call for rivals; these are settled from
     there, and the best of them takes its place.
     """
     seed = int(session.rng.integers(2**31))
-    state = settle(first_state(first_candidate(session, family, settings), seed), seed)
+    candidate = first_candidate(session, family, settings)
+    warm = None if start is None else warm_state(candidate, start, seed)
+    state = settle(first_state(candidate, seed) if warm is None else warm, seed)
     state, noise = _with_best_noise(state, family, seed)
     null = state.candidate.null(state.loadings.dispersion, state.null.fixed)
     compared = compare_dimensions(state, seed)

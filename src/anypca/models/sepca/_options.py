@@ -20,6 +20,11 @@ def check_options(model: Any) -> None:
             f"nu={model.nu!r}, nu_path={model.nu_path!r}: inference={model.inference!r} needs no weight of the data; "
             "leave both out, or use inference='map'."
         )
+    if model.inference != "vb" and (model.warm_start or model.init is not None):
+        raise ValueError(
+            f"warm_start and init are for inference='vb'; {model.inference!r} starts from more components than it "
+            "ends with. Leave both out."
+        )
     if loading_penalty(model) is not None:
         _check_penalty(model, is_sparse=is_sparse)
 

@@ -96,7 +96,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
     def step(self, block: Block, shared: Loadings, local: Scores | None) -> tuple[Scores, VariationalStats]:
         """The best posterior of the block's rows; statistics for the columns there."""
         rows = open_block(block, fit_intercept=self.fit_intercept, family=self.family)
-        expectation = Expectation.of(self._expecting, shared, rows)
+        expectation = self.expectation(shared, rows)
         # Trial points may overflow: their value is then -inf or NaN, which no comparison accepts.
         with np.errstate(over="ignore", invalid="ignore"):
             before = Moments.of(self._start(rows, shared, local), rows.features)
@@ -125,7 +125,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
     ) -> tuple[Scores, Bools]:
         """q(z) of rows under fixed loadings, iterated until the means stand still; which rows got there, (rows,)."""
         mean, precision = self._start(rows, shared, None)
-        expectation = Expectation.of(self._expecting, shared, rows)
+        expectation = self.expectation(shared, rows)
         # Rows leave when they stand still: a few slow ones do not hold up the others.
         active = np.arange(rows.n_rows)
         limit = max(_SOLVED, _SOLVED_ULPS * self._accuracy)
@@ -150,10 +150,14 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
         solved[active] = False
         return Scores(mean, precision), solved
 
+    def expectation(self, shared: Loadings, rows: OpenedBlock) -> Expectation:
+        """The expected log-likelihood of rows."""
+        return Expectation.of(self._expecting, shared, rows)
+
     def row_bounds(self, rows: OpenedBlock, shared: Loadings, scores: Scores) -> Floats:
         """The part of the bound that belongs to each row, without constants, shape (rows,)."""
         moments = Moments.of(scores, rows.features)
-        return Expectation.of(self._expecting, shared, rows).row_sums(moments).rows - moments.divergence
+        return self.expectation(shared, rows).row_sums(moments).rows - moments.divergence
 
     def coupling(self, block: Block, shared: Loadings, scores: Scores) -> CouplingSums:
         """The block's part of what `coupling_gain` asks for."""
@@ -164,7 +168,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
         likelihood, unknown = (np.empty_like(shared.precision) for _ in range(2))
         covariance = (shared.second_moment - packed_products(shared.mean))[:, packed_position(m, k)]
         precision = np.tile(pack_symmetric(np.eye(k)), (rows.n_rows, 1))
-        for tile, _, _, curvature in Expectation.of(self._expecting, shared, rows).tiles(moments):
+        for tile, _, _, curvature in self.expectation(shared, rows).tiles(moments):
             likelihood[tile] = curvature.T @ (outer * weights)
             unknown[tile] = curvature.T @ ((moments.second - outer) * weights)
             precision += curvature @ covariance[tile]
@@ -182,9 +186,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
     def update(self, shared: Loadings, stats: VariationalStats) -> Update[Loadings]:
         """The best posterior of every column, then the best latent coordinates and relevance."""
         k, m = shared.n_components, shared.mean.shape[1]
-        precision = shared.with_prior(stats.information)
-        if shared.sparsity > 0:
-            precision[:, packed_diagonal(m)[:k]] += shared.shrinkage
+        precision = self.column_precision(shared, stats.information)
         factor = PackedCholesky(precision, m)
         new = shared.with_posterior(factor.solve(stats.target), precision, factor=factor)
         by_column = np.einsum("ja,ja->j", packed_products(new.mean - shared.mean), doubled(precision, m))
@@ -196,7 +198,18 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
             # Means may stand from the start, with precisions that nothing has set yet.
             change, size = np.abs(precision - shared.precision).max(axis=1), np.abs(precision).max(axis=1)
             criterion = max(criterion, float(np.max(change[size > 0] / size[size > 0], initial=0.0)))
-        return Update(self._relevance(self._change(new, stats)), criterion)
+        return Update(self.settled(new, stats), criterion)
+
+    def column_precision(self, shared: Loadings, information: Floats) -> Floats:
+        """Precisions of the columns that information about them and the prior ask for, packed."""
+        precision = shared.with_prior(information)
+        if shared.sparsity > 0:
+            precision[:, packed_diagonal(shared.mean.shape[1])[: shared.n_components]] += shared.shrinkage
+        return precision
+
+    def settled(self, shared: Loadings, stats: VariationalStats) -> Loadings:
+        """A new posterior of the columns in the best latent coordinates, with the relevance that belongs to it."""
+        return self._relevance(self._change(shared, stats))
 
     def at_rest(self, shared: Loadings) -> Loadings:
         """The posterior without the change of coordinates that led to it."""
@@ -217,7 +230,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
         pick = worse[:, None]
         mean = np.where(pick, 0.5 * (shared.mean + new.mean), new.mean)
         precision = np.where(pick, 0.5 * (shared.precision + new.precision), new.precision)
-        return self._relevance(self._change(shared.with_posterior(mean, precision), before))
+        return self.settled(shared.with_posterior(mean, precision), before)
 
     def _slack(self, value: Floats) -> Floats:
         """Rounding level of the bounds of rows or columns."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from anypca._typing import Floats
+from anypca.models._warm import cold_clone
 from anypca.models.sepca._hidden import hide
 
 #: Prices tried besides none, each twice the last. A loading stays if its square exceeds 8 prices of its variance: up to
@@ -39,7 +39,7 @@ def choose_sparsity(estimator: Any, X: Any, *, sample_weight: Any, offset: Any, 
     companions = {"offset": offset, "covariates": covariates}
 
     def losses(price: float, rank: int | None) -> tuple[Floats, Any]:
-        model = clone(estimator).set_params(sparsity=price, max_components=rank, verbose=0)
+        model = cold_clone(estimator).set_params(sparsity=price, max_components=rank, verbose=0)
         hidden.fitted(model, sample_weight=sample_weight, companions=companions)
         return -hidden.log_likelihood(model, companions), model
 

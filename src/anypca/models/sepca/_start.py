@@ -45,6 +45,23 @@ def first_state(candidate: Candidate, seed: int) -> State:
     return replace(_begin(candidate, rank, estimate(few), few.null.fixed, seed), n_sweeps=few.n_sweeps)
 
 
+def warm_state(candidate: Candidate, start: Loadings, seed: int) -> State | None:
+    """Start from the posterior of another fit; ``None`` if that was of other columns.
+
+    Its dispersions may be those of another model of the noise, hence they are brought into agreement with it.
+    """
+    k = start.n_components
+    dispersion = start.dispersion if candidate.has_open_dispersion else candidate.start
+    if len(start.mean) != candidate.session.data.n_features or k > candidate.settings.max_components:
+        return None
+    state = _begin(candidate, k, dispersion, candidate.mean_fixed(), seed)
+    if state.loadings.mean.shape != start.mean.shape:
+        return None
+    known = replace(state.loadings, mean=start.mean, precision=start.precision, alpha=start.alpha)
+    state = state.moved(known, None)
+    return hold(state) if candidate.has_open_dispersion else state
+
+
 def from_above(state: State, dispersion: Floats, seed: int) -> State:
     """Start again with another dispersion, from a few more components than were found."""
     candidate = state.candidate

@@ -42,6 +42,23 @@ def usual_path(n_samples: float, n_features: int) -> tuple[float, ...]:
     return tuple(sorted({float(nu) for nu in np.geomspace(least, 1.0, _PATH_LENGTH)}))
 
 
+def weights_to_try(
+    nu: str | float, nu_path: Sequence[float] | str | None, session: Session
+) -> tuple[float, ...]:
+    """Weights of the data to try in modes, from the parameters of those names."""
+    shape = count_rows(session), session.data.n_features
+    if nu_path is None:
+        return (scaled_nu(*shape) if isinstance(nu, str) else float(nu),)
+    if isinstance(nu_path, str):
+        return usual_path(*shape)
+    weights = tuple(sorted({float(nu) for nu in nu_path}))
+    if not weights or not weights[0] > 0:
+        raise ValueError(
+            f"nu_path must hold weights above 0; got {nu_path!r}. Use nu_path='auto' for the usual ones."
+        )
+    return weights
+
+
 def choose_weight(
     estimator: Any, X: Any, weights: Sequence[float], *, sample_weight: Any, companions: Mapping[str, Any]
 ) -> tuple[float, dict[float, tuple[float, int]]]:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from anypca._compat import Interval, StrOptions
 from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._session import Session
+from anypca.models._warm import WARM_CONSTRAINTS
 from anypca.models.sepca import SePCA
 
 #: Published threshold on alpha (M); it is five times that in the first ten rounds.
@@ -40,7 +41,7 @@ class SPPCA(SePCA):
         dimensions by evidence.
     dispersion : {"auto", "feature", "poisson"}, default="auto"
         As in `SePCA`; ``"poisson"`` takes the variance to be the mean. ``method="paper"`` always does.
-    max_iter, tol, n_jobs, verbose, random_state
+    max_iter, tol, n_jobs, verbose, random_state, warm_start, init
         As in `SePCA`.
 
     Attributes
@@ -73,6 +74,7 @@ class SPPCA(SePCA):
         "dispersion": [StrOptions({"auto", "feature", "poisson"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
         **COMMON_CONSTRAINTS,
+        **WARM_CONSTRAINTS,
     }
 
     def __init__(
@@ -87,6 +89,8 @@ class SPPCA(SePCA):
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: Any = 0,
+        warm_start: bool = False,
+        init: Any = None,
     ) -> None:
         self.max_components = max_components
         self.method = method
@@ -97,6 +101,8 @@ class SPPCA(SePCA):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
+        self.warm_start = warm_start
+        self.init = init
 
     _gives_family: ClassVar[bool] = False
 
@@ -159,7 +165,7 @@ class SSPPCA(SPPCA):
     delta : float, default=1e-8
         What makes the count of non-zeros smooth, as published: a loading w counts as ``w^2 / (w^2 + delta)`` of one.
         Any value will do that is small beside the squares of the loadings; those within ten roots of it are set to 0.
-    method, threshold, dispersion, max_iter, tol, n_jobs, verbose, random_state
+    method, threshold, dispersion, max_iter, tol, n_jobs, verbose, random_state, warm_start, init
         As in `SPPCA`.
 
     Attributes
@@ -199,6 +205,8 @@ class SSPPCA(SPPCA):
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: Any = 0,
+        warm_start: bool = False,
+        init: Any = None,
     ) -> None:
         self.max_components = max_components
         self.sparsity = sparsity
@@ -211,3 +219,5 @@ class SSPPCA(SPPCA):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
+        self.warm_start = warm_start
+        self.init = init

@@ -1,0 +1,51 @@
+"""Settings of a fit from the parameters of an estimator, what is chosen by hidden entries among them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, cast
+
+from sklearn.base import clone
+
+from anypca.models._session import Session
+from anypca.models.sepca._options import loading_penalty
+from anypca.models.sepca._settings import ModeSettings, Noise, Settings
+from anypca.models.sepca._sparsity import choose_sparsity
+from anypca.models.sepca._weight import choose_weight, weights_to_try
+
+
+def choose_settings(
+    model: Any, session: Session, X: Any, sample_weight: Any, companions: Mapping[str, Any]
+) -> tuple[Settings | ModeSettings, dict[float, tuple[float, int]]]:
+    """Settings of the fit of an estimator, and how the weight of the data was chosen by hidden entries, if it was."""
+    weights = weights_to_try(model.nu, model.nu_path, session)
+    path: dict[float, tuple[float, int]] = {}
+    if model.nu_path is not None and model.nu_criterion == "held_out":
+        nu, path = choose_weight(model, X, weights, sample_weight=sample_weight, companions=companions)
+        weights = (nu,)
+    sparsity = model.sparsity
+    if isinstance(sparsity, str):
+        at_weight = clone(model).set_params(nu=weights[0], nu_path=None) if path else model
+        sparsity = choose_sparsity(at_weight, X, sample_weight=sample_weight, **companions)
+    settings = Settings(
+        max_components=model._rank(session),
+        fit_intercept=bool(model.fit_intercept),
+        dispersion=model._fixed_dispersion(),
+        sparsity=float(sparsity),
+        delta=float(model.delta),
+        noise=cast(Noise, model.dispersion if isinstance(model.dispersion, str) else "auto"),
+    )
+    return _mode_settings(model, settings, weights) if model.inference == "map" else settings, path
+
+
+def _mode_settings(model: Any, settings: Settings, weights: tuple[float, ...]) -> ModeSettings:
+    criterion = "joint" if model.nu_criterion == "joint" else "evidence"
+    return ModeSettings(
+        **asdict(settings),
+        weights=weights,
+        criterion=criterion,
+        threshold=model._largest_alpha(),
+        penalty=loading_penalty(model),
+        strength=float(model.loading_strength),
+    )
