@@ -63,6 +63,10 @@ class InSupport:
     def fit(self, X: Any, y: Any = None, **companions: Any) -> Any:
         return super().fit(self._map(X), y, **companions)  # type: ignore[misc]
 
+    def _take(self, X: Any, companions: Any) -> Any:
+        # Of partial_fit. Its first call fits, which maps once more; both are in the support.
+        return super()._take(self._map(X), companions)  # type: ignore[misc]
+
     def transform(self, X: Any, **options: Any) -> Any:
         return super().transform(self._map(X), **options)  # type: ignore[misc]
 
