@@ -198,7 +198,10 @@ TABLES = {
         TEXT,
     ),
     "polars-text": Case(
-        lambda: epca().fit(pl.DataFrame({"a": [1], "hue": ["red"]})), ValueError, r"\(column 'hue'\)", TEXT
+        lambda: epca().fit(pl.DataFrame({"a": [1], "hue": ["red"]})),
+        ValueError,
+        r"column 'hue' holds 1 label \(red\), and family 'poisson' is for numbers",
+        "Leave the column to family='auto'",
     ),
     "dates": Case(
         lambda: epca().fit(pd.DataFrame({"day": pd.to_datetime(["2024-01-01"] * 2)})),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.decomposition._pca import _assess_dimension, _infer_dimension
 from sklearn.utils._param_validation import Interval, InvalidParameterError, RealNotInt, StrOptions
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
 from anypca._typing import Floats
@@ -36,7 +37,19 @@ __all__ = [
     "fit_callbacks",
     "infer_dimension",
     "minka_evidence",
+    "output_kind",
 ]
+
+
+def output_kind(estimator: Any) -> str | None:
+    """The kind of frame that ``set_output`` asks for, ``"pandas"`` or ``"polars"``; ``None`` if for none.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+    """
+    kind = str(_get_output_config("transform", estimator)["dense"])
+    return None if kind == "default" else kind
 
 
 def check_features(estimator: Any, X: Any, *, reset: bool) -> None:

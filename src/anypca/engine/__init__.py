@@ -6,6 +6,7 @@ from anypca.engine._interface import Block, Data, Executor, Statistics, Table
 from anypca.engine.data import check_data, check_matrix
 from anypca.engine.entries import hide_entries, take_entries
 from anypca.engine.executors import executor_for
+from anypca.engine.labels import decode, encode, find_labels
 from anypca.engine.layout import Layout
 from anypca.engine.summary import Summary, check_finite, check_values, first_outside, mark_missing, summarise
 from anypca.engine.values import collect_columns
@@ -23,7 +24,10 @@ __all__ = [
     "check_matrix",
     "check_values",
     "collect_columns",
+    "decode",
+    "encode",
     "executor_for",
+    "find_labels",
     "first_outside",
     "hide_entries",
     "mark_missing",

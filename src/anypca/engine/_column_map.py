@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from anypca._typing import Ints
 from anypca._words import quoted
-from anypca.families.forms import Form
+from anypca.families.forms import Form, number_text
+from anypca.families.labels import Labels
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,7 @@ class ColumnMap:
     n_features: int
     forms: tuple[tuple[int, Form], ...] = ()
     table_names: tuple[str, ...] | None = field(default=None, kw_only=True)
+    labels: tuple[tuple[int, Labels], ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "forms", tuple(sorted(self.forms, key=lambda pair: pair[0])))
@@ -86,13 +89,30 @@ class ColumnMap:
         """Names of the columns of the model."""
         return self.names_for(self._table_labels)
 
+    def number(self, column: int | str) -> int:
+        """The number of a column of the table that is given by its name or its number."""
+        names = self.table_names or ()
+        return names.index(column) if column in names else int(column)
+
+    def categories(self, column: int | str) -> tuple[Any, ...]:
+        """The categories of a column of labels, or of a nominal one, given by its name or its number.
+
+        They are in the order of their numbers; columns of other kinds have none.
+        """
+        number = self.number(column)
+        labels, form = dict(self.labels).get(number), dict(self.forms).get(number)
+        return getattr(form, "levels", ()) if labels is None else labels.levels
+
     def names_for(self, table_names: tuple[str, ...]) -> tuple[str, ...]:
         """The same when the columns of the table have these names."""
         if self.is_identity:
             return table_names
-        forms = dict(self.forms)
-        labels = [forms[j].labels(name) if j in forms else (name,) for j, name in enumerate(table_names)]
-        return tuple(label for group in labels for label in group)
+        forms, known = dict(self.forms), dict(self.labels)
+        parts = [
+            forms[j].labels(name, known[j].text if j in known else number_text) if j in forms else (name,)
+            for j, name in enumerate(table_names)
+        ]
+        return tuple(part for group in parts for part in group)
 
     def reported_names(self, table_names: tuple[str, ...]) -> tuple[str, ...]:
         """Names of the columns that loadings are reported for: the table's, or the model's where these are more."""

@@ -64,6 +64,8 @@ def as_matrix(value: Any, name: str = "X") -> Matrix:
     if sparse.issparse(value):  # first: a DOK matrix is a dict, too
         return Matrix(check_numeric(check_two_dimensional(value, name), name), None)
     _refuse_unusable(value, name)
+    if is_from(value, "pyarrow") and hasattr(value, "to_pandas"):
+        value = value.to_pandas()
     if _is_frame(value):
         return _from_frame(value, name)
     return Matrix(check_two_dimensional(as_numbers(value, name), name), None)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from anypca._typing import Bools, Floats, Ints
+from anypca.families.labels import Labels
 
 
 @dataclass(frozen=True)
@@ -232,6 +233,8 @@ class Data:
     may_miss: bool
     is_distributed: bool
     has_weights: bool
+    labels: Mapping[int, Labels] = field(default_factory=dict)
+    """What the numbers of columns of text, answers and categories stand for."""
     block_rows: tuple[int, ...] = ()
     """Rows of each block of a distributed table, which its handles do not tell."""
 

@@ -14,7 +14,7 @@ from anypca.engine._column_map import ColumnMap
 from anypca.engine._interface import Block, Data, Executor, Source
 from anypca.engine._laid_sources import LaidSource, PickedSource, lay_out_block
 from anypca.families import Family, Mixed
-from anypca.families.forms import Copy, Form, Moments
+from anypca.families.forms import Copy, Excluded, Form, Moments
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class Layout(ColumnMap):
         The columns that do not enter as they are, each with its form; all others do.
     table_names : tuple of str, optional
         Names of the table's columns; ``x0``, ``x1``, ... when not given.
+    labels : tuple of (int, Labels)
+        Columns of text, answers and categories, and what their numbers stand for.
 
     Notes
     -----
@@ -91,6 +93,15 @@ class Layout(ColumnMap):
             forms[column] = forms[column].with_levels(values, self._table_labels[column])
         return self.with_forms(forms)
 
+    def without_names(self) -> Layout:
+        """The same without the labels of columns that are left out, which may be names of persons."""
+        absent = self.left_out
+        labels = [
+            (column, replace(labels, levels=()) if isinstance(absent.get(column), Excluded) else labels)
+            for column, labels in self.labels
+        ]
+        return replace(self, labels=tuple(labels))
+
     def adapted(self, facts: Moments) -> Layout:
         """The same with what forms need to know of the table."""
         return replace(
@@ -121,6 +132,7 @@ class Layout(ColumnMap):
             n_features=self.n_columns,
             feature_names=None if data.feature_names is None else self.names,
             may_miss=may_miss,
+            labels={},
         )
 
     def _lay_out_blocks(self, data: Data, may_miss: bool) -> Any:

@@ -140,6 +140,7 @@ def collect_columns(data: Data, executor: Executor, summary: Summary) -> list[Co
             high=float(summary.maximum[j]),
             n_observed=int(summary.n_observed[j]),
             is_sorted=bool(is_sorted[j]),
+            labels=data.labels.get(j),
         )
         for j in range(data.n_features)
     ]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from anypca._typing import Bools, Floats
+from anypca.families.labels import Labels
 
 #: Kinds of columns, as a user would call them.
 COUNTS, RATINGS, AMOUNTS, REALS = "counts", "ratings", "amounts", "real numbers"
@@ -18,6 +19,8 @@ SHARES, YES_NO, CATEGORIES, EXCLUDED = "shares", "yes/no", "categories", "exclud
 _FEW_LABELS = 12
 #: Codes have no more values than this: the districts, jobs or sites of a study.
 _MOST_CODES = 30
+#: Rows that a label has at least on the average; with fewer, labels are rather names than kinds of rows.
+_LEAST_PER_LABEL = 3
 #: Running numbers and complete ranges are told from few rows; below this a range can be complete by chance.
 LEAST_RUNNING, LEAST_RANGE = 8, 15
 #: Rows that make a block of a design.
@@ -88,6 +91,8 @@ class Column:
     n_observed: int
     is_sorted: bool
     """Whether entries never decrease, or never increase, from row to row."""
+    labels: Labels | None = None
+    """What the values stand for, where they are numbers of labels."""
 
     @property
     def n_distinct(self) -> int:
@@ -133,6 +138,8 @@ class Guarded(NamedTuple):
 
 def guard(column: Column) -> Guarded | None:
     """What a column is by its name or its plain look; None if its distribution is to tell."""
+    if column.labels is not None:
+        return _labelled(column, column.labels)
     if column.n_distinct <= 1:
         rule = "one value only" if column.n_distinct else "no observed value"
         return Guarded("gaussian", REALS, rule, is_constant=True)
@@ -143,6 +150,23 @@ def guard(column: Column) -> Guarded | None:
     if running := _running(column):
         return Guarded("excluded", EXCLUDED, running)
     return _named(column) if column.is_whole else None
+
+
+def _labelled(column: Column, labels: Labels) -> Guarded:
+    """What labels are: an answer of two, ordered levels, categories, or names of rows."""
+    k = len(labels.levels)
+    if column.n_distinct <= 1:
+        return Guarded("excluded", EXCLUDED, "one value only")
+    if k == 2:
+        return Guarded("bernoulli", YES_NO, f"two labels, {labels.text(0)} = 0 and {labels.text(1)} = 1")
+    if k > _MOST_CODES or column.n_observed < _LEAST_PER_LABEL * k:
+        what = "a different one in every row: names" if k == column.n_observed else f"{k} different labels"
+        return Guarded("excluded", EXCLUDED, what)
+    if labels.is_ordered:
+        return Guarded("ordinal", RATINGS, f"ordered labels, {labels}")
+    if is_label(column.name) and k > _FEW_LABELS:
+        return Guarded("excluded", EXCLUDED, "named as a label")
+    return Guarded("nominal", CATEGORIES, f"{k} labels without an order")
 
 
 def is_label(name: str) -> bool:

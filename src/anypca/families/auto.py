@@ -203,7 +203,9 @@ def infer_families(columns: Sequence[Column]) -> FamilyChoice:
     Notes
     -----
     First come guards, each with its sentence: two values are a yes/no answer; running numbers, labels and complete
-    ranges stay out of the model; years are real numbers; codes, months and labels with few values are categories.
+    ranges stay out of the model; years are real numbers; codes, months and labels with few values are categories,
+    which stay out where numbers stand for them. Text and declared categories enter: two labels as a yes/no answer,
+    ordered ones as ordinal, up to 30 others as nominal; more are names and stay out.
 
     The other columns are compared under the families whose marginal spread is free, since latent factors add variance:
     normal, Student's t, log-normal, gamma, zeros and amounts, negative binomial, the same with extra zeros,
@@ -235,7 +237,9 @@ def infer_families(columns: Sequence[Column]) -> FamilyChoice:
     chosen = [found.family if found else decisions[j][0] for j, found in enumerate(guarded)]
     # What a name or the plain look says of years, labels and codes stands, in any table.
     inside = [
-        j for j, found in enumerate(guarded) if found is None or found.kind == YES_NO or found.is_constant
+        j
+        for j, found in enumerate(guarded)
+        if columns[j].labels is None and (found is None or found.kind == YES_NO or found.is_constant)
     ]
     common = common_kind([columns[j] for j in inside], [chosen[j] for j in inside])
     records = [
@@ -267,13 +271,11 @@ def _record(
         rule = f"the whole table holds {what}"
         return FamilyRecord(label, common, f"{_span(column)}; {rule}", rule, what)
     if found is not None:
-        return FamilyRecord(
-            label,
-            _NAMED.get(found.family, found.family),
-            f"{_span(column)}: {found.rule}",
-            found.rule,
-            found.kind,
-        )
+        family = _NAMED.get(found.family, found.family) if column.labels is None else found.family
+        # Labels that stay out may be names of persons, which no report should hold.
+        is_hidden = column.labels is not None and family == EXCLUDED
+        reason = found.rule if is_hidden else f"{_span(column)}: {found.rule}"
+        return FamilyRecord(label, family, reason, found.rule, found.kind)
     assert decision is not None
     family, second, lead = decision
     ahead = f"{lead:.1f} nats ahead of {second}" if second else "no other family fits"
@@ -293,6 +295,8 @@ def _span(column: Column) -> str:
     """The values of a column in words."""
     if column.n_distinct == 0:
         return "nothing"
+    if column.labels is not None:
+        return column.labels.shares(column.values, column.weights)
     if column.n_distinct <= 2:
         shares = column.weights / column.total
         return " and ".join(
@@ -326,7 +330,8 @@ def _form(column: Column, record: FamilyRecord) -> Form | None:
         return Recoded(tuple(column.values.tolist()), reason="two values")
     if record.family == "ordinal" and not column.is_whole:
         return Recoded(tuple(column.values.tolist()), reason="ordered levels")
-    return column_forms.create(record.family) if record.family in TWO_PARTS else None
+    is_form = record.family in TWO_PARTS or record.family == "nominal"
+    return column_forms.create(record.family) if is_form else None
 
 
 def open_entries(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol
 
@@ -26,6 +27,11 @@ class Moments(Protocol):
 
     @property
     def maximum(self) -> Floats: ...
+
+
+def number_text(value: float) -> str:
+    """A value as a name tells it."""
+    return f"{value:g}"
 
 
 @dataclass(frozen=True)
@@ -57,8 +63,8 @@ class Form(ABC):
         """The other columns of the table that it is computed from."""
         return ()
 
-    def labels(self, column: str) -> tuple[str, ...]:
-        """Names of the parts of a column of this name."""
+    def labels(self, column: str, text: Callable[[float], str] = number_text) -> tuple[str, ...]:
+        """Names of the parts of a column of this name; ``text`` names its values."""
         return (column,) * len(self.parts)
 
     @classmethod

@@ -1,7 +1,8 @@
-"""Categories without an order, as one yes/no column for each."""
+"""Categories without an order, as a sequence of yes/no columns."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -11,7 +12,7 @@ from anypca._typing import Floats
 from anypca._words import listed
 from anypca.families._base import Family, column_forms
 from anypca.families.bernoulli import Bernoulli
-from anypca.families.forms import Form, code
+from anypca.families.forms import Constant, Form, code, number_text
 
 #: Most categories of a column: more are names or numbers of rows rather than kinds of them.
 MOST_CATEGORIES = 30
@@ -20,11 +21,13 @@ MOST_CATEGORIES = 30
 @column_forms.register
 @dataclass(frozen=True)
 class Nominal(Form):
-    """Categories without an order, given by numbers: the column enters as one yes/no column for each of them.
+    """Categories without an order: the column enters as a yes/no column for each of them but the last.
 
-    The parts are Bernoulli columns with loadings of their own. At the same predictors their log-likelihood is a lower
-    bound of that of a softmax over the categories, so that evidences may be compared, to the disadvantage of this form.
-    The most probable category comes back in place of a mean; `probabilities` are scaled to sum to one.
+    Each asks for one category where none before it was chosen, and is missing elsewhere. Given the predictors the
+    answers are then independent, so that the log-likelihood of the column is the sum of theirs without approximation,
+    and categories that know nothing of each other make no component, as plain indicators would by excluding each
+    other. A loading speaks of its category against those that come later: the first ones should be common.
+    The most probable category comes back in place of a mean; `probabilities` sum to one.
 
     Parameters
     ----------
@@ -35,13 +38,14 @@ class Nominal(Form):
     --------
     >>> import numpy as np
     >>> form = Nominal((1.0, 4.0, 7.0))
-    >>> form.split(np.array([4.0, np.nan]), "colour").tolist()
-    [[0.0, 1.0, 0.0], [nan, nan, nan]]
-    >>> form.mean(np.array([[0.1, 0.2, 0.5]])).tolist()
-    [7.0]
+    >>> form.split(np.array([1.0, 4.0, 7.0, np.nan]), "colour").tolist()
+    [[1.0, nan], [0.0, 1.0], [0.0, 0.0], [nan, nan]]
+    >>> form.probabilities(np.array([[0.5, 0.2]])).tolist()
+    [[0.5, 0.1, 0.4]]
     """
 
     name = "nominal"
+    makes_missing = True
     needs_levels: ClassVar[bool] = True
 
     levels: tuple[float, ...] = ()
@@ -57,11 +61,13 @@ class Nominal(Form):
 
     @property
     def parts(self) -> tuple[Family, ...]:
-        return (Bernoulli(),) * max(len(self.levels), 1)
+        return (Bernoulli(),) * max(len(self.levels) - 1, 1)
 
-    def with_levels(self, levels: tuple[float, ...], column: str) -> Nominal:
+    def with_levels(self, levels: tuple[float, ...], column: str) -> Form:
         if self.levels:
             return self
+        if len(levels) == 1:
+            return Constant(levels[0], reason="one category only")
         if len(levels) > MOST_CATEGORIES:
             some = listed([f"{level:.6g}" for level in levels])
             raise ValueError(
@@ -70,22 +76,24 @@ class Nominal(Form):
             )
         return replace(self, levels=levels)
 
-    def labels(self, column: str) -> tuple[str, ...]:
-        return tuple(f"{column}={level:g}" for level in self.levels)
+    def labels(self, column: str, text: Callable[[float], str] = number_text) -> tuple[str, ...]:
+        first, *later = (f"{column}={text(level)}" for level in self.levels[:-1])
+        return first, *(f"{label}|rest" for label in later)
 
     def split(self, x: Floats, column: str) -> Floats:
-        numbers = code(x, self.levels, column)[:, None]
-        chosen = (numbers == np.arange(len(self.levels))).astype(x.dtype)
-        return np.where(np.isnan(numbers), np.asarray(np.nan, x.dtype), chosen)
+        numbers, places = code(x, self.levels, column)[:, None], np.arange(len(self.levels) - 1)
+        chosen = (numbers == places).astype(x.dtype)
+        # A category that came before, and a missing entry, leave the later questions open.
+        return np.where(numbers >= places, chosen, np.asarray(np.nan, x.dtype))
 
     def probabilities(self, means: Floats) -> Floats:
-        """Of the categories from the means of their yes/no columns, which need not sum to one, (rows, n_levels)."""
-        total = np.maximum(means.sum(axis=1, keepdims=True), np.finfo(means.dtype).tiny)
-        found: Floats = means / total
-        return found
+        """Of the categories from the means of their questions, (rows, n_levels)."""
+        rest = np.cumprod(1.0 - means, axis=1)
+        before = np.hstack([np.ones((len(means), 1), means.dtype), rest[:, :-1]])
+        return np.hstack([means * before, rest[:, -1:]])
 
     def mean(self, means: Floats) -> Floats:
-        return np.asarray(np.take(self.levels, means.argmax(axis=1)), dtype=means.dtype)
+        return np.asarray(np.take(self.levels, self.probabilities(means).argmax(axis=1)), dtype=means.dtype)
 
     def deviation(self, means: Floats, deviations: Floats) -> Floats:
         """That of the indicator of the most probable category: 0 where it is certain, 1/2 at most."""

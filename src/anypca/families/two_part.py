@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.families._base import Family, column_forms
 from anypca.families.bernoulli import Bernoulli
-from anypca.families.forms import Constant, Form, Moments
+from anypca.families.forms import Constant, Form, Moments, number_text
 from anypca.families.gamma import Gamma
 from anypca.families.log_normal import LogNormal
 from anypca.families.truncated_negative_binomial import TruncatedNegativeBinomial
@@ -40,7 +41,7 @@ class TwoPart(Form):
     def is_nonnegative(self) -> bool:
         return True
 
-    def labels(self, column: str) -> tuple[str, ...]:
+    def labels(self, column: str, text: Callable[[float], str] = number_text) -> tuple[str, ...]:
         return f"{column} > 0", column
 
     def adapted(self, facts: Moments, column: int) -> Form:

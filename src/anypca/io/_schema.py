@@ -10,6 +10,7 @@ import numpy as np
 
 from anypca.engine import Layout
 from anypca.exceptions import ModelFileError
+from anypca.families.labels import Labels
 from anypca.models._base import LatentModel
 
 _BILINEAR = "anypca.models._bilinear"
@@ -120,7 +121,20 @@ def _n_reported(model: Any) -> int:
     layout = vars(model).setdefault("layout_", Layout(n_features))
     if not isinstance(layout, Layout) or layout.n_features != n_features:
         raise ModelFileError(f"layout_ in the model file is not that of {n_features} columns. {_LATER}")
+    for column, labels in layout.labels:
+        _check_labels(column, labels, n_features)
     return n_features if layout.is_one_to_one else layout.n_columns
+
+
+def _check_labels(column: Any, labels: Any, n_features: int) -> None:
+    """Refuse what are no labels of a column."""
+    is_column = isinstance(column, int) and 0 <= column < n_features
+    if not is_column or not isinstance(labels, Labels) or not isinstance(labels.levels, tuple):
+        raise ModelFileError(f"the labels of column {column!r} in the model file are none. {_LATER}")
+    if not all(isinstance(level, str | bool | int | float) for level in labels.levels):
+        raise ModelFileError(
+            f"the labels of column {column} in the model file must be words or numbers. {_LATER}"
+        )
 
 
 def _check_array(name: str, value: Any, shape: tuple[int, ...]) -> None:

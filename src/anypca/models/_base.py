@@ -6,6 +6,7 @@ import importlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -28,7 +29,9 @@ from anypca.engine import (
     check_data,
     check_finite,
     check_matrix,
+    encode,
     executor_for,
+    find_labels,
 )
 from anypca.families.auto import FamilyChoice
 from anypca.families.forms import Form
@@ -37,7 +40,7 @@ from anypca.models._checkpoint import journalled
 from anypca.models._description import Described
 from anypca.models._manners import CheckedParameters, ToldFit
 from anypca.models._opened import refuse_missing
-from anypca.models._session import Session, is_nonnegative, lay_out, open_session, read_family
+from anypca.models._session import Session, check_labels, is_nonnegative, lay_out, open_session, read_family
 
 #: Of the parameters that nearly all estimators have, for their ``_parameter_constraints``.
 COMMON_CONSTRAINTS: dict[str, list[Any]] = {
@@ -216,7 +219,11 @@ class LatentModel(
         """
         self._check_parameters()
         with self._all_or_nothing():
-            data = check_data(X, sample_weight=sample_weight, offset=offset, covariates=covariates)
+            labels = find_labels(X) if hasattr(self, "family") else {}
+            data = check_data(
+                encode(X, labels), sample_weight=sample_weight, offset=offset, covariates=covariates
+            )
+            data = replace(data, labels=labels)
             self._remember(X, data, uses_offset=offset is not None)
             rng = make_generator(self.random_state)
             with (
@@ -235,6 +242,8 @@ class LatentModel(
                 if self._needs_every_entry:
                     refuse_missing(session, type(self).__name__)
                 choice = self._choose_families(session)
+                if choice is not None:
+                    check_labels(session.data, choice)
                 laid = lay_out(session, choice, self._left_out(session, choice))
                 self.layout_ = laid.layout
                 parameters = self.get_params(deep=False)
@@ -311,7 +320,8 @@ class LatentModel(
         executor : Executor
         """
         check_is_fitted(self)
-        data = check_data(X, offset=offset, covariates=covariates, sample_weight=sample_weight)
+        table = encode(X, dict(self.layout_.labels))
+        data = check_data(table, offset=offset, covariates=covariates, sample_weight=sample_weight)
         check_features(self, X, reset=False)
         self._check_companions(offset, data)
         with executor_for(data, self.n_jobs) as executor:

@@ -11,7 +11,7 @@ import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
 from anypca._words import percent
-from anypca.engine import Layout
+from anypca.engine import Layout, encode
 from anypca.families import Family, Gaussian
 from anypca.families.auto import FamilyRecord, FamilyReport
 
@@ -235,6 +235,12 @@ def project_rows(model: Any, X: Any, **companions: Any) -> tuple[Floats, Floats 
         return np.asarray(model.transform(X, **given)), None
     scores, deviations = model.transform(X, return_std=True, **given)
     return np.asarray(scores), np.asarray(deviations)
+
+
+def numbers_for(model: Any, X: Any) -> Any:
+    """A table with numbers in place of the labels that a fitted model knows, for what reads it besides the model."""
+    layout = describe(model).layout
+    return X if layout is None else encode(X, dict(layout.labels))
 
 
 def find_attribute(model: Any, *names: str) -> Any:

@@ -13,6 +13,7 @@ from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.models._arguments import check_entries, entries_of, in_order
 from anypca.models._description import Description
+from anypca.models._given_back import give_back
 from anypca.models._opened import OpenedBlock
 from anypca.models._row_methods import GenerativeModel, RowMethods
 from anypca.models._row_model import (
@@ -69,8 +70,9 @@ class PosteriorModel(GenerativeModel):
 
         Returns
         -------
-        filled : ndarray of shape (n_samples, n_features)
-            Observed entries as they are in X.
+        filled : ndarray of shape (n_samples, n_features), or data frame
+            Observed entries as they are in X. A frame if ``set_output`` asks for it, or if X is one with columns of
+            text or categories: there the most probable labels stand in empty cells.
         std : ndarray of shape (n_samples, n_features)
             Only with ``return_std=True``; 0 for observed entries.
         """
@@ -82,7 +84,8 @@ class PosteriorModel(GenerativeModel):
         def visit(model: RowModel[Any], block: Block, rows: OpenedBlock) -> tuple[Floats, Floats]:
             return layout.fill_with_deviations(block, *fill_with_deviations(model, block, rows))
 
-        return _joined(self._visit_rows(visit, X, offset, covariates))
+        filled, deviations = _joined(self._visit_rows(visit, X, offset, covariates))
+        return give_back(self, filled, X), deviations
 
     def entry_posterior(
         self, X: Any, rows: Ints, columns: Ints, *, offset: Any = None, covariates: Any = None

@@ -15,6 +15,7 @@ from anypca.families import Mixed, Nominal
 from anypca.models._arguments import check_entries, check_n_samples, entries_of, in_order, make_generator
 from anypca.models._base import LatentModel
 from anypca.models._description import Description, describe
+from anypca.models._given_back import give_back, give_back_named
 from anypca.models._opened import OpenedBlock
 from anypca.models._rotation import Rotation, rotate
 from anypca.models._row_model import (
@@ -69,7 +70,7 @@ class RowMethods(LatentModel):
         with self._open_new(X, offset=offset, covariates=covariates) as (data, executor):
             return executor.stack(visit, data, self._n_features_out)
 
-    def inverse_transform(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
+    def inverse_transform(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Any:
         """Means of the entries given scores.
 
         Parameters
@@ -80,19 +81,20 @@ class RowMethods(LatentModel):
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features)
+        ndarray of shape (n_samples, n_features), or data frame
+            A frame if ``set_output`` asks for it: there the nearest label stands for the mean of its numbers.
         """
         scores = self._check_scores(X)
         model, data = self._row_model(), self._companions(len(scores), offset, covariates)
         means = [
             self.layout_.join(model.mean(block, scores[block.start : block.stop])) for block in data.blocks
         ]
-        return np.concatenate(means).astype(scores.dtype, copy=False)
+        return give_back(self, np.concatenate(means).astype(scores.dtype, copy=False))
 
     def class_probabilities(
         self, X: Any, column: int | str, *, offset: Any = None, covariates: Any = None
-    ) -> Floats:
-        """Probabilities of the categories of a nominal column given scores; they sum to one.
+    ) -> Any:
+        """Probabilities of the categories of a nominal column, or of two labels, given scores; they sum to one.
 
         Parameters
         ----------
@@ -104,25 +106,26 @@ class RowMethods(LatentModel):
 
         Returns
         -------
-        ndarray of shape (n_samples, n_categories)
-            In the order of ``layout_.names``.
+        ndarray of shape (n_samples, n_categories), or data frame
+            In the order of ``layout_.categories(column)``, which name the columns if ``set_output`` asks for a frame.
 
         Raises
         ------
         ValueError
             If the column is not nominal.
         """
-        scores = self._check_scores(X)
-        names = self.layout_.table_names or ()
-        number = names.index(column) if column in names else column
-        form = dict(self.layout_.forms).get(number)  # type: ignore[arg-type]
-        if not isinstance(form, Nominal):
+        scores, layout = self._check_scores(X), self.layout_
+        number, levels = layout.number(column), layout.categories(column)
+        form = dict(layout.forms).get(number)
+        if not isinstance(form, Nominal) and len(levels) != 2:
             raise ValueError(
                 f"column {column!r} is not nominal. Use family={{{column!r}: 'nominal', ...}} in fit."
             )
         model, data = self._row_model(), self._companions(len(scores), offset, covariates)
-        means = [model.mean(block, scores[block.start : block.stop]) for block in data.blocks]
-        return form.probabilities(np.concatenate(means)[:, self.layout_.part(int(number))])
+        blocks = [model.mean(block, scores[block.start : block.stop]) for block in data.blocks]
+        means = np.concatenate(blocks)[:, layout.part(number)]
+        found = form.probabilities(means) if isinstance(form, Nominal) else np.hstack([1.0 - means, means])
+        return give_back_named(self, found, levels)
 
     def score_samples(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
         """Log-likelihood of the observed entries of each row; the class says how scores are treated.
@@ -236,7 +239,9 @@ class GenerativeModel(RowMethods):
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features)
+        ndarray of shape (n_samples, n_features), or data frame
+            A frame if ``set_output`` asks for it, or if X is one with columns of text or categories: there the most
+            probable labels stand in empty cells.
         """
         check_is_fitted(self)
         layout = self.layout_
@@ -244,11 +249,11 @@ class GenerativeModel(RowMethods):
         def visit(model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
             return layout.fill(block, fill(model, block, rows)[0])
 
-        return np.concatenate(self._visit_rows(visit, X, offset, covariates))
+        return give_back(self, np.concatenate(self._visit_rows(visit, X, offset, covariates)), X)
 
     def sample(
         self, n_samples: int = 1, *, offset: Any = None, covariates: Any = None, random_state: Any = None
-    ) -> Floats:
+    ) -> Any:
         """Draw rows from the model: scores from their distribution, then entries from the family.
 
         Parameters
@@ -259,13 +264,14 @@ class GenerativeModel(RowMethods):
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features)
+        ndarray of shape (n_samples, n_features), or data frame
+            A frame, with labels, if ``set_output`` asks for it.
         """
         check_is_fitted(self)
         rng, n = make_generator(random_state), check_n_samples(n_samples)
         model, data = self._row_model(), self._companions(n, offset, covariates)
         eta = _predictors(model, data, model.draw_scores(n, rng))
-        return draw_table(self.layout_, model, eta, rng)
+        return give_back(self, draw_table(self.layout_, model, eta, rng))
 
     def entry_log_likelihood(
         self,

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from anypca._typing import Floats
+from anypca._words import counted
 from anypca.engine import (
     Block,
     Data,
@@ -138,7 +139,8 @@ def open_session(
         summary = summarise(data, executor)
         steps = resolve_resolution(resolution, summary.resolution, data.feature_names)
         summary = replace(summary, resolution=steps)
-        layout = Layout(data.n_features, table_names=data.feature_names)
+        labels = tuple(data.labels.items())
+        layout = Layout(data.n_features, table_names=data.feature_names, labels=labels)
         yield Session(check_values(summary, data), executor, summary, layout, callback, rng, max_iter, tol)
 
 
@@ -156,7 +158,7 @@ def lay_out(session: Session, choice: FamilyChoice | None, left_out: Mapping[int
     """
     forms = {**({} if choice is None else choice.forms), **left_out}
     layout = session.layout.with_forms(forms).with_levels(session.data, session.executor)
-    layout = layout.adapted(session.summary)
+    layout = layout.adapted(session.summary).without_names()
     if layout.is_identity:
         return replace(session, choice=choice)
     data = layout.lay_out(session.data)
@@ -220,6 +222,27 @@ def read_family(family: Any, session: Session) -> FamilyChoice:
         return FamilyChoice(resolved, None, forms)
     columns = collect_columns(data, session.executor, session.summary)
     return with_given(infer_families(columns), entries, data.feature_names)
+
+
+def check_labels(data: Data, choice: FamilyChoice) -> None:
+    """Raise if a column of text or categories has a family that is for numbers."""
+    for column, labels in data.labels.items():
+        form, count = choice.forms.get(column), len(labels.levels)
+        name = choice.family.columns(slice(column, column + 1)).name if form is None else form.name
+        if labels.kind == "bool" or name in ("nominal", "excluded") or (name == "bernoulli" and count <= 2):
+            continue
+        label = column if data.feature_names is None else data.feature_names[column]
+        if name == "ordinal":
+            if labels.is_ordered or count <= 2:
+                continue
+            raise ValueError(
+                f"column {label!r} is to be ordinal, and the order of its labels ({labels}) is not known. Give an "
+                "ordered categorical, as pandas.Categorical(values, categories=[...], ordered=True), or use 'nominal'."
+            )
+        raise ValueError(
+            f"column {label!r} holds {counted(count, 'label')} ({labels}), and family {name!r} is for numbers. "
+            "Leave the column to family='auto', or name 'nominal', 'ordinal', 'excluded' or 'bernoulli' (two labels)."
+        )
 
 
 def _adapted(family: Family, session: Session) -> Family:

@@ -10,7 +10,7 @@ import numpy as np
 from anypca._typing import Floats, Ints
 from anypca._words import shorten
 from anypca.linalg import largest
-from anypca.models._description import describe
+from anypca.models._description import describe, numbers_for
 from anypca.plotting._common import (
     BLACK,
     BLUE,
@@ -282,7 +282,7 @@ def _correlations(model: Any, scores: Any, X: Any) -> tuple[Floats, Floats]:
     if X is not None:
         if scores is None:
             raise ValueError("correlations with X need its scores too. Pass scores=model.transform(X).")
-        return correlate(X, check_scores("scores", scores, count_components(model)))
+        return correlate(numbers_for(model, X), check_scores("scores", scores, count_components(model)))
     components = check_components(model)
     if scores is not None:
         centred = check_scores("scores", scores, len(components))

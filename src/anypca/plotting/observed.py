@@ -9,7 +9,7 @@ import numpy as np
 
 from anypca._typing import Bools, Floats
 from anypca.families import Mixed
-from anypca.models._description import describe
+from anypca.models._description import describe, numbers_for
 from anypca.plotting._common import BLUE, GREY, VERMILLION, find_column, fitted, new_axes, tidy
 from anypca.plotting._points import golden
 from anypca.plotting._reading import (
@@ -128,7 +128,7 @@ def _fit_rows(
     model: Any, X: Any, companions: dict[str, Any], max_rows: int, seed: int
 ) -> tuple[Floats, Floats, int]:
     """Entries and their means (rows, p) of all rows, or of some drawn at random, and the number of all."""
-    n_rows = count_rows(X)
+    X, n_rows = numbers_for(model, X), count_rows(X)
     if n_rows > max_rows:
         index = choose_rows(n_rows, max_rows, seed)
         X, companions = take_rows(X, index), {key: take_rows(part, index) for key, part in companions.items()}

@@ -12,13 +12,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from anypca.engine import check_data
 from anypca.io import check_target, write_atomically
-from anypca.models._description import Description, describe, project_rows
+from anypca.models._description import Description, describe, numbers_for, project_rows
 from anypca.report._about_components import about_components, about_rows, score_data
 from anypca.report._about_fit import about_convergence, about_quality, about_reproduction
 from anypca.report._about_table import about_number, about_table
 from anypca.report._html import build_page
 from anypca.report._quality import assess
-from anypca.report._subject import Subject, check_companions, column_names, draw_sample, read_facts
+from anypca.report._subject import (
+    Subject,
+    check_companions,
+    column_names,
+    draw_sample,
+    read_facts,
+    with_labels,
+)
 from anypca.selection import diagnose
 
 __all__ = ["write_report"]
@@ -90,6 +97,7 @@ def write_report(
     target = Path(os.path.abspath(path))
     check_target(target.parent, [target.name])
     companions = check_companions(model, {"offset": offset, "covariates": covariates})
+    given, X = X, numbers_for(model, X)
     data = check_data(X, **companions)
     facts = read_facts(data, column_names(model, feature_names, data.feature_names))
     sample = draw_sample(
@@ -97,7 +105,7 @@ def write_report(
         (data.n_samples, data.n_features),
         companions=companions,
         row_names=row_names,
-        metadata=metadata,
+        metadata=with_labels(model, metadata, given),
     )
     scores, std = project_rows(model, sample.table, **sample.companions)
     scores, std = scores.astype(float), None if std is None else std.astype(float)

@@ -279,6 +279,7 @@ def _colour_columns(subject: Subject, quality: Quality | None) -> list[dict[str,
     return columns + [
         encode_column(subject.facts.column_names[j], "columns", sample.values[:, j])
         for j in choose_columns(subject)
+        if j not in dict(subject.layout.labels)  # among the metadata, by their names
     ]
 
 

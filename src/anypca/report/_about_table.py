@@ -87,10 +87,12 @@ def _missing(subject: Subject) -> str:
 
 
 def _zeros(subject: Subject) -> str:
-    facts = subject.facts
-    if facts.zero_share == 0:
+    facts, summary = subject.facts, subject.facts.summary
+    plain = np.setdiff1d(np.arange(facts.n_columns), list(dict(subject.layout.labels)))
+    share = float(summary.n_zero[plain].sum() / max(1, summary.n_observed[plain].sum()))
+    if share == 0:
         return "No cell is zero."
-    text = f"{percent(facts.zero_share)} of the observed cells are zero; "
+    text = f"{percent(share)} of the observed cells are zero; "
     count = len(facts.zero_rows)
     if not count:
         return text + "no row is all zeros."
@@ -134,9 +136,17 @@ def _groups(subject: Subject, families: FamilyReport) -> Markup:
     return table(("family", "number", "columns", "why"), rows, numeric=(1,))
 
 
+def _numbers(subject: Subject, j: int) -> tuple[str, str, str, str]:
+    """Share of zeros, least, mean and largest entry of a column."""
+    summary = subject.facts.summary
+    zeros = percent(summary.n_zero[j] / max(1, int(summary.n_observed[j])))
+    low, mean, high = (float(values[j]) for values in (summary.minimum, summary.mean, summary.maximum))
+    return zeros, number(low), number(mean), number(high)
+
+
 def _columns(subject: Subject, families: FamilyReport) -> Markup:
     """The columns one by one, folded away."""
-    facts, summary = subject.facts, subject.facts.summary
+    facts, labels = subject.facts, dict(subject.layout.labels)
     shown = min(facts.n_columns, _MOST_TOLD)
     heads = ("column", "family", "missing", "zeros", "least", "mean", "largest", "why")
     rows = [
@@ -144,10 +154,7 @@ def _columns(subject: Subject, families: FamilyReport) -> Markup:
             name_text(facts.column_names[j]),
             families[j].family.replace("_", " ") if families else "–",
             number(int(facts.n_missing[j])),
-            percent(summary.n_zero[j] / max(1, int(summary.n_observed[j]))),
-            number(float(summary.minimum[j])),
-            number(float(summary.mean[j])),
-            number(float(summary.maximum[j])),
+            *(_numbers(subject, j) if j not in labels else ("–",) * 4),
             families[j].reason if families else "–",
         )
         for j in range(shown)

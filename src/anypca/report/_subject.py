@@ -12,6 +12,7 @@ import numpy as np
 from anypca._typing import Bools, Floats, Ints
 from anypca._words import numbered
 from anypca.engine import Block, Data, Layout, Summary, executor_for, summarise
+from anypca.engine.labels import holds_labels, read_cells
 from anypca.linalg import largest
 from anypca.models._description import Description, describe
 from anypca.models._row_methods import model_predictor
@@ -43,11 +44,6 @@ class TableFacts:
     def missing_share(self) -> float:
         """Share of missing cells, in [0, 1]."""
         return float(self.n_missing.sum() / (self.n_rows * self.n_columns))
-
-    @property
-    def zero_share(self) -> float:
-        """Share of zeros among the observed cells."""
-        return float(self.summary.n_zero.sum() / max(1, self.summary.n_observed.sum()))
 
     @property
     def constant(self) -> Bools:
@@ -167,6 +163,26 @@ def read_metadata(metadata: Any, n_rows: int) -> dict[str, np.ndarray[Any, Any]]
                 "Give one value per row."
             )
     return columns
+
+
+def with_labels(model: Any, metadata: Any, X: Any) -> Any:
+    """Columns to colour by: those that were given and those of the table that hold labels, unless most are names.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    metadata : data frame, mapping of names to columns, or None
+    X : table of shape (n_samples, n_features)
+        As the user gave it.
+    """
+    layout = describe(model).layout
+    if layout is None or not layout.labels or not holds_labels(X):
+        return metadata
+    names = layout.table_names or numbered("x", layout.n_features)
+    cells = {names[j]: read_cells(X, j) for j, _ in layout.labels}
+    kinds = {name: found for name, found in cells.items() if len(set(found)) <= max(2, len(found) // 2)}
+    given = read_metadata(metadata, len(X)) if metadata is not None else {}
+    return {**{name: np.array(found, dtype=object) for name, found in kinds.items()}, **given}
 
 
 def _check_row_names(X: Any, row_names: Sequence[Any] | None, n_rows: int) -> list[str]:

@@ -20,7 +20,7 @@ from scipy.stats import beta, norm
 from anypca._typing import Bools, Floats, Ints
 from anypca._words import counted, listed, numbered
 from anypca.families import Family
-from anypca.models._description import describe, project_rows
+from anypca.models._description import describe, numbers_for, project_rows
 from anypca.models._row_methods import GenerativeModel, linear_predictor
 from anypca.plotting._reading import count_rows, read_table, take_rows
 from anypca.selection._residuals import deviance
@@ -99,6 +99,7 @@ def diagnose(
     >>> [found.name for found in diagnose(PPCA(2).fit(X), X) if found.is_found]
     ['outlying rows']
     """
+    X = numbers_for(model, X)
     left = _open(model, X, Companions(offset, covariates))
     noise = None if left is None else left.noise(np.zeros(0, dtype=int))
     if left is None or noise is None:

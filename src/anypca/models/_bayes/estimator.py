@@ -13,6 +13,7 @@ from anypca.engine import Block
 from anypca.exceptions import ConvergenceWarning
 from anypca.models._arguments import check_entries, check_n_samples, entries_of, in_order, make_generator
 from anypca.models._bayes.rows import DrawnRowModel
+from anypca.models._given_back import give_back
 from anypca.models._opened import OpenedBlock
 from anypca.models._posterior_model import PosteriorModel
 from anypca.models._row_methods import draw_table
@@ -27,7 +28,7 @@ class DrawnModel(PosteriorModel):
 
     def sample(
         self, n_samples: int = 1, *, offset: Any = None, covariates: Any = None, random_state: Any = None
-    ) -> Floats:
+    ) -> Any:
         """Draw rows from the posterior predictive distribution: each under a draw of the loadings of its own.
 
         Parameters
@@ -39,13 +40,14 @@ class DrawnModel(PosteriorModel):
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features)
+        ndarray of shape (n_samples, n_features), or data frame
+            A frame, with labels, if ``set_output`` asks for it.
         """
         check_is_fitted(self)
         rng, n = make_generator(random_state), check_n_samples(n_samples)
         self._companions(n, offset, covariates)
         model = self._row_model()
-        return draw_table(self.layout_, model, model.draw_predictors(n, rng), rng)
+        return give_back(self, draw_table(self.layout_, model, model.draw_predictors(n, rng), rng))
 
     def entry_log_likelihood(
         self,

@@ -8,6 +8,8 @@ from typing import Any, cast
 
 from sklearn.base import clone
 
+from anypca.engine import encode
+from anypca.families import Family
 from anypca.models._session import Session
 from anypca.models.sepca._options import loading_penalty
 from anypca.models.sepca._settings import ModeSettings, Noise, Settings
@@ -16,17 +18,20 @@ from anypca.models.sepca._weight import choose_weight, weights_to_try
 
 
 def choose_settings(
-    model: Any, session: Session, X: Any, sample_weight: Any, companions: Mapping[str, Any]
+    model: Any, session: Session, family: Family, X: Any, sample_weight: Any, companions: Mapping[str, Any]
 ) -> tuple[Settings | ModeSettings, dict[float, tuple[float, int]]]:
     """Settings of the fit of an estimator, and how the weight of the data was chosen by hidden entries, if it was."""
     weights = weights_to_try(model.nu, model.nu_path, session)
     path: dict[float, tuple[float, int]] = {}
+    trial, layout = model, session.layout
+    if layout.labels:  # trials see numbers, which do not tell that they stand for labels
+        X, trial = encode(X, dict(layout.labels)), clone(model).set_params(family=layout.settled(family))
     if model.nu_path is not None and model.nu_criterion == "held_out":
-        nu, path = choose_weight(model, X, weights, sample_weight=sample_weight, companions=companions)
+        nu, path = choose_weight(trial, X, weights, sample_weight=sample_weight, companions=companions)
         weights = (nu,)
     sparsity = model.sparsity
     if isinstance(sparsity, str):
-        at_weight = clone(model).set_params(nu=weights[0], nu_path=None) if path else model
+        at_weight = clone(trial).set_params(nu=weights[0], nu_path=None) if path else trial
         sparsity = choose_sparsity(at_weight, X, sample_weight=sample_weight, **companions)
     settings = Settings(
         max_components=model._rank(session),

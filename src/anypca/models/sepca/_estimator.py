@@ -276,7 +276,7 @@ class SePCA(StreamingRows, BilinearModel):
             self._check_options()
             family, report = choose_family(self.family, session)
             companions = {"offset": offset, "covariates": covariates}
-            settings, path = choose_settings(self, session, X, sample_weight, companions)
+            settings, path = choose_settings(self, session, family, X, sample_weight, companions)
             fit = self._fit(session, family, settings)
             self._store(fit)
             self._keep_end(fit)

@@ -1,0 +1,265 @@
+"""Columns of text, answers and categories of data frames as numbers, and back."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from anypca._typing import Floats
+from anypca._words import listed
+from anypca.engine._convert import is_from
+from anypca.exceptions import DataConversionWarning
+from anypca.families.labels import BOOLEAN, Labels, label_text
+
+LabelMap = Mapping[int, Labels]
+
+
+def as_frame(X: Any) -> Any:
+    """A table of pyarrow as a frame of pandas, in which its dictionaries are categories; anything else as it is."""
+    return X.to_pandas() if is_from(X, "pyarrow") and hasattr(X, "to_pandas") else X
+
+
+def find_labels(X: Any) -> dict[int, Labels]:
+    """The columns of a frame, or of an array of objects, that hold labels in place of numbers.
+
+    Parameters
+    ----------
+    X : table of shape (n_samples, n_features)
+
+    Returns
+    -------
+    dict of int to Labels
+        By number of the column: text, yes/no answers (bool) and categories, each with the labels that occur. Columns of
+        numbers that are written as text, and those that mix text and numbers, are not among them.
+    """
+    X = as_frame(X)
+    found = {j: _labels_of(_column(X, j)) for j, kind in enumerate(_kinds(X)) if not _is_numeric(kind)}
+    return {j: labels for j, labels in found.items() if labels is not None}
+
+
+def encode(X: Any, labels: LabelMap) -> Any:
+    """The table with numbers in place of labels.
+
+    Parameters
+    ----------
+    X : table of shape (n_samples, n_features)
+    labels : mapping of int to Labels
+        By number of the column. Columns of numbers in their place are left as they are.
+
+    Returns
+    -------
+    table
+        Of the same kind; NaN for empty cells and, with a warning, for labels that are not among the known ones.
+    """
+    X = as_frame(X)
+    # Arrays of numbers have no kinds; columns that are lacking are found out later.
+    kinds = dict(enumerate(_kinds(X))) if labels else {}
+    numbers = {
+        j: _numbers_of(_cells(_column(X, j)), known, _name(X, j))
+        for j, known in labels.items()
+        if j in kinds and not _is_numeric(kinds[j])
+    }
+    return _with_columns(X, numbers) if numbers else X
+
+
+def decode(
+    table: Floats,
+    labels: LabelMap,
+    like: Any,
+    names: Iterable[str],
+    outside: Collection[int] = (),
+    own: Any = None,
+) -> Any:
+    """A table of numbers with labels in place of theirs, the nearest where they are means.
+
+    Parameters
+    ----------
+    table : ndarray of shape (n_rows, n_features)
+    labels : mapping of int to Labels
+    like : "pandas", "polars", data frame or array
+        What is to be made; a frame of pandas with as many rows also gives its index.
+    names : iterable of str
+        Of the columns.
+    outside : collection of int
+        Columns with labels that are in no model.
+    own : table of shape (n_rows, n_features), optional
+        Where the cells of those come from; they are empty without.
+
+    Returns
+    -------
+    DataFrame, or ndarray of objects
+    """
+    columns: dict[str, Any] = {}
+    for j, name in enumerate(names):
+        if j in outside:
+            columns[name] = read_cells(own, j) if holds_labels(own) else [None] * len(table)
+        else:
+            columns[name] = _labels_at(table[:, j], labels[j]) if j in labels else table[:, j]
+    like = as_frame(like)
+    if (isinstance(like, str) and like == "polars") or is_from(like, "polars"):
+        import polars
+
+        return polars.DataFrame(columns, strict=False)
+    if not (isinstance(like, str) or is_from(like, "pandas")):
+        return np.column_stack([np.array(column, dtype=object) for column in columns.values()])
+    return _pandas_frame(columns, labels, like)
+
+
+def _pandas_frame(columns: Mapping[str, Any], labels: LabelMap, like: Any) -> Any:
+    import pandas
+
+    frame = pandas.DataFrame(columns)
+    for j, known in labels.items():
+        if known.kind == "category":
+            kind = pandas.CategoricalDtype(list(known.levels), ordered=known.is_ordered)
+            frame.isetitem(j, frame.iloc[:, j].astype(kind))
+        elif known.kind == "bool" and not frame.iloc[:, j].isna().any():
+            frame.isetitem(j, frame.iloc[:, j].astype(bool))
+    if hasattr(like, "index") and len(like) == len(frame):
+        frame.index = like.index
+    return frame
+
+
+def _labels_at(values: Floats, known: Labels) -> list[Any]:
+    last = len(known.levels) - 1
+    return [
+        None if np.isnan(value) else known.levels[int(np.clip(np.rint(value), 0, last))]
+        for value in values.tolist()
+    ]
+
+
+def holds_labels(X: Any) -> bool:
+    """Whether a table is of a kind whose columns may hold labels: a data frame, or an array of objects."""
+    return bool(_kinds(as_frame(X)))
+
+
+def _kinds(X: Any) -> list[Any]:
+    """The types of the columns of a frame or of an array of objects; none of anything else."""
+    if (is_from(X, "polars") and hasattr(X, "get_columns")) or (
+        is_from(X, "pandas") and hasattr(X, "columns")
+    ):
+        return list(X.dtypes)
+    is_objects = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "O"
+    return [X.dtype] * X.shape[1] if is_objects else []
+
+
+def _column(X: Any, j: int) -> Any:
+    if isinstance(X, np.ndarray):
+        return X[:, j]
+    return X.to_series(j) if is_from(X, "polars") else X.iloc[:, j]
+
+
+def _name(X: Any, j: int) -> str:
+    return str(X.columns[j]) if hasattr(X, "columns") else f"x{j}"
+
+
+def read_cells(X: Any, j: int) -> list[Any]:
+    """The cells of a column of a frame or of an array of objects, ``None`` where empty."""
+    return _cells(_column(as_frame(X), j))
+
+
+def _cells(column: Any) -> list[Any]:
+    """The cells as plain objects, ``None`` where empty."""
+    values = column.to_list() if hasattr(column, "to_list") else column.tolist()
+    return [None if _is_empty(value) else value for value in values]
+
+
+def _is_empty(value: Any) -> bool:
+    if isinstance(value, str):
+        return not value.strip()
+    # NaN differs from itself; pandas' NA and NaT are known by their names, which spares importing pandas.
+    if value is None or (isinstance(value, float) and value != value):
+        return True
+    return type(value).__name__ in ("NAType", "NaTType")
+
+
+def _is_numeric(kind: Any) -> bool:
+    """Whether a column of this type holds numbers, also sparse ones; objects and categories are none."""
+    if hasattr(kind, "is_numeric"):  # polars
+        return bool(kind.is_numeric())
+    return hasattr(kind, "fill_value") or getattr(kind, "kind", "O") in "iuf"
+
+
+def _labels_of(column: Any) -> Labels | None:
+    """The labels of a column, ``None`` if it holds numbers or what is no table's."""
+    kind = getattr(column.dtype, "kind", "O")
+    if kind == "b" or str(column.dtype) == "Boolean":
+        return BOOLEAN
+    if kind in "mMc":
+        return None
+    try:
+        counts = Counter(cell for cell in _cells(column) if cell is not None)
+    except TypeError:  # something that is no label: the engine names it
+        return None
+    categories = _categories(column)
+    if categories is not None:
+        return _of_categories(counts, *categories)
+    if counts and all(isinstance(cell, bool | np.bool_) for cell in counts):
+        return BOOLEAN
+    is_text = bool(counts) and all(isinstance(cell, str) for cell in counts)
+    return label_text(counts) if is_text and not all(map(_is_number, counts)) else None
+
+
+def _categories(column: Any) -> tuple[list[Any], bool] | None:
+    """The declared categories of a column and whether they are ordered."""
+    if is_from(column, "polars"):
+        kind = str(column.dtype)
+        if kind.startswith("Enum"):
+            return list(column.dtype.categories), True
+        return (column.unique().drop_nulls().sort().to_list(), False) if kind.startswith("Categor") else None
+    dtype = column.dtype
+    is_category = hasattr(dtype, "categories") and hasattr(dtype, "ordered")
+    return (dtype.categories.tolist(), bool(dtype.ordered)) if is_category else None
+
+
+def _of_categories(counts: Mapping[Any, int], declared: list[Any], is_ordered: bool) -> Labels | None:
+    """The categories that occur: ordered, two as they were declared, or by how often they do."""
+    used = [level for level in declared if counts.get(level)]
+    if not used or not all(isinstance(level, str | bool | int | float) for level in used):
+        return None
+    if not is_ordered and len(used) > 2:
+        used.sort(key=lambda level: -counts[level])
+    return Labels(tuple(used), is_ordered=is_ordered, kind="category")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _numbers_of(cells: list[Any], known: Labels, name: str) -> Floats:
+    # Labels of columns that are left out are not kept: any numbers will do.
+    numbers = known.numbers or {cell: number for number, cell in enumerate(dict.fromkeys(cells))}
+    found = np.array([np.nan if cell is None else numbers.get(cell, -1) for cell in cells], dtype=float)
+    strange = sorted({str(cells[row]) for row in np.flatnonzero(found == -1)})
+    if strange:
+        warnings.warn(
+            f"column {name!r} holds {listed(strange, form=repr)}, which it did not hold in fit; there it had "
+            f"{known}. Such cells are taken as missing.",
+            DataConversionWarning,
+            stacklevel=5,
+        )
+    return np.where(found == -1, np.nan, found)
+
+
+def _with_columns(X: Any, numbers: Mapping[int, Floats]) -> Any:
+    if is_from(X, "polars"):
+        import polars
+
+        return X.with_columns([polars.Series(X.columns[j], values) for j, values in numbers.items()])
+    if isinstance(X, np.ndarray):
+        table = X.copy()
+        for j, values in numbers.items():
+            table[:, j] = values
+        return table
+    frame = X.copy(deep=False)
+    for j, values in numbers.items():
+        frame.isetitem(j, values)
+    return frame

@@ -1,0 +1,101 @@
+"""Labels of columns of text, answers or categories, which models see as their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from anypca._typing import Floats
+from anypca._words import listed
+
+#: Answers whose order is known by their words; a column has it if all of its labels, three or more, stand in one row.
+SCALES: tuple[tuple[str, ...], ...] = (
+    ("very low", "low", "medium", "moderate", "high", "very high"),
+    ("xxs", "xs", "s", "m", "l", "xl", "xxl"),
+    ("tiny", "small", "medium", "large", "huge"),
+    ("none", "minimal", "mild", "moderate", "severe", "very severe"),
+    ("never", "rarely", "seldom", "sometimes", "often", "usually", "always"),
+    ("very poor", "poor", "fair", "good", "very good", "excellent"),
+    ("very bad", "bad", "ok", "good", "very good"),
+    ("first", "second", "third", "fourth", "fifth"),
+    (
+        *("strongly disagree", "disagree", "somewhat disagree", "neutral", "neither agree nor disagree"),
+        *("somewhat agree", "agree", "strongly agree"),
+    ),
+    ("very dissatisfied", "dissatisfied", "neutral", "satisfied", "very satisfied"),
+)
+#: Labels from which on words say an order: two have the same in either direction.
+_LEAST_ORDERED = 3
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What the numbers 0, 1, ... of a column stand for.
+
+    Parameters
+    ----------
+    levels : tuple of str, bool, int or float
+        The labels, in the order of their numbers.
+    is_ordered : bool
+        Whether this order means something.
+    kind : {"text", "bool", "category"}
+        What the column holds in the user's table.
+
+    Examples
+    --------
+    >>> labels = Labels(("low", "medium", "high"), is_ordered=True)
+    >>> labels.text(2.0)
+    'high'
+    """
+
+    levels: tuple[Any, ...]
+    is_ordered: bool = False
+    kind: str = "text"
+
+    def text(self, number: float) -> str:
+        """The label of a number."""
+        return str(self.levels[int(number)])
+
+    def shares(self, values: Floats, weights: Floats) -> str:
+        """The commonest of some numbers, with their shares of the weight."""
+        order = np.argsort(-weights, kind="stable")
+        return listed([f"{self.text(values[j])} ({weights[j] / weights.sum():.0%})" for j in order], most=3)
+
+    @property
+    def numbers(self) -> dict[Any, int]:
+        """The number of each label."""
+        return {level: number for number, level in enumerate(self.levels)}
+
+    def __str__(self) -> str:
+        sign = " < " if self.is_ordered else ", "
+        return sign.join(map(str, self.levels)) if self.is_ordered else listed(self.levels)
+
+
+BOOLEAN = Labels((False, True), kind="bool")
+
+
+def label_text(counts: Mapping[str, int]) -> Labels:
+    """Labels of a column of text, of which it is known how often each occurs.
+
+    Those of a known scale have its order; two have that of the alphabet, in which no comes before yes; others come by
+    how often they occur, since what models say of a category is in comparison with those after it.
+    """
+    if (ordered := order_of(counts)) is not None:
+        return Labels(ordered, is_ordered=True)
+    if len(counts) <= 2:
+        return Labels(tuple(sorted(counts)))
+    return Labels(tuple(sorted(counts, key=lambda label: (-counts[label], label))))
+
+
+def order_of(labels: Iterable[str]) -> tuple[str, ...] | None:
+    """Labels in the order that their words say, if they do."""
+    words = {label: " ".join(label.lower().replace("_", " ").replace("-", " ").split()) for label in labels}
+    if len(words) < _LEAST_ORDERED:
+        return None
+    for scale in SCALES:
+        if set(words.values()) <= set(scale):
+            return tuple(sorted(words, key=lambda label: scale.index(words[label])))
+    return None
