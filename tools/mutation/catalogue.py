@@ -26,9 +26,38 @@ _SELECTION = "tests/selection"
 _RANKS = "tests/selection/test_rank_methods.py"
 _DIAGNOSTICS = "tests/selection/test_diagnostics.py"
 
+_LABELS = "tests/models/test_labels.py"
 _LAYOUT = "tests/engine/test_layout.py tests/models/test_layouts.py tests/conformance/test_forms.py"
 
 LAYOUT = [
+    Mutation(
+        "nominal: later questions are asked of all",
+        "families/nominal.py",
+        "np.where(numbers >= places, chosen, np.asarray(np.nan, x.dtype))",
+        "np.where(np.isnan(numbers), np.asarray(np.nan, x.dtype), chosen)",
+        _LABELS,
+    ),
+    Mutation(
+        "labels: new ones are the first",
+        "engine/labels.py",
+        "return np.where(found == -1, np.nan, found)",
+        "return np.where(found == -1, 0.0, found)",
+        _LABELS,
+    ),
+    Mutation(
+        "labels: names of persons are kept",
+        "engine/layout.py",
+        "replace(labels, levels=()) if isinstance(absent.get(column), Excluded) else labels",
+        "labels",
+        _LABELS,
+    ),
+    Mutation(
+        "labels: words have no order",
+        "families/labels.py",
+        "if set(words.values()) <= set(scale):",
+        "if set(words.values()) > set(scale):",
+        _LABELS,
+    ),
     Mutation(
         "copies come back without their intercept",
         "families/forms.py",
