@@ -1570,6 +1570,34 @@ ISFA = [
 
 EPCA = [
     Mutation(
+        "white scores are scored under the prior of plain ones",
+        "models/_bilinear/canonical.py",
+        "gauge.inverse * sizes[:, None])",
+        "gauge.inverse)",
+        "tests/models/test_epca_share.py",
+    ),
+    Mutation(
+        "a share takes one component too many",
+        "models/epca/_share.py",
+        "while high - low > 1:",
+        "while high - low > 2:",
+        "tests/models/test_epca_share.py",
+    ),
+    Mutation(
+        "cos2 counts what is not explained",
+        "interpretation.py",
+        "lost = np.maximum(without - full, 0.0)",
+        "lost = np.maximum(without, 0.0)",
+        "tests/test_interpretation.py",
+    ),
+    Mutation(
+        "cos2 is compared with the model's own intercept",
+        "interpretation.py",
+        "entries.deviance(entries.base + shift)",
+        "entries.deviance(entries.base)",
+        "tests/test_interpretation.py",
+    ),
+    Mutation(
         "the loadings have no ridge",
         "models/epca/_fit.py",
         "precision = np.repeat([weight, 0.0], [self.settings.n_components, n_fixed])",

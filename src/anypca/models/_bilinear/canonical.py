@@ -71,3 +71,13 @@ def reorder(canonical: Canonical, order: Ints) -> Canonical:
     gauge = Gauge(canonical.gauge.shift, canonical.gauge.matrix[:, order], canonical.gauge.inverse[order])
     new = Coefficients(old.loadings[:, order], old.fixed, old.dispersion)
     return Canonical(new, gauge, canonical.variance[order])
+
+
+def whitened(canonical: Canonical) -> Canonical:
+    """The same with scores of unit variance; loadings take over the sizes."""
+    old, gauge = canonical.coefficients, canonical.gauge
+    # Scores of a component that has vanished stay what they are, which is nothing.
+    sizes = np.where(canonical.variance > 0, np.sqrt(canonical.variance), 1.0)
+    new = Coefficients(old.loadings * sizes, old.fixed, old.dispersion)
+    scaled = Gauge(gauge.shift, gauge.matrix / sizes, gauge.inverse * sizes[:, None])
+    return Canonical(new, scaled, canonical.variance / sizes**2)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import cache
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from anypca._compat import Interval, StrOptions
+from anypca._compat import Interval, RealNotInt, StrOptions
 from anypca.families import Family
 from anypca.models._arguments import check_rank
 from anypca.models._base import COMMON_CONSTRAINTS
@@ -20,6 +21,7 @@ from anypca.models._stream import Stream, StreamingRows
 from anypca.models._warm import WARM_CONSTRAINTS
 from anypca.models.epca._fit import EPCAFit, EPCAFitter, Settings
 from anypca.models.epca._ridge import choose_ridge
+from anypca.models.epca._share import least_rank
 from anypca.models.epca._stream import report, rule_of
 from anypca.priors import Prior, Ridge, Scaled, find_prior
 
@@ -37,8 +39,9 @@ class EPCA(StreamingRows, BilinearModel):
 
     Parameters
     ----------
-    n_components : int, default=2
-        Number of components; 0 is the model of intercepts and covariates alone.
+    n_components : int or float, default=2
+        Number of components; 0 is the model of intercepts and covariates alone. A number between 0 and 1 asks for the
+        fewest components that explain that share of the deviance, found by some fits of different numbers.
     family : str, Family, list or dict, default="auto"
         One family for all columns, one per column, or a dict from column to family. ``"auto"`` chooses by the
         values of each column and says why in ``family_report_``.
@@ -65,6 +68,8 @@ class EPCA(StreamingRows, BilinearModel):
         Weight of the loading penalty if that is not a ridge.
     fit_intercept : bool, default=True
         Without it eta = 0 is the origin of the scores.
+    whiten : bool, default=False
+        Whether scores have unit variance, and the loadings their sizes.
     max_iter : int, default=500
         Largest number of sweeps over the table.
     tol : float, default=1e-5
@@ -83,8 +88,9 @@ class EPCA(StreamingRows, BilinearModel):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        Loadings in decreasing order of explained deviance, the largest entry of each positive. Rows are orthonormal;
-        of unit length only where a penalty other than the ridge, and ``"group"`` of loadings, fixes the coordinates.
+        Loadings in decreasing order of explained deviance, the largest entry of each positive. Rows are orthonormal,
+        with ``whiten`` orthogonal; of unit length only, not orthogonal, where a penalty other than the ridge, and
+        ``"group"`` of loadings, fixes the coordinates.
     intercept_ : ndarray of shape (n_features,)
         b.
     coef_ : ndarray of shape (n_features, n_covariates)
@@ -95,7 +101,7 @@ class EPCA(StreamingRows, BilinearModel):
         Share of the deviance of the model without components that each component explains: the deviance lost
         without it, scaled to sum to the share of the whole model, which is never above 1.
     explained_variance_ : ndarray of shape (n_components,)
-        Mean square of the training scores.
+        Mean square of the training scores; 1 with ``whiten``.
     deviance_, null_deviance_ : float
         Scaled deviance with and without the components.
     resolution_ : ndarray of shape (n_features,)
@@ -159,7 +165,10 @@ class EPCA(StreamingRows, BilinearModel):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 0, None, closed="left")],
+        "n_components": [
+            Interval(Integral, 0, None, closed="left"),
+            Interval(RealNotInt, 0, 1, closed="neither"),
+        ],
         "family": "no_validation",
         "resolution": "no_validation",
         "ridge": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
@@ -168,12 +177,13 @@ class EPCA(StreamingRows, BilinearModel):
         "l1_strength": [Interval(Real, 0, None, closed="left")],
         "loading_strength": [Interval(Real, 0, None, closed="left")],
         "fit_intercept": ["boolean"],
+        "whiten": ["boolean"],
         "tol": [Interval(Real, 0, None, closed="neither")],
         **COMMON_CONSTRAINTS,
         **WARM_CONSTRAINTS,
     }
 
-    n_components: int = 2
+    n_components: int | float = 2
     _: KW_ONLY
     family: Any = "auto"
     resolution: Any = None
@@ -183,6 +193,7 @@ class EPCA(StreamingRows, BilinearModel):
     l1_strength: float = 1.0
     loading_strength: float = 1.0
     fit_intercept: bool = True
+    whiten: bool = False
     max_iter: int = 500
     tol: float = 1e-5
     n_jobs: int | None = None
@@ -223,27 +234,42 @@ class EPCA(StreamingRows, BilinearModel):
         """
         companions = {"sample_weight": sample_weight, "offset": offset, "covariates": covariates}
         with self._open_fit(X, **companions, checkpoint=checkpoint) as session:
-            check_rank(self.n_components, session.data)
             family, report = choose_family(self.family, session)
-            self.ridge_, self.ridge_trials_ = self._find_ridge(session, family)
-            fit = EPCAFitter(session, family, self._settings()).fit()
+            fit = self._fit_components(session, family)
             self.family_, self.family_report_ = fit.problem.family, report
             self._store(fit)
         self._warn_unless_converged(fit.result)
         return self
 
+    def _fit_components(self, session: Session, family: Family) -> EPCAFit:
+        """The fit with as many components as asked for, or as explain the share that is asked for."""
+        wanted: Any = self.n_components
+        if isinstance(wanted, Integral):
+            check_rank(int(wanted), session.data)
+            return self._fit_rank(session, family, int(wanted))
+        largest = min(session.data.n_samples, session.data.n_features)
+        attempt = cache(lambda rank: (self._fit_rank(session, family, rank), self.ridge_, self.ridge_trials_))
+        rank = least_rank(lambda k: float(attempt(k)[0].deviances.shares.sum()), float(wanted), largest)
+        fit, self.ridge_, self.ridge_trials_ = attempt(rank)
+        return fit
+
+    def _fit_rank(self, session: Session, family: Family, n_components: int) -> EPCAFit:
+        self.n_components_ = n_components
+        self.ridge_, self.ridge_trials_ = self._find_ridge(session, family)
+        return EPCAFitter(session, family, self._settings()).fit()
+
     def _find_ridge(self, session: Session, family: Family) -> tuple[float, dict[float, float] | None]:
         """The ridge and, if it was chosen, what was compared."""
         if not isinstance(self.ridge, str):
             return float(self.ridge), None
-        if self.n_components == 0:
+        if self.n_components_ == 0:
             return 1.0, None
         return choose_ridge(self, session, family)
 
     def _settings(self) -> Settings:
         scores = self._prior("score_penalty", self.l1_strength)
         loadings = self._prior("loading_penalty", self.loading_strength)
-        settings = Settings(self.n_components, scores, loadings, bool(self.fit_intercept))
+        settings = Settings(self.n_components_, scores, loadings, bool(self.fit_intercept), bool(self.whiten))
         free = [
             what for what, prior in (("scores", scores), ("loadings", loadings)) if not self._grows(prior)
         ]
@@ -262,12 +288,12 @@ class EPCA(StreamingRows, BilinearModel):
 
     def _grows(self, prior: Prior) -> bool:
         """Whether a large score or loading costs more than a middling one."""
-        middling, large = (prior.value(np.full((1, self.n_components), size)) for size in (1e3, 1e6))
+        middling, large = (prior.value(np.full((1, self.n_components_), size)) for size in (1e3, 1e6))
         return bool(large.sum() > middling.sum())
 
     def _prior(self, parameter: str, strength: float) -> Prior:
         """The prior that a parameter names, of the weight that another one gives."""
-        prior = find_prior(getattr(self, parameter), parameter, self.n_components)
+        prior = find_prior(getattr(self, parameter), parameter, self.n_components_)
         if isinstance(prior, Ridge):
             return replace(prior, precision=self.ridge_ * np.asarray(prior.precision, dtype=float))
         return Scaled(prior, float(strength), ridge=self.ridge_ if prior.is_bounded else 0.0)

@@ -11,7 +11,7 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.linalg import varimax
 from anypca.models._bilinear.alternating import Shared, SweepSums
-from anypca.models._bilinear.canonical import Canonical, orthonormal, reorder, unit_loadings
+from anypca.models._bilinear.canonical import Canonical, orthonormal, reorder, unit_loadings, whitened
 from anypca.models._bilinear.conjugate import MOST_EXACT, ConjugateProblem
 from anypca.models._bilinear.dispersion import (
     estimate_dispersion,
@@ -47,6 +47,8 @@ class Settings:
     loading_prior: Prior
     """In units of the columns' noise; intercepts and covariates have none."""
     fit_intercept: bool
+    is_white: bool = False
+    """Whether scores have unit variance."""
 
     @property
     def ridges(self) -> tuple[float, float] | None:
@@ -193,5 +195,7 @@ def reported_score_prior(settings: Settings, canonical: Canonical) -> Prior:
 def canonical_form(settings: Settings, fitted: Coefficients, stats: SweepSums) -> Canonical:
     """The coefficients in reporting coordinates, those of orthonormal loadings where the priors allow rotations."""
     if settings.is_rotated:
-        return orthonormal(fitted, stats, fit_intercept=settings.fit_intercept)
-    return unit_loadings(fitted, stats)
+        found = orthonormal(fitted, stats, fit_intercept=settings.fit_intercept)
+    else:
+        found = unit_loadings(fitted, stats)
+    return whitened(found) if settings.is_white else found

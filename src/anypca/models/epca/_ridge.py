@@ -133,7 +133,7 @@ def choose_ridge(model: Any, session: Session, family: Family) -> tuple[float, d
         "verbose": 0,
     }
     first = cold_clone(model).set_params(**settings)
-    n_components = min(model.n_components, *table.values.shape)
+    n_components = min(model.n_components_, *table.values.shape)
     whole = float(np.sqrt(session.summary.weight.max(initial=1.0)) + np.sqrt(session.data.n_features))
     unit = whole / table.noise
     with warnings.catch_warnings():
