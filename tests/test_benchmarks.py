@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import epca_components
+from benchmarks import epca_components, gaussian
 from benchmarks.peers import glmpca
 from sklearn.metrics import mean_poisson_deviance
 
@@ -44,6 +44,13 @@ def test_floor_prints_a_row_per_size():
     assert sizes == (1000.0,)
     assert min(sweeps) > 0
     np.testing.assert_allclose(ratios[0], sweeps[0] / floors[0], rtol=0.5)
+
+
+def test_gaussian_prints_a_ratio_per_model(capsys):
+    assert gaussian.main(["--quick"]) == 0
+    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == ["PPCA", "SPCA"]
+    assert gaussian.judged("PPCA", 1.51, 1.0)
+    assert not gaussian.judged("SPCA", 2.99, 1.0)
 
 
 def test_epca_components_writes_its_figures(tmp_path):

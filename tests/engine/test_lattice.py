@@ -28,9 +28,13 @@ STEPS = np.array([step for _, step in COLUMNS.values()])
 EPS = float(np.finfo(float).eps)
 
 
+def find(x, observed=None):
+    return find_lattice(x, observed, (x == np.floor(x)).all(axis=0), EPS)
+
+
 def merged(x, observed, size):
     parts = [
-        find_lattice(x[i : i + size], None if observed is None else observed[i : i + size], EPS)
+        find(x[i : i + size], None if observed is None else observed[i : i + size])
         for i in range(0, len(x), size)
     ]
     return sum(parts[1:], parts[0])
@@ -47,7 +51,7 @@ def test_missing_entries_tell_nothing(size):
     observed[:, -3] = False
     seen = np.where(observed, X, 1.0)
     steps = merged(seen, observed, size).steps(X.std(axis=0))
-    expected = [find_lattice(X[o, j][:, None], None, EPS) for j, o in enumerate(observed.T) if o.any()]
+    expected = [find(X[o, j][:, None]) for j, o in enumerate(observed.T) if o.any()]
     np.testing.assert_allclose(
         np.delete(steps, -3), [float(found.steps(np.ones(1))[0]) for found in expected], rtol=1e-12
     )
@@ -68,6 +72,6 @@ def test_single_precision_shows_its_decimals():
 
 def test_numbers_too_large_to_tell_are_on_no_lattice():
     x = np.random.default_rng(0).normal(size=(50, 1)) * 1e20
-    assert not find_lattice(x, None, EPS).is_found[0]
-    both = find_lattice(np.full((3, 1), 4e15), None, EPS) + find_lattice(np.full((3, 1), 0.1234), None, EPS)
+    assert not find(x).is_found[0]
+    both = find(np.full((3, 1), 4e15)) + find(np.full((3, 1), 0.1234))
     assert not both.is_found[0]

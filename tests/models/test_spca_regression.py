@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from sklearn.linear_model import ElasticNet as ReferenceElasticNet
 from sklearn.linear_model import LassoLars
 
+from anypca.models.spca._path import walk_path
 from anypca.models.spca._regression import (
     Counted,
+    Fit,
     Penalised,
     _descend,
     follow_path,
     kkt_distance,
     soft_threshold,
+    solve_counted,
     solve_elastic_net,
     solve_on_support,
 )
@@ -88,10 +93,16 @@ def test_collinear_columns_have_a_solution():
 
 @pytest.mark.parametrize("count", range(1, 9))
 @pytest.mark.parametrize("seed", range(3))
-def test_path_stops_at_the_count(count, seed):
+@pytest.mark.parametrize("way", ["lars", "cold", "warm"])
+def test_path_stops_at_the_count(count, seed, way):
     X, y = make_problem(seed=seed)
     H, c = X.T @ X + 1e-6 * np.eye(8), X.T @ y
     fit = follow_path(H, c, count)
+    if way != "lars":
+        # From nothing it is the same point; from a point of the path, the end of that point's piece.
+        end, level = walk_path(H, c, count, 3.0 * fit.coefficients if way == "warm" else None)
+        np.testing.assert_allclose(end, fit.coefficients, atol=1e-9 * np.abs(end).max())
+        fit = Fit(end, 2.0 * level)
     assert np.count_nonzero(fit.coefficients) == count
     # It solves the problem of the penalty that it reports, where the next entry is about to enter.
     distance = kkt_distance(H @ fit.coefficients, c, fit.penalty, fit.coefficients)
@@ -108,8 +119,31 @@ def test_path_equals_scikit_learn_on_rows():
     np.testing.assert_allclose(ours.coefficients, model.coef_, atol=1e-8)
 
 
+@pytest.mark.parametrize("seed", [0, 18, 39])
+def test_path_on_which_entries_leave(seed):
+    """Numbers of entries are met at a minimum; LARS stops there with an entry that has just left."""
+    X, y = make_problem(n=12, p=10, seed=seed)
+    H, c = X.T @ X + 1e-6 * np.eye(10), X.T @ y
+    ends = [walk_path(H, c, count, None) for count in range(1, 11)]
+    for count, (end, level) in enumerate(ends, 1):
+        assert np.count_nonzero(end) == count
+        assert kkt_distance(H @ end, c, 2.0 * level, end).max() < 1e-10 * np.abs(c).max()
+    signs = [np.sign(end) for end, _ in ends]
+    assert any(np.any((now != 0) & (after != now)) for now, after in itertools.pairwise(signs))
+
+
+def test_collinear_columns_are_left_to_lars():
+    X, y = make_problem()
+    X[:, 1] = X[:, 0]
+    H, c = X.T @ X, X.T @ y
+    assert walk_path(H, c, 8, None) is None
+    np.testing.assert_array_equal(
+        solve_counted(H, c, 8, None).coefficients, follow_path(H, c, 8).coefficients
+    )
+
+
 def test_path_of_nothing():
-    fit = follow_path(np.zeros((3, 3)), np.zeros(3), 2)
+    fit = solve_counted(np.zeros((3, 3)), np.zeros(3), 2, None)
     assert not fit.coefficients.any()
     assert fit.penalty == 0.0
 

@@ -808,6 +808,20 @@ SPCA = [
         _SPCA,
     ),
     Mutation(
+        "columns join with the wrong sign",
+        "models/spca/_path.py",
+        "sign = 1.0 if place < len(target) else -1.0",
+        "sign = 1.0",
+        _SPCA,
+    ),
+    Mutation(
+        "entries never leave the path",
+        "models/spca/_path.py",
+        "low, high = max(low_join, low_sign, 0.0)",
+        "low, high = max(low_join, 0.0)",
+        _SPCA,
+    ),
+    Mutation(
         "one loading too many",
         "models/spca/_regression.py",
         "np.partition(sizes, -count - 1)[-count - 1]) if count < len(sizes)",

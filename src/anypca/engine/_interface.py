@@ -157,6 +157,15 @@ class Table(NamedTuple):
     """False where missing (rows, n_features); ``None`` when the block is complete."""
 
 
+def mask_missing(x: Floats) -> Table:
+    """Entries with NaN where missing, which are overwritten."""
+    missing = np.isnan(x)
+    if not missing.any():
+        return Table(x, None)
+    x[missing] = 1.0
+    return Table(x, ~missing)
+
+
 @dataclass(frozen=True)
 class Block:
     """A run of rows with everything that belongs to them."""
@@ -196,19 +205,19 @@ class Block:
     def read(self) -> Table:
         """The block's entries, and which of them are observed."""
         x = self.values()
-        if not self.may_miss:
-            return Table(x, None)
-        missing = np.isnan(x)
-        if not missing.any():
-            return Table(x, None)
-        x[missing] = 1.0
-        return Table(x, ~missing)
+        return mask_missing(x) if self.may_miss else Table(x, None)
 
     def matrix(self) -> Any:
         """The entries of a complete block for products with ``@``; a sparse block stays sparse."""
         if self.may_miss:
             raise ValueError("a block with missing entries has no matrix of products; use read()")
         return self.source.matrix(self.first, self.first + self.n_rows)
+
+    def view(self) -> Floats:
+        """The entries of a complete block (rows, n_features), not to be written to: they may be the user's own."""
+        rows = self.matrix()
+        dense: Floats = rows.toarray() if sparse.issparse(rows) else rows
+        return dense
 
     def offset(self) -> Floats | None:
         """Offsets (rows, n_features) or (rows, 1), ``None`` when there are none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +19,10 @@ _ROUNDING = 8.0
 _UNCERTAIN = 0.05
 #: Largest multiple of the last decimal that is looked at; floating-point numbers beyond are all whole.
 _LARGEST = 2.0**52
-#: Rows after which most columns have shown that they are on no lattice, or on one of step 1.
+#: Rows after which most columns have shown that they are on a lattice of step 1 ...
 _FIRST_ROWS = 64
+#: ... or, of which one does, that they are on none.
+_FEW_ROWS = 4
 #: Step of columns on no lattice, as a share of their standard deviation. It adds the same to the log-probability of all
 #: continuous families; a noise of less than it is below what any fit resolves.
 UNROUNDED = 1e-3
@@ -39,6 +42,8 @@ class Lattice:
     def __add__(self, other: Lattice) -> Lattice:
         """The lattice of two sets of rows."""
         decimals = np.maximum(self.decimals, other.decimals)
+        if decimals.min() == _NONE:
+            return Lattice(decimals, self.anchor, self.gcd)
         first, second = self._scaled(decimals), other._scaled(decimals)
         gap = np.fmin(np.nan_to_num(np.abs(first.anchor - second.anchor)), _LARGEST).astype(np.int64)
         gcd = np.gcd(np.gcd(first.gcd, second.gcd), gap)
@@ -65,7 +70,7 @@ class Lattice:
         return found
 
 
-def find_lattice(x: Floats, observed: Bools | None, eps: float) -> Lattice:
+def find_lattice(x: Floats, observed: Bools | None, is_whole: Bools, eps: float) -> Lattice:
     """The lattices of the columns of some rows.
 
     Parameters
@@ -73,6 +78,8 @@ def find_lattice(x: Floats, observed: Bools | None, eps: float) -> Lattice:
     x : ndarray of shape (rows, n_features)
         Finite, float64.
     observed : ndarray of bool of the same shape or None
+    is_whole : ndarray of bool of shape (n_features,)
+        Columns that hold whole numbers only.
     eps : float
         Relative rounding of the values.
     """
@@ -82,9 +89,7 @@ def find_lattice(x: Floats, observed: Bools | None, eps: float) -> Lattice:
         anchor = x[first, np.arange(x.shape[1])]
         x = np.where(observed, x, anchor)
     lattice = Lattice(np.full(len(anchor), _NONE), np.zeros(len(anchor)), np.zeros(len(anchor), np.int64))
-    for decimals in range(_NONE):
-        open_columns = np.flatnonzero(~lattice.is_found)
-        chosen = open_columns[_whole_columns(x, open_columns, decimals, eps)]
+    for decimals, chosen in _whole_columns(x, is_whole, eps):
         lattice.decimals[chosen] = decimals
         lattice.anchor[chosen] = np.rint(anchor[chosen] * 10.0**decimals)
         lattice.gcd[chosen] = _divisors(x, chosen, decimals)
@@ -94,22 +99,32 @@ def find_lattice(x: Floats, observed: Bools | None, eps: float) -> Lattice:
     return lattice
 
 
-def _whole_columns(x: Floats, columns: Ints, decimals: int, eps: float) -> Bools:
-    """Which of some columns are whole in units of a decimal, up to rounding, shape (len(columns),)."""
-    # Most columns that are not show it at once.
-    found = _are_whole(x[:_FIRST_ROWS, columns], decimals, eps)
-    if len(x) > _FIRST_ROWS:
-        found[found] = _are_whole(x[:, columns[found]], decimals, eps)
-    return found
+def _whole_columns(x: Floats, is_whole: Bools, eps: float) -> Iterator[tuple[int, Ints]]:
+    """For each number of decimals the columns that are whole in its units, up to rounding, and in none before."""
+    whole = np.flatnonzero(is_whole)
+    is_small = np.abs(x[:, whole]).max(axis=0, initial=0.0) < _LARGEST
+    yield 0, whole[is_small]
+    # Most columns that are on no lattice show it at once: what is not whole in the last decimal is so in none
+    # before it. Twice the usual rounding is allowed since a multiple of ten has rounding of its own.
+    left = np.flatnonzero(~is_whole)
+    left = left[_are_whole(x[:_FEW_ROWS, left], MOST_DECIMALS, 2.0 * eps, if_untold=True)]
+    for decimals in range(1, _NONE):
+        if not left.size:
+            return
+        found = _are_whole(x[:_FIRST_ROWS, left], decimals, eps)
+        found[found] = _are_whole(x[:, left[found]], decimals, eps)
+        yield decimals, left[found]
+        left = left[~found]
 
 
-def _are_whole(x: Floats, decimals: int, eps: float) -> Bools:
+def _are_whole(x: Floats, decimals: int, eps: float, *, if_untold: bool = False) -> Bools:
+    """Which columns are whole in units of a decimal; ``if_untold`` where values are too large to tell."""
     scaled = x * 10.0**decimals
     largest = np.abs(scaled).max(axis=0, initial=0.0)
     scaled -= np.rint(scaled)
-    slack = _ROUNDING * eps * largest if decimals else np.zeros_like(largest)
+    slack = _ROUNDING * eps * largest
     is_told = (slack < _UNCERTAIN) & (largest < _LARGEST)
-    found: Bools = is_told & (np.abs(scaled).max(axis=0, initial=0.0) <= slack)
+    found: Bools = np.where(is_told, np.abs(scaled).max(axis=0, initial=0.0) <= slack, if_untold)
     return found
 
 

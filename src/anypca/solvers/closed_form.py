@@ -52,13 +52,12 @@ class Centring:
 
     def rows(self, block: Block) -> Floats:
         """Centred rows of a block, times the square roots of their weights, shape (rows, n_features)."""
-        table = block.read()
-        rows = table.x.astype(np.float64, copy=False)  # what a block reads is its own, to be overwritten
-        rows -= self.mean
+        x, observed = block.read() if block.may_miss else (block.view(), None)
+        rows = np.subtract(x, self.mean, dtype=np.float64, order="C")
         if not np.isscalar(self.scale) or self.scale != 1.0:
             rows *= self.scale
-        if table.observed is not None:
-            rows[~table.observed] = 0.0
+        if observed is not None:
+            rows[~observed] = 0.0
         if block.weight is not None:
             rows *= np.sqrt(block.weight)[:, None]
         return rows

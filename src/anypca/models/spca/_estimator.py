@@ -132,9 +132,10 @@ class SPCA(RowMethods):
     and ``ridge`` here. Both steps of the alternation are exact minimisations.
 
     With ``n_nonzero`` the regressions stop on the LARS path where the number of non-zero entries is reached,
-    which amounts to a new penalty in each alternation; ``penalty_`` has the last. Such alternations need not
-    settle: with columns that can stand in for one another they may go round between supports. Then the supports
-    of the best fit are kept, and the criterion without L1 penalty is minimised on them (``penalty_`` is 0).
+    which amounts to a new penalty in each alternation; ``penalty_`` has the last. A support is kept while the path
+    has a piece with it. Such alternations need not settle: with columns that can stand in for one another they may
+    go round between supports. Then the supports of the best fit are kept, and the criterion without L1 penalty is
+    minimised on them (``penalty_`` is 0).
 
     *Sparse eigenvectors.* For a given support the best direction is the leading eigenvector of a submatrix. Supports
     are searched greedily and by truncated power iterations from seven starts, and improved by exchanges of one

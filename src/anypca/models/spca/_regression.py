@@ -18,6 +18,7 @@ from sklearn.linear_model import enet_path, lars_path_gram
 
 from anypca._typing import Bools, Floats
 from anypca.exceptions import ConvergenceWarning
+from anypca.models.spca._path import walk_path
 
 # Violations of the optimality conditions below this share of the largest target count as rounding.
 _KKT_ROUNDING = 1e-11
@@ -85,14 +86,14 @@ class Penalised(Regression):
 
 @dataclass(frozen=True)
 class Counted(Regression):
-    """Given numbers of non-zero entries, whatever penalties lead to them: by LARS."""
+    """Given numbers of non-zero entries, whatever penalties lead to them: on the path of the penalties."""
 
     counts: Sequence[int]
 
     def fit(self, component: int, target: Floats, square: float, start: Floats | None) -> Fit:
         count = self.counts[component]
         if self.matrix is not None:
-            return follow_path(self.matrix, target, count)
+            return solve_counted(self.matrix, target, count, start)
         sizes = np.abs(target)
         level = float(np.partition(sizes, -count - 1)[-count - 1]) if count < len(sizes) else 0.0
         return Fit(soft_threshold(target, level), 2.0 * level)
@@ -235,6 +236,26 @@ def _descend(matrix: Floats, target: Floats, penalty: float, square: float, star
             max_iter=_MAX_CD_SWEEPS,
         )
     return np.asarray(path[:, 0])
+
+
+def solve_counted(matrix: Floats, target: Floats, count: int, start: Floats | None) -> Fit:
+    """The end of a piece of the path on which ``count`` entries differ from 0.
+
+    Parameters
+    ----------
+    matrix, target
+        As for `solve_elastic_net`.
+    count : int
+    start : ndarray of shape (m,) or None
+        If the path has a piece with its support and signs, this is the one; else the first, as LARS finds it.
+
+    Returns
+    -------
+    Fit
+        With fewer non-zero entries only where the path ends before.
+    """
+    found = walk_path(matrix, target, count, start) if target.any() else None
+    return follow_path(matrix, target, count) if found is None else Fit(found[0], 2.0 * found[1])
 
 
 def follow_path(matrix: Floats, target: Floats, count: int) -> Fit:
