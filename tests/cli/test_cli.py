@@ -54,6 +54,13 @@ def listing(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
+def test_the_package_runs_as_a_program():
+    done = subprocess.run(
+        [sys.executable, "-m", "anypca", "--version"], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == f"anypca {anypca.__version__}\n"
+
+
 def test_help_version_and_nothing(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"anypca {anypca.__version__}\n"
