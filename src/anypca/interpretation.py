@@ -12,7 +12,7 @@ import numpy as np
 from anypca._typing import Bools, Floats
 from anypca.engine import Block, Layout, check_data
 from anypca.families import Family, Gaussian
-from anypca.models._description import describe, project_rows
+from anypca.models._description import describe, numbers_for, project_rows
 from anypca.models._row_methods import model_predictor
 from anypca.plotting._groups import Groups, is_scale, split_groups
 from anypca.plotting._reading import (
@@ -217,6 +217,7 @@ def cos2(model: Any, X: Any, *, offset: Any = None, covariates: Any = None) -> P
     """
     given = {"offset": offset, "covariates": covariates}
     companions = {name: np.asarray(values) for name, values in given.items() if values is not None}
+    X = numbers_for(model, X)
     scores, _ = project_rows(model, X, **companions)
     shift = _null_shift(model, X, scores, companions)
 

@@ -26,6 +26,7 @@ FIT = {
     "warnings",
     "findings",
     "families",
+    "column_families",
     "converged",
     "n_iter",
     "objective",

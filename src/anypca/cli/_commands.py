@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ from rich.text import Text
 from anypca._words import counted
 from anypca.cli._fitting import Runtime, caught, fit_model, make_model, project, shown_bar
 from anypca.cli._folder import REPORT_FILE, Fitted, align, as_in_fit, open_fitted, write_folder_report
-from anypca.cli._input_table import InputTable, TableRequest, drop_constant, load_table, loaders
-from anypca.cli._models import ModelRequest, find_model
+from anypca.cli._input_table import InputTable, TableRequest, drop_constant, load_table, loaders, order_labels
+from anypca.cli._models import ModelRequest, find_model, takes_labels
 from anypca.cli._outcome import (
     FILES,
     Outcome,
@@ -60,7 +61,10 @@ def run_fit(
     """
     # What cannot be written, or no model can be made of, is better known before a long fit.
     with claim(folder, FILES, force=runtime.force) as place:
-        table = drop_constant(load_table(table_request))
+        # Workers of a cluster get numbers, which do not tell that they stand for labels.
+        if takes_labels(model_request) and runtime.dask is None:
+            table_request = replace(table_request, reading={**table_request.reading, "categories": True})
+        table = order_labels(drop_constant(load_table(table_request)), model_request.by_column)
         fit = fit_model(model_request, table, runtime)
         scores, deviations, said = project(fit.model, table)
         # The same warning from fit and transform is one warning to a reader.

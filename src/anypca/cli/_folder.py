@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from anypca._words import numbered, quoted
-from anypca.cli._input_table import InputTable, TableRequest
+from anypca.cli._input_table import InputTable, TableRequest, labels_of
 from anypca.io._manifest import MANIFEST, changed_files, read_manifest
 from anypca.io.atomic import recover
 from anypca.io.model_files import load
@@ -108,7 +108,13 @@ def as_in_fit(request: TableRequest, fitted: Fitted) -> TableRequest:
     """
     summary = fitted.summary
     # What the fit took as an amount is one in a few new rows too, whatever they look like.
-    known = {"keep": fitted.column_names or (), "codes": summary.get("missing_codes", {})}
+    layout = describe(fitted.model).layout
+    has_labels = layout is not None and bool(layout.labels)
+    known = {
+        "keep": fitted.column_names or (),
+        "codes": summary.get("missing_codes", {}),
+        "categories": has_labels,
+    }
     return replace(
         request,
         reading={**known, **request.reading},
@@ -146,8 +152,10 @@ def align(table: InputTable, fitted: Fitted) -> InputTable:
                 "Give a table with the same columns."
             )
         return table if names is None else replace(table, frame=replace(frame, column_names=names))
-    known = [name for name in names if name in frame.column_names]
-    lacking = [name for name in names if name not in frame.column_names]
+    # Text in a column that held numbers in the fit says nothing.
+    strange = set(frame.labels) - set(labels_of(fitted.model))
+    known = [name for name in names if name in frame.column_names and name not in strange]
+    lacking = [name for name in names if name not in known]
     if not known:
         raise ValueError(
             f"{table.source}: no column of the fit is in this table; the fit has {quoted(names)}, the table "
@@ -170,7 +178,7 @@ def _rearrange(table: InputTable, names: tuple[str, ...], lacking: list[str]) ->
         notes.append(f"columns that the fit does not know are left out: {quoted(ignored)}")
     if lacking:
         notes.append(f"columns of the fit that the table lacks are taken as missing: {quoted(lacking)}")
-    index = np.array([place.get(name, -1) for name in names])
+    index = np.array([-1 if name in lacking else place[name] for name in names])
     offset = table.offset
     if offset is not None and offset.ndim == 2:
         offset = np.where(index >= 0, offset[:, index], 0.0)

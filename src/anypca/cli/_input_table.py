@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from anypca import datasets
-from anypca._typing import Floats
+from anypca._typing import Floats, Ints
 from anypca._words import counted, numbered, quoted
 from anypca.cli._models import Shape
+from anypca.families.labels import Labels
 from anypca.io import Frame, read_table
 from anypca.io.frame import as_extra, describe_missing
 from anypca.models._description import describe
@@ -71,9 +73,12 @@ class InputTable:
         is_nameless = model is not None and describe(model).feature_names is None
         if self.frame.is_sparse or is_nameless:
             return self.frame.values
-        import pandas
-
-        return pandas.DataFrame(self.frame.values, columns=list(self.frame.column_names), copy=False)
+        table = self.frame.to_pandas()
+        for j, name in enumerate(self.frame.column_names):
+            if name not in self.frame.labels and name in labels_of(model):
+                # Labels that look like numbers, in a file that has no others.
+                table.isetitem(j, table.iloc[:, j].map("{:g}".format, na_action="ignore"))
+        return table
 
     def companions(self, model: Any) -> dict[str, Any]:
         """``offset`` and ``covariates`` as keyword arguments, those that there are and that a model takes."""
@@ -93,6 +98,65 @@ class InputTable:
             "missing_fraction": self.frame.missing_fraction,
             "notes": list(self.frame.notes),
         }
+
+
+def labels_of(model: Any) -> dict[str, Labels]:
+    """What a fitted model knows of labels, by name of the column."""
+    layout = None if model is None else describe(model).layout
+    if layout is None or layout.table_names is None:
+        return {}
+    return {layout.table_names[j]: labels for j, labels in layout.labels}
+
+
+def order_labels(table: InputTable, by_column: Sequence[tuple[str, str]]) -> InputTable:
+    """A table with the orders of labels that a user gives, as in ``size=S<M<L``.
+
+    Parameters
+    ----------
+    table : InputTable
+    by_column : sequence of (str, str)
+        Patterns of column names and families, or labels in their order.
+
+    Returns
+    -------
+    table : InputTable
+
+    Raises
+    ------
+    ValueError
+        If labels are lacking, or the column is to be ordinal and has no order.
+    """
+    frame = table.frame
+    values, labels = frame.values, dict(frame.labels)
+    for pattern, family in by_column:
+        for j, name in enumerate(frame.column_names):
+            if name in labels and fnmatchcase(name, pattern):
+                labels[name], order = _ordered(name, labels[name], family)
+                values = values if values is not frame.values else values.copy()
+                seen = ~np.isnan(values[:, j])
+                values[seen, j] = order[values[seen, j].astype(int)]
+    return replace(table, frame=replace(frame, values=values, labels=labels))
+
+
+def _ordered(name: str, labels: Labels, family: str) -> tuple[Labels, Ints]:
+    """Labels in the order that a family says, and the new number of each."""
+    same = np.arange(len(labels.levels))
+    if "<" in family:
+        levels = tuple(level.strip() for level in family.split("<"))
+        lacking = [level for level in map(str, labels.levels) if level not in levels]
+        if lacking:
+            raise ValueError(
+                f"--family {name}={family}: the column also holds {quoted(lacking)}. Name all labels."
+            )
+        used = [level for level in levels if level in map(str, labels.levels)]
+        order = np.array([used.index(str(level)) for level in labels.levels])
+        return replace(labels, levels=tuple(used), is_ordered=True), order
+    if family == "ordinal" and not labels.is_ordered and len(same) > 2:
+        example = "<".join(map(str, labels.levels[:3]))
+        raise ValueError(
+            f"--family {name}=ordinal: the order of {labels} is not known. Say it, as in --family '{name}={example}'."
+        )
+    return labels, same
 
 
 def load_table(request: TableRequest) -> InputTable:

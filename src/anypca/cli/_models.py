@@ -205,8 +205,16 @@ def _families(entry: Entry, request: ModelRequest, shape: Shape) -> dict[Any, st
             near = difflib.get_close_matches(pattern, shape.names, n=1, cutoff=0.5)
             hint = f"Did you mean {near[0]!r}?" if near else f"There are {quoted(shape.names, most=8)}."
             raise ValueError(f"--family {pattern}={family}: the table has no such column. {hint}")
-        chosen |= {shape.names[j] if shape.has_names else j: family for j in found}
+        name = "ordinal" if "<" in family else family  # labels in their order
+        chosen |= {shape.names[j] if shape.has_names else j: name for j in found}
     return chosen
+
+
+def takes_labels(request: ModelRequest) -> bool:
+    """Whether the model that a user asked for can have columns of labels: its families are looked for by column."""
+    entry = find_model(request.name)
+    can_choose = "family" in entry.parameters and not entry.families and entry.defaults is _no_settings
+    return can_choose and request.family == "auto" and "family" not in request.settings
 
 
 def _rank(entry: Entry, request: ModelRequest) -> dict[str, Any]:

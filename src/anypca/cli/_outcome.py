@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from anypca._typing import Floats
-from anypca._words import counted, numbered, percent, shorten
+from anypca._words import counted, listed, numbered, percent, shorten
 from anypca.cli._command_line import command_line
 from anypca.cli._folder import MODEL_FILE, REPORT_FILE, SUMMARY_FILE, write_folder_report
 from anypca.cli._input_table import InputTable, TableRequest
@@ -130,6 +130,18 @@ class Outcome:
             "families": [
                 {"family": group.family, "reason": group.rule, "columns": list(group.columns)}
                 for group in self.families.groups()
+            ],
+            "column_families": [
+                {
+                    "column": record.column,
+                    "kind": record.kind,
+                    "family": record.family,
+                    "reason": record.reason,
+                    "lead": record.lead,
+                    "runner_up": record.runner_up,
+                    "unsure": record.is_unsure,
+                }
+                for record in self.families
             ],
             "converged": bool(model.converged_),
             "n_iter": int(model.n_iter_),
@@ -335,7 +347,9 @@ def print_outcome(outcome: Outcome, console: Console) -> None:
     """
     print_input(outcome.table, console, outcome.description.name)
     if outcome.families:
-        console.print(make_table(("family", "columns", "why"), _family_rows(outcome)))
+        console.print(make_table(("kind", "family", "columns", "why"), _family_rows(outcome)))
+        for line in _doubts(outcome.families):
+            console.print(Text(line), soft_wrap=True)
     if outcome.n_components:
         heads = ("component", "explained", "in sum", "strongest loadings")
         width = 3 if outcome.description.loadings is None else 4
@@ -351,13 +365,20 @@ def print_outcome(outcome: Outcome, console: Console) -> None:
     print_warnings([*outcome.warnings, *outcome.findings], console)
 
 
-def _family_rows(outcome: Outcome) -> list[tuple[str, str, str]]:
-    """Family, columns and reason, one row for each group of columns."""
-    rows = []
+def _doubts(families: FamilyReport) -> list[str]:
+    """A line on the columns whose family is unsure, if there are any."""
+    doubts = [f"{shorten(each.column)} ({each.family}, {each.doubt})" for each in families if each.is_unsure]
+    return [f"unsure: {listed(doubts, most=_NAMED)}; --family COL=FAMILY decides"] if doubts else []
+
+
+def _family_rows(outcome: Outcome) -> list[tuple[str, str, str, str]]:
+    """Kind of the values, family, columns and reason, one row for each group of columns."""
+    rows, kinds = [], {each.column: each.kind for each in outcome.families}
     for group in outcome.families.groups():
         names = ", ".join(shorten(name) for name in group.columns[:_NAMED])
         more = len(group.columns) - _NAMED
-        rows.append((group.family, f"{names}, ... ({more} more)" if more > 0 else names, group.rule))
+        shown = f"{names}, ... ({more} more)" if more > 0 else names
+        rows.append((kinds[group.columns[0]], group.family, shown, group.rule))
     return rows
 
 

@@ -37,7 +37,7 @@ def find_labels(X: Any) -> dict[int, Labels]:
         numbers that are written as text, and those that mix text and numbers, are not among them.
     """
     X = as_frame(X)
-    found = {j: _labels_of(_column(X, j)) for j, kind in enumerate(_kinds(X)) if not _is_numeric(kind)}
+    found = {j: labels_of(_column(X, j)) for j, kind in enumerate(_kinds(X)) if not _is_numeric(kind)}
     return {j: labels for j, labels in found.items() if labels is not None}
 
 
@@ -59,7 +59,7 @@ def encode(X: Any, labels: LabelMap) -> Any:
     # Arrays of numbers have no kinds; columns that are lacking are found out later.
     kinds = dict(enumerate(_kinds(X))) if labels else {}
     numbers = {
-        j: _numbers_of(_cells(_column(X, j)), known, _name(X, j))
+        j: number_cells(_cells(_column(X, j)), known, _name(X, j))
         for j, known in labels.items()
         if j in kinds and not _is_numeric(kinds[j])
     }
@@ -184,7 +184,7 @@ def _is_numeric(kind: Any) -> bool:
     return hasattr(kind, "fill_value") or getattr(kind, "kind", "O") in "iuf"
 
 
-def _labels_of(column: Any) -> Labels | None:
+def labels_of(column: Any) -> Labels | None:
     """The labels of a column, ``None`` if it holds numbers or what is no table's."""
     kind = getattr(column.dtype, "kind", "O")
     if kind == "b" or str(column.dtype) == "Boolean":
@@ -234,7 +234,8 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _numbers_of(cells: list[Any], known: Labels, name: str) -> Floats:
+def number_cells(cells: list[Any], known: Labels, name: str) -> Floats:
+    """The numbers of labels, NaN where a cell is empty and, with a warning, where its label is not known."""
     # Labels of columns that are left out are not kept: any numbers will do.
     numbers = known.numbers or {cell: number for number, cell in enumerate(dict.fromkeys(cells))}
     found = np.array([np.nan if cell is None else numbers.get(cell, -1) for cell in cells], dtype=float)

@@ -21,6 +21,8 @@ _FEW_LABELS = 12
 _MOST_CODES = 30
 #: Rows that a label has at least on the average; with fewer, labels are rather names than kinds of rows.
 _LEAST_PER_LABEL = 3
+#: Words of a label on the average; free text has more.
+_MOST_WORDS = 3
 #: Running numbers and complete ranges are told from few rows; below this a range can be complete by chance.
 LEAST_RUNNING, LEAST_RANGE = 8, 15
 #: Rows that make a block of a design.
@@ -159,14 +161,27 @@ def _labelled(column: Column, labels: Labels) -> Guarded:
         return Guarded("excluded", EXCLUDED, "one value only")
     if k == 2:
         return Guarded("bernoulli", YES_NO, f"two labels, {labels.text(0)} = 0 and {labels.text(1)} = 1")
-    if k > _MOST_CODES or column.n_observed < _LEAST_PER_LABEL * k:
-        what = "a different one in every row: names" if k == column.n_observed else f"{k} different labels"
+    if are_names(labels, column.n_observed):
+        what = (
+            "a different one in every row: names"
+            if k == column.n_observed
+            else f"{k} different labels: names or free text"
+        )
         return Guarded("excluded", EXCLUDED, what)
     if labels.is_ordered:
         return Guarded("ordinal", RATINGS, f"ordered labels, {labels}")
     if is_label(column.name) and k > _FEW_LABELS:
         return Guarded("excluded", EXCLUDED, "named as a label")
     return Guarded("nominal", CATEGORIES, f"{k} labels without an order")
+
+
+def are_names(labels: Labels, n_rows: int) -> bool:
+    """Whether labels in so many rows are names of these, or free text, rather than kinds of rows."""
+    k = len(labels.levels)
+    is_prose = (
+        not labels.is_ordered and sum(len(str(level).split()) for level in labels.levels) > _MOST_WORDS * k
+    )
+    return k > 2 and (k > _MOST_CODES or n_rows < _LEAST_PER_LABEL * k or is_prose)
 
 
 def is_label(name: str) -> bool:

@@ -119,6 +119,11 @@ class FamilyRecord(NamedTuple):
     """The next best family."""
 
     @property
+    def doubt(self) -> str:
+        """The lead and the runner-up of an unsure choice in words; empty if it is sure."""
+        return f"{self.lead:.1f} nats ahead of {self.runner_up}" if self.is_unsure else ""
+
+    @property
     def is_unsure(self) -> bool:
         """Whether the values hardly tell the family from the runner-up."""
         return self.lead < UNSURE

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from anypca._optional import optional
+from anypca.families.labels import Labels, order_of
 from anypca.io._numbers import NumberColumn, Spelling, own_decimal, read_numbers, say_spoilt
 
 _TRUE = frozenset({"yes", "true", "y", "t"})
@@ -21,10 +22,32 @@ _ANSWERS = frozenset({"yes", "no", "true", "false"})
 _LETTERS = (frozenset({"y", "n"}), frozenset({"t", "f"}))
 #: Signs for a missing cell besides the empty one and pandas' own (NA, N/A, NaN, null, ...).
 MISSING = ("?", ".", "-")
+#: Cells of a text file that are missing in columns of any kind: pandas' own without None, which may be an answer.
+EMPTY = (
+    *(
+        "",
+        "#N/A",
+        "#N/A N/A",
+        "#NA",
+        "-1.#IND",
+        "-1.#QNAN",
+        "-NaN",
+        "-nan",
+        "1.#IND",
+        "1.#QNAN",
+        "<NA>",
+        "N/A",
+        "NA",
+    ),
+    *("NULL", "NaN", "n/a", "nan", "null"),
+    *MISSING,
+)
 #: Words for a missing cell that blanks kept pandas from seeing, and what spreadsheets write into cells that failed.
 _MISSING_WORDS = frozenset(
     {"", "na", "n/a", "nan", "null", "none", "#n/a", "#na", "#value!", "#div/0!", "#ref!", "#num!", *MISSING}
 )
+#: What `read_numbers` says of words.
+_TEXT = "it holds text"
 _DATE = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([ T].*)?")
 #: Different cells of a column from which the habits of a file are learned; more would only cost time.
 _PEEK = 2000
@@ -45,6 +68,8 @@ class Column:
     """The cells as text, where they are complete and unique and so could name rows."""
     numbers: NumberColumn | None = None
     """How the numbers of a column of text were read."""
+    categories: Labels | None = None
+    """What the numbers of a column of labels stand for."""
 
 
 def import_pandas() -> Any:
@@ -135,6 +160,23 @@ def _classify_text(cells: Any, name: str, labels: tuple[str, ...] | None, spelli
     return _classify_words(stripped.where(np.isnan(known)), known, name, labels, spelling)
 
 
+def is_text_reason(reason: str) -> bool:
+    """Whether a column is left out since it holds words, and not dates or numbers that cannot be read."""
+    return reason == _TEXT
+
+
+def strip_cells(cells: Any) -> Any:
+    """The cells of a column of text without blanks around them, NaN where missing.
+
+    The word none is an answer where it belongs to a scale of the others, or is written in small letters.
+    """
+    text = cells.astype(object).map(lambda cell: str(cell).strip(), na_action="ignore")
+    stripped = cells.astype(object).map(_strip, na_action="ignore")
+    is_none = text.str.lower() == "none"
+    words = {*stripped.dropna().unique(), "none"}
+    return stripped.mask(is_none & ((text == "none") | (order_of(words) is not None)), text)
+
+
 def _strip(cell: Any) -> Any:
     """A cell as text without blanks around it; NaN if it stands for a missing value."""
     text = str(cell).strip()
@@ -155,8 +197,7 @@ def _classify_words(
     n_known = int(np.count_nonzero(~np.isnan(known)))
     column = read_numbers(counts, spelling, n_known)
     if column.reason:
-        is_text = column.reason == "it holds text"
-        return Column(name, reason=column.reason, labels=labels if is_text else None)
+        return Column(name, reason=column.reason, labels=labels if is_text_reason(column.reason) else None)
     values = stripped.map(column.values).to_numpy(dtype=float, na_value=np.nan)
     values = np.where(np.isnan(known), values, known)
     return Column(name, values, note=_say(column, counts), numbers=column)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from anypca._words import counted, numbered, quoted
+from anypca.io._categories import with_categories
 from anypca.io._classify import Column, classify, find_spelling, import_pandas
 from anypca.io._guards import find_codes, say_no_amount
 from anypca.io._numbers import Spelling
@@ -75,13 +76,16 @@ def frame_from_pandas(
     columns = [classify(table.iloc[:, j], str(name), habits) for j, name in enumerate(table.columns)]
     namer, set_aside = _row_namer(columns, options.id_column)
     set_aside |= set(options.aside)
+    is_other_way = options.transpose is None and namer is not None and is_turned(namer)
+    if options.categories and not (options.transpose or is_other_way):
+        columns = _categorised(table, columns, set_aside, options)
     used = [column for column in columns if column.values is not None and column.name not in set_aside]
     if not used:
         raise ValueError(
             f"{path}: expected at least one column of numbers; found {quoted([c.name for c in columns])}, "
             "none numeric. Check the delimiter and the decimal sign."
         )
-    totals = say_totals(table, used)
+    totals = say_totals(table, [column for column in used if column.categories is None])
     if totals:
         return frame_from_pandas(table.iloc[:-1], path, options, (*notes, totals), spelling)
     said = [*notes, *masked, *_repairs(used, options)]
@@ -89,13 +93,25 @@ def frame_from_pandas(
     if options.transpose:
         # Columns are samples: what their numbers look like says nothing of labels or codes.
         return _assemble(table, columns, used, namer, options, said)
-    if options.transpose is None and namer is not None and is_turned(namer):
+    if is_other_way and namer is not None:
         return turn(
             _assemble(table, columns, used, namer, options, said), f" ({namer.name!r} names features)"
         )
     used, codes, guarded = _guard(used, options)
     frame = _assemble(table, columns, used, namer, options, [*said, *guarded])
     return replace(frame, codes=codes)
+
+
+def _categorised(
+    table: Any, columns: list[Column], set_aside: set[str], options: ReadOptions
+) -> list[Column]:
+    """The columns with numbers for labels, where they hold few; not those that are set aside."""
+    return [
+        column
+        if column.name in set_aside
+        else with_categories(column, table[column.name], is_kept=_matches(column.name, options.keep))
+        for column in columns
+    ]
 
 
 def _assemble(
@@ -112,7 +128,9 @@ def _assemble(
     names = tuple(column.name for column in used)
     extras = _extras(table, columns, {*names, "" if namer is None else namer.name}, options)
     values, rows, extras, empty = _drop_empty_rows(values, rows, extras)
-    return Frame(values, names, rows, (*notes, *empty, *describe_missing(values, names)), extras)
+    labels = {column.name: column.categories for column in used if column.categories is not None}
+    said = (*notes, *empty, *describe_missing(values, names))
+    return Frame(values, names, rows, said, extras, labels=labels)
 
 
 def chosen_names(names: list[str], options: ReadOptions, path: Path) -> list[str]:
@@ -152,6 +170,9 @@ def _guard(
     """The columns that are amounts, codes for missing cells replaced, and notes on the others and on the codes."""
     kept, codes, notes = [], {}, []
     for column in used:
+        if column.categories is not None:
+            kept.append(column)
+            continue
         is_kept = _matches(column.name, options.keep)
         reason = "" if is_kept else say_no_amount(column.name, column.values)
         if reason:

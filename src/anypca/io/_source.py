@@ -46,6 +46,8 @@ class ReadOptions:
     """Patterns of the columns to read; empty: all."""
     drop: tuple[str, ...] = ()
     """Patterns of columns to leave out."""
+    categories: bool = False
+    """Whether columns of text with few labels are part of the table."""
 
     @property
     def missing_numbers(self) -> tuple[float, ...]:

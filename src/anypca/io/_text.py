@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from anypca._words import counted
-from anypca.io._classify import MISSING, import_pandas, is_missing
+from anypca.io._classify import EMPTY, import_pandas, is_missing
 from anypca.io._columns import check_unique, frame_from_pandas
 from anypca.io._heads import PEEK, Head, blank_comments, blank_lines, find_head, is_data, join_names
 from anypca.io._numbers import Spelling
@@ -306,7 +306,8 @@ def _parse(text: str, layout: _Layout, as_text: list[str], path: Path) -> Any:
             dtype=dict.fromkeys(as_text, object),
             index_col=False,
             skipinitialspace=True,
-            na_values=list(MISSING),
+            keep_default_na=False,
+            na_values=list(EMPTY),
             low_memory=False,
         )
     except pandas.errors.EmptyDataError:

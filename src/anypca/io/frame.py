@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from anypca._words import counted, quoted
+from anypca.families.labels import Labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +31,8 @@ class Frame:
     ones too) or of text with ``None`` where a cell is empty."""
     codes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Numbers that were taken as missing because they stood far from all others, by column."""
+    labels: Mapping[str, Labels] = field(default_factory=dict)
+    """What the numbers of columns of text and categories stand for, by column."""
 
     @property
     def n_rows(self) -> int:
@@ -74,6 +77,24 @@ class Frame:
             low = np.min(self.values, axis=0, where=observed, initial=np.inf)
             high = np.max(self.values, axis=0, where=observed, initial=-np.inf)
         return low == high
+
+    def to_pandas(self) -> Any:
+        """The table as a data frame of pandas, with categories where columns hold labels; not of a sparse one.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+        """
+        import pandas
+
+        table = pandas.DataFrame(self.values, columns=list(self.column_names), copy=False)
+        for name, labels in self.labels.items():
+            if name in self.column_names:
+                j = self.column_names.index(name)
+                codes = np.where(np.isnan(self.values[:, j]), -1, self.values[:, j]).astype(int)
+                kinds = pandas.Categorical.from_codes(codes, list(labels.levels), ordered=labels.is_ordered)
+                table.isetitem(j, kinds)
+        return table
 
     def take_columns(self, index: Any, names: tuple[str, ...]) -> Frame:
         """The table with other columns.

@@ -51,6 +51,7 @@ def read_table(
     drop: Sequence[str] = (),
     keep: Sequence[str] = (),
     codes: Mapping[str, Sequence[float]] | None = None,
+    categories: bool = False,
 ) -> Frame:
     """Read a table of numbers: rows are samples, columns are features.
 
@@ -90,6 +91,9 @@ def read_table(
         and the like are values.
     codes : mapping of str to sequence of float, optional
         Numbers that stand for missing values, by column; found when not given.
+    categories : bool
+        Whether columns of text with 2 to 30 labels, and declared categories, are part of the table, as numbers of their
+        labels: ``labels`` tells them, and ``to_pandas`` gives a frame that models take. Other text is left out.
 
     Returns
     -------
@@ -148,6 +152,7 @@ def read_table(
         codes,
         tuple(columns),
         tuple(drop),
+        categories,
     )
     if transpose and options.aside:
         raise ValueError(

@@ -7,7 +7,7 @@ from numbers import Integral
 import numpy as np
 
 from anypca._words import percent
-from anypca.families.auto import FamilyReport
+from anypca.families.auto import FamilyRecord, FamilyReport
 from anypca.linalg import largest
 from anypca.report import _figures
 from anypca.report._html import (
@@ -26,6 +26,8 @@ from anypca.report._html import (
 )
 from anypca.report._subject import Subject
 
+#: Columns of unsure families that are named in a sentence.
+_MOST_DOUBTS = 6
 #: More columns than this are told by groups only: nobody reads on.
 _MOST_TOLD = 200
 
@@ -129,11 +131,29 @@ def _groups(subject: Subject, families: FamilyReport) -> Markup:
         return tag(
             "p", f"{subject.name} compares rows by a kernel and assumes no distribution of the columns."
         )
+    kinds = {record.column: record.kind or "–" for record in families}
     rows = [
-        (family.replace("_", " "), number(len(names)), some(names, 6), rule)
+        (kinds[names[0]], family.replace("_", " "), number(len(names)), some(names, 6), rule)
         for names, family, rule in families.groups()
     ]
-    return table(("family", "number", "columns", "why"), rows, numeric=(1,))
+    found = table(("kind", "family", "number", "columns", "why"), rows, numeric=(2,))
+    return join([found, *_doubts(families)])
+
+
+def _doubts(families: FamilyReport) -> list[Markup]:
+    """A sentence on the columns whose family is unsure, if there are any."""
+    doubts = [record for record in families if record.is_unsure]
+    if not doubts:
+        return []
+    named = with_values(
+        [record.column for record in doubts[:_MOST_DOUBTS]],
+        [
+            f"{record.family.replace('_', ' ')}, {record.doubt.replace('_', ' ')}"
+            for record in doubts[:_MOST_DOUBTS]
+        ],
+    )
+    more = f" and {len(doubts) - _MOST_DOUBTS} more" if len(doubts) > _MOST_DOUBTS else ""
+    return [tag("p", f"The values hardly tell the family of {plural(len(doubts), 'column')}: {named}{more}.")]
 
 
 def _numbers(subject: Subject, j: int) -> tuple[str, str, str, str]:
@@ -148,11 +168,13 @@ def _columns(subject: Subject, families: FamilyReport) -> Markup:
     """The columns one by one, folded away."""
     facts, labels = subject.facts, dict(subject.layout.labels)
     shown = min(facts.n_columns, _MOST_TOLD)
-    heads = ("column", "family", "missing", "zeros", "least", "mean", "largest", "why")
+    heads = ("column", "kind", "family", "lead", "missing", "zeros", "least", "mean", "largest", "why")
     rows = [
         (
             name_text(facts.column_names[j]),
+            (families[j].kind or "–") if families else "–",
             families[j].family.replace("_", " ") if families else "–",
+            _lead(families[j]) if families else "–",
             number(int(facts.n_missing[j])),
             *(_numbers(subject, j) if j not in labels else ("–",) * 4),
             families[j].reason if families else "–",
@@ -161,7 +183,15 @@ def _columns(subject: Subject, families: FamilyReport) -> Markup:
     ]
     what = f"All {shown}" if shown == facts.n_columns else f"The first {shown} of {number(facts.n_columns)}"
     title = tag("summary", f"{what} columns one by one")
-    return tag("details", title, table(heads, rows, numeric=range(2, 7)))
+    note = "The lead of a family over the next best one is in nats; below 3 it is unsure."
+    return tag("details", title, table(heads, rows, numeric=range(3, 9)), tag("p", note))
+
+
+def _lead(record: FamilyRecord) -> str:
+    """By how much a family is ahead, where likelihoods decided."""
+    if not np.isfinite(record.lead):
+        return "–"
+    return f"{record.lead:.1f} (unsure)" if record.is_unsure else f"{record.lead:.1f}"
 
 
 #: The criteria in words.
