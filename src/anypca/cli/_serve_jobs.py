@@ -17,6 +17,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 from anypca.cli._fitting import INTERVAL_VARIABLE
 from anypca.cli._input_table import TableRequest, load_table
 from anypca.cli._models import MODELS
+from anypca.families.labels import Labels
 
 _PROGRAM = "import sys; from anypca.cli import main; sys.exit(main())"
 #: Cells of names and numbers that a page shows of each column.
@@ -107,14 +108,18 @@ def look(job: Job) -> dict[str, Any]:
     dict
         ``rows``, ``notes``, ``columns`` (``name`` and some ``values``) and ``models``.
     """
-    frame = load_table(TableRequest(str(job.table))).frame
+    frame = load_table(TableRequest(str(job.table), {"categories": True})).frame
     top = frame.values[:_SHOWN]
     top = top.toarray() if frame.is_sparse else top
     columns = [
-        {"name": name, "values": [f"{value:g}" for value in top[:, j]]}
+        {"name": name, "values": [_cell(value, frame.labels.get(name)) for value in top[:, j]]}
         for j, name in enumerate(frame.column_names)
     ]
     return {"rows": frame.n_rows, "notes": list(frame.notes), "columns": columns, "models": list(MODELS)}
+
+
+def _cell(value: float, labels: Labels | None) -> str:
+    return f"{value:g}" if labels is None or value != value else labels.text(value)
 
 
 def fit_words(job: Job, wanted: Mapping[str, Any]) -> list[str]:
