@@ -159,8 +159,6 @@ def _labelled(column: Column, labels: Labels) -> Guarded:
     k = len(labels.levels)
     if column.n_distinct <= 1:
         return Guarded("excluded", EXCLUDED, "one value only")
-    if k == 2:
-        return Guarded("bernoulli", YES_NO, f"two labels, {labels.text(0)} = 0 and {labels.text(1)} = 1")
     if are_names(labels, column.n_observed):
         what = (
             "a different one in every row: names"
@@ -168,6 +166,8 @@ def _labelled(column: Column, labels: Labels) -> Guarded:
             else f"{k} different labels: names or free text"
         )
         return Guarded("excluded", EXCLUDED, what)
+    if k == 2:
+        return Guarded("bernoulli", YES_NO, f"two labels, {labels.text(0)} = 0 and {labels.text(1)} = 1")
     if labels.is_ordered:
         return Guarded("ordinal", RATINGS, f"ordered labels, {labels}")
     if is_label(column.name) and k > _FEW_LABELS:
@@ -181,7 +181,7 @@ def are_names(labels: Labels, n_rows: int) -> bool:
     is_prose = (
         not labels.is_ordered and sum(len(str(level).split()) for level in labels.levels) > _MOST_WORDS * k
     )
-    return k > 2 and (k > _MOST_CODES or n_rows < _LEAST_PER_LABEL * k or is_prose)
+    return k == n_rows or (k > 2 and (k > _MOST_CODES or n_rows < _LEAST_PER_LABEL * k or is_prose))
 
 
 def is_label(name: str) -> bool:
