@@ -85,7 +85,9 @@ def blocks(table: Any) -> Iterator[Any]:
         stop = min(start + BLOCK, table.shape[0])
         first, last = int(table.indptr[start]), int(table.indptr[stop])
         parts = np.array(table.data[first:last]), np.array(table.indices[first:last])
-        yield sparse.csr_array((*parts, table.indptr[start : stop + 1] - first), shape=(stop - start, COLUMNS))
+        yield sparse.csr_array(
+            (*parts, table.indptr[start : stop + 1] - first), shape=(stop - start, COLUMNS)
+        )
 
 
 def angle(loadings: Any, truth: Truth) -> float:

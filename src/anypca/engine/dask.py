@@ -73,10 +73,9 @@ class DaskExecutor(Executor):
         before: Sequence[Any] = [None] * len(data.blocks) if local is None else local
         # a node of its own: the function, with the parameters bound to it, is sent once and not per block
         shared = dask.delayed(function, pure=False, traverse=False)
-        visit = dask.delayed(_visit, pure=False, nout=2)
+        visit, first = dask.delayed(_visit, pure=False), dask.delayed(_first, pure=False)
         pairs = [visit(shared, block, piece) for block, piece in zip(data.blocks, before, strict=True)]
-        after, totals = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-        *after, root = dask.persist(*after, _tree_sum(totals))
+        *after, root = dask.persist(*(first(pair) for pair in pairs), _tree_sum(pairs))
         (total,) = _fetch([root])
         return after, total
 
@@ -223,16 +222,21 @@ def _visit_rows(function: Callable[[Block], Floats], block: Block) -> Floats:
         return function(block)
 
 
-def _tree_sum(totals: Sequence[Any]) -> Any:
-    """Handle to the sum, a few at a time and always in row order."""
-    add = dask.delayed(_add, pure=False)
-    while len(totals) > 1:
-        totals = [add(*totals[i : i + _FAN_IN]) for i in range(0, len(totals), _FAN_IN)]
-    return totals[0]
+def _first(pair: tuple[Local, Any]) -> Local:
+    return pair[0]
 
 
-def _add(*totals: Any) -> Any:
-    return functools.reduce(operator.add, totals)
+def _tree_sum(pairs: Sequence[Any]) -> Any:
+    """Handle to the sum of the second parts, a few at a time and always in row order."""
+    add, take = dask.delayed(_add, pure=False), True
+    while take or len(pairs) > 1:
+        pairs = [add(take, *pairs[i : i + _FAN_IN]) for i in range(0, len(pairs), _FAN_IN)]
+        take = False
+    return pairs[0]
+
+
+def _add(are_pairs: bool, *totals: Any) -> Any:
+    return functools.reduce(operator.add, (total[1] for total in totals) if are_pairs else totals)
 
 
 def _keep(handles: Sequence[Any]) -> tuple[Any, ...]:
