@@ -229,7 +229,7 @@ def test_errors_come_through():
 
 @pytest.mark.parametrize("n", [1, 2, 8, 9, 70])
 def test_tree_sum(n):
-    total = dask_module._tree_sum([dask.delayed([i]) for i in range(n)])
+    total = dask_module._tree_sum([dask.delayed((None, [i])) for i in range(n)])
     assert total.compute() == list(range(n))
 
 
