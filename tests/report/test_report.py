@@ -101,6 +101,7 @@ def test_no_component(read, tmp_path):
     assert data["rows"] is None
     assert "components" not in re.findall(r'<section id="(\w+)">', html)
     assert "chose 0 components" in html
+    assert "EPCA(2) or -k 2 shows the two strongest directions" in html
 
 
 def test_what_was_in_the_table(read, tmp_path):
@@ -365,3 +366,23 @@ def test_probabilities_of_the_compared_dimensions_are_told(tmp_path):
     model.report(tmp_path / "report.html", X)
     chosen = model.n_components_
     assert f"{chosen}: {percent(model.rank_probabilities_[chosen])}" in (tmp_path / "report.html").read_text()
+
+
+def test_a_component_of_one_column_and_cells_far_out_are_told(read, tmp_path):
+    X = np.random.default_rng(0).normal(size=(80, 6))
+    X[:, 5] *= 1000
+    EPCA(2, family="gaussian").fit(X).report(tmp_path / "one.html", X)
+    assert "component 1 is carried by one column: x6 contributes 100.0 %" in read(tmp_path / "one.html")[2]
+    counts = np.random.default_rng(0).poisson(0.02, size=(300, 8)).astype(float)
+    counts[3, 4] = 3.0
+    EPCA(1, family="poisson", ridge=10.0).fit(counts).report(tmp_path / "far.html", counts)
+    (far,) = re.findall(r"single cells are up to (\d+) standard deviations", read(tmp_path / "far.html")[2])
+    assert int(far) > 15
+
+
+def test_arrows_are_the_loadings_in_units_of_noise(ppca, gaussian_table, read, tmp_path):
+    ppca.report(tmp_path / "r.html", gaussian_table)
+    arrows = read(tmp_path / "r.html")[1]["rows"]["arrows"]
+    expected = ppca.components_ / np.sqrt(ppca.noise_variance_)
+    np.testing.assert_allclose(arrows["values"], expected, rtol=1e-4)
+    assert arrows["names"] == [f"x{j}" for j in range(1, 7)]

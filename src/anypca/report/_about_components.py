@@ -10,8 +10,9 @@ import numpy as np
 from anypca._typing import Floats
 from anypca._words import percent
 from anypca.families import Family
+from anypca.interpretation import contributions
 from anypca.report import _figures
-from anypca.report._encode import encode_column, encode_scores, short_name, to_json
+from anypca.report._encode import encode_column, encode_scores, rounded, short_name, to_json
 from anypca.report._html import (
     Markup,
     Section,
@@ -32,6 +33,10 @@ _MOST_DRAWN = 8
 _MOST_BARS = 15
 #: Columns named for each end of a component: a line of the table.
 _N_NAMED = 5
+#: A component is one column's if all others together contribute less than a tenth.
+_MOST_OF_ONE = 0.9
+#: With fewer columns one of them carries most of a component by chance.
+_FEWEST_COLUMNS = 4
 #: Factors beyond exp(20) = 5e8 are told by their exponent: nobody takes them literally.
 _HUGE = 20.0
 
@@ -87,7 +92,21 @@ def _overview(subject: Subject) -> Markup:
                 "“More of” and “less of” are meant for rows with high scores; rows with low scores reverse them.",
             )
         )
+    parts += [tag("p", tag("strong", "Careful: "), text) for text in _carried(subject)]
     return join(parts)
+
+
+def _carried(subject: Subject) -> list[str]:
+    """Sentences on components that are hardly more than one column."""
+    parts = contributions(subject.model, subject.scores).columns
+    if parts is None or np.count_nonzero(parts.any(axis=1)) < _FEWEST_COLUMNS:
+        return []
+    return [
+        f"{name} is carried by one column: {name_text(subject.weight_names[j])} contributes {percent(parts[j, k])}. "
+        "If the column is an identifier, a total, or on another scale, leave it out or give it another family."
+        for k, name in enumerate(subject.component_names)
+        if parts[j := int(np.argmax(parts[:, k])), k] > _MOST_OF_ONE
+    ]
 
 
 def _strongest_columns(subject: Subject, component: int, *, sign: int) -> str:
@@ -113,11 +132,13 @@ def _card(subject: Subject, component: int, key: str) -> Markup:
 def _bars(subject: Subject, component: int) -> _figures.Figure:
     chosen = subject.strongest(component, _MOST_BARS)
     std = subject.description.loading_deviations
+    parts = contributions(subject.model, subject.scores).columns
     return _figures.loadings(
         [subject.weight_names[j] for j in chosen],
         subject.weights[component, chosen],
         None if std is None else std[component, chosen],
         "loading" if subject.description.loadings is not None else "correlation with the scores",
+        parts=None if parts is None else parts[chosen, component],
     )
 
 
@@ -181,9 +202,10 @@ _CONTROLS = """<div class="controls">
 <label>vertical <select id="axis-y"></select></label>
 <label>colour <select id="colour"></select></label>
 <label>find <input id="find" type="search" placeholder="part of a row's name" autocomplete="off"></label>
-{std}</div>
+{more}</div>
 <div id="scores-plot" class="plot" role="img" aria-label="Rows as points in the plane of two components"></div>
 <div id="selected" aria-live="polite"></div>"""
+_ARROWS = '<label><input id="show-arrows" type="checkbox" checked> columns as arrows</label>\n'
 _STD = '<label><input id="show-std" type="checkbox"> uncertainty</label>\n'
 
 
@@ -201,7 +223,8 @@ def about_rows(subject: Subject) -> Section | None:
     """
     if not subject.n_components:
         return None
-    controls = Markup(_CONTROLS.format(std=_STD if subject.std is not None else ""))
+    more = (_ARROWS if _has_arrows(subject) else "") + (_STD if subject.std is not None else "")
+    controls = Markup(_CONTROLS.format(more=more))
     body = join(
         [tag("p", _about_points(subject)), controls, tag("h3", "Rows at the ends"), _rows_at_ends(subject)]
     )
@@ -213,6 +236,11 @@ def _about_points(subject: Subject) -> str:
         "Each point is a row; near points are alike. Hover over a point for its name. Draw around points (lasso) "
         "to list them below; double-click to release them."
     )
+    if _has_arrows(subject):
+        text += (
+            " Arrows are the strongest columns of the plane, in units of their noise: rows towards an arrow have more "
+            "of its column."
+        )
     if subject.std is not None:
         text += " “Uncertainty” adds bars of one posterior standard deviation to either side."
     shown, total = subject.sample.n_rows, subject.facts.n_rows
@@ -258,7 +286,27 @@ def score_data(subject: Subject, quality: Quality | None) -> dict[str, Any]:
         "axes": [_axis_title(subject, j) for j in range(k)],
         "scores": encode_scores(subject.scores[:, :k]),
         "std": None if subject.std is None else encode_scores(subject.std[:, :k]),
+        "arrows": _arrows(subject, k) if _has_arrows(subject) else None,
         "columns": _colour_columns(subject, quality),
+    }
+
+
+#: Columns of each component whose arrows the page knows, of which it draws the ten strongest of a plane.
+_N_ARROWS = 10
+
+
+def _has_arrows(subject: Subject) -> bool:
+    return subject.description.loadings is not None and not subject.description.has_pieces
+
+
+def _arrows(subject: Subject, n_components: int) -> dict[str, Any]:
+    """Loadings, in units of noise, of the columns that are strongest in some component."""
+    strengths = subject.description.strengths
+    assert strengths is not None
+    chosen = sorted({int(j) for k in range(n_components) for j in subject.strongest(k, _N_ARROWS)})
+    return {
+        "names": [short_name(subject.weight_names[j]) for j in chosen],
+        "values": [rounded(strengths[k, chosen]) for k in range(n_components)],
     }
 
 
@@ -273,6 +321,7 @@ def _colour_columns(subject: Subject, quality: Quality | None) -> list[dict[str,
     columns = [encode_column(name, "metadata", values) for name, values in sample.metadata.items()]
     if quality is not None and quality.n_rows == sample.n_rows:
         columns.append(encode_column("mean deviance of the row's cells", "fit", quality.row_deviance))
+        columns.append(encode_column("explained share of the row (cos2)", "fit", quality.row_share))
     missing = np.isnan(sample.values).sum(axis=1)
     if missing.any():
         columns.append(encode_column("missing cells of the row", "fit", missing))

@@ -19,6 +19,8 @@ from anypca.report._subject import Subject
 _PACKAGES = ("anypca", "numpy", "scipy", "scikit-learn", "plotly")
 #: Columns and rows named as those that fit best or worst: a line or two of text.
 _N_WORST = 8
+#: Standard deviations beyond which no cell is what the model expects: a count of 1 where 0.005 are expected is 14 away.
+_FAR = 15.0
 
 
 def about_quality(subject: Subject, quality: Quality | None) -> Section:
@@ -53,13 +55,23 @@ def _in_sum(subject: Subject, quality: Quality | None) -> str:
         )
     if quality.spread is not None:
         text += f" Squared residuals are {quality.spread:.2f} times as large as the model expects: "
-        text += f"{_verdict(quality.spread)}."
+        text += f"{_verdict(quality.spread, _farthest(quality))}."
     if quality.n_rows < subject.facts.n_rows:
         text += f" What follows rests on {number(quality.n_rows)} rows."
     return text + " All numbers are of the rows that were fitted or given here, not of held-out ones."
 
 
-def _verdict(spread: float) -> str:
+def _farthest(quality: Quality) -> float:
+    """The largest residual, in standard deviations."""
+    return max((abs(cell.residual) for cell in quality.worst), default=0.0)
+
+
+def _verdict(spread: float, farthest: float) -> str:
+    if 0.6 < spread <= 1.5 and farthest > _FAR:
+        return (
+            f"about right on the whole, but single cells are up to {farthest:.0f} standard deviations from their "
+            "means; see the list below, and correct them, or choose a family with heavier tails"
+        )
     if spread > 1.5:
         return "the entries scatter more than the family allows; another family or more components may fit better"
     # Scores are fitted to the rows, which takes some of the noise away.

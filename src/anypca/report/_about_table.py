@@ -203,6 +203,8 @@ _CRITERIA = {
     "n_parameters": "free parameters",
     "evidence": "log evidence (variational)",
 }
+#: With fewer rows for each column, correlations that matter are smaller than those by chance.
+_FEW_ROWS_EACH = 5
 _BOUND = "lower bound of the log-likelihood"
 
 
@@ -223,6 +225,7 @@ def about_number(subject: Subject) -> Section:
     cards = [tag("div", figure(key, caption, label=caption), class_="card") for key, _, caption in drawn]
     parts = [
         tag("p", _reason(subject)),
+        Markup("") if subject.n_components else tag("p", _advice(subject)),
         tag("div", *cards, class_="cards"),
         _selection(subject),
         _criteria(subject),
@@ -291,6 +294,23 @@ def _criteria(subject: Subject) -> Markup:
     )
     return join(
         [tag("h3", "Criteria of this fit"), table(("", "value"), rows, numeric=(1,)), tag("p", advice)]
+    )
+
+
+def _advice(subject: Subject) -> str:
+    """What to do when there are no components."""
+    rows, columns = subject.facts.n_rows, subject.facts.n_columns
+    text = (
+        "No component: columns vary independently of each other, as far as this table tells. Scores, loadings and "
+        "pictures of them are therefore empty. "
+    )
+    if rows < _FEW_ROWS_EACH * columns:
+        text += f"With {plural(rows, 'row')} for {plural(columns, 'column')} weak structure cannot be seen: more rows, "
+        text += "or fewer columns, would show it. "
+    return text + (
+        "If you expect structure, check above that columns were read as what they are and have fitting families, that "
+        "none is an identifier, and that offsets (such as totals) are given; EPCA(2) or -k 2 shows the two strongest "
+        "directions, noise or not."
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats, Ints
-from anypca._words import shorten
+from anypca._words import percent, shorten
 from anypca.report._encode import plot_text, rounded
 from anypca.report._quality import Curve
 
@@ -59,8 +59,13 @@ def path_curve(values: Floats, chosen: int, x_title: str, y_title: str) -> Figur
     return {"data": data, "layout": _layout(x_title, y_title)}
 
 
-def loadings(names: Sequence[str], values: Floats, std: Floats | None, x_title: str) -> Figure:
-    """Horizontal bars, the largest value on top, with bars of two standard deviations where known."""
+def loadings(
+    names: Sequence[str], values: Floats, std: Floats | None, x_title: str, parts: Floats | None = None
+) -> Figure:
+    """Horizontal bars, the largest value on top, with bars of two standard deviations where known.
+
+    ``parts`` are contributions, told beside the names.
+    """
     order = np.argsort(values, kind="stable")
     place = list(range(len(order)))
     bars: dict[str, Any] = {
@@ -71,7 +76,12 @@ def loadings(names: Sequence[str], values: Floats, std: Floats | None, x_title: 
         "marker": {"color": ["@accent" if values[j] > 0 else "@second" for j in order]},
         "hoverinfo": "text",
         "textposition": "none",
-        "text": [_loading_text(names[j], values[j], None if std is None else std[j]) for j in order],
+        "text": [
+            _loading_text(
+                names[j], values[j], *(None if each is None else float(each[j]) for each in (std, parts))
+            )
+            for j in order
+        ],
     }
     if std is not None:
         look = {"color": "@ink", "thickness": 1.2, "width": 3}
@@ -88,9 +98,10 @@ def loadings(names: Sequence[str], values: Floats, std: Floats | None, x_title: 
     return {"data": [bars], "layout": layout}
 
 
-def _loading_text(name: str, value: float, std: float | None) -> str:
+def _loading_text(name: str, value: float, std: float | None, part: float | None) -> str:
     error = "" if std is None else f" ± {std:.2g}"
-    return f"{plot_text(shorten(name, 80))}<br>{value:.4g}{error}"
+    share = "" if part is None else f"<br>contributes {percent(part)}"
+    return f"{plot_text(shorten(name, 80))}<br>{value:.4g}{error}{share}"
 
 
 def shares(names: Sequence[str], values: Floats) -> Figure:

@@ -59,6 +59,8 @@ class Quality:
     """Share of each column's deviance that the components explain; NaN for constant columns (n_columns,)."""
     row_deviance: Floats
     """Mean deviance of the observed entries of each row (n_rows,)."""
+    row_share: Floats
+    """Share of each row's deviance that the components explain (n_rows,)."""
     curves: tuple[Curve, ...]
     worst: tuple[Cell, ...]
     spread: float | None
@@ -84,15 +86,18 @@ def assess(subject: Subject) -> Quality | None:
         return None
     deviance = entries.deviance(entries.eta)
     # Overflowing trial steps have a deviance of infinity, and are not taken.
-    null = entries.deviance(entries.base + entries.intercept).sum(axis=0)
-    share = np.full(len(null), np.nan)
+    without = entries.deviance(entries.base + entries.intercept)
+    null, of_rows = without.sum(axis=0), without.sum(axis=1)
+    share, row_share = np.full(len(null), np.nan), np.ones(len(of_rows))
     np.divide(deviance.sum(axis=0), null, out=share, where=null > 1e-9 * len(entries.x))
+    np.divide(deviance.sum(axis=1), of_rows, out=row_share, where=of_rows > 0)
     pearson = np.where(entries.seen, entries.family.pearson(entries.x, entries.eta, entries.dispersion), 0.0)
     spread = float(pearson.sum() / entries.seen.sum()) if entries.has_noise else None
     return Quality(
         n_rows=len(entries.x),
         column_share=1.0 - share,
         row_deviance=deviance.sum(axis=1) / np.maximum(entries.seen.sum(axis=1), 1),
+        row_share=np.maximum(1.0 - row_share, 0.0),
         curves=tuple(_curves(entries)),
         worst=tuple(_worst(entries, pearson)),
         spread=spread,

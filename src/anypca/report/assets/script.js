@@ -1,8 +1,8 @@
 "use strict";
 (function () {
   const report = JSON.parse(document.getElementById("report-data").textContent);
-  // Okabe and Ito's colours and several symbols: groups are told apart without colour vision too.
-  const PALETTE = ["@c1", "@c2", "@c3", "@c4", "@c5", "@c6"];
+  // Ten colours, those of Okabe and Ito first, and several symbols: groups are told apart without colour vision too.
+  const PALETTE = ["@c1", "@c2", "@c3", "@c4", "@c5", "@c6", "@c7", "@c8", "@c9", "@c10"];
   const SYMBOLS = ["circle", "triangle-up", "square", "diamond", "cross", "x"];
   const MISSING = 255;
   const MOST_LISTED = 200;
@@ -20,11 +20,12 @@
   }
 
   // "@accent" and its like stand for the colours of the style sheet.
-  function coloured(value) {
-    if (typeof value === "string") return /^@[a-z0-9]+$/.test(value) ? variable(value.slice(1)) : value;
-    if (Array.isArray(value)) return value.map(coloured);
+  // Only under keys of colours: a column may have such a name.
+  function coloured(value, key) {
+    if (typeof value === "string") return /color$/.test(key) && /^@[a-z0-9]+$/.test(value) ? variable(value.slice(1)) : value;
+    if (Array.isArray(value)) return value.map((part) => coloured(part, key));
     if (value === null || typeof value !== "object") return value;
-    return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, coloured(part)]));
+    return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, coloured(part, name)]));
   }
 
   function axis(given) {
@@ -88,7 +89,7 @@
   function Scores(rows) {
     const place = document.getElementById("scores-plot");
     const list = document.getElementById("selected");
-    const input = Object.fromEntries(["axis-x", "axis-y", "colour", "find", "show-std"].map(
+    const input = Object.fromEntries(["axis-x", "axis-y", "colour", "find", "show-std", "show-arrows"].map(
       (id) => [id, document.getElementById(id)]));
     const count = rows.names.length;
     const every = Array.from({ length: count }, (_, i) => i);
@@ -176,6 +177,32 @@
       return traces;
     }
 
+    // The strongest columns in the plane, stretched by one factor to fill it.
+    const MOST_ARROWS = 10, REACH = 0.8;
+    function arrows() {
+      const box = input["show-arrows"], at = [Number(input["axis-x"].value), Number(input["axis-y"].value)];
+      if (!box || !box.checked || at.some((k) => k >= rows.arrows.values.length)) return [];
+      const [u, v] = at.map((k) => rows.arrows.values[k]);
+      const order = u.map((_, j) => j).filter((j) => u[j] || v[j]);
+      order.sort((a, b) => Math.hypot(u[b], v[b]) - Math.hypot(u[a], v[a]));
+      const chosen = order.slice(0, MOST_ARROWS);
+      const widest = (values) => values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+      const fits = [[u, at[0]], [v, at[1]]].flatMap(([part, k]) => {
+        const length = widest(chosen.map((j) => part[j])), room = widest(axes[k].values);
+        return length && room ? [room / length] : [];
+      });
+      const stretch = REACH * Math.min(...fits, Infinity);
+      if (!isFinite(stretch)) return [];
+      return chosen.map((j) => ({
+        x: u[j] * stretch, y: v[j] * stretch, ax: 0, ay: 0, xref: "x", yref: "y", axref: "x", ayref: "y",
+        text: "", showarrow: true, arrowhead: 2, arrowsize: 1, arrowwidth: 1.3, arrowcolor: "@ink", opacity: 0.75,
+      })).concat(chosen.map((j) => ({
+        x: u[j] * stretch, y: v[j] * stretch, xref: "x", yref: "y", showarrow: false, text: plain(rows.arrows.names[j]),
+        xanchor: u[j] < 0 ? "right" : "left", yanchor: v[j] < 0 ? "top" : "bottom",
+        font: { size: 11, color: "@ink" }, bgcolor: "@veil", borderpad: 1,
+      })));
+    }
+
     function draw() {
       const { x, y, colour } = current();
       const traces = !colour ? [trace(every, { color: "@accent" })] : colour.kind === "category" ? grouped(colour) : graded(colour);
@@ -183,7 +210,7 @@
         xaxis: { title: { text: plain(x.title) }, zeroline: true }, yaxis: { title: { text: plain(y.title) }, zeroline: true },
         dragmode: "lasso", showlegend: traces.some((one) => one.showlegend),
         legend: { orientation: "v", x: 1.01, y: 1, itemsizing: "constant" },
-        margin: { l: 60, r: 20, t: 36, b: 52 },
+        margin: { l: 60, r: 20, t: 36, b: 52 }, annotations: arrows(),
         uirevision: [input["axis-x"].value, input["axis-y"].value].join(),
       });
       return Plotly.react(place, coloured(traces), layout, CONFIG);
@@ -256,7 +283,7 @@
         });
         place.on("plotly_deselect", () => { select(null); draw(); });
       });
-      for (const id of ["axis-x", "axis-y", "colour", "show-std"]) {
+      for (const id of ["axis-x", "axis-y", "colour", "show-std", "show-arrows"]) {
         if (input[id]) input[id].addEventListener("change", () => { draw(); listSelected(); });
       }
       input.find.addEventListener("input", find);
