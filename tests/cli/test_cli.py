@@ -347,6 +347,9 @@ def test_demo(tmp_path, capsys, monkeypatch):
     assert "digits_counts" in said
     assert "150 rows" in said
     assert "r3c4" in (out / "loadings.csv").read_text()
+    # As the README advises.
+    model = anypca.load(out / "model.anypca")
+    assert (model.family, model.ridge) == ("binomial(16)", 30.0)
 
 
 def test_what_makes_false_components_is_told(tmp_path, call):

@@ -127,12 +127,18 @@ def test_biplot_with_one_component():
     assert list(ax.get_yticks()) == []
 
 
-def test_row_names_are_written_for_few_rows_only():
+def test_row_names_are_written_for_the_outermost_of_many_rows():
     model, scores = fitted(n_samples=6)
     ax = plot_biplot(model, 100 * scores, row_names=list("abcdef"), top=0)
     assert {label.get_text() for label in labels(ax)} == set("abcdef")
     model, scores = fitted(n_samples=41)
-    assert labels(plot_biplot(model, scores, row_names=["r"] * 41, top=0)) == []
+    ax = plot_biplot(model, scores, row_names=[f"r{i}" for i in range(41)], top=0)
+    named = {label.get_text() for label in labels(ax)}
+    pixels = ax.transData.transform(scores[:, :2])
+    distance = np.linalg.norm(pixels - np.median(pixels, axis=0), axis=1)
+    assert f"r{np.argmax(distance)}" in named
+    assert f"r{np.argmin(distance)}" not in named
+    assert len(named) <= 40
 
 
 def test_groups_have_distinct_looks_and_a_legend():

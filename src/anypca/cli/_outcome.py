@@ -31,6 +31,8 @@ from anypca.selection import diagnose
 _TOP = 6
 #: Column names spelled out in a group: with four short names a line of 80 characters is full.
 _NAMED = 4
+#: Rows beyond which mere numbers are not written in pictures: they would hide what there is to see.
+_NUMBERED = 40
 #: What begins a formula in Excel, LibreOffice and Google Sheets; the last two may hide one behind white space.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 #: What a fit may write.
@@ -237,7 +239,10 @@ class Outcome:
 
     def write_biplot(self, path: Path) -> None:
         """The biplot as PNG; the scores alone where there are no loadings."""
-        look: dict[str, Any] = {"row_names": self.frame.row_names, "color": self.table.groups}
+        names: Sequence[str] | None = self.frame.row_names
+        if self.frame.n_rows > _NUMBERED and names == numbered("", self.frame.n_rows):
+            names = None
+        look: dict[str, Any] = {"row_names": names, "color": self.table.groups}
         if not self.n_components:
             ax = _nothing()
         elif self.description.loadings is not None:

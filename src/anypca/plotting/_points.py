@@ -297,7 +297,7 @@ def _draw_groups(ax: Any, points: Floats, values: Any, title: Any, style: dict[s
 
 
 def name_rows(ax: Any, points: Floats, names: Sequence[str] | None, taken: Sequence[Box] = ()) -> None:
-    """Write names beside points where there is room, for at most 40 points.
+    """Write names beside points where there is room, for at most 40 points: those farthest from the middle.
 
     Parameters
     ----------
@@ -308,7 +308,15 @@ def name_rows(ax: Any, points: Floats, names: Sequence[str] | None, taken: Seque
     taken : sequence of Box
         Places not to be used.
     """
-    if names is None or len(names) > _MOST_ROW_NAMES:
+    if names is None:
         return
-    texts = [shorten(name, most=20) for name in names]
-    place_labels(ax, points, texts, color=GREY, size=7.0, taken=taken, reach_far=False)
+    # In the lengths of the axes: the farthest to the eye.
+    pixels = ax.transData.transform(points)
+    distance = np.linalg.norm(pixels - np.median(pixels, axis=0), axis=1)
+    chosen = (
+        np.argsort(-distance, kind="stable")[:_MOST_ROW_NAMES]
+        if len(names) > _MOST_ROW_NAMES
+        else range(len(names))
+    )
+    texts = [shorten(names[i], most=20) for i in chosen]
+    place_labels(ax, points[list(chosen)], texts, color=GREY, size=7.0, taken=taken, reach_far=False)

@@ -72,7 +72,7 @@ def plot_biplot(
     feature_names : sequence of str, optional
         Names of the columns; ``model.feature_names_in_`` if not given, else x0, x1, ...
     row_names : sequence of str, optional
-        Names of the rows, written where there is room, for at most 40 rows.
+        Names of the rows, written where there is room, of more than 40 rows for the 40 farthest from the middle.
     color : sequence of length n_samples, optional
         Groups, told by colour and marker and named in a legend, or numbers, told by a colour scale; as in
         `plot_scores`.

@@ -24,9 +24,9 @@ from anypca.plotting._points import draw_points, golden, group_color, name_rows,
 #: More ellipses than this would hide each other and the points.
 _MOST_ELLIPSES = 200
 #: Ellipses that lie on each other more often than this on average would hide the points too.
-_MOST_LAYERS = 4.0
+_MOST_LAYERS = 2.0
 #: However wide ellipses are, so many of them are drawn: enough to see how they differ.
-_LEAST_ELLIPSES = 40
+_LEAST_ELLIPSES = 12
 
 
 def plot_scores(
@@ -61,7 +61,7 @@ def plot_scores(
         groups, told by colour and marker and named in a legend; other numbers are told by a colour scale from the
         1st to the 99th percentile. To have numbers as groups pass them as text. The name of a pandas column is shown.
     row_names : sequence of str, optional
-        Names of the rows, written where there is room, for at most 40 rows.
+        Names of the rows, written where there is room, of more than 40 rows for the 40 farthest from the middle.
     groups : {"rows", "means"} or None, default=None
         With ``color`` naming groups, mark their means and draw an ellipse around each of three or more rows:
         ``"rows"`` holds ``coverage`` of the rows of a normal group, ``"means"`` is a confidence region of its mean.
@@ -149,7 +149,7 @@ def _crowding(points: Floats, reach: Floats) -> float:
 
 
 def _draw_ellipses(ax: Any, points: Floats, reach: Floats, strength: float) -> None:
-    """Ellipses behind the points, the paler the more of them lie on each other."""
+    """Ellipses behind the points, the paler the more of them lie on each other; outlines only where many do."""
     from matplotlib.collections import EllipseCollection
 
     ellipses = EllipseCollection(
@@ -160,9 +160,9 @@ def _draw_ellipses(ax: Any, points: Floats, reach: Floats, strength: float) -> N
         offsets=points,
         offset_transform=ax.transData,
         # Grey: an ellipse in the colour of its group would outshout it.
-        facecolor=(0.3, 0.3, 0.3, max(0.1 * strength, 0.02)),
-        edgecolor=(0.3, 0.3, 0.3, max(0.5 * strength, 0.12)),
-        linewidth=0.5,
+        facecolor=(0.3, 0.3, 0.3, 0.1 * strength if strength > 0.5 else 0.0),
+        edgecolor=(0.3, 0.3, 0.3, max(0.5 * strength, 0.35)),
+        linewidth=0.6,
         zorder=1,
     )
     ax.add_collection(ellipses)
