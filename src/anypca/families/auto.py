@@ -50,7 +50,7 @@ KINDS = {
     "excluded": EXCLUDED,
 }
 #: Why a column has a family where its distribution decided, in words that columns share.
-_RULES = {
+RULES = {
     "gaussian": "real numbers",
     "student_t": "real numbers with heavy tails",
     "log_normal": "skewed positive amounts",
@@ -289,7 +289,7 @@ def _record(
         label,
         _NAMED.get(family, family),
         f"{_span(column)}: {words}",
-        _RULES[family],
+        RULES[family],
         KINDS[family],
         lead,
         _NAMED.get(second, second),

@@ -123,13 +123,13 @@ def plugged_in(model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
     return model.predictor(block, scores.astype(np.float64, copy=False))
 
 
-def plug_in(model: RowModel[Any], block: Block, rows: OpenedBlock, steps: Floats) -> Floats:
-    """Log-probability of the observed entries of each row, recorded in steps, at its own scores, shape (rows,)."""
+def plug_in(model: RowModel[Any], block: Block, rows: OpenedBlock, steps: Floats, axis: int = 1) -> Floats:
+    """Log-probability of the observed entries, recorded in steps, at their rows' own scores, summed along an axis."""
     x = rows.x.astype(np.float64, copy=False)
     # At missing entries eta may be anything, also too large for its exponential.
     eta = observed_only(rows, slice(None), plugged_in(model, block, rows))
     terms = model.family.log_mass(x, eta, model.dispersion, steps)
-    totals: Floats = np.sum(terms, axis=1, where=True if rows.observed is None else rows.observed)
+    totals: Floats = np.sum(terms, axis=axis, where=True if rows.observed is None else rows.observed)
     return totals
 
 

@@ -34,7 +34,9 @@ from anypca.models.sepca._redundant import find_redundant, tell_left_out
 from anypca.models.sepca._row_model import PosteriorRowModel
 from anypca.models.sepca._settings import ModeSettings, SamplerSettings, Settings
 from anypca.models.sepca._stream import PosteriorRule, told_of
+from anypca.models.sepca._unsure import MOST_ENTRIES, better_families
 from anypca.priors import Prior
+from anypca.solvers import Result
 
 # Components to start from unless the user says otherwise. Sweeps cost with their square; the tables of
 # ``experiments/RESULTS.md`` have up to 15.
@@ -58,7 +60,8 @@ class SePCA(StreamingRows, BilinearModel):
         Number of components to start from; None is 20, or what the table allows.
     family : str, Family, list or dict, default="auto"
         As in `EPCA`. Counts get the negative binomial under ``"auto"``, whose limit is Poisson: over-dispersion
-        that is not modelled is taken for components.
+        that is not modelled is taken for components. Where values hardly tell the family of a column, the evidence of
+        whole fits decides between the best two, in tables of up to a million entries and with ``"vb"``.
     resolution : None, float, sequence or dict, default=None
         Step with which columns are recorded, such as 0.1 for one decimal: one for all, one per column, or a dict from
         column to step. None finds it from the values.
@@ -272,11 +275,23 @@ class SePCA(StreamingRows, BilinearModel):
         self
         """
         companions = {"sample_weight": sample_weight, "offset": offset, "covariates": covariates}
+        with self._all_or_nothing():
+            result, n_entries = self._fit_once(X, checkpoint, companions)
+            if self.inference == "vb" and n_entries <= MOST_ENTRIES:
+                best, result = better_families(self, result, X, companions)
+                self._adopt(best)
+        if self.inference != "map" and self._gives_family and is_given(self.family_report_):
+            warn_replaced(self.dispersion_report_, self.dispersion)
+        self._warn_unless_converged(result)
+        return self
+
+    def _fit_once(self, X: Any, checkpoint: Any, companions: Mapping[str, Any]) -> tuple[Result[Any], int]:
+        """Fit with the families that the values tell; how it ended, and the number of entries."""
         with self._open_fit(X, **companions, checkpoint=checkpoint) as session:
             self._check_options()
             family, report = choose_family(self.family, session)
-            companions = {"offset": offset, "covariates": covariates}
-            settings, path = choose_settings(self, session, family, X, sample_weight, companions)
+            rows = {name: companions[name] for name in ("offset", "covariates")}
+            settings, path = choose_settings(self, session, family, X, companions["sample_weight"], rows)
             fit = self._fit(session, family, settings)
             self._store(fit)
             self._keep_end(fit)
@@ -284,10 +299,12 @@ class SePCA(StreamingRows, BilinearModel):
             self.sparsity_ = settings.sparsity
             if path:
                 self.nu_path_ = path
-        if isinstance(fit, PosteriorFit) and self._gives_family and is_given(report):
-            warn_replaced(fit.noise, self.dispersion)
-        self._warn_unless_converged(fit.result)
-        return self
+            return fit.result, session.data.n_samples * session.data.n_features
+
+    def _adopt(self, other: SePCA) -> None:
+        """Take what another estimator has found."""
+        parameters = self.get_params(deep=False)
+        self.__dict__.update({name: value for name, value in vars(other).items() if name not in parameters})
 
     def _left_out(self, session: Session, choice: FamilyChoice | None) -> Mapping[int, Form]:
         """Constants, copies and combinations would pass for columns without noise; not in modes, as published."""
