@@ -227,7 +227,8 @@ def combinations(X, weights=None):
 def test_order_and_units_do_not_decide_which_column_of_a_relation_is_left_out():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 8)) @ (np.eye(8) + 0.3 * rng.normal(size=(8, 8)))
-    X[:, 3], X[:, 6] = X[:, 0] - 2.0 * X[:, 1] + X[:, 2], X[:, 3] + X[:, 4] + X[:, 5]
+    X[:, 3] = X[:, 0] - 2.0 * X[:, 1] + X[:, 2]
+    X[:, 6] = X[:, 3] + X[:, 4] + X[:, 5]
     expected = combinations(X)
     assert len(expected) == 2
     for seed in range(5):
