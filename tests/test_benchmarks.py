@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import epca_components, gaussian
+from benchmarks import epca_components, gaussian, sepca_fits
 from benchmarks.peers import glmpca
 from sklearn.metrics import mean_poisson_deviance
 
@@ -51,6 +51,17 @@ def test_gaussian_prints_a_ratio_per_model(capsys):
     assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == ["PPCA", "SPCA"]
     assert gaussian.judged("PPCA", 1.51, 1.0)
     assert not gaussian.judged("SPCA", 2.99, 1.0)
+
+
+def test_sepca_fits_compares_whole_fits(capsys):
+    """With this version as its own rival: the same dimension, about the same time."""
+    tables = ["--tables", "bernoulli", "--shrink", "10"]
+    sepca_fits.main(["--rival", str(ROOT / "src"), *tables])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("bernoulli: ")
+    assert "geometric mean" in lines[-1]
+    assert sepca_fits.judge([0.4, 0.7]) is True
+    assert sepca_fits.judge([0.3, 0.7]) is False
 
 
 def test_epca_components_writes_its_figures(tmp_path):

@@ -8,10 +8,12 @@ import pytest
 from anypca.linalg import (
     PackedCholesky,
     balance,
+    congruent,
     fix_signs,
     largest,
     leading_directions,
     pack_symmetric,
+    packed_cross,
     packed_diagonal,
     packed_products,
     packed_size,
@@ -58,6 +60,12 @@ def test_packed_diagonal_finds_the_diagonal(rng: np.random.Generator, size: int)
 
 
 @pytest.mark.parametrize("size", SIZES)
+def test_packed_cross_finds_the_block_beside(rng: np.random.Generator, size: int) -> None:
+    (matrix,) = _spd(rng, 1, size)
+    np.testing.assert_array_equal(pack_symmetric(matrix)[packed_cross(size, 1)], matrix[:1, 1:])
+
+
+@pytest.mark.parametrize("size", SIZES)
 def test_packed_products_sum_to_gram_matrices(rng: np.random.Generator, size: int) -> None:
     u = rng.standard_normal((9, size))
     weights = rng.random((3, 9))
@@ -87,6 +95,13 @@ def test_cholesky_inverse_and_determinant(rng: np.random.Generator, size: int) -
     np.testing.assert_allclose(
         factor.log_determinant(), np.linalg.slogdet(matrices)[1], rtol=1e-12, atol=1e-12
     )
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_congruent_matrices(rng: np.random.Generator, size: int) -> None:
+    matrices, change = _spd(rng, 4, size), rng.standard_normal((size, size))
+    found = unpack_symmetric(congruent(_packed(matrices), change), size)
+    np.testing.assert_allclose(found, change.T @ matrices @ change, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("size", SIZES)

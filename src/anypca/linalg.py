@@ -49,7 +49,10 @@ def packed_products(u: Floats) -> Floats:
         (or columns) of a bilinear model are one matrix product.
     """
     rows, cols, _ = _triangle(u.shape[1])
-    return u[:, rows] * u[:, cols]
+    # Taken and multiplied in place: a third of the time of an index, and one array less.
+    products = u.take(rows, axis=1)
+    products *= u.take(cols, axis=1)
+    return products
 
 
 def packed_diagonal(size: int) -> Ints:
@@ -63,6 +66,11 @@ def packed_position(size: int, part: int) -> Ints:
     return _triangle(size)[2][rows, cols]
 
 
+def packed_cross(size: int, part: int) -> Ints:
+    """Positions of the block beside it, its rows and the other columns, shape (part, size - part)."""
+    return _triangle(size)[2][:part, part:]
+
+
 def pack_symmetric(matrix: Floats) -> Floats:
     """Symmetric matrices (..., m, m) in packed form (..., m (m + 1) / 2)."""
     rows, cols, _ = _triangle(matrix.shape[-1])
@@ -72,6 +80,15 @@ def pack_symmetric(matrix: Floats) -> Floats:
 def unpack_symmetric(packed: Floats, size: int) -> Floats:
     """Packed symmetric matrices (n, m (m + 1) / 2) as full ones (n, m, m)."""
     return packed[:, _triangle(size)[2]]
+
+
+def congruent(packed: Floats, matrix: Floats) -> Floats:
+    """``matrix' A matrix`` of symmetric matrices A in packed form, (n, m (m + 1) / 2), for a matrix (m, m)."""
+    size = len(matrix)
+    half = (unpack_symmetric(packed, size).reshape(-1, size) @ matrix).reshape(-1, size, size)
+    # The transpose of a product of one symmetric factor brings the other side to the end, so that both are one product.
+    whole = half.transpose(0, 2, 1).reshape(-1, size) @ matrix
+    return pack_symmetric(whole.reshape(-1, size, size))
 
 
 class PackedCholesky:
@@ -134,15 +151,22 @@ class PackedCholesky:
 
     def inverse(self, part: slice = slice(None)) -> Floats:
         """Inverses (n, m, m) of all or some of the matrices."""
-        pivot = self._inverse_pivot[:, part]
+        return unpack_symmetric(self.packed_inverse(part), self.size)
+
+    def packed_inverse(self, part: slice = slice(None)) -> Floats:
+        """The same in packed form, (n, m (m + 1) / 2); all matrices stay in the inner loop."""
+        pivot, starts = self._inverse_pivot[:, part], packed_diagonal(self.size)
         triangle = np.zeros((self.size, self.size, pivot.shape[1]))
         for j in range(self.size):
             known = np.einsum("ln,lcn->cn", self._factor[j, :j, part], triangle[:j, :j])
             triangle[j, :j] = -known * pivot[j]
             triangle[j, j] = pivot[j]
-        by_matrix = np.ascontiguousarray(triangle.transpose(2, 0, 1))
-        inverse: Floats = by_matrix.transpose(0, 2, 1) @ by_matrix
-        return inverse
+        entries = np.empty((packed_size(self.size), pivot.shape[1]))
+        for a, start in enumerate(starts):
+            entries[start : start + self.size - a] = np.einsum(
+                "ln,lbn->bn", triangle[a:, a], triangle[a:, a:]
+            )
+        return np.ascontiguousarray(entries.T)
 
 
 def solve_spd(matrices: Floats, vectors: Floats) -> Floats:

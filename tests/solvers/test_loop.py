@@ -298,6 +298,19 @@ def test_locals_are_handed_on_from_sweep_to_sweep() -> None:
     assert list(local) == [result.n_iter] * 3
 
 
+def test_a_run_goes_on_from_known_sums_without_a_sweep() -> None:
+    """Two runs that hand on their sums are one: no point is visited twice."""
+    data, whole, halves = _data(), _slow(extrapolates=False), _slow(extrapolates=False)
+    with executor_for(data, 1) as executor:
+        once = Loop(whole, data, executor, max_iter=9, tol=0.0).run(np.zeros(len(whole.vector)))
+        run = Loop(halves, data, executor, max_iter=5, tol=0.0).run
+        first, local, stats = run(np.zeros(len(whole.vector)))
+        again, _, _ = run(first.shared, local, stats)
+    np.testing.assert_array_equal(again.shared, once[0].shared)
+    np.testing.assert_array_equal(np.append(first.trace, again.trace[1:]), once[0].trace)
+    assert len(halves.visited) == len(whole.visited) == 9
+
+
 def test_blocks_do_not_matter() -> None:
     one, _, _ = _run(_slow())
     many, _, _ = _run(_slow(), block_rows=3)

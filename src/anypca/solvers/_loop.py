@@ -229,9 +229,18 @@ class Loop(Generic[Shared, Local, Stats]):
         self.journal = journal
 
     def run(
-        self, shared: Shared, local: Sequence[Any] | None = None
+        self, shared: Shared, local: Sequence[Any] | None = None, stats: Stats | None = None
     ) -> tuple[Result[Shared], Sequence[Any], Stats]:
         """Iterate from ``shared`` (and warm-started rows).
+
+        Parameters
+        ----------
+        shared
+        local : sequence or None
+            The rows' state, block by block.
+        stats
+            Statistics of the sweep that ended with ``shared`` and ``local``, if they are known: the run then begins
+            with their update and not with a sweep.
 
         Returns
         -------
@@ -246,18 +255,21 @@ class Loop(Generic[Shared, Local, Stats]):
         if known is not None and known.status is not None:
             result = Result(known.shared, known.trace, known.status, known.criterion, len(known.trace))
             return result, _Rebuilt(self, known.shared), known.stats
-        point, trace = self._begin(shared, local, known)
+        point, trace = self._begin(shared, local, stats, known)
         self._check_finite(point.objective, 0)
         result, point = self._iterate(point, trace)
         self.journal.finish(result, point.stats, is_reported=is_reported)
         return result, point.local, point.stats
 
     def _begin(
-        self, shared: Shared, local: Sequence[Any] | None, known: Entry | None
+        self, shared: Shared, local: Sequence[Any] | None, stats: Stats | None, known: Entry | None
     ) -> tuple[_Point[Shared, Stats], list[float]]:
         """The first point and the trace up to it, those of an earlier process where they are known."""
         if known is None:
-            point = self._visit(shared, local)
+            if local is None or stats is None:
+                point = self._visit(shared, local)
+            else:
+                point = _Point(shared, local, stats, self.problem.objective(shared, stats))
             return point, [point.objective]
         point = self.rebuild(known.shared)
         # Rows that were solved anew are at least as good, unless they have several optima: the trace never decreases.

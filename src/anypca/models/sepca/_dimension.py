@@ -42,7 +42,7 @@ def compare_dimensions(state: State, seed: int) -> list[State]:
     # Families that only bound their expectations are pruned by the bound, which is quick; evidence and posterior come
     # from close expectations.
     if _has_bounds(state):
-        state = converge(replace(state, problem=replace(state.problem, sharp=True)))
+        state = converge(replace(state, problem=replace(state.problem, sharp=True), stats=None))
     compared = _with_fewer(judge(drop_faded(state)))
     best = max(compared, key=lambda state: state.evidence)
     return compared + (_with_more(best, seed) if best is compared[0] else [])
@@ -104,7 +104,7 @@ def _neighbour(state: State, rival: State, *, may_fade: bool = False) -> State |
     # it grows with the number of moves between scores and loadings, the square of the dimension.
     moves = (state.n_components / max(rival.n_components, 1)) ** 2
     goal = rival.bound + (1.0 - _GENEROUS * moves) * rival.coupling - _MARGIN
-    found = _chase(state, goal, may_fade=may_fade)
+    found = _chase(state, goal, may_fade=may_fade, rough=True)
     for _ in range(MAX_ROUNDS):
         if found is None:
             return None
@@ -112,26 +112,28 @@ def _neighbour(state: State, rival: State, *, may_fade: bool = False) -> State |
         if is_settled(found, new):
             break
         before = found.bound
-        found = _chase(with_dispersion(found, new), goal, may_fade=may_fade)
+        found = _chase(with_dispersion(found, new), goal, may_fade=may_fade, rough=True)
         if found is not None and _lags(found.bound, goal, found.bound - before):
             break
+    if found is not None and found.bound > goal:
+        found = _chase(found, goal, may_fade=may_fade, rough=False)
     return None if found is None else judge(drop_faded(found))
 
 
-def _chase(state: State, goal: float, *, may_fade: bool) -> State | None:
+def _chase(state: State, goal: float, *, may_fade: bool, rough: bool) -> State | None:
     """Sweep until convergence, or until the goal is out of reach; ``None`` when a component fades that may."""
     max_iter = state.candidate.session.max_iter
-    state = look(state)
+    state = look(state, rough=rough)
     ratio: Floats | None = None
     gain = last_gain(state)
     while True:
         before, ratio = ratio, signal_ratio(state.loadings)
-        if may_fade and is_fading(ratio, before).any():
+        if may_fade and is_fading(state, before).any():
             return None
         result = state.result
         if result.converged or result.n_iter >= max_iter or _lags(state.bound, goal, gain):
             return state
-        more = look(state)
+        more = look(state, rough=rough)
         gain = more.bound - state.bound
         state = join(state, more)
 

@@ -94,8 +94,10 @@ class Expectation:
     def column_sums(self, moments: Moments) -> Sums:
         """What the columns' update needs, from weighted sums over rows."""
         weights, dtype, p = self.rows.weights, self.rows.dtype, self.rows.n_features
+        has_weights = self.rows.weight is not None
         design, second = (
-            (array * weights[:, None]).astype(dtype, copy=False) for array in (moments.design, moments.second)
+            (array * weights[:, None] if has_weights else array).astype(dtype, copy=False)
+            for array in (moments.design, moments.second)
         )
         target, information = np.zeros((p, design.shape[1])), np.zeros((p, second.shape[1]))
         by_row, by_column = np.zeros(self.rows.n_rows), np.empty(p)

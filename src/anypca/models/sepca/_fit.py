@@ -179,22 +179,30 @@ def penalised_evidence(state: State) -> float:
 def settle(state: State, seed: int, *, may_restart: bool = True) -> State:
     """Fit in rounds, each with the dispersion that the residuals of the last one give, until it changes no more.
 
-    After a round that changed the dimension, or the dispersion by much, the next one starts again from more components
-    than were found, if it may. Else it goes on from where the last one ended. The last round converges.
+    After a round that changed the dimension, or the dispersion by much, or in which all components lasted, the next one
+    starts again from more components than were found, if it may. Else it goes on from where the last one ended. The
+    first rounds are loose, those that follow rough until the dispersion is settled, and the last round converges.
     """
-    loose, found = True, -1
+    rough = True
+    loose, found, most = True, -1, state.candidate.settings.max_components
     for number in range(MAX_ROUNDS):
-        state = prune(state, loose=loose)
+        started = state.n_components
+        rough = rough and number < MAX_ROUNDS - 1
+        state = prune(state, loose=loose, rough=rough)
+        may_hold_more = may_restart and found != state.n_components == started < most
         new = estimate(state)
         family = refined_family(state.candidate.family, state.means, state.candidate.visit, state.score_means)
         settled = is_settled(state, new) and family is state.candidate.family
-        if number == MAX_ROUNDS - 1 or (settled and not loose):
+        if number == MAX_ROUNDS - 1 or (settled and not rough):
             break
         is_near = settled or (state.n_components == found and is_settled(state, new, rtol=_NEAR))
         found = state.n_components
         state = with_family(state, family)
-        state = from_above(state, new, seed) if may_restart and not is_near else with_dispersion(state, new)
-        loose = loose and not settled and number + 1 < _LOOSE_ROUNDS
+        is_new = may_hold_more or (may_restart and not is_near)
+        state = from_above(state, new, seed) if is_new else with_dispersion(state, new)
+        # A loose round that is settled is followed by the last one.
+        rough = rough and (not settled or may_hold_more)
+        loose = loose and rough and number + 1 < _LOOSE_ROUNDS
     return state
 
 

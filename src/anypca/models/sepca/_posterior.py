@@ -13,6 +13,7 @@ from anypca._typing import Floats, Ints
 from anypca.engine import Statistics
 from anypca.linalg import (
     PackedCholesky,
+    congruent,
     pack_symmetric,
     packed_diagonal,
     packed_position,
@@ -63,8 +64,7 @@ class Affine(NamedTuple):
     def apply(self, scores: Scores) -> Scores:
         """Posteriors in the new coordinates."""
         inverse = np.linalg.inv(self.matrix)
-        precision = inverse.T @ unpack_symmetric(scores.precision, len(self.shift)) @ inverse
-        return Scores((scores.mean - self.shift) @ self.matrix.T, pack_symmetric(precision))
+        return Scores((scores.mean - self.shift) @ self.matrix.T, congruent(scores.precision, inverse))
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,13 +143,11 @@ class Loadings:
 
     def in_coordinates(self, mapping: Floats, change: Affine) -> Loadings:
         """Coefficients in new coordinates, ``w -> mapping w``, shape (m, m)."""
-        m = self.mean.shape[1]
         inverse = np.linalg.inv(mapping)
         precision, moment = np.empty_like(self.precision), np.empty_like(self.precision)
         for part in self._parts():
-            full = unpack_symmetric(self.precision[part], m), unpack_symmetric(self.second_moment[part], m)
-            precision[part] = pack_symmetric(inverse.T @ full[0] @ inverse)
-            moment[part] = pack_symmetric(mapping @ full[1] @ mapping.T)
+            precision[part] = congruent(self.precision[part], inverse)
+            moment[part] = congruent(self.second_moment[part], mapping.T)
         determinant = self.log_determinant - 2.0 * np.linalg.slogdet(mapping)[1]
         return replace(self, change=change).with_posterior(
             self.mean @ mapping.T, precision, second_moment=moment, log_determinant=determinant
@@ -181,7 +179,7 @@ class Loadings:
         """M = v v' + C, packed, shape (n_features, m (m + 1) / 2)."""
         moment = packed_products(self.mean)
         for part in self._parts():
-            moment[part] += pack_symmetric(self.factor.inverse(part))
+            moment[part] += self.factor.packed_inverse(part)
         return moment
 
     def _parts(self) -> Iterator[slice]:
@@ -268,15 +266,15 @@ class Moments:
     """Trace of S, shape (rows,)."""
 
     @classmethod
-    def of(cls, scores: Scores, features: Floats) -> Moments:
-        """From posteriors and fixed features, (rows, m - k)."""
+    def of(cls, scores: Scores, features: Floats, *, factor: PackedCholesky | None = None) -> Moments:
+        """From posteriors and fixed features, (rows, m - k); the factor of the precisions where it is known."""
         k = scores.mean.shape[1]
-        factor = PackedCholesky(scores.precision, k)
-        covariance = factor.inverse()
+        factor = PackedCholesky(scores.precision, k) if factor is None else factor
+        covariance = factor.packed_inverse()
         design = np.hstack([scores.mean, features])
         second = packed_products(design)
-        second[:, packed_position(design.shape[1], k)] += pack_symmetric(covariance)
-        return cls(scores, factor, design, second, np.einsum("iaa->i", covariance))
+        second[:, packed_position(design.shape[1], k)] += covariance
+        return cls(scores, factor, design, second, covariance[:, packed_diagonal(k)].sum(axis=1))
 
     @property
     def divergence(self) -> Floats:

@@ -26,6 +26,7 @@ from anypca.families import Family
 from anypca.linalg import (
     PackedCholesky,
     pack_symmetric,
+    packed_cross,
     packed_diagonal,
     packed_position,
     packed_products,
@@ -104,7 +105,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
             after, leaving = self._guarded(expectation, before, self._best_rows(shared, before, entry), entry)
         mean, weights = after.scores.mean, rows.weights
         k, moved = mean.shape[1], mean - before.scores.mean
-        decrement = np.einsum("ia,iab,ib->i", moved, unpack_symmetric(after.scores.precision, k), moved)
+        decrement = np.einsum("ia,ia->i", packed_products(moved), doubled(after.scores.precision, k))
         position = packed_position(after.design.shape[1], k)
         stats = VariationalStats(
             entry.columns,
@@ -243,25 +244,34 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
             return Scores(np.zeros((rows.n_rows, k)), np.tile(pack_symmetric(np.eye(k)), (rows.n_rows, 1)))
         return local if shared.change is None else shared.change.apply(local)
 
-    def _best_rows(self, shared: Loadings, before: Moments, sums: Sums) -> Scores:
-        """Mean and precision that the rows' sums ask for; those at hand where the predictor overflowed."""
+    def _best_rows(self, shared: Loadings, before: Moments, sums: Sums) -> tuple[Scores, PackedCholesky]:
+        """What the rows' sums ask for, or is at hand where the predictor overflowed; the factor of the precisions."""
         k, m = shared.n_components, shared.mean.shape[1]
-        information = unpack_symmetric(sums.information, m)
-        right = sums.target[:, :k] - np.einsum("iab,ib->ia", information[:, :k, k:], before.design[:, k:])
+        cross = sums.information[:, packed_cross(m, k)]
+        right = sums.target[:, :k] - np.einsum("iab,ib->ia", cross, before.design[:, k:])
         precision = sums.information[:, packed_position(m, k)] + pack_symmetric(np.eye(k))
         usable = np.isfinite(right.sum(axis=1) + precision.sum(axis=1))
         right = np.where(usable[:, None], right, before.scores.mean)
         precision = np.where(usable[:, None], precision, before.scores.precision)
-        return Scores(PackedCholesky(precision, k).solve(right), precision)
+        factor = PackedCholesky(precision, k)
+        return Scores(factor.solve(right), precision), factor
 
     def _guarded(
-        self, expectation: Expectation, before: Moments, proposed: Scores, entry: Sums, first: float = 1.0
+        self,
+        expectation: Expectation,
+        before: Moments,
+        proposed: tuple[Scores, PackedCholesky],
+        entry: Sums,
+        first: float = 1.0,
     ) -> tuple[Moments, Sums]:
         """Go to the proposal, or a first fraction of the way, where the row's bound gains, less far elsewhere."""
         value = entry.rows - before.divergence
-        fraction = np.full(len(value), first)
+        fraction, features = np.full(len(value), first), expectation.rows.features
         for _ in range(_MAX_HALVINGS):
-            after = Moments.of(between(before.scores, proposed, fraction), expectation.rows.features)
+            if (fraction == 1.0).all():
+                after = Moments.of(proposed[0], features, factor=proposed[1])
+            else:
+                after = Moments.of(between(before.scores, proposed[0], fraction), features)
             sums = expectation.column_sums(after)
             is_worse = ~(sums.rows - after.divergence >= value - self._slack(entry.rows))
             worse: Bools = np.asarray(is_worse) & (fraction > 0)

@@ -92,12 +92,13 @@ def count_above_noise(candidate: Candidate, null: Coefficients) -> int:
             found[:, tile] = np.clip(terms.gradient / scale, -limit[tile], limit[tile])
         return observed_only(rows, slice(None), found)
 
-    def product(basis: Floats) -> Floats:
-        """``R' W R basis``."""
+    def product(basis: Floats | None) -> Floats:
+        """``R' W R basis``, or the matrix itself without a basis."""
 
         def of_block(rows: OpenedBlock, scores: Floats) -> Floats:
             seen = residuals(rows, scores)
-            return np.asarray(seen.T @ ((seen @ basis) * rows.weights[:, None]))
+            right = seen if basis is None else seen @ basis
+            return np.asarray(seen.T @ (right * rows.weights[:, None]))
 
         return candidate.visit.sum(of_block)
 
@@ -105,15 +106,20 @@ def count_above_noise(candidate: Candidate, null: Coefficients) -> int:
     n, varies = count_rows(session), squares > 0
     size = np.where(varies, np.where(has_units, 1.0, np.sqrt(squares / n)), 1.0)
     most = candidate.settings.max_components
-    leading = _leading(lambda basis: product(basis / size[:, None]) / size[:, None], len(size), most + 1)
+    leading = _leading(product, size, most + 1)
     return standing_out(leading, float((squares / size**2).sum()), n, int(varies.sum()), most)
 
 
-def _leading(multiply: Callable[[Floats], Floats], p: int, most: int) -> Floats:
-    """The largest eigenvalues of a matrix that is known by its products, in falling order."""
+def _leading(product: Callable[[Floats | None], Floats], size: Floats, most: int) -> Floats:
+    """The largest eigenvalues, in falling order, of a matrix that is known by its products, in units of ``size``."""
+    p = len(size)
     if p <= _MOST_COLUMNS:
-        return np.asarray(np.linalg.eigvalsh(multiply(np.eye(p)))[::-1][:most])
+        return np.asarray(np.linalg.eigvalsh(product(None) / np.outer(size, size))[::-1][:most])
     # A generator of its own: what is told of a table must not change what is drawn for its fit.
     rng = np.random.default_rng(0)
-    values = leading_directions(multiply, p, min(most, p), rng, n_products=_PRODUCTS)[1]
+    unit = size[:, None]
+    found = leading_directions(
+        lambda basis: product(basis / unit) / unit, p, min(most, p), rng, n_products=_PRODUCTS
+    )
+    values = found[1]
     return np.sort(values)[::-1]

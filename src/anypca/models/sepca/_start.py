@@ -35,13 +35,18 @@ _NOISE = 2.25
 def first_state(candidate: Candidate, seed: int) -> State:
     """Start from all components that are allowed, with the dispersion that is left by those that nobody can miss.
 
-    With too few components signal would count as noise, and no component could get beyond it.
+    With too few components signal would count as noise, and no component could get beyond it. Where the noise is known
+    a few components beyond those that stand out are enough to start from: if all of them last, `settle` tries more.
     """
     rank, fixed = candidate.settings.max_components, candidate.mean_fixed()
-    if not candidate.has_open_dispersion or rank == 0:
+    if rank == 0:
         return _begin(candidate, rank, candidate.start, fixed, seed)
     visible = max(1, count_above_noise(candidate, candidate.null(candidate.start, fixed)))
+    if not candidate.has_open_dispersion:
+        return _begin(candidate, min(rank, visible + _MARGIN), candidate.start, fixed, seed)
     few = hold(_begin(candidate, visible, candidate.start, fixed, seed))
+    if visible == rank:
+        return few
     return replace(_begin(candidate, rank, estimate(few), few.null.fixed, seed), n_sweeps=few.n_sweeps)
 
 

@@ -27,7 +27,7 @@ from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models.sepca._candidate import Candidate
 from anypca.models.sepca._coupling import CouplingSums, coupling_gain, residual_gain
 from anypca.models.sepca._noise import Residuals, log_prior
-from anypca.models.sepca._posterior import Loadings, Scores, drop_components
+from anypca.models.sepca._posterior import Loadings, Scores, VariationalStats, drop_components
 from anypca.models.sepca._problem import VariationalProblem
 from anypca.models.sepca._removal import Removal
 from anypca.solvers import Result
@@ -35,9 +35,9 @@ from anypca.solvers import Result
 # Signal ratio below which a component has no signal left. A component that lasts has twenty times as much in a square
 # table, and more where there are more rows than columns; only with 400 columns to a row it could have as little.
 PRUNE_RATIO = 0.05
-# A component is given up earlier, to save the sweeps, when its ratio is below a third of what lasts in a square table
-# and has fallen by this factor since the last look.
-_FADING_RATIO, _FADING_RATE = 0.3, 0.7
+# A component is given up earlier, to save the sweeps, when its ratio is below half of what lasts and has fallen by this
+# factor since the last look: below the lower of the two fixed points it can only fall, in tall tables slowly.
+_FADING_RATIO, _FADING_RATE = 0.5, 0.95
 # Signal ratio from which on a component is taken to last: that of the edge of noise in a square table.
 _SURVIVING_RATIO = 1.0
 # Sweeps between two looks at the components: enough to see at what rate a ratio falls, and few enough that not many are
@@ -47,14 +47,14 @@ _SWEEPS_PER_LOOK = 3
 # more, which is left to the fit that is kept; a choice of the dimension takes three nats.
 _NEGLIGIBLE = 0.05
 # Rounds of fit and dispersion. Two to five are usual; a limit, so that rounds cannot go on in circles.
-MAX_ROUNDS = 8
+MAX_ROUNDS = 12
 # Relative change of the dispersion that ends the rounds: the standard error, sqrt(2 / (n p)), of one that is shared by
 # all columns of a 100 x 50 table.
 _ROUND_TOLERANCE = 0.02
 # Rounds with the relevance held, of three sweeps each. Up to six are usual; a limit for what does not come to rest.
 _MAX_HELD_ROUNDS = 25
-# Tolerance of a loose fit, ten times the default one: what it is for, a first dispersion, needs no more.
-_LOOSE_TOLERANCE = 1e-3
+# Tolerance of a rough fit, ten times the default one: what it is for, the next dispersion, needs no more.
+_ROUGH_TOLERANCE = 1e-3
 # Pruning may take this many times ``max_iter`` sweeps, since each of up to twenty components may leave on its own.
 _MAX_PRUNING = 20
 
@@ -76,6 +76,8 @@ class State:
     removals: tuple[Removal, ...] = ()
     n_sweeps: int = 0
     """All sweeps on the way; those of rivals and neighbours that were given up do not count."""
+    stats: VariationalStats | None = None
+    """Of the last sweep, from which the next ones go on; ``None`` where the posterior or its model changed since."""
     coupling: float = 0.0
     """What the coupling of scores and loadings adds to the bound once it is judged; see `coupling_gain`."""
 
@@ -114,7 +116,7 @@ class State:
 
     def moved(self, loadings: Loadings, local: Sequence[Any] | None) -> State:
         """Another posterior, from which sweeps are to go on."""
-        return replace(self, result=replace(self.result, shared=loadings), local=local)
+        return replace(self, result=replace(self.result, shared=loadings), local=local, stats=None)
 
 
 def signal_ratio(loadings: Loadings) -> Floats:
@@ -126,32 +128,39 @@ def signal_ratio(loadings: Loadings) -> Floats:
     return ratio
 
 
-def is_fading(ratio: Floats, before: Floats | None) -> Bools:
-    """Components without signal, shape (k,): nothing is left, or little and clearly less than at the last look."""
+def is_fading(state: State, before: Floats | None) -> Bools:
+    """Components without signal, shape (k,): nothing is left, or little and less than at the last look."""
+    ratio = signal_ratio(state.loadings)
     fading: Bools = ratio < PRUNE_RATIO
     if before is not None:
-        fading |= (ratio < _FADING_RATIO) & (ratio < _FADING_RATE * before)
+        # What lasts in a square table is enough in a wide one.
+        lasting = max(1.0, np.sqrt(state.weight / len(state.loadings.mean)))
+        fading |= (ratio < _FADING_RATIO * lasting) & (ratio < _FADING_RATE * before)
     return fading
 
 
-def look(state: State, *, is_held: bool = False) -> State:
+def look(state: State, *, rough: bool = False, is_held: bool = False) -> State:
     """Sweeps until the components are to be looked at again, with the relevance held where asked for."""
-    return _sweep(state, _SWEEPS_PER_LOOK, is_held=is_held)
+    return _sweep(state, _SWEEPS_PER_LOOK, rough=rough, is_held=is_held)
 
 
-def _sweep(state: State, max_iter: int, *, tol: float | None = None, is_held: bool = False) -> State:
-    """At most ``max_iter`` sweeps, to the tolerance of the fit or another one."""
+def _sweep(state: State, max_iter: int, *, rough: bool = False, is_held: bool = False) -> State:
+    """At most ``max_iter`` sweeps, to the tolerance of the fit or a rough one."""
+    tol = max(state.candidate.session.tol, _ROUGH_TOLERANCE) if rough else None
     problem = replace(state.problem, hold_relevance=is_held)
     loop = state.candidate.session.loop(problem, max_iter=max_iter, tol=tol, accelerate=False)
+    known = state.stats
     # The scores at hand are in the coordinates of these loadings already.
-    result, local, stats = loop.run(replace(state.loadings, change=None), state.local)
+    loadings = replace(state.loadings, change=None) if known is None else state.loadings
+    result, local, stats = loop.run(loadings, state.local, known)
     return replace(
         state,
         problem=problem,
         result=result,
         local=local,
         weight=stats.weight,
-        n_sweeps=state.n_sweeps + result.n_iter,
+        stats=stats,
+        n_sweeps=state.n_sweeps + result.n_iter - int(known is not None),
         coupling=0.0,
     )
 
@@ -167,37 +176,36 @@ def join(before: State, after: State) -> State:
     return replace(after, result=replace(after.result, trace=trace, n_iter=len(trace)))
 
 
-def converge(state: State, *, loose: bool = False, is_held: bool = False) -> State:
+def converge(state: State, *, rough: bool = False, is_held: bool = False) -> State:
     """Sweeps until convergence, with the relevance held where asked for."""
-    session = state.candidate.session
-    tol = max(session.tol, _LOOSE_TOLERANCE) if loose else None
-    return _sweep(state, session.max_iter, tol=tol, is_held=is_held)
+    return _sweep(state, state.candidate.session.max_iter, rough=rough, is_held=is_held)
 
 
-def prune(state: State, *, loose: bool = False) -> State:
+def prune(state: State, *, loose: bool = False, rough: bool = False) -> State:
     """Sweep until convergence, looking at the components now and then and removing those without signal.
 
-    With ``loose`` sweeps end as soon as they gain little; a component may then still be on its way out.
+    With ``rough`` it is that of a rough fit. With ``loose`` sweeps end as soon as they gain little; a component may
+    then still be on its way out.
     """
     before: Floats | None = None
-    state = look(state)
+    state = look(state, rough=rough)
     while state.n_components:
         ratio = signal_ratio(state.loadings)
-        weak = np.flatnonzero(is_fading(ratio, before))
+        weak = np.flatnonzero(is_fading(state, before))
         if weak.size:
             # The components that stay have a trace of their own: a bound with fewer components may be lower.
-            state = look(without(state, weak, "relevance"))
+            state = look(without(state, weak, "relevance"), rough=rough)
             before = np.delete(ratio, weak)
             continue
         if _has_ended(state):
             break
         before = ratio
-        more = look(state)
+        more = look(state, rough=rough)
         gain = more.bound - state.bound
         state = join(state, more)
         if loose and gain < _NEGLIGIBLE and (signal_ratio(state.loadings) > _SURVIVING_RATIO).all():
             return state
-    return join(state, converge(state))
+    return join(state, converge(state, rough=rough))
 
 
 def _has_ended(state: State) -> bool:
@@ -208,7 +216,7 @@ def _has_ended(state: State) -> bool:
 
 def drop_faded(state: State) -> State:
     """A converged state without the components that have faded while it converged."""
-    while (faded := np.flatnonzero(is_fading(signal_ratio(state.loadings), None))).size:
+    while (faded := np.flatnonzero(is_fading(state, None))).size:
         state = converge(without(state, faded, "relevance"))
     return state
 
