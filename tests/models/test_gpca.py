@@ -146,15 +146,16 @@ def test_value_depends_on_the_space_alone(missing: bool) -> None:
     np.testing.assert_allclose(values, values[0], rtol=1e-9)
 
 
-def test_scores_are_where_filling_in_fitted_values_ends() -> None:
+def test_scores_are_where_filling_in_values_half_way_between_fitted_and_typical_ones_ends() -> None:
     rows, at = make_rows(Poisson(), missing=True)
     assert rows.observed is not None
     several = rows.observed.sum(axis=1) > 3
     filled = np.where(rows.observed, rows.saturated, at.intercept)
     for _ in range(3000):
         scores = (filled - at.intercept) @ at.loadings
-        filled = np.where(rows.observed, rows.saturated, at.intercept + scores @ at.loadings.T)
-    np.testing.assert_allclose(project(rows, at).scores[several], scores[several], rtol=1e-3, atol=1e-4)
+        fitted = at.intercept + scores @ at.loadings.T
+        filled = np.where(rows.observed, rows.saturated, 0.5 * (fitted + at.typical))
+    np.testing.assert_allclose(project(rows, at).scores[several], scores[several], rtol=1e-9, atol=1e-9)
 
 
 # Fits

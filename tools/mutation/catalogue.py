@@ -1641,6 +1641,32 @@ EPCA = [
     ),
 ]
 
+_HIDDEN = "tests/conformance/test_hidden_cells.py"
+
+IMPUTED = [
+    Mutation(
+        "imputed entries have no limits",
+        "models/_row_model.py",
+        "expected = np.clip(model.expected(block, rows, solved), *usual)",
+        "expected = model.expected(block, rows, solved)",
+        _HIDDEN,
+    ),
+    Mutation(
+        "shares have limits besides their own",
+        "models/_row_model.py",
+        "reach = np.where(np.isclose(first, second), np.inf, ",
+        "reach = np.where(np.isclose(first, second), 1.0, ",
+        _HIDDEN,
+    ),
+    Mutation(
+        "imputed entries have limits where rows have offsets",
+        "models/_row_methods.py",
+        'not hasattr(self, "_usual_range") or self._uses_offset or',
+        'not hasattr(self, "_usual_range") or',
+        _HIDDEN,
+    ),
+]
+
 GPCA = [
     Mutation(
         "missing entries count as observed",
@@ -1782,6 +1808,7 @@ MUTATIONS = [
     *SPPCA,
     *EPCA,
     *GPCA,
+    *IMPUTED,
     *PRIORS,
     *LAYOUT,
     *READING,

@@ -61,6 +61,10 @@ class PosteriorModel(GenerativeModel):
     def impute(self, X: Any, *, offset: Any = None, covariates: Any = None, return_std: bool = False) -> Any:
         """The table with missing entries replaced by their expectations given the observed ones.
 
+        In a model without offsets and covariates no expectation is farther than three standard deviations from the mean
+        of its column, unless it has bounds of its own, as shares and counts out of n have: what few entries tell can be
+        absurd on the scale of the entries. ``inverse_transform`` of the scores has the expectations as they are.
+
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
@@ -79,10 +83,10 @@ class PosteriorModel(GenerativeModel):
         if not return_std:
             return super().impute(X, offset=offset, covariates=covariates)
         check_is_fitted(self)
-        layout = self.layout_
+        layout, limits = self.layout_, self._limits
 
         def visit(model: RowModel[Any], block: Block, rows: OpenedBlock) -> tuple[Floats, Floats]:
-            return layout.fill_with_deviations(block, *fill_with_deviations(model, block, rows))
+            return layout.fill_with_deviations(block, *fill_with_deviations(model, block, rows, limits))
 
         filled, deviations = _joined(self._visit_rows(visit, X, offset, covariates))
         return give_back(self, filled, X), deviations

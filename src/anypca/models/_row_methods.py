@@ -24,6 +24,7 @@ from anypca.models._row_model import (
     log_steps,
     plug_in,
     plugged_in,
+    usual_range,
 )
 from anypca.models._session import Session
 
@@ -229,8 +230,25 @@ class GenerativeModel(RowMethods):
     def _learn(self, session: Session) -> None:
         self.resolution_ = session.summary.resolution
 
+    def _report_columns(self, session: Session) -> None:
+        super()._report_columns(session)
+        model, facts = self._row_model(), session.summary
+        self._usual_range = usual_range(model.family, model.dispersion, facts.mean, facts.variance)
+
+    @property
+    def _limits(self) -> tuple[Floats, Floats]:
+        """Between what imputed entries lie, (n_columns,) each or one for all columns."""
+        # Files of earlier versions say nothing of it; offsets and covariates tell how rows leave the usual range.
+        if not hasattr(self, "_usual_range") or self._uses_offset or self._n_covariates:
+            return np.array(-np.inf), np.array(np.inf)
+        return self._usual_range
+
     def impute(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Any:
         """The table with missing entries replaced by their expectations given the observed ones.
+
+        In a model without offsets and covariates no expectation is farther than three standard deviations from the mean
+        of its column, unless it has bounds of its own, as shares and counts out of n have: what few entries tell can be
+        absurd on the scale of the entries. ``inverse_transform`` of the scores has the expectations as they are.
 
         Parameters
         ----------
@@ -244,10 +262,10 @@ class GenerativeModel(RowMethods):
             probable labels stand in empty cells.
         """
         check_is_fitted(self)
-        layout = self.layout_
+        layout, limits = self.layout_, self._limits
 
         def visit(model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
-            return layout.fill(block, fill(model, block, rows)[0])
+            return layout.fill(block, fill(model, block, rows, limits)[0])
 
         return give_back(self, np.concatenate(self._visit_rows(visit, X, offset, covariates)), X)
 

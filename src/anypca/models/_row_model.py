@@ -20,6 +20,15 @@ Solved = TypeVar("Solved")
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
 
 
+# Standard deviations of a column beyond which no expectation of its missing entries lies. Expectations vary less than
+# entries, of which a ninth is beyond at most and 0.3 per cent in a normal column. On eight tables of 100 rows errors
+# of every model, up to 1e8 times those of means, became at most twice theirs; a limit of 2 costs where models are good,
+# one of 4 where they are not.
+_USUAL = 3.0
+# Two predictors at which expectations with bounds of their own are the same: beyond 40 a logistic function is 1.
+_FAR = (40.0, 700.0)
+
+
 class RowModel(ABC, Generic[Solved]):
     """Opens a block, solves its rows, and tells their scores, likelihoods and entries.
 
@@ -141,18 +150,38 @@ def log_steps(model: RowModel[Any], rows: OpenedBlock, steps: Floats | None) -> 
     return np.asarray(terms.sum(axis=1, dtype=float))
 
 
-def fill(model: RowModel[Any], block: Block, rows: OpenedBlock) -> tuple[Floats, Any]:
-    """The rows with expectations in place of missing entries, and what they were solved to (None if complete)."""
+def usual_range(family: Family, dispersion: Floats, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+    """Between what expectations of missing entries lie, from the moments of the columns; (n_features,) each.
+
+    Columns whose expectation has bounds of its own, such as shares, have infinite ones here.
+    """
+    ends = np.broadcast_to(np.array(_FAR)[:, None], (2, len(mean)))
+    first, second = family.mean(ends, np.broadcast_to(dispersion, len(mean)))
+    reach = np.where(np.isclose(first, second), np.inf, _USUAL * np.sqrt(variance))
+    return mean - reach, mean + reach
+
+
+def fill(
+    model: RowModel[Any], block: Block, rows: OpenedBlock, usual: tuple[Floats, Floats]
+) -> tuple[Floats, Any]:
+    """The rows with expectations in place of missing entries, and what they were solved to (None if complete).
+
+    Expectations are cut to the range ``usual``.
+    """
     if rows.observed is None:
         return rows.x, None
     solved = model.solve(rows)
-    expected = model.expected(block, rows, solved)
+    # Where a single entry is told by next to nothing its expectation may overflow.
+    with np.errstate(over="ignore"):
+        expected = np.clip(model.expected(block, rows, solved), *usual)
     return np.where(rows.observed, rows.x, expected).astype(rows.dtype, copy=False), solved
 
 
-def fill_with_deviations(model: RowModel[Any], block: Block, rows: OpenedBlock) -> tuple[Floats, Floats]:
+def fill_with_deviations(
+    model: RowModel[Any], block: Block, rows: OpenedBlock, usual: tuple[Floats, Floats]
+) -> tuple[Floats, Floats]:
     """The same, and the standard deviations of what was filled in, 0 elsewhere."""
-    filled, solved = fill(model, block, rows)
+    filled, solved = fill(model, block, rows, usual)
     std = np.zeros_like(filled)
     if rows.observed is not None:
         index, columns = np.nonzero(~rows.observed)

@@ -116,8 +116,8 @@ class GPCA(WarmStart, GenerativeModel):
 
     Notes
     -----
-    A missing entry has its own fitted value as saturated parameter. Scores are then the least-squares coefficients of
-    the observed ones, again in closed form; a row with fewer entries than components gets the shortest such scores.
+    Scores of a row with missing entries are least-squares coefficients again, in which a missing entry is at the mean
+    of its column and has half the weight of an observed one.
 
     Each iteration maximises a quadratic function in place of the log-likelihood, with the curvature of each column,
     and is halved should the deviance not fall, so that it falls with every family, the Poisson with its unbounded

@@ -1,9 +1,8 @@
 r"""The model on rows: projection of saturated parameters, likelihood, derivatives.
 
 The predictor of a row is :math:`\eta = \mu + U z` with orthonormal U. Its scores z are the least-squares
-coefficients of :math:`\tilde\theta - \mu` on U over the observed entries; for a complete row
-:math:`z = U^\top(\tilde\theta - \mu)`. This is where filling in fitted values for missing saturated parameters,
-again and again, ends.
+coefficients of :math:`\tilde\theta - \mu` on U over the observed entries, and over the missing ones, which are at
+their column's mean, with half the weight; for a complete row :math:`z = U^\top(\tilde\theta - \mu)`.
 """
 
 from __future__ import annotations
@@ -19,8 +18,10 @@ from anypca.linalg import PackedCholesky, packed_position, packed_products, pack
 from anypca.models.gpca._reader import SaturatedRows
 
 # Weight with which a missing entry draws its predictor to that of the column's mean, against 1 of an observed entry.
-# It makes scores unique where a row has fewer entries than components, and vanishes beside what any entry tells.
-PULL = 1e-6
+# The mean tells an entry as well as the column varies, the row's other entries as well as components leave it: the
+# ratio of these variances was 0.05 to 0.84, mostly above a half, in eight tables of counts with 2 and 6 components.
+# Next to nothing lets a component that is mostly one column be told by what little the others have of it.
+PULL = 0.5
 
 
 @dataclass(frozen=True, eq=False)
