@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 from anypca import EPCA, GPCA, PLNPCA, PPCA, SPPCA, VAE, PiecewisePCA, SePCA, datasets
-from anypca.families import Gaussian, resolve_family
+from anypca.families import Family, Gaussian, resolve_family
 from anypca.models._row_model import usual_range
 
 N_ROWS, N_COLUMNS, N_COMPONENTS = 100, 60, 6
@@ -54,6 +55,11 @@ def sample(name: str) -> np.ndarray:
     return X[:, np.sort(rng.choice(largest, N_COLUMNS, replace=False))].astype(float)
 
 
+def known(family: Family, dispersion: np.ndarray) -> Any:
+    """What the limits ask a model for."""
+    return SimpleNamespace(family=family, dispersion=dispersion)
+
+
 def relative_error(make: Any, X: np.ndarray) -> float:
     """Root mean squared error of predicted cells over that of the columns' means; a tenth of the cells is hidden."""
     hidden = np.random.default_rng([0, 1]).random(X.shape) < 0.1
@@ -94,9 +100,16 @@ def test_hidden_cells_of_every_table(name: str, table: str) -> None:
     ],
 )
 def test_expectations_without_bounds_of_their_own_have_a_usual_range(family: str, is_cut: bool) -> None:
-    found = usual_range(resolve_family(family, 2), np.ones(2), np.array([1.0, 5.0]), np.array([4.0, 0.0]))
+    found = usual_range(
+        known(resolve_family(family, 2), np.ones(2)), np.array([1.0, 5.0]), np.array([4.0, 0.0])
+    )
     reach = np.array([6.0, 0.0]) if is_cut else np.full(2, np.inf)
     np.testing.assert_array_equal(found, [np.array([1.0, 5.0]) - reach, np.array([1.0, 5.0]) + reach])
+
+
+def test_a_column_that_is_reproduced_has_no_limits() -> None:
+    found = usual_range(known(Gaussian(), np.array([1e-9, 0.5])), np.ones(2), np.ones(2))
+    np.testing.assert_array_equal(found, [[-np.inf, -2.0], [np.inf, 4.0]])
 
 
 def test_offsets_lift_the_limits() -> None:

@@ -343,7 +343,7 @@ ENGINE = [
     Mutation(
         "weights do not reach the means",
         "engine/summary.py",
-        "mean = row_weight @ x / np.where(weight > 0, weight, 1.0)",
+        "mean = _weighted_sum(weights, x) / np.where(weight > 0, weight, 1.0)",
         "mean = x.sum(axis=0) / np.where(weight > 0, weight, 1.0)",
         _ENGINE,
     ),
@@ -1643,7 +1643,30 @@ EPCA = [
 
 _HIDDEN = "tests/conformance/test_hidden_cells.py"
 
+_ENTRY = "tests/models/test_entry_weight.py"
+
 IMPUTED = [
+    Mutation(
+        "weights of entries do not reach the terms",
+        "models/_bilinear/evaluator.py",
+        "return found if rows.entry is None else scaled_by(found, rows.entry[:, tile])",
+        "return found",
+        _ENTRY,
+    ),
+    Mutation(
+        "weights of entries do not reach the products",
+        "models/_opened.py",
+        "product = (table.x if entry is None else table.x * entry) if is_linear else None",
+        "product = table.x if is_linear else None",
+        _ENTRY,
+    ),
+    Mutation(
+        "entries of weight zero are observed",
+        "engine/_interface.py",
+        "x[entry == 0] = np.nan",
+        "pass",
+        _ENTRY,
+    ),
     Mutation(
         "imputed entries have no limits",
         "models/_row_model.py",
@@ -1661,8 +1684,8 @@ IMPUTED = [
     Mutation(
         "imputed entries have limits where rows have offsets",
         "models/_row_methods.py",
-        'not hasattr(self, "_usual_range") or self._uses_offset or',
-        'not hasattr(self, "_usual_range") or',
+        'not hasattr(self, "_moments") or self._uses_offset or',
+        'not hasattr(self, "_moments") or',
         _HIDDEN,
     ),
 ]

@@ -188,6 +188,8 @@ class Block:
     """False when the table is known to be complete."""
     columns: Ints | None = None
     """The numbers in the user's table that the columns come from, (n_features,); ``None`` when they are the same."""
+    entry_source: Source | None = None
+    """Weights of the entries (rows, n_features), read like the table; ``None`` for all one."""
 
     @property
     def n_rows(self) -> int:
@@ -200,7 +202,11 @@ class Block:
 
     def values(self) -> Floats:
         """The block's entries, NaN where missing, as a new array (rows, n_features)."""
-        return self.source.read(self.first, self.first + self.n_rows)
+        x = self.source.read(self.first, self.first + self.n_rows)
+        entry = self.entry_weight()
+        if entry is not None:
+            x[entry == 0] = np.nan
+        return x
 
     def read(self) -> Table:
         """The block's entries, and which of them are observed."""
@@ -218,6 +224,12 @@ class Block:
         rows = self.matrix()
         dense: Floats = rows.toarray() if sparse.issparse(rows) else rows
         return dense
+
+    def entry_weight(self) -> Floats | None:
+        """Weights of the entries (rows, n_features), ``None`` when all are one; an entry of weight 0 is missing."""
+        if self.entry_source is None:
+            return None
+        return self.entry_source.read(self.first, self.first + self.n_rows)
 
     def offset(self) -> Floats | None:
         """Offsets (rows, n_features) or (rows, 1), ``None`` when there are none."""

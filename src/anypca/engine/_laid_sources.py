@@ -66,4 +66,12 @@ def lay_out_block(
     # An offset with a single column belongs to rows, and to all columns alike.
     if offset is not None and offset.read(0, 0).shape[1] > 1:
         offset = PickedSource(offset, layout.sources)
-    return replace(block, source=laid, offset_source=offset, may_miss=may_miss, columns=layout.sources)
+    entry = None if block.entry_source is None else PickedSource(block.entry_source, layout.sources)
+    return replace(
+        block,
+        source=laid,
+        offset_source=offset,
+        may_miss=may_miss,
+        columns=layout.sources,
+        entry_source=entry,
+    )

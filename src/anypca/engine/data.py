@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -83,6 +84,34 @@ def check_offset_shape(shape: tuple[int, ...], n_samples: int, n_features: int) 
             f"offset must have shape ({n_samples},), one per row of X, or ({n_samples}, {n_features}), "
             f"one per entry; got {shape}."
         )
+
+
+def check_entry_weights(
+    entry_weight: Any, n_samples: int, n_features: int, dtype: np.dtype[Any]
+) -> Source | None:
+    """Weights of the entries, of shape (n_samples, n_features), as a source of rows; ``None`` stays ``None``.
+
+    Raises
+    ------
+    ValueError
+        If the shape is wrong or a value is negative or not finite; the message names the entry.
+    """
+    if entry_weight is None:
+        return None
+    is_sparse = sparse.issparse(entry_weight)
+    values: Any = entry_weight if is_sparse else as_numbers(entry_weight, "entry_weight")
+    if values.shape != (n_samples, n_features):
+        raise ValueError(
+            f"entry_weight must have shape ({n_samples}, {n_features}), one weight per entry of X; "
+            f"got {values.shape}. Weights of rows are sample_weight."
+        )
+    if is_sparse:
+        _check_finite_sparse(values, "entry_weight")
+    else:
+        check_finite(values, "entry_weight", dtype)
+    if (values.data if is_sparse else values).min(initial=0) < 0:
+        raise ValueError("entry_weight has negative weights; they must be >= 0. Use 0 for a missing entry.")
+    return make_source(values, dtype, "entry_weight")
 
 
 def check_covariates(covariates: Any, n_samples: int, dtype: np.dtype[Any]) -> Floats:
@@ -193,6 +222,7 @@ def check_data(
     sample_weight: Any = None,
     offset: Any = None,
     covariates: Any = None,
+    entry_weight: Any = None,
     block_rows: int | None = None,
 ) -> Data:
     """Check a table and what comes along with it, and cut it into row blocks.
@@ -213,6 +243,8 @@ def check_data(
         Known parts of the linear predictor; finite.
     covariates : array-like of shape (n_samples,) or (n_samples, n_covariates), optional
         Finite.
+    entry_weight : array-like or sparse matrix of shape (n_samples, n_features), optional
+        Finite, >= 0; not for Dask arrays.
     block_rows : int, optional
         Largest number of rows in a block; by default chosen so that a block fits the processor's cache. For a
         Dask array, its chunks are the blocks unless this is given.
@@ -245,10 +277,20 @@ def check_data(
     if is_from(X, "dask") and hasattr(X, "dask") and hasattr(X, "chunks"):
         from anypca.engine.dask import check_dask  # dask is optional
 
+        if entry_weight is not None:
+            raise ValueError(
+                "entry_weight is for tables in memory, memory maps and sparse matrices; X is a Dask array. "
+                "Use sample_weight, or X.compute()."
+            )
         return check_dask(X, sample_weight, offset, covariates, block_rows)
     matrix = as_lazy(X) if is_from(X, "polars") and hasattr(X, "collect") else as_matrix(X)
     check_size(matrix.values.shape)
-    return _in_memory(matrix, sample_weight, offset, covariates, block_rows)
+    data = _in_memory(matrix, sample_weight, offset, covariates, block_rows)
+    entries = check_entry_weights(entry_weight, data.n_samples, data.n_features, data.dtype)
+    if entries is None:
+        return data
+    blocks = tuple(replace(block, entry_source=entries, may_miss=True) for block in data.blocks)
+    return replace(data, blocks=blocks, may_miss=True)
 
 
 def as_lazy(frame: Any) -> Matrix:

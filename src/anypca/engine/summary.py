@@ -238,11 +238,12 @@ def _first_true(flags: Bools, x: Floats, start: int) -> _Earliest:
 
 
 def _summarise_block(block: Block, _: None) -> _Partial:
-    x = block.values()
+    x, entry = block.values(), block.entry_weight()
+    weight = block.weights[:, None] if entry is None else block.weights[:, None] * entry
     minimum, maximum = _reduce(np.minimum, x), _reduce(np.maximum, x)
     # Neither is finite in a column with NaN or an infinite entry; most tables need not be searched for them.
     if np.isfinite(minimum).all() and np.isfinite(maximum).all():
-        moments = _moments(x, None, block.weights, (minimum, maximum))
+        moments = _moments(x, None, weight, (minimum, maximum))
         return _Partial(moments, _Earliest(()), 0, 0, _Earliest(()))
     x, observed = mask_missing(x)
     n_incomplete = int(observed is not None)
@@ -253,14 +254,15 @@ def _summarise_block(block: Block, _: None) -> _Partial:
         x[infinite] = 1.0
         observed = ~infinite if observed is None else observed & ~infinite
     rows = _Earliest(tuple(block.start + int(row) for row in empty[:_N_NAMED]))
-    moments = _moments(x, observed, block.weights, (minimum, maximum))
+    moments = _moments(x, observed, weight, (minimum, maximum))
     return _Partial(moments, first, n_incomplete, len(empty), rows)
 
 
-def _moments(
-    x: Floats, observed: Bools | None, row_weight: Floats, extremes: tuple[Floats, Floats]
-) -> _Moments:
-    """Moments of a block, whose entries are overwritten, a slab of columns at a time."""
+def _moments(x: Floats, observed: Bools | None, weight: Floats, extremes: tuple[Floats, Floats]) -> _Moments:
+    """Moments of a block, whose entries are overwritten, a slab of columns at a time.
+
+    ``weight`` is that of rows (n, 1) or of entries (n, p).
+    """
     n_slabs = min(-(-x.size // _SLAB_ENTRIES), x.shape[1])
     edges = [i * x.shape[1] // n_slabs for i in range(n_slabs + 1)]
     eps = float(np.finfo(x.dtype).eps)
@@ -270,7 +272,8 @@ def _moments(
         seen = None if observed is None else observed[part]
         values = x.astype(np.float64, copy=False) if n_slabs == 1 else x[part].astype(np.float64)
         known = extremes[0][first:last], extremes[1][first:last]
-        slabs.append(_slab_moments(values, seen, row_weight, known, eps))
+        some = weight if weight.shape[1] == 1 else weight[part]
+        slabs.append(_slab_moments(values, seen, some, known, eps))
     joined: _Moments = slabs[0] if n_slabs == 1 else _side_by_side(slabs)
     return joined
 
@@ -283,8 +286,14 @@ def _side_by_side(parts: Sequence[Any]) -> Any:
     return kind(*(_side_by_side([getattr(part, field.name) for part in parts]) for field in fields(kind)))
 
 
+def _weighted_sum(weight: Floats, x: Floats) -> Floats:
+    """Sums over rows with the weights of rows (n, 1) or of entries (n, p), shape (p,)."""
+    total: Floats = weight[:, 0] @ x if weight.shape[1] == 1 else np.einsum("ij,ij->j", weight, x)
+    return total
+
+
 def _slab_moments(
-    x: Floats, observed: Bools | None, row_weight: Floats, extremes: tuple[Floats, Floats], eps: float
+    x: Floats, observed: Bools | None, weights: Floats, extremes: tuple[Floats, Floats], eps: float
 ) -> _Moments:
     """Moments of some columns; missing entries hold 1.0, so they count as neither zero nor fraction."""
     n_columns = x.shape[1]
@@ -294,24 +303,24 @@ def _slab_moments(
     lattice = find_lattice(x, observed, n_whole == len(x), eps)
     if observed is None:
         n_observed = np.full(n_columns, len(x))
-        weight = np.full(n_columns, row_weight.sum())
+        weight = np.broadcast_to(weights.sum(axis=0), n_columns)
         minimum, maximum = (values.astype(np.float64) for values in extremes)
     else:
         n_observed = _count(observed)
-        weight = row_weight @ observed
+        weight = _weighted_sum(weights, observed.astype(np.float64))
         minimum = _reduce(np.minimum, np.where(observed, x, np.inf))
         maximum = _reduce(np.maximum, np.where(observed, x, -np.inf))
         x = np.where(observed, x, 0.0)
     with np.errstate(over="ignore", invalid="ignore"):  # beyond 1e100: reported by check_values
-        mean = row_weight @ x / np.where(weight > 0, weight, 1.0)
+        mean = _weighted_sum(weights, x) / np.where(weight > 0, weight, 1.0)
         # Minus an outer product of ones and the means, in place: half of the time of numpy's subtraction.
         dger(-1.0, mean, np.ones(len(x)), a=x.T, overwrite_a=True)
         if observed is not None:
             x *= observed
         np.multiply(x, x, out=powers)
-        second = row_weight @ powers
+        second = _weighted_sum(weights, powers)
         powers *= x
-        third = row_weight @ powers
+        third = _weighted_sum(weights, powers)
     n_fractions = len(x) - n_whole
     return _Moments(n_observed, weight, mean, second, third, minimum, maximum, n_zero, n_fractions, lattice)
 

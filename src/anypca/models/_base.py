@@ -198,6 +198,7 @@ class LatentModel(
         sample_weight: Any = None,
         offset: Any = None,
         covariates: Any = None,
+        entry_weight: Any = None,
         checkpoint: Any = None,
     ) -> Iterator[Session]:
         """Check the parameters and the training table, and open what the fit needs.
@@ -210,6 +211,7 @@ class LatentModel(
         sample_weight : array-like of shape (n_samples,) or None
         offset : array-like of shape (n_samples,) or (n_samples, n_features) or None
         covariates : array-like of shape (n_samples, n_covariates) or None
+        entry_weight : array-like of shape (n_samples, n_features) or None
         checkpoint : path-like, Checkpoint or None
             File for the progress of the fit, which goes on from there if it was interrupted.
 
@@ -220,9 +222,8 @@ class LatentModel(
         self._check_parameters()
         with self._all_or_nothing():
             labels = find_labels(X) if hasattr(self, "family") else {}
-            data = check_data(
-                encode(X, labels), sample_weight=sample_weight, offset=offset, covariates=covariates
-            )
+            companions = {"offset": offset, "covariates": covariates, "entry_weight": entry_weight}
+            data = check_data(encode(X, labels), sample_weight=sample_weight, **companions)
             data = replace(data, labels=labels)
             self._remember(X, data, uses_offset=offset is not None)
             rng = make_generator(self.random_state)

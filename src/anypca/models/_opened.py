@@ -39,6 +39,8 @@ class OpenedBlock:
     """Of the rows in the whole table, shape (rows,)."""
     columns: Ints | None = None
     """Of the columns in the user's table, shape (n_features,); ``None`` when they are the same."""
+    entry: Floats | None = None
+    """Weights of the entries besides those of their rows, shape (rows, n_features); ``None`` for all one."""
 
     @property
     def n_rows(self) -> int:
@@ -52,8 +54,8 @@ class OpenedBlock:
     @property
     def entry_weights(self) -> Floats:
         """The weight of each entry, zero where it is missing, shape (rows, n_features)."""
-        weights = np.broadcast_to(self.weights[:, None], (self.n_rows, self.n_features))
-        return weights if self.observed is None else np.where(self.observed, weights, 0.0)
+        ones = np.broadcast_to(self.weights[:, None], (self.n_rows, self.n_features))
+        return weigh(self, slice(None), ones)
 
     @property
     def x(self) -> Floats:
@@ -103,6 +105,7 @@ class OpenedBlock:
             weight=None if self.weight is None else self.weight[index],
             features=self.features[index],
             numbers=self.numbers[index],
+            entry=None if self.entry is None else self.entry[index],
         )
 
     def tiles(self) -> Iterator[slice]:
@@ -113,6 +116,8 @@ class OpenedBlock:
 
     def count(self) -> float:
         """Weighted number of observed entries."""
+        if self.entry is not None:
+            return float(self.entry_weights.sum())
         if self.observed is None:
             return float(self.weights.sum()) * self.n_features
         return float(self.weights @ self.observed.sum(axis=1))
@@ -139,17 +144,18 @@ def open_block(
     product: Any = None
     is_linear = family is not None and family.is_linear
     has_wide_offset = offset is not None and offset.shape[1] > 1
-    if is_linear and not (block.may_miss or has_wide_offset or dense):
+    entry = block.entry_weight()
+    if is_linear and not (block.may_miss or has_wide_offset or dense or entry is not None):
         product = block.matrix()
     else:
         table = block.read()
         if is_linear and table.observed is not None:
             table.x[~table.observed] = 0.0
-        product = table.x if is_linear else None
+        product = (table.x if entry is None else table.x * entry) if is_linear else None
     n_features = product.shape[1] if table is None else table.x.shape[1]
     numbers = np.arange(block.start, block.stop)
     return OpenedBlock(
-        table, product, offset, block.weight, features, n_features, block.dtype, numbers, block.columns
+        table, product, offset, block.weight, features, n_features, block.dtype, numbers, block.columns, entry
     )
 
 
@@ -161,6 +167,12 @@ def fixed_features(block: Block, *, fit_intercept: bool) -> Floats:
 def observed_only(rows: OpenedBlock, columns: slice | Ints, terms: Floats) -> Floats:
     """Terms of some columns, zero where the entry is missing."""
     return terms if rows.observed is None else np.where(rows.observed[:, columns], terms, 0.0)
+
+
+def weigh(rows: OpenedBlock, columns: slice | Ints, terms: Floats) -> Floats:
+    """Terms of some columns times the weights of their entries, zero where the entry is missing."""
+    found = observed_only(rows, columns, terms)
+    return found if rows.entry is None else found * rows.entry[:, columns]
 
 
 def check_complete(

@@ -232,23 +232,22 @@ class GenerativeModel(RowMethods):
 
     def _report_columns(self, session: Session) -> None:
         super()._report_columns(session)
-        model, facts = self._row_model(), session.summary
-        self._usual_range = usual_range(model.family, model.dispersion, facts.mean, facts.variance)
+        self._moments = session.summary.mean, session.summary.variance
 
     @property
     def _limits(self) -> tuple[Floats, Floats]:
-        """Between what imputed entries lie, (n_columns,) each or one for all columns."""
-        # Files of earlier versions say nothing of it; offsets and covariates tell how rows leave the usual range.
-        if not hasattr(self, "_usual_range") or self._uses_offset or self._n_covariates:
+        """Between what imputed entries lie; offsets and covariates tell how rows leave the usual range."""
+        if (
+            not hasattr(self, "_moments") or self._uses_offset or self._n_covariates
+        ):  # or a file of an earlier version
             return np.array(-np.inf), np.array(np.inf)
-        return self._usual_range
+        return usual_range(self._row_model(), *self._moments)
 
     def impute(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Any:
         """The table with missing entries replaced by their expectations given the observed ones.
 
-        In a model without offsets and covariates no expectation is farther than three standard deviations from the mean
-        of its column, unless it has bounds of its own, as shares and counts out of n have: what few entries tell can be
-        absurd on the scale of the entries. ``inverse_transform`` of the scores has the expectations as they are.
+        Without offsets and covariates none is farther than three standard deviations from the mean of its column, unless
+        it has bounds of its own, as shares have; ``inverse_transform`` of the scores has them as they are.
 
         Parameters
         ----------

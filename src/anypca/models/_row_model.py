@@ -25,6 +25,8 @@ _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
 # of every model, up to 1e8 times those of means, became at most twice theirs; a limit of 2 costs where models are good,
 # one of 4 where they are not.
 _USUAL = 3.0
+# Share of a column's variance that is noise below which a table of low rank is completed, not predicted.
+_REPRODUCED = 1e-3
 # Two predictors at which expectations with bounds of their own are the same: beyond 40 a logistic function is 1.
 _FAR = (40.0, 700.0)
 
@@ -150,14 +152,19 @@ def log_steps(model: RowModel[Any], rows: OpenedBlock, steps: Floats | None) -> 
     return np.asarray(terms.sum(axis=1, dtype=float))
 
 
-def usual_range(family: Family, dispersion: Floats, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+def usual_range(model: RowModel[Any], mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
     """Between what expectations of missing entries lie, from the moments of the columns; (n_features,) each.
 
-    Columns whose expectation has bounds of its own, such as shares, have infinite ones here.
+    Columns whose expectation has bounds of its own, such as shares, have infinite ones here, as have those of which
+    the model leaves nothing unexplained.
     """
     ends = np.broadcast_to(np.array(_FAR)[:, None], (2, len(mean)))
-    first, second = family.mean(ends, np.broadcast_to(dispersion, len(mean)))
+    family, dispersion = model.family, np.broadcast_to(model.dispersion, len(mean))
+    first, second = family.mean(ends, dispersion)
     reach = np.where(np.isclose(first, second), np.inf, _USUAL * np.sqrt(variance))
+    for member, columns in family.member_columns(len(mean)):
+        if member.has_units:
+            reach[columns[dispersion[columns] < _REPRODUCED * variance[columns]]] = np.inf
     return mean - reach, mean + reach
 
 

@@ -13,7 +13,7 @@ from anypca.families import Family
 from anypca.linalg import PackedCholesky, pack_symmetric, packed_products
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._bilinear.passes import Pass
-from anypca.models._opened import OpenedBlock, observed_only
+from anypca.models._opened import OpenedBlock, weigh
 
 # Grid for dispersions that enter the variance non-linearly (negative binomial 1/size): from counts that nobody can tell
 # from Poisson counts to columns that are almost always zero. Interpolation in logarithms between two of its values is
@@ -243,7 +243,7 @@ def _grid_statistics(member: Family, rows: OpenedBlock, columns: Ints, mu: Float
     """Pearson statistic of some columns of a block with means ``mu`` for each dispersion of the grid."""
     # Means may underflow or overflow where the likelihood has no maximum; a residual of zero is zero.
     with np.errstate(over="ignore", divide="ignore"):
-        squared = observed_only(rows, columns, (rows.x[:, columns] - mu) ** 2)
+        squared = weigh(rows, columns, (rows.x[:, columns] - mu) ** 2)
         found = np.empty(len(DISPERSION_GRID))
         for g, value in enumerate(DISPERSION_GRID):
             terms = np.zeros_like(squared)

@@ -174,7 +174,9 @@ class BlockEvaluator:
             found = family.evaluate(x, eta, dispersion, order=order)
             if observed:
                 found = found._replace(curvature=family.newton_curvature(x, eta, found, dispersion))
-        return found if rows.observed is None else mask_missing(found, rows.observed[:, tile])
+        if rows.observed is not None:
+            found = mask_missing(found, rows.observed[:, tile])
+        return found if rows.entry is None else scaled_by(found, rows.entry[:, tile])
 
     def row_values(self, points: Floats) -> Floats:
         """Log-likelihood of each row without constants, shape (rows,)."""
@@ -306,6 +308,14 @@ class ColumnSums(NamedTuple):
     """In the coefficients, shape (n_features, m)."""
     curvature: Floats
     """In the coefficients, packed, shape (n_features, m (m + 1) / 2)."""
+
+
+def scaled_by(found: Evaluation, weights: Floats) -> Evaluation:
+    """All terms times the weights of their entries."""
+    value = found.value * weights
+    # One array stays one: sums then take a single product.
+    rest = (value if part is found.value else None if part is None else part * weights for part in found[1:])
+    return Evaluation(value, *rest)
 
 
 def mask_missing(found: Evaluation, observed: Bools) -> Evaluation:

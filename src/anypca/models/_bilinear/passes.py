@@ -12,7 +12,7 @@ from anypca._typing import Floats
 from anypca.engine import Block
 from anypca.families import Family
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
-from anypca.models._opened import OpenedBlock, observed_only, open_block
+from anypca.models._opened import OpenedBlock, observed_only, open_block, weigh
 from anypca.models._session import Session
 
 
@@ -93,7 +93,7 @@ class Pass:
 
         def function(rows: OpenedBlock, scores: Floats) -> Floats:
             base = family.log_base(rows.x, dispersion) + family.log_step(rows.x, steps)
-            terms = observed_only(rows, slice(None), base)
+            terms = weigh(rows, slice(None), base)
             return np.array([rows.weights @ terms.sum(axis=1, dtype=float)])
 
         return float(self.sum(function)[0])
@@ -139,8 +139,8 @@ class Pass:
                 eta = observed_only(rows, tile, evaluator.predictor(scores, tile))
                 dispersion = coefficients.dispersion[tile].astype(eta.dtype)
                 terms = family.columns(tile).pearson(rows.x[:, tile], eta, dispersion)
-                found[0, tile] = rows.weights @ observed_only(rows, tile, terms)
-                found[1, tile] = rows.weights @ observed_only(rows, tile, np.ones_like(terms))
+                found[0, tile] = rows.weights @ weigh(rows, tile, terms)
+                found[1, tile] = rows.weights @ weigh(rows, tile, np.ones_like(terms))
             return found
 
         return self.sum(function, local)
@@ -148,5 +148,5 @@ class Pass:
 
 def _best(family: Family, coefficients: Coefficients, rows: OpenedBlock) -> float:
     """Weighted log-likelihood of the saturated model of a block."""
-    saturated = observed_only(rows, slice(None), family.saturated(rows.x, coefficients.dispersion))
+    saturated = weigh(rows, slice(None), family.saturated(rows.x, coefficients.dispersion))
     return float(rows.weights @ saturated.sum(axis=1, dtype=float))

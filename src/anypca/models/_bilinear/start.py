@@ -167,7 +167,7 @@ def _count_product(null: Coefficients, rows: OpenedBlock, basis: Floats) -> Floa
     offset = np.zeros((rows.n_rows, 1)) if rows.offset is None else rows.offset
     by_row, by_column = np.exp(0.5 * offset[:, 0]), np.exp(0.5 * null.fixed.sum(axis=1))
     counts = sparse.csr_array(rows.product)
-    is_narrow = rows.observed is None and offset.shape[1] == 1
+    is_narrow = rows.observed is None and rows.entry is None and offset.shape[1] == 1
     if (
         not is_narrow
         or counts.nnz > _MOST_COUNTS * rows.n_rows * rows.n_features

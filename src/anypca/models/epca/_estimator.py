@@ -208,6 +208,7 @@ class EPCA(StreamingRows, BilinearModel):
         sample_weight: Any = None,
         offset: Any = None,
         covariates: Any = None,
+        entry_weight: Any = None,
         checkpoint: Any = None,
     ) -> Self:
         """Fit the model.
@@ -224,6 +225,10 @@ class EPCA(StreamingRows, BilinearModel):
             Known part of eta, such as log exposures.
         covariates : array-like of shape (n_samples, n_covariates) or None
             Known influences, taken out before the components.
+        entry_weight : array-like of shape (n_samples, n_features) or None
+            What the log-likelihood of each entry is multiplied with, such as the inverse of a known variance of its
+            error, with mean 1; an entry of weight 0 is missing. Not for Dask arrays. Rows that come later, as in
+            ``transform``, have weights of 1.
         checkpoint : path-like, Checkpoint or None
             File for the progress of the fit: after a kill or an interrupt the same call goes on from there. It is
             removed when the fit has ended.
@@ -233,7 +238,7 @@ class EPCA(StreamingRows, BilinearModel):
         self
         """
         companions = {"sample_weight": sample_weight, "offset": offset, "covariates": covariates}
-        with self._open_fit(X, **companions, checkpoint=checkpoint) as session:
+        with self._open_fit(X, **companions, entry_weight=entry_weight, checkpoint=checkpoint) as session:
             family, report = choose_family(self.family, session)
             fit = self._fit_components(session, family)
             self.family_, self.family_report_ = fit.problem.family, report

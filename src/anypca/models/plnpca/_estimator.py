@@ -225,6 +225,7 @@ class PLNPCA(StreamingRows, BilinearModel):
             model = clone(self).set_params(n_components=rank)
             model._remember(X, data, uses_offset=offset is not None)
             model.layout_, model.resolution_ = opener.layout_, opener.resolution_
+            model._moments = opener._moments
             model._store(fit)
             model._warn_unless_converged(fit.result)
             models.append(model)
