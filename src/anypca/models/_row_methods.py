@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from anypca._typing import Floats, Ints
-from anypca.engine import Block, Data, Layout, check_data
+from anypca.engine import Block, Data, check_data
 from anypca.families import Mixed, Nominal
 from anypca.models._arguments import check_entries, check_n_samples, entries_of, in_order, make_generator
 from anypca.models._base import LatentModel
@@ -20,6 +20,7 @@ from anypca.models._opened import OpenedBlock
 from anypca.models._rotation import Rotation, rotate
 from anypca.models._row_model import (
     RowModel,
+    draw_table,
     fill,
     log_steps,
     plug_in,
@@ -246,8 +247,7 @@ class GenerativeModel(RowMethods):
     def impute(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Any:
         """The table with missing entries replaced by their expectations given the observed ones.
 
-        Without offsets and covariates none is farther than three standard deviations from the mean of its column, unless
-        it has bounds of its own, as shares have; ``inverse_transform`` of the scores has them as they are.
+        Without offsets and covariates none without bounds is farther than three standard deviations from its column's mean.
 
         Parameters
         ----------
@@ -393,14 +393,6 @@ def model_predictor(model: Any, scores: Floats, **companions: Any) -> Floats | N
         return None
     # Models without a distribution go back by least squares: means are predictors.
     return np.asarray(model.inverse_transform(scores, **companions), dtype=float)
-
-
-def draw_table(layout: Layout, model: RowModel[Any], eta: Floats, rng: np.random.Generator) -> Floats:
-    """Rows of the user's table (n_samples, n_features) drawn at predictors (n_samples, n_columns) of the model."""
-    draws = model.family.sample(eta, model.dispersion, rng)
-    if layout.is_identity:
-        return draws
-    return layout.join_draws(draws, model.family.mean(eta, model.dispersion), rng)
 
 
 def _predictors(model: RowModel[Any], data: Data, scores: Floats) -> Floats:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from anypca._typing import Floats, Ints
-from anypca.engine import Block
+from anypca.engine import Block, Layout
 from anypca.families import Family
 from anypca.models._opened import OpenedBlock, check_rows, observed_only, open_block
 
@@ -122,6 +122,14 @@ def predictive_deviations(family: Family, mean: Floats, variance: Floats, disper
     noise = weights @ family.variance(means, dispersion)
     spread = weights @ (means - weights @ means) ** 2
     return np.asarray(np.sqrt(noise + spread))
+
+
+def draw_table(layout: Layout, model: RowModel[Any], eta: Floats, rng: np.random.Generator) -> Floats:
+    """Rows of the user's table (n_samples, n_features) drawn at predictors (n_samples, n_columns) of the model."""
+    draws = model.family.sample(eta, model.dispersion, rng)
+    if layout.is_identity:
+        return draws
+    return layout.join_draws(draws, model.family.mean(eta, model.dispersion), rng)
 
 
 # Entries whose matrices are gathered together: k x k numbers each, a few megabytes at k = 10.

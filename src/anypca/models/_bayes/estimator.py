@@ -16,7 +16,7 @@ from anypca.models._bayes.rows import DrawnRowModel
 from anypca.models._given_back import give_back
 from anypca.models._opened import OpenedBlock
 from anypca.models._posterior_model import PosteriorModel
-from anypca.models._row_methods import draw_table
+from anypca.models._row_model import draw_table
 from anypca.solvers import Result
 
 
