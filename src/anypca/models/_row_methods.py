@@ -247,7 +247,7 @@ class GenerativeModel(RowMethods):
     def impute(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Any:
         """The table with missing entries replaced by their expectations given the observed ones.
 
-        Without offsets and covariates none without bounds is farther than three standard deviations from its column's mean.
+        Without offsets and covariates unbounded ones stay within three standard deviations of their column's mean.
 
         Parameters
         ----------
