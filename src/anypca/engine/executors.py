@@ -9,7 +9,7 @@ import operator
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from numbers import Integral
 from typing import Any, Self
 
@@ -176,7 +176,8 @@ def _keep_freed_memory() -> None:
     chunk of their size freed (mallopt(3), M_MMAP_THRESHOLD). One that is never written to costs nothing; it made a
     closed form on 100 000 x 200 entries take half of the time. Elsewhere it does nothing.
     """
-    np.empty(_KEPT_BYTES, dtype=np.uint8)
+    with suppress(MemoryError):  # a table larger than memory must not fail for a chunk that nobody uses
+        np.empty(_KEPT_BYTES, dtype=np.uint8)
 
 
 def _visit(

@@ -1,0 +1,308 @@
+"""The league table: ``python -m benchmarks.peers --python INTERPRETER [--page docs/peers_measured.md] [--quick]``.
+
+Every program of `benchmarks.peers.programs` fits the same tables on one thread, each call in a process of its own.
+Counts are thinned: four fifths of each count, by chance, are fitted, the rest judges the expected counts. Programs
+that iterate are called with 4, 16, 64, ... iterations until ``--cap`` processor seconds are spent. Those that fit the
+same model (Poisson counts, log link, size factors, intercepts, k components, no penalty) are timed to relative gaps of
+the deviance above the smallest that any of them has reached, without imports. A call that does not end, or fails, is
+told. The interpreter is that of an environment with glmpca, statsmodels, fastglmpca, torch, pyPLNmodels,
+mofapy2 and prince.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln, xlogy
+
+from benchmarks.floor import make_table
+
+GAPS = (1e-2, 1e-3, 1e-4)
+#: Programs whose objective is the deviance of the same model.
+SAME = ("anypca EPCA", "glmpca", "fastglmpca")
+COUNTS = (
+    *SAME,
+    "anypca EPCA, ridge 1",
+    "anypca PLNPCA",
+    "pyPLNmodels",
+    "mofapy2",
+    "scikit-learn NMF",
+    "scikit-learn PCA",
+    "scikit-learn SparsePCA",
+    "scikit-learn KernelPCA",
+    "prince CA",
+)
+REALS = (
+    "anypca PPCA",
+    "mofapy2",
+    "scikit-learn IterativeImputer + PCA",
+    "scikit-learn PCA",
+    "prince PCA",
+)
+#: Programs without iterations to count.
+DIRECT = ("scikit-learn PCA", "scikit-learn KernelPCA", "prince CA", "prince PCA")
+_BUDGETS = (4, 16, 64, 256, 1024)
+_KEPT = 0.8
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+_PACKAGES = ("glmpca", "fastglmpca", "pyPLNmodels", "torch", "mofapy2", "prince", "scikit-learn", "numpy")
+
+
+@dataclass
+class Calls:
+    """What the calls of one program on one table have shown."""
+
+    seconds: list[float] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+    """Deviances of counts, mean squared errors of numbers that were fitted."""
+    held_out: float = np.nan
+    """Of the last call: nats per row above the model without components, or root mean squared error."""
+    megabytes: float = 0.0
+    failure: str = ""
+
+    def reach(self, goal: float) -> float | None:
+        """Processor seconds of the first call that gets there."""
+        return next((s for s, loss in zip(self.seconds, self.losses, strict=True) if loss <= goal), None)
+
+
+class Counts:
+    """A table of counts, thinned."""
+
+    def __init__(self, name: str, counts: Any, k: int) -> None:
+        rng = np.random.default_rng(0)
+        known = rng.binomial(counts.astype(int), _KEPT)
+        rows, columns = known.any(axis=1), known.any(axis=0)
+        self.x = known[rows][:, columns].astype(float)
+        self.rest = counts[rows][:, columns] - self.x
+        self.name, self.k, self.programs = f"{name} {len(self.x)} x {self.x.shape[1]}, k = {k}", k, COUNTS
+        self.offset = np.log(self.x.mean(axis=1))
+        size = self.x.sum(axis=1, keepdims=True)
+        self.null = self._likelihood(size * (self.x.sum(axis=0) / size.sum()))
+
+    def store(self) -> dict[str, Any]:
+        return {"x": self.x, "k": self.k, "offset": self.offset}
+
+    def loss(self, mean: Any) -> float:
+        rate = np.maximum(mean, 1e-12)
+        return float(2.0 * (xlogy(self.x, self.x / rate) - self.x + rate).sum())
+
+    def _likelihood(self, mean: Any) -> float:
+        rate = np.maximum(mean, 1e-12) * (1.0 - _KEPT) / _KEPT
+        return float((xlogy(self.rest, rate) - rate - gammaln(self.rest + 1.0)).sum() / len(self.x))
+
+    def held_out(self, mean: Any) -> float:
+        """Nats per row of the counts that were left out, above the model without components."""
+        return self._likelihood(mean) - self.null
+
+
+class Reals:
+    """A table of real numbers of which some are hidden."""
+
+    def __init__(self, n: int, p: int, k: int) -> None:
+        rng = np.random.default_rng(0)
+        self.whole = rng.normal(size=(n, k)) @ rng.normal(size=(k, p)) + rng.normal(size=(n, p))
+        self.hidden = rng.random((n, p)) < 0.2
+        self.x = np.where(self.hidden, np.nan, self.whole)
+        self.name, self.k, self.programs = f"real numbers {n} x {p}, 20 % hidden, k = {k}", k, REALS
+
+    def store(self) -> dict[str, Any]:
+        return {"x": self.x, "k": self.k}
+
+    def loss(self, mean: Any) -> float:
+        return float(np.nanmean((self.x - mean) ** 2))
+
+    def held_out(self, mean: Any) -> float:
+        """Root mean squared error of the entries that were hidden."""
+        return float(np.sqrt(np.mean((self.whole - mean)[self.hidden] ** 2)))
+
+
+def tables(*, quick: bool) -> Iterator[Any]:
+    """The tables, one at a time."""
+    if quick:
+        yield Counts("Poisson counts", make_table(60, 30, 2, size=0.6).toarray(), 2)
+        yield Reals(60, 10, 2)
+        return
+    yield Counts("Poisson counts", make_table(1000, 1000, 10).toarray(), 10)
+    yield Counts("Poisson counts", make_table(4000, 1000, 10).toarray(), 10)
+    try:
+        from anypca.datasets import load_pbmc_facs
+
+        counts = load_pbmc_facs().X
+        dense = counts[:1000].toarray() if hasattr(counts, "toarray") else np.asarray(counts[:1000])
+        yield Counts("pbmc, cells and genes", dense[:, np.argsort(-dense.sum(axis=0))[:1000]], 10)
+    except FileNotFoundError as error:
+        print(f"pbmc is left out: {error}")
+    yield Reals(1000, 50, 5)
+
+
+def call(program: str, path: Path, budget: int, options: argparse.Namespace) -> dict[str, Any] | str:
+    """One call in a process of its own: what it expects, its time and memory; or why there is nothing."""
+    python = sys.executable if program.startswith(("anypca", "scikit-learn")) else options.python
+    result = path.with_suffix(".result.npz")
+    command = [
+        python,
+        "-P",  # else modules beside the file would hide packages of the same name
+        str(Path(__file__).with_name("programs.py")),
+        program,
+        str(path),
+        str(budget),
+        str(result),
+    ]
+    environment = os.environ | dict.fromkeys(_THREADS, "1")
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=options.patience
+        )
+    except subprocess.TimeoutExpired:
+        return f"no end within {options.patience:g} s"
+    if done.returncode:
+        return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1][:100]
+    with np.load(result) as found:
+        return dict(found)
+
+
+def follow(program: str, table: Any, path: Path, options: argparse.Namespace) -> Calls:
+    """Calls with more and more iterations, until the time is spent."""
+    calls = Calls()
+    for budget in (0,) if program in DIRECT else _BUDGETS:
+        found = call(program, path, budget, options)
+        if isinstance(found, str):
+            calls.failure = found
+            break
+        if not np.isfinite(found["mean"]).all():
+            calls.failure = f"expects something infinite after {budget} iterations"
+            break
+        calls.seconds.append(float(found["seconds"]))
+        calls.losses.append(table.loss(found["mean"]))
+        calls.held_out, calls.megabytes = table.held_out(found["mean"]), float(found["megabytes"])
+        # Four times as many iterations take up to four times as long.
+        if sum(calls.seconds) + 4.0 * calls.seconds[-1] > options.cap or _has_ended(calls):
+            break
+    return calls
+
+
+def _has_ended(calls: Calls) -> bool:
+    """Whether four times the iterations changed nothing."""
+    return len(calls.losses) > 1 and abs(calls.losses[-2] - calls.losses[-1]) <= 1e-7 * abs(calls.losses[-1])
+
+
+def lines(table: Any, found: dict[str, Calls]) -> list[str]:
+    """The part of the page on one table."""
+    is_counts = isinstance(table, Counts)
+    what = (
+        "held-out nats per row above the null model"
+        if is_counts
+        else "root mean squared error of hidden entries"
+    )
+    same = [min(found[program].losses) for program in SAME if program in found and found[program].losses]
+    head = " | ".join(f"s to {gap:g}" for gap in GAPS) if is_counts else "mean square of fitted"
+    text = [f"## {table.name}", "", f"| program | s of the last call | {head} | {what} | MB | remark |"]
+    text.append("|---|---|" + "---|" * (len(GAPS) if is_counts else 1) + "---|---|---|")
+    for program, calls in found.items():
+        last = f"{calls.seconds[-1]:.1f}" if calls.seconds else ""
+        if is_counts:
+            goals = [calls.reach(min(same) * (1.0 + gap)) if program in SAME else None for gap in GAPS]
+            middle = " | ".join(_shown(goal, calls, program) for goal in goals)
+        else:
+            middle = f"{calls.losses[-1]:.3f}" if calls.losses else ""
+        judged = f"{calls.held_out:.3f}" if calls.losses else ""
+        text.append(f"| {program} | {last} | {middle} | {judged} | {calls.megabytes:.0f} | {calls.failure} |")
+    return [*text, ""]
+
+
+def _shown(goal: float | None, calls: Calls, program: str) -> str:
+    if program not in SAME or not calls.seconds:
+        return ""
+    return f"> {calls.seconds[-1]:.1f}" if goal is None else f"{goal:.2f}"
+
+
+def floors() -> str:
+    """What a product and an exponential take here and now."""
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(512, 1000)), rng.normal(size=(1000, 55))
+    best_product = min(_timed(lambda: a @ b) for _ in range(20))
+    best_exp = min(_timed(lambda: np.exp(a)) for _ in range(20))
+    return (
+        f"Floors in the same run: a product of 512 x 1000 by 1000 x 55 does {2 * a.size * 55 / best_product / 1e9:.0f} "
+        f"GFLOP/s, an exponential takes {best_exp / a.size * 1e9:.1f} ns."
+    )
+
+
+def _timed(function: Any) -> float:
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def versions(python: str) -> str:
+    """Of the peers, in their environment, and of anypca."""
+    code = (
+        "import importlib.metadata as m\n"
+        f"for n in {_PACKAGES!r}:\n"
+        "    try: print(n, m.version(n))\n"
+        "    except m.PackageNotFoundError: print(n, 'not installed')"
+    )
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    import anypca
+
+    return ", ".join([f"anypca {anypca.__version__}", *done.stdout.strip().splitlines()])
+
+
+def write_page(parts: list[str], options: argparse.Namespace) -> str:
+    """The page."""
+    today = datetime.date.today().isoformat()
+    head = [
+        "# anypca and its peers, measured",
+        "",
+        f"Written by `python -m benchmarks.peers` on {today}; {platform.machine()}, {os.cpu_count()} cores, Python "
+        f"{platform.python_version()}, one thread, processor seconds. {versions(options.python)}.",
+        "",
+        "Counts are thinned: four fifths of each are fitted, the rest judges. Times to a gap are those of the first",
+        "call whose deviance is so near to the smallest that EPCA, glmpca and fastglmpca have reached, all three",
+        f"without a penalty; calls have 4, 16, 64, ... iterations while they fit into {options.cap:g} s. `>`: the gap",
+        "was not reached. Other programs fit other models, and have no gap. PCA, SparsePCA and KernelPCA see",
+        "log(1 + x / size); what they expect is scaled to the columns' means. Memory is that of the process, libraries",
+        "included.",
+        "",
+        floors(),
+        "",
+    ]
+    return "\n".join([*head, *parts]).rstrip() + "\n"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the page, and write it if asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--python", default=sys.executable, help="an interpreter that can import the peers")
+    parser.add_argument("--cap", type=float, default=15.0, help="processor seconds of a program on a table")
+    parser.add_argument("--patience", type=float, default=60.0, help="seconds after which a call is ended")
+    parser.add_argument("--page", type=Path)
+    parser.add_argument("--quick", action="store_true", help="small tables")
+    options = parser.parse_args(arguments)
+    parts: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for table in tables(quick=options.quick):
+            path = Path(folder) / "table.npz"
+            np.savez(path, **table.store())
+            found = {program: follow(program, table, path, options) for program in table.programs}
+            parts += lines(table, found)
+            print("\n".join(parts[-len(found) - 4 :]), flush=True)
+    page = write_page(parts, options)
+    if options.page is not None:
+        options.page.write_text(page, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
