@@ -25,7 +25,7 @@ import numpy as np
 
 from anypca import EPCA, GPCA, GSPPCA, PLNPCA, PPCA, PiecewisePCA, SePCA
 
-FACTOR, COLUMNS = 10, 100
+FACTOR = 10
 _FEW: dict[str, Any] = {"max_iter": 2, "n_jobs": 1}
 MODELS: dict[str, Callable[[], Any]] = {
     "PPCA": lambda: PPCA(2, n_jobs=1),
@@ -38,11 +38,11 @@ MODELS: dict[str, Callable[[], Any]] = {
 }
 
 
-def write(path: Path, megabytes: float) -> None:
+def write(path: Path, megabytes: float, columns: int) -> None:
     """Counts of two components."""
-    rng, rows = np.random.default_rng(0), int(FACTOR * megabytes * 2**20 / (8 * COLUMNS))
-    table = np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=(rows, COLUMNS))
-    loadings = 0.5 * rng.normal(size=(2, COLUMNS))
+    rng, rows = np.random.default_rng(0), int(FACTOR * megabytes * 2**20 / (8 * columns))
+    table = np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=(rows, columns))
+    loadings = 0.5 * rng.normal(size=(2, columns))
     for start in range(0, rows, 1000):
         n = min(1000, rows - start)
         table[start : start + n] = rng.poisson(np.exp(rng.normal(size=(n, 2)) @ loadings))
@@ -76,11 +76,11 @@ def child(names: list[str], path: Path, megabytes: float) -> dict[str, Any]:
     return found
 
 
-def run(names: list[str], megabytes: float) -> dict[str, Any]:
+def run(names: list[str], megabytes: float, columns: int) -> dict[str, Any]:
     """Write the table and fit in a child; all that it says."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "table.npy"
-        write(path, megabytes)
+        write(path, megabytes, columns)
         command = [sys.executable, "-m", "benchmarks.out_of_core", "--megabytes", str(megabytes)]
         command += ["--table", str(path), "--models", *names]
         # The C library hands back at once what is freed: else what it keeps would be memory beyond the limit.
@@ -95,13 +95,14 @@ def run(names: list[str], megabytes: float) -> dict[str, Any]:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--megabytes", type=float, default=24.0)
+    parser.add_argument("--columns", type=int, default=200)
     parser.add_argument("--models", nargs="+", default=list(MODELS))
     parser.add_argument("--table", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.table is not None:
         sys.stdout.write(json.dumps(child(options.models, options.table, options.megabytes)))
         return 0
-    report = run(options.models, options.megabytes)
+    report = run(options.models, options.megabytes, options.columns)
     sys.stdout.write(json.dumps(report, indent=2) + "\n")
     return int(any(isinstance(found, str) for found in report.values()))
 

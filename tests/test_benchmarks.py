@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import epca_components, gaussian, sepca_fits
+from benchmarks import epca_components, gaussian, million_rows, sepca_fits
+from benchmarks.peers import __main__ as league
 from benchmarks.peers import glmpca
 from sklearn.metrics import mean_poisson_deviance
 
@@ -134,3 +135,32 @@ def test_poisson_deviance_is_that_of_scikit_learn():
     counts, means = rng.poisson(1.0, (30, 7)), rng.uniform(0.5, 2.0, (30, 7))
     expected = mean_poisson_deviance(counts.ravel(), means.ravel()) * counts.size
     np.testing.assert_allclose(glmpca.poisson_deviance(counts, means), expected, rtol=1e-12)
+
+
+def test_rows_on_disk_are_those_that_are_streamed(tmp_path, monkeypatch):
+    monkeypatch.setattr(million_rows, "COLUMNS", 50)
+    truth = million_rows.Truth(0)
+    million_rows.write(tmp_path, truth, 2300, 1)
+    table = million_rows.open_table(tmp_path)
+    streamed = [block.toarray() for block in million_rows.blocks(table)]
+    assert [len(block) for block in streamed] == [2000, 300]
+    np.testing.assert_array_equal(np.vstack(streamed), table.toarray())
+    # The share of the mean over scores; columns of a small table differ from it.
+    assert 0.05 < len(table.data) / table.toarray().size < 0.07
+
+
+def test_the_league_judges_by_deviance_and_by_what_was_left_out(tmp_path):
+    table = next(league.tables(quick=True))
+    mean = np.full_like(table.x, table.x.mean())
+    np.testing.assert_allclose(
+        table.loss(mean), table.x.size * mean_poisson_deviance(table.x.ravel(), mean.ravel())
+    )
+    size = table.x.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(table.held_out(size * table.x.sum(axis=0) / size.sum()), 0.0, atol=1e-12)
+    calls = {
+        "anypca EPCA": league.Calls([1.0, 2.0], [101.0, 100.0], 0.5, 10.0),
+        "glmpca": league.Calls([3.0], [102.0], 0.4, 11.0, "stopped"),
+    }
+    page = league.lines(table, calls)
+    assert "| anypca EPCA | 2.0 | 1.00 | 2.00 | 2.00 | 0.500 | 10 |  |" in page
+    assert "| glmpca | 3.0 | > 3.0 | > 3.0 | > 3.0 | 0.400 | 11 | stopped |" in page

@@ -129,9 +129,10 @@ def draw_sample(session: Session, n_directions: int) -> Sample:
     affordable = min(MOST_ROWS, _MOST_ENTRIES // session.data.n_features)
     chosen = choose_rows(session, max(affordable, _ROWS_PER_DIRECTION * (n_directions + 1)))
     rows, weight = read_rows(session, chosen)
-    rows, weight = rows[weight > 0], weight[weight > 0]
+    if not weight.all():
+        rows, weight = rows[weight > 0], weight[weight > 0]
     part = session_of(session, rows, weight)
-    scores, filled = _project(part, fit_leading(part, n_directions)[0])
+    scores, filled = _project(part, fit_leading(part, n_directions)[0], rows)
     centred = scores - np.average(scores, axis=0, weights=weight)
     spread = np.sqrt(np.average(centred**2, axis=0, weights=weight))
     whitened = centred / np.where(spread > 0, spread, 1.0)
@@ -145,19 +146,21 @@ def fit_leading(session: Session, n_components: int) -> tuple[Principal, Princip
     return principal, result.shared
 
 
-def _project(session: Session, principal: Principal) -> tuple[Floats, Floats]:
-    """Principal scores of all rows, and the rows with missing entries filled."""
+def _project(session: Session, principal: Principal, rows: Floats) -> tuple[Floats, Floats]:
+    """Principal scores of all rows, and the rows with missing entries filled: themselves if they are complete."""
     model = PrincipalRowModel(principal)
 
-    def project(block: Block) -> tuple[Floats, Floats]:
-        rows = model.open(block)
-        scores = model.scores(model.solve(rows))
-        if rows.observed is None:
-            return scores, rows.x
-        return scores, np.where(rows.observed, rows.x, model.mean(block, scores))
+    def project(block: Block) -> tuple[Floats, Floats | None]:
+        opened = model.open(block)
+        scores = model.scores(model.solve(opened))
+        if not session.data.may_miss:
+            return scores, None
+        known = opened.observed
+        return scores, opened.x if known is None else np.where(known, opened.x, model.mean(block, scores))
 
     scores, filled = zip(*session.gather(project), strict=True)
-    return np.concatenate(scores), np.concatenate(filled)
+    whole = np.concatenate(filled) if session.data.may_miss else rows
+    return np.concatenate(scores), whole
 
 
 def search_couplings(settings: Settings, sample: Sample, noise_floor: float) -> Search:
