@@ -181,7 +181,9 @@ def are_names(labels: Labels, n_rows: int) -> bool:
     is_prose = (
         not labels.is_ordered and sum(len(str(level).split()) for level in labels.levels) > _MOST_WORDS * k
     )
-    return k == n_rows or (k > 2 and (k > _MOST_CODES or n_rows < _LEAST_PER_LABEL * k or is_prose))
+    return (k == n_rows and labels.kind != "bool") or (
+        k > 2 and (k > _MOST_CODES or n_rows < _LEAST_PER_LABEL * k or is_prose)
+    )
 
 
 def is_label(name: str) -> bool:
