@@ -54,6 +54,8 @@ class Options:
     pictures: Path | None = None
     """Folder for PNG files; ``None`` draws nothing."""
     seed: int = 0
+    n_runs: int | None = None
+    """Tables of a cell in studies that let it be chosen; ``None`` is their own number."""
 
     def picture(self, name: str) -> Path | None:
         """Where a picture goes, its folder made; ``None`` when none is wanted."""
@@ -229,12 +231,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="reduced form, at most 10 s")
     parser.add_argument("--jobs", type=int, default=1, help="processes for repeated runs")
     parser.add_argument("--seed", type=int, default=0, help=FIRST_SEED)
+    parser.add_argument("--runs", type=int, help="tables of a cell, in studies that let it be chosen")
     parser.add_argument("--pictures", type=Path, help="folder for PNG files; none are drawn without it")
 
 
 def options_from(arguments: argparse.Namespace) -> Options:
     """Options from what `add_arguments` declared."""
-    return Options(arguments.quick, arguments.jobs, arguments.pictures, arguments.seed)
+    return Options(arguments.quick, arguments.jobs, arguments.pictures, arguments.seed, arguments.runs)
 
 
 def measure(name: str, title: str, run: Callable[[Options], Outcome], options: Options) -> Record:

@@ -11,8 +11,9 @@ from anypca import SePCA
 from anypca.datasets import make_low_rank, make_prototype_bits
 from anypca.families import Bernoulli, Binomial, Mixed, Poisson
 from anypca.linalg import pack_symmetric, packed_products
-from anypca.models.sepca._coupling import CouplingSums, coupling_gain
+from anypca.models.sepca._coupling import CouplingSums, angle_precision, coupling_gain
 from anypca.models.sepca._posterior import Loadings
+from anypca.selection.spectra import minka_evidence
 from anypca.special import normal_below
 
 LOGISTIC = [Bernoulli(), Binomial(7)]
@@ -79,12 +80,46 @@ def test_gain_is_what_two_coupled_normals_lose_when_held_apart():
     rows_held = 1.0 + information @ np.full((8, 1), 0.3)
     found = coupling_gain(loadings, CouplingSums(likelihood, unknown, packed_products(z).T @ rows_held))
     N = float((v**2 * likelihood).sum())
-    X = float((v**2 * (unknown + 0.7)).sum()) + 1.0 / (2.0 * np.pi)
+    X = float((v**2 * (unknown + 0.7)).sum())
     Y = float((z**2 * rows_held).sum())
-    joint = np.array([[X + N, -N], [-N, Y + N]])
+    K = min(X, Y)
+    joint = np.array([[X + N, K - N], [K - N, Y + N]])
     apart = np.diag(np.diag(joint))
     expected = 0.5 * (np.linalg.slogdet(apart)[1] - np.linalg.slogdet(joint)[1])
     assert found == pytest.approx(np.log(2.0) + expected, rel=1e-12)
+
+
+def equal_components(k, size=50.0, information=1e6):
+    """k orthogonal components of one size, nearly known, with scores and loadings that weigh the same."""
+    v = size * np.eye(k)
+    alpha = np.full(k, k / size**2)
+    loadings = Loadings(v, np.tile(pack_symmetric(np.eye(k)), (k, 1)), alpha, np.ones(k), np.zeros((k, 0)))
+    likelihood = information * np.tile(pack_symmetric(np.eye(k)), (k, 1))
+    rows = np.outer(pack_symmetric(np.eye(k)), k * pack_symmetric(np.eye(k)))
+    return coupling_gain(loadings, CouplingSums(likelihood, np.zeros_like(likelihood), rows))
+
+
+def test_rotations_of_equal_components_fill_the_orthogonal_group():
+    """The angle between two of them lies in a half circle; scales and shears are held, twice as much as on one side."""
+    N = 1e6 * 2500.0
+    # Priors of both sides weigh 2 each; a rotation, of unit length in its two moves, has half the angle's precision.
+    held = np.array([8.0, 8.0, 8.0, 0.5 * angle_precision(2)])
+    expected = 2.0 * np.log(2.0) + 0.5 * (4.0 * np.log(N + 2.0) - np.log(held).sum())
+    assert equal_components(2) == pytest.approx(expected, rel=1e-6)
+    assert np.sqrt(2.0 * np.pi / angle_precision(2)) == pytest.approx(np.pi)
+    # Of three components a direction on half a sphere, then an angle on half a circle.
+    assert (2.0 * np.pi / angle_precision(3)) ** 1.5 == pytest.approx(2.0 * np.pi * np.pi)
+
+
+@pytest.mark.parametrize("rank", [1, 4])
+def test_evidence_of_strong_components_is_that_of_probabilistic_pca(rank):
+    """Minka's evidence, with loadings integrated over all rotations, tells what each further component gains."""
+    X = make_low_rank(150, 12, rank, family="gaussian", signal=1.2 * np.sqrt(rank), random_state=3).X
+    found = SePCA(rank, family="gaussian", dispersion="shared", n_jobs=1).fit(X).evidence_
+    none = SePCA(0, family="gaussian", dispersion="shared", n_jobs=1).fit(X).evidence_
+    # A row less, for the intercepts. Its prior of the sizes is another one: three nats for each component.
+    known = minka_evidence(np.linalg.eigvalsh(np.cov(X.T))[::-1], len(X) - 1)
+    assert found - none == pytest.approx(known[rank] - known[0], abs=3.0 * rank)
 
 
 @pytest.mark.parametrize("family", ["gaussian", "poisson", "bernoulli"])
@@ -96,7 +131,7 @@ def test_gain_does_not_depend_on_the_order_of_rows_and_columns(family):
     assert whole.n_components_ == turned.n_components_ == 2
     assert whole.evidence_ == pytest.approx(turned.evidence_, abs=0.05)
     # More than the two signs, less than the moves of a table with as many components as columns.
-    gain = whole.evidence_ - whole.objective_trace_[-1]
+    gain = whole.evidence_ - whole.objective_trace_[-1] + np.log(X.shape[1])
     assert 2 * np.log(2.0) < gain < 40.0
 
 

@@ -1433,9 +1433,23 @@ SEPCA = [
     Mutation(
         "coupling of scores and loadings has the wrong sign",
         "models/sepca/_coupling.py",
-        "0.5 * float(np.linalg.slogdet(N + Y)[1] - np.linalg.slogdet(Y + left)[1])",
-        "0.5 * float(np.linalg.slogdet(Y + left)[1] - np.linalg.slogdet(N + Y)[1])",
+        "0.5 * float(np.linalg.slogdet(N + Y)[1] - logs)",
+        "0.5 * float(logs - np.linalg.slogdet(N + Y)[1])",
         _SEPCA,
+    ),
+    Mutation(
+        "rotations of equal components are held by the priors",
+        "models/sepca/_coupling.py",
+        "K[first * m + second, second * m + first] = slope[first]",
+        "K[first * m + second, first * m + second] = slope[first]",
+        _SEPCA,
+    ),
+    Mutation(
+        "relevances cost nothing",
+        "models/sepca/_sweeps.py",
+        "coupling=gain - relevance_cost(loadings)",
+        "coupling=gain",
+        "tests/models/test_sepca_laws.py " + _SEPCA,
     ),
     Mutation(
         "loadings of predicted entries are taken as known",

@@ -4,11 +4,19 @@ A posterior that factorises into rows and columns holds each side fixed against 
 however move together, :math:`\tilde z \to` coordinates changed by a matrix and the loadings by its inverse, without a
 change of any predictor: rotations, scales, and shifts into the intercept. Along these directions the true posterior is
 only as narrow as the priors make it. In a normal approximation with precision :math:`X + N` for the columns' part of
-the move, :math:`Y + N` for the rows' and :math:`-N` between them (N from the likelihood, X and Y from priors and
+the move, :math:`Y + N` for the rows' and :math:`K - N` between them (N from the likelihood, X and Y from priors and
 from what is unknown of the other side), the factorised posterior loses
-:math:`\tfrac12 \log\det(N + Y) - \tfrac12 \log\det(Y + N (N + X)^{-1} X)`. It also sits at one of the two signs of
-each component, and so loses :math:`k \log 2`. More components have more such directions and signs: evidence without
-these terms favours too few.
+:math:`\tfrac12 \log\det(N + Y) - \tfrac12 \log\det S` with
+:math:`S = N + Y - (N - K)' (N + X)^{-1} (N - K)`.
+
+K is what moves of both sides change in the predictor at second order, :math:`w_b \to w_b + A_{ab} w_a` and
+:math:`z_b \to z_b - B_{ba} z_a`: it changes by :math:`-A_{ab} B_{ba} w_a z_a`, of which the likelihood's slope is
+what holds the component against prior and shrinkage, :math:`T_a = X_{aa} = Y_{aa}` at the optimum. It doubles the
+precision of scales, and takes that of a rotation of two equal components away, as it must: nothing changes then but
+their names. What is left of such rotations fills the orthogonal group, not more.
+
+The factorised posterior also sits at one of the two signs of each component, and so loses :math:`k \log 2`. More
+components have more such directions and signs: evidence without these terms favours too few.
 """
 
 from __future__ import annotations
@@ -16,15 +24,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import gammaln
 
 from anypca._typing import Floats
 from anypca.engine import Statistics
 from anypca.linalg import packed_diagonal, packed_products, unpack_symmetric
 from anypca.models.sepca._posterior import Loadings
-
-# An angle lies in a circle, whatever the priors say. The normal density that is as high as the uniform one on a circle,
-# sqrt(precision / (2 pi)) = 1 / (2 pi), has this precision.
-_ANGLE_PRECISION = 1.0 / (2.0 * np.pi)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,9 +53,41 @@ def coupling_gain(shared: Loadings, sums: CouplingSums) -> float:
         _generators(products.T @ part, k, m) for part in (sums.likelihood, shared.with_prior(sums.unknown))
     )
     Y = _generators(sums.rows.T, k, m)
-    X += _ANGLE_PRECISION * np.eye(k * m)
-    left = N @ np.linalg.solve(N + X, X)
-    return k * float(np.log(2.0)) + 0.5 * float(np.linalg.slogdet(N + Y)[1] - np.linalg.slogdet(Y + left)[1])
+    joint = np.linalg.eigvalsh(_joint(N, X, Y, _second_order(X, Y, k, m)))
+    logs = np.log(np.maximum(joint, 0.5 * angle_precision(k))).sum()
+    return k * float(np.log(2.0)) + 0.5 * float(np.linalg.slogdet(N + Y)[1] - logs)
+
+
+def _joint(N: Floats, X: Floats, Y: Floats, K: Floats) -> Floats:
+    """Precision of moves of both sides together, S above, without the cancellation of large N."""
+    held = np.linalg.solve(N + X, np.hstack([X, K]))
+    left, turned = N @ held[:, : len(N)], N @ held[:, len(N) :]
+    found = Y + left + turned + turned.T - K.T @ held[:, len(N) :]
+    return np.asarray(0.5 * (found + found.T))
+
+
+def _second_order(X: Floats, Y: Floats, k: int, m: int) -> Floats:
+    """K above, (k m, k m), from moves (a, b) of the columns to moves (b, a) of the rows."""
+    own = np.arange(k) * (m + 1)
+    slope = np.minimum(X[own, own], Y[own, own])
+    first, second = (index.ravel() for index in np.indices((k, k)))
+    K = np.zeros_like(X)
+    K[first * m + second, second * m + first] = slope[first]
+    return K
+
+
+def angle_precision(k: int) -> float:
+    """Precision of an angle between two of k components whose normal density is as wide as rotations are.
+
+    Those fill the orthogonal group, whose volume is that of the unit spheres of 1 to k dimensions; signs are counted
+    apart. An angle's share of it is the k (k - 1) / 2-th root.
+    """
+    if k < 2:
+        return 0.0
+    sides = np.arange(2, k + 1)
+    spheres = np.log(2.0) + 0.5 * sides * np.log(np.pi) - gammaln(0.5 * sides)
+    share = 2.0 * (spheres.sum() - (k - 1) * np.log(2.0)) / (k * (k - 1))
+    return float(2.0 * np.pi * np.exp(-2.0 * share))
 
 
 def residual_gain(shared: Loadings, unknown: Floats, n: float) -> float:
@@ -80,6 +117,11 @@ def residual_gain(shared: Loadings, unknown: Floats, n: float) -> float:
     second = (n + p) / (n * p) * first**2
     third = 4.0 / 3.0 * (n * n + 3.0 * n * p + p * p) / (n * p) ** 2 * first**3
     return float((first + second + third).sum())
+
+
+def relevance_cost(shared: Loadings) -> float:
+    """What fitting the relevances costs in evidence: half the logarithm of the number of loadings each, as in BIC."""
+    return 0.5 * shared.n_components * float(np.log(len(shared.mean)))
 
 
 def _generators(packed: Floats, k: int, m: int) -> Floats:

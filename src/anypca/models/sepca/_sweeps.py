@@ -25,7 +25,7 @@ from anypca.families import Family
 from anypca.models._bilinear.dispersion import has_settled, noise_units
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models.sepca._candidate import Candidate
-from anypca.models.sepca._coupling import CouplingSums, coupling_gain, residual_gain
+from anypca.models.sepca._coupling import CouplingSums, coupling_gain, relevance_cost, residual_gain
 from anypca.models.sepca._noise import Residuals, log_prior
 from anypca.models.sepca._posterior import Loadings, Scores, VariationalStats, drop_components
 from anypca.models.sepca._problem import VariationalProblem
@@ -298,8 +298,9 @@ def judge(state: State) -> State:
     if state.n_components == 0:
         return state
     sums = coupling_sums(state)
-    gain = coupling_gain(state.loadings, sums) + residual_gain(state.loadings, sums.unknown, state.weight)
-    return replace(state, coupling=gain)
+    loadings = state.loadings
+    gain = coupling_gain(loadings, sums) + residual_gain(loadings, sums.unknown, state.weight)
+    return replace(state, coupling=gain - relevance_cost(loadings))
 
 
 def coupling_sums(state: State) -> CouplingSums:
