@@ -10,6 +10,7 @@ from scipy.stats import nbinom
 from anypca import SePCA
 from anypca.datasets import make_low_rank
 from anypca.models._bilinear.dispersion import DISPERSION_GRID
+from anypca.models.sepca._fit import nested_evidence
 from anypca.models.sepca._noise import noise_prior, own_dispersions, pooled
 from anypca.models.sepca._spectrum import _leading, noise_edge, standing_out
 
@@ -98,13 +99,20 @@ def test_probabilities_of_dimensions(family):
     model = SePCA(5, family=family).fit(X)
     probabilities = model.rank_probabilities_
     assert sum(probabilities.values()) == pytest.approx(1.0)
-    assert list(probabilities) == list(model.evidence_by_rank_)
+    assert list(probabilities)[:-1] == list(model.evidence_by_rank_)
     assert max(probabilities, key=probabilities.get) == model.n_components_ == 2
     # On a logarithmic scale two components bend the means into more directions.
     assert model.n_above_noise_ == 2 if family != "negative_binomial" else model.n_above_noise_ >= 2
-    evidence = np.array(list(model.evidence_by_rank_.values()))
-    odds = np.exp(evidence - evidence.max())
-    assert_allclose(list(probabilities.values()), odds / odds.sum(), rtol=1e-9, atol=1e-300)
+    # One component more that nothing is seen of is as likely as the cost of its relevance allows, at least.
+    assert probabilities[3] >= 0.99 * probabilities[2] / np.sqrt(30.0)
+
+
+def test_no_dimension_has_less_evidence_than_its_last_component_costs():
+    cost = 0.5 * np.log(20.0)
+    found = nested_evidence({2: -10.0, 3: -4.0, 4: -30.0}, 20, 8)
+    assert found == pytest.approx({2: -10.0, 3: -4.0, 4: -4.0 - cost, 5: -4.0 - 2.0 * cost})
+    assert list(nested_evidence({2: -10.0, 3: -4.0}, 20, 3)) == [2, 3]
+    assert nested_evidence({}, 20, 3) == {}
 
 
 def test_intervals_of_loadings_cover_them():

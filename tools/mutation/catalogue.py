@@ -1445,9 +1445,16 @@ SEPCA = [
         _SEPCA,
     ),
     Mutation(
+        "nothing is said of the dimension above those that were compared",
+        "models/sepca/_fit.py",
+        "min(max(evidence_by_rank, default=-2) + 1, most) + 1",
+        "max(evidence_by_rank, default=-2) + 1",
+        _NOISE,
+    ),
+    Mutation(
         "relevances cost nothing",
         "models/sepca/_sweeps.py",
-        "coupling=gain - relevance_cost(loadings)",
+        "coupling=gain - cost",
         "coupling=gain",
         "tests/models/test_sepca_laws.py " + _SEPCA,
     ),

@@ -119,9 +119,9 @@ def residual_gain(shared: Loadings, unknown: Floats, n: float) -> float:
     return float((first + second + third).sum())
 
 
-def relevance_cost(shared: Loadings) -> float:
+def relevance_cost(k: int, p: int) -> float:
     """What fitting the relevances costs in evidence: half the logarithm of the number of loadings each, as in BIC."""
-    return 0.5 * shared.n_components * float(np.log(len(shared.mean)))
+    return 0.5 * k * float(np.log(p))
 
 
 def _generators(packed: Floats, k: int, m: int) -> Floats:

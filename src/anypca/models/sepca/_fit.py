@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from anypca.models._bilinear.passes import Deviances
 from anypca.models._bilinear.row_model import Reported
 from anypca.models._session import Session
 from anypca.models.sepca._candidate import first_candidate
+from anypca.models.sepca._coupling import relevance_cost
 from anypca.models.sepca._dimension import compare_dimensions
 from anypca.models.sepca._noise import dispersion_cost
 from anypca.models.sepca._noise_report import DispersionReport, name_noise, name_replaced
@@ -76,6 +77,8 @@ class PosteriorFit:
     noise: DispersionReport
     n_above_noise: int
     """Directions of the residuals without components above the edge of noise; see `count_above_noise`."""
+    max_components: int
+    """The largest dimension that was allowed."""
 
     @property
     def coefficients(self) -> Coefficients:
@@ -88,10 +91,10 @@ class PosteriorFit:
 
     @property
     def rank_probabilities(self) -> dict[int, float]:
-        """Of the dimensions that were compared, all equally likely beforehand."""
-        values = np.array(list(self.evidence_by_rank.values()))
-        shares = softmax(values) if values.size else values
-        return {rank: float(share) for rank, share in zip(self.evidence_by_rank, shares, strict=True)}
+        """Of the dimensions that were compared and of the next larger one, all equally likely beforehand."""
+        evidence = nested_evidence(self.evidence_by_rank, len(self.loadings.mean), self.max_components)
+        shares = softmax(list(evidence.values())) if evidence else []
+        return {rank: float(share) for rank, share in zip(evidence, shares, strict=True)}
 
     def row_model(self, reported: Reported, order: Ints, signs: Floats) -> PosteriorRowModel:
         """The fit as rows see it, with components in another order and with other signs."""
@@ -133,7 +136,21 @@ def fit_posterior(
         _loading_std(best),
         noise,
         count_above_noise(best.candidate, replace(null, dispersion=best.loadings.dispersion)),
+        settings.max_components,
     )
+
+
+def nested_evidence(evidence_by_rank: Mapping[int, float], n_columns: int, most: int) -> dict[int, float]:
+    """Evidences of the dimensions that were compared, and of the next larger one up to ``most``.
+
+    A component without loadings leaves the evidence as it is, less the cost of its relevance. So no dimension has
+    less than that of the one below it, and one whose last component faded, or was never tried, has just that.
+    """
+    found: dict[int, float] = {}
+    below, cost = -np.inf, relevance_cost(1, n_columns)
+    for rank in range(min(evidence_by_rank, default=0), min(max(evidence_by_rank, default=-2) + 1, most) + 1):
+        below = found[rank] = max(evidence_by_rank.get(rank, -np.inf), below - cost)
+    return found
 
 
 def _with_best_noise(state: State, given: Family, seed: int) -> tuple[State, DispersionReport]:

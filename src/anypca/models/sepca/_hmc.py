@@ -262,6 +262,7 @@ class _Sampler:
             loadings.deviations,
             start.noise,
             start.n_above_noise,
+            start.max_components,
             run.posterior,
             run.r_hat,
             run.ess,

@@ -300,7 +300,8 @@ def judge(state: State) -> State:
     sums = coupling_sums(state)
     loadings = state.loadings
     gain = coupling_gain(loadings, sums) + residual_gain(loadings, sums.unknown, state.weight)
-    return replace(state, coupling=gain - relevance_cost(loadings))
+    cost = relevance_cost(state.n_components, len(loadings.mean))
+    return replace(state, coupling=gain - cost)
 
 
 def coupling_sums(state: State) -> CouplingSums:
