@@ -177,12 +177,16 @@ def solve_spd(matrices: Floats, vectors: Floats) -> Floats:
 
 def symmetric_power(matrix: Floats, power: float) -> Floats:
     """A power of a symmetric positive semi-definite matrix; null directions stay null."""
+    (found,) = symmetric_powers(matrix, power)
+    return found
+
+
+def symmetric_powers(matrix: Floats, *powers: float) -> list[Floats]:
+    """Several powers of one matrix."""
     values, vectors = scipy.linalg.eigh(matrix)
     floor = max(values[-1], 0.0) * _NULL if values.size else 0.0
-    powered = np.where(values > floor, np.maximum(values, floor), 1.0) ** power
-    powered[values <= floor] = 0.0
-    result: Floats = (vectors * powered) @ vectors.T
-    return result
+    base = np.where(values > floor, np.maximum(values, floor), 1.0)
+    return [(vectors * np.where(values > floor, base**power, 0.0)) @ vectors.T for power in powers]
 
 
 def balance(left: Floats, right: Floats) -> tuple[Floats, Floats]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -73,6 +74,12 @@ class Expectation:
         mean, second = loadings.mean, doubled(loadings.second_moment, loadings.mean.shape[1])
         working = (array.astype(rows.dtype, copy=False) for array in (mean, second))
         return cls(family, loadings, rows, *working)
+
+    @cached_property
+    def _image(self) -> Floats:
+        """The entries times the means of the coefficients, shape (rows, m)."""
+        found: Floats = self.rows.product @ self.mean
+        return found
 
     def take(self, index: Ints) -> Expectation:
         """The same for some of the rows."""
@@ -154,7 +161,7 @@ class Expectation:
         rows = self.rows
         if rows.table is not None:
             return sums
-        image = rows.product @ self.mean
+        image = self._image
         weighted = (moments.design * rows.weights[:, None]).astype(rows.dtype, copy=False)
         back = np.asarray(rows.product.T @ weighted, dtype=float)
         by_row = np.einsum("ia,ia->i", moments.design, image) + rows.offset_values - sums.rows

@@ -30,7 +30,7 @@ from anypca.linalg import (
     packed_diagonal,
     packed_position,
     packed_products,
-    symmetric_power,
+    symmetric_powers,
     unpack_symmetric,
 )
 from anypca.models._opened import OpenedBlock, open_block
@@ -294,13 +294,13 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
             # A rotation would undo the zeros.
             return self.mapped(shared, Affine(shift, np.eye(k)))
         moment = stats.score_moment / stats.weight - np.outer(shift, shift)
-        root = symmetric_power(moment, 0.5)
+        root, inverse_root = symmetric_powers(moment, 0.5, -0.5)
         position = packed_position(shared.mean.shape[1], k)
         gram = unpack_symmetric(
             (shared.second_moment[:, position] / shared.unit_column).sum(axis=0)[None], k
         )[0]
         _, rotation = scipy.linalg.eigh(root @ gram @ root)
-        matrix = rotation[:, ::-1].T @ symmetric_power(moment, -0.5)
+        matrix = rotation[:, ::-1].T @ inverse_root
         return self.mapped(shared, Affine(shift, matrix))
 
     def _unchange(self, shared: Loadings) -> Loadings:
