@@ -258,9 +258,13 @@ def load_experiment(name: str) -> tuple[str, Callable[[Options], Outcome]]:
 
 
 def fit_quietly(model: Any, X: Any, **companions: Any) -> Any:
-    """The fitted model; one that stopped at its largest number of iterations still has an answer, which counts."""
+    """The fitted model; one that stopped at its largest number of iterations still has an answer, which counts.
+
+    So has one whose residuals put another family in place of a given one, which results say where it matters.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.filterwarnings("ignore", message="family: .* in place of ")
         return model.fit(X, **companions)
 
 

@@ -84,11 +84,11 @@ def unpack_symmetric(packed: Floats, size: int) -> Floats:
 
 def congruent(packed: Floats, matrix: Floats) -> Floats:
     """``matrix' A matrix`` of symmetric matrices A in packed form, (n, m (m + 1) / 2), for a matrix (m, m)."""
-    size = len(matrix)
-    half = (unpack_symmetric(packed, size).reshape(-1, size) @ matrix).reshape(-1, size, size)
+    n, size = len(packed), len(matrix)
+    half = (unpack_symmetric(packed, size).reshape(n * size, size) @ matrix).reshape(n, size, size)
     # The transpose of a product of one symmetric factor brings the other side to the end, so that both are one product.
-    whole = half.transpose(0, 2, 1).reshape(-1, size) @ matrix
-    return pack_symmetric(whole.reshape(-1, size, size))
+    whole = half.transpose(0, 2, 1).reshape(n * size, size) @ matrix
+    return pack_symmetric(whole.reshape(n, size, size))
 
 
 class PackedCholesky:

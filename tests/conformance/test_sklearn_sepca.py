@@ -11,8 +11,12 @@ from tests.conformance.in_support import FAMILIES, InSupport, is_taken_as_it_is
 from anypca import SePCA
 from anypca.families import Family
 
-# The checks feed fractions to count families; the package accepts them with this warning.
-pytestmark = pytest.mark.filterwarnings("ignore:family .* is for integers")
+# The checks feed fractions to count families, and numbers that vary less than exponential ones; the package accepts
+# the former, and takes the gamma family for the latter, with these warnings.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:family .* is for integers"),
+    pytest.mark.filterwarnings("ignore:family. gamma in place of exponential"),
+]
 
 
 class MappedSePCA(InSupport, SePCA):

@@ -127,7 +127,7 @@ def test_a_price_is_looked_for_at_the_weight_that_is_taken(monkeypatch):
         seen.append((estimator.nu, estimator.nu_path))
         return 0.5
 
-    monkeypatch.setattr("anypca.models.sepca._estimator.choose_sparsity", choose)
+    monkeypatch.setattr("anypca.models.sepca._choice.choose_sparsity", choose)
     model = SePCA(3, nu_path=[0.02, 0.3], sparsity="auto", **OPTIONS).fit(real_table())
     assert seen == [(0.3, None)]
     assert model.sparsity_ == 0.5

@@ -196,6 +196,7 @@ def test_configuration_follows_its_parameters():
     model = SPPCA()
     assert set(model.get_params()) == {
         "max_components", "method", "threshold", "dispersion", "max_iter", "tol", "n_jobs", "verbose", "random_state",
+        "warm_start", "init",
     }  # fmt: skip
     assert set(SSPPCA().get_params()) == set(model.get_params()) | {"sparsity", "delta"}
     assert (model.family, model.inference, model.fit_intercept, model._largest_alpha()) == (

@@ -61,8 +61,9 @@ class PosteriorModel(GenerativeModel):
     def impute(self, X: Any, *, offset: Any = None, covariates: Any = None, return_std: bool = False) -> Any:
         """The table with missing entries replaced by their expectations given the observed ones.
 
-        Without offsets and covariates none is farther than three standard deviations from the mean of its column,
-        unless it has bounds of its own, as shares have; ``inverse_transform`` of the scores has them as they are.
+        Without offsets and covariates none is outside of what its column holds and farther than three standard
+        deviations from the mean, unless it has bounds of its own, as shares have; ``inverse_transform`` of the scores
+        has them as they are.
 
         Parameters
         ----------

@@ -233,7 +233,8 @@ class GenerativeModel(RowMethods):
 
     def _report_columns(self, session: Session) -> None:
         super()._report_columns(session)
-        self._moments = session.summary.mean, session.summary.variance
+        summary = session.summary
+        self._moments = summary.mean, summary.variance, summary.minimum, summary.maximum
 
     @property
     def _limits(self) -> tuple[Floats, Floats]:
@@ -247,7 +248,8 @@ class GenerativeModel(RowMethods):
     def impute(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Any:
         """The table with missing entries replaced by their expectations given the observed ones.
 
-        Without offsets and covariates unbounded ones stay within three standard deviations of their column's mean.
+        Without offsets and covariates unbounded ones stay within what the column holds, or three standard deviations
+        of its mean.
 
         Parameters
         ----------
