@@ -7,19 +7,36 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from anypca.cli._fitting import INTERVAL_VARIABLE
-from anypca.cli._input_table import TableRequest, load_table
+import numpy as np
+
+from anypca.cli._fitting import INTERVAL_VARIABLE, caught
+from anypca.cli._input_table import InputTable, TableRequest, load_table
 from anypca.cli._models import MODELS
+from anypca.families import column_forms, families
 from anypca.families.labels import Labels
+from anypca.models import EPCA
+from anypca.plotting._reading import take_rows
 
 _PROGRAM = "import sys; from anypca.cli import main; sys.exit(main())"
+#: Options of the roles of columns.
+_ROLES = {
+    "offset": "--offset={}",
+    "log offset": "--offset=log({})",
+    "row names": "--id={}",
+    "covariate": "--covariates={}",
+}
+#: What separates names in options, or stands for others in patterns.
+_SIGNS = frozenset(",=()[]*?")
+#: Rows by which families are chosen for the page: some tenths of a second. The fit looks at all.
+_JUDGED = 2000
 #: Cells of names and numbers that a page shows of each column.
 _SHOWN = 3
 #: Characters that file systems and shells take as they are.
@@ -33,6 +50,8 @@ class Job:
     folder: Path
     table: Path
     process: asyncio.subprocess.Process | None = None
+    columns: tuple[str, ...] = ()
+    """Names of the columns that were read."""
     line: str = ""
     """What the process said last."""
     stopped: bool = False
@@ -106,16 +125,39 @@ def look(job: Job) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``rows``, ``notes``, ``columns`` (``name`` and some ``values``) and ``models``.
+        ``rows``, ``notes``, ``columns`` (``name``, some ``values``, and the ``kind``, ``family``, ``reason`` and
+        ``doubt`` of ``family="auto"``), ``models`` and ``families``.
     """
-    frame = load_table(TableRequest(str(job.table), {"categories": True})).frame
+    table = load_table(TableRequest(str(job.table), {"categories": True}))
+    frame = table.frame
+    job.columns = tuple(frame.column_names)
     top = frame.values[:_SHOWN]
     top = top.toarray() if frame.is_sparse else top
+    chosen = choose_families(table)
     columns = [
-        {"name": name, "values": [_cell(value, frame.labels.get(name)) for value in top[:, j]]}
+        {
+            "name": name,
+            "values": [_cell(value, frame.labels.get(name)) for value in top[:, j]],
+            **(chosen[j] if chosen else {}),
+        }
         for j, name in enumerate(frame.column_names)
     ]
-    return {"rows": frame.n_rows, "notes": list(frame.notes), "columns": columns, "models": list(MODELS)}
+    offered = {"models": list(MODELS), "families": [*families, *column_forms]}
+    return {"rows": frame.n_rows, "notes": list(frame.notes), "columns": columns, **offered}
+
+
+def choose_families(table: InputTable) -> list[dict[str, str]]:
+    """What ``family="auto"`` takes each column for, from its first rows; empty where no model can be made of them."""
+    X = take_rows(table.as_input(), np.arange(min(table.frame.n_rows, _JUDGED)))
+    try:
+        with caught():
+            model = EPCA(0, family="auto", n_jobs=1).fit(X)
+    except (ValueError, ArithmeticError):
+        # The fit will say what is wrong; a page can be shown before.
+        return []
+    found = model.describe().column_families(table.frame.column_names)
+    keys = ("kind", "family", "reason", "doubt")
+    return [{key: getattr(record, key) for key in keys} for record in found]
 
 
 def _cell(value: float, labels: Labels | None) -> str:
@@ -129,8 +171,8 @@ def fit_words(job: Job, wanted: Mapping[str, Any]) -> list[str]:
     ----------
     job : Job
     wanted : mapping
-        ``model``, ``family``, ``components``, ``seed``, and ``roles``: of columns, ``offset``, ``log offset``,
-        ``covariate`` or ``row names``.
+        ``model``, ``family``, ``components``, ``seed``, ``families`` of single columns, and ``roles``: of columns,
+        ``offset``, ``log offset``, ``covariate``, ``row names`` or ``leave out``.
 
     Returns
     -------
@@ -141,18 +183,31 @@ def fit_words(job: Job, wanted: Mapping[str, Any]) -> list[str]:
     ValueError
         If it is not of that form.
     """
-    roles = wanted.get("roles", {})
-    if not isinstance(roles, dict) or not all(isinstance(role, str) for role in roles.values()):
-        raise ValueError("roles must map names of columns to roles.")
+    roles, chosen = (wanted.get(key, {}) for key in ("roles", "families"))
+    for part in (roles, chosen):
+        if not isinstance(part, dict) or not all(isinstance(value, str) for value in part.values()):
+            raise ValueError("roles and families must map names of columns to words.")
     # With "=" a value that begins with a dash is no option.
     words = ["fit", job.table.name, "--out=results"]
     for key in ("model", "family", "seed", "components"):
         if wanted.get(key) not in (None, ""):
             words.append(f"--{key}={wanted[key]}")
+    words += [f"--family={_pattern(name, job.columns)}={family}" for name, family in chosen.items()]
     for name, role in roles.items():
-        form = {"offset": "--offset={}", "log offset": "--offset=log({})", "row names": "--id={}"}
-        words.append({**form, "covariate": "--covariates={}"}[role].format(name))
+        if role == "leave out":
+            words.append(f"--drop={_pattern(name, job.columns)}")
+        else:
+            words.append(_ROLES[role].format(name))
     return words
+
+
+def _pattern(name: str, names: Sequence[str]) -> str:
+    """A pattern that fits this name and no other, without signs that options read as their own."""
+    pattern = "".join("?" if sign in _SIGNS else sign for sign in name.strip())
+    pattern = "?" * (len(name) - len(name.lstrip())) + pattern + "?" * (len(name) - len(name.rstrip()))
+    if any(fnmatchcase(other, pattern) for other in names if other != name):
+        raise ValueError(f"column {name!r} cannot be told from another one. Rename it in the file.")
+    return pattern
 
 
 async def start(job: Job, wanted: Mapping[str, Any]) -> None:

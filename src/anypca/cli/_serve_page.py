@@ -9,10 +9,10 @@ PAGE = """<!DOCTYPE html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>anypca</title>
 <style nonce="NONCE">
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
 #drop { border: 2px dashed #767676; border-radius: .5rem; padding: 2rem; text-align: center; }
 #drop.over { border-color: #0072b2; background: #eef6fb; }
-#columns { max-height: 20rem; overflow: auto; }
+#columns { max-height: 24rem; overflow: auto; }
 table { border-collapse: collapse; } td, th { padding: .15rem .6rem; text-align: left; }
 [hidden] { display: none; } #error { color: #a40000; } progress { width: 100%; }
 button, select, input { font: inherit; }
@@ -25,7 +25,8 @@ button, select, input { font: inherit; }
 <p id="error" role="alert"></p>
 <section id="table" hidden>
 <h2 id="name"></h2><p id="size"></p><ul id="notes"></ul>
-<div id="columns"><table><thead><tr><th>column</th><th>first values</th><th>role</th></tr></thead>
+<div id="columns"><table><thead><tr>
+<th>column</th><th>first values</th><th>kind</th><th>family</th><th>role</th></tr></thead>
 <tbody id="rows"></tbody></table></div>
 <p><label>Model <select id="model"></select></label>
 <label>Family <input id="family" value="auto" size="16"></label>
@@ -67,18 +68,28 @@ function show(name, found) {
   for (const column of found.columns) {
     const row = add(find("rows"), "tr");
     add(row, "td", column.name); add(row, "td", column.values.join(", "));
-    const choice = add(add(row, "td"), "select");
-    choice.dataset.column = column.name;
-    for (const role of ["in the model", "covariate", "offset", "log offset", "row names"]) add(choice, "option", role);
+    const doubt = column.doubt ? " (" + column.doubt + ")" : "";
+    add(row, "td", (column.kind || "") + doubt);
+    const family = add(add(row, "td"), "select");
+    family.dataset.family = column.name; family.title = column.reason || "";
+    add(family, "option", column.family ? "auto: " + column.family : "auto").value = "";
+    for (const name of found.families) add(family, "option", name);
+    const role = add(add(row, "td"), "select");
+    role.dataset.role = column.name;
+    for (const name of ["in the model", "leave out", "row names", "covariate", "offset", "log offset"])
+      add(role, "option", name);
+    role.addEventListener("change", () => { family.disabled = role.selectedIndex > 0; });
   }
   find("table").hidden = false;
 }
 async function fit() {
-  const roles = {};
-  for (const choice of find("rows").querySelectorAll("select"))
-    if (choice.selectedIndex) roles[choice.dataset.column] = choice.value;
+  const roles = Object.create(null), families = Object.create(null);  // any name is a key, also __proto__
+  for (const choice of find("rows").querySelectorAll("select[data-role]"))
+    if (choice.selectedIndex) roles[choice.dataset.role] = choice.value;
+  for (const choice of find("rows").querySelectorAll("select[data-family]"))
+    if (choice.value && !choice.disabled) families[choice.dataset.family] = choice.value;
   const wanted = {model: find("model").value, family: find("family").value,
-                  components: find("components").value, roles};
+                  components: find("components").value, roles, families};
   say(""); find("results").hidden = true; find("line").textContent = "";
   try {
     await ask(`/tables/${job}/fit`, {method: "POST", body: JSON.stringify(wanted)});
