@@ -19,7 +19,9 @@ from anypca.io._manifest import MANIFEST, changed_files
 
 #: Fits when it is told to, in a child of its own which has everything imported; pictures are left out, moves are slow.
 ZYGOTE = """
-import os, sys, time
+import os, signal, sys, time
+# A program that was started in the background, as tests may be, ignores Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from anypca.cli import _app, _outcome, main
 replace = os.replace
 def slow(source, target):
@@ -116,6 +118,7 @@ def test_a_stopped_fit_says_so_and_leaves_the_old_files(zygote, counts, tmp_path
 @pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT], ids=["term", "ctrl-c"])
 def test_stopped_while_importing(kind, tmp_path):
     code = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "import builtins, sys, os, anypca.cli; take = builtins.__import__\n"
         "def slow(name, *rest, **options):\n"
         "    if name == 'numpy': os.write(1, b'x'); import time; time.sleep(60)\n"
