@@ -51,3 +51,12 @@ def percent(share: float) -> str:
     """A share as a percentage with one digit; a dash where it is not known."""
     # NaN is the only number that differs from itself.
     return f"{100.0 * share:.1f} %" if share == share else "–"
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number as Python writes it."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

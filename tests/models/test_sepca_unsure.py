@@ -57,7 +57,7 @@ def test_an_interrupt_while_asking_leaves_the_estimator_as_it_was(amounts, monke
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("anypca.models.sepca._estimator.better_families", interrupt)
+    monkeypatch.setattr("anypca.models.sepca._estimator.take_better_families", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X)
     assert not hasattr(model, "components_")

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from anypca._typing import Floats
-from anypca._words import counted, listed, numbered, percent, shorten
+from anypca._words import counted, is_number, listed, numbered, percent, shorten
 from anypca.cli._command_line import command_line
 from anypca.cli._folder import MODEL_FILE, REPORT_FILE, SUMMARY_FILE, write_folder_report
 from anypca.cli._input_table import InputTable, TableRequest
@@ -29,6 +29,8 @@ from anypca.selection import diagnose
 
 #: Loadings named for each component: as many as a line of the terminal holds.
 _TOP = 6
+# What is told of the family of a column.
+_TOLD = ("column", "kind", "family", "reason", "lead", "runner_up")
 #: Column names spelled out in a group: with four short names a line of 80 characters is full.
 _NAMED = 4
 #: Rows beyond which mere numbers are not written in pictures: they would hide what there is to see.
@@ -134,15 +136,7 @@ class Outcome:
                 for group in self.families.groups()
             ],
             "column_families": [
-                {
-                    "column": record.column,
-                    "kind": record.kind,
-                    "family": record.family,
-                    "reason": record.reason,
-                    "lead": record.lead,
-                    "runner_up": record.runner_up,
-                    "unsure": record.is_unsure,
-                }
+                {**{name: getattr(record, name) for name in _TOLD}, "unsure": record.is_unsure}
                 for record in self.families
             ],
             "converged": bool(model.converged_),
@@ -151,15 +145,14 @@ class Outcome:
             "n_components": self.n_components,
             "zero_loadings_fraction": found.zero_share,
             "components": [
-                {
-                    "name": name,
-                    "explained_deviance_ratio": float(found.explained[k]),
-                    "top_loadings": dict(self.top_loadings(k)),
-                }
-                for k, name in enumerate(numbered("component_", self.n_components))
+                self._component(k, name) for k, name in enumerate(numbered("component_", self.n_components))
             ],
             "files": list(self.writers()),
         }
+
+    def _component(self, k: int, name: str) -> dict[str, Any]:
+        share = float(self.description.explained[k])
+        return {"name": name, "explained_deviance_ratio": share, "top_loadings": dict(self.top_loadings(k))}
 
     def writers(self) -> dict[str, Callable[[Path], None]]:
         """For each file of the folder the function that writes it."""
@@ -272,15 +265,7 @@ def safe_cells(names: Sequence[str], *, raw: bool = False) -> list[str]:
     """
     if raw:
         return list(names)
-    return [f"'{name}" if name.startswith(_FORMULA) and not _is_number(name) else name for name in names]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return [f"'{name}" if name.startswith(_FORMULA) and not is_number(name) else name for name in names]
 
 
 def check_is_scores(path: Path) -> None:

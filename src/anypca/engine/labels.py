@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats
-from anypca._words import listed
+from anypca._words import is_number, listed
 from anypca.engine._convert import is_from
 from anypca.exceptions import DataConversionWarning
 from anypca.families.labels import BOOLEAN, Labels, label_text
@@ -201,7 +201,7 @@ def labels_of(column: Any) -> Labels | None:
     if counts and all(isinstance(cell, bool | np.bool_) for cell in counts):
         return BOOLEAN
     is_text = bool(counts) and all(isinstance(cell, str) for cell in counts)
-    return label_text(counts) if is_text and not all(map(_is_number, counts)) else None
+    return label_text(counts) if is_text and not all(map(is_number, counts)) else None
 
 
 def _categories(column: Any) -> tuple[list[Any], bool] | None:
@@ -224,14 +224,6 @@ def _of_categories(counts: Mapping[Any, int], declared: list[Any], is_ordered: b
     if not is_ordered and len(used) > 2:
         used.sort(key=lambda level: -counts[level])
     return Labels(tuple(used), is_ordered=is_ordered, kind="category")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def number_cells(cells: list[Any], known: Labels, name: str) -> Floats:

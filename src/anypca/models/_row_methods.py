@@ -239,17 +239,15 @@ class GenerativeModel(RowMethods):
     @property
     def _limits(self) -> tuple[Floats, Floats]:
         """Between what imputed entries lie; offsets and covariates tell how rows leave the usual range."""
-        if (
-            not hasattr(self, "_moments") or self._uses_offset or self._n_covariates
-        ):  # or a file of an earlier version
+        # A file of an earlier version has no moments.
+        if not hasattr(self, "_moments") or self._uses_offset or self._n_covariates:
             return np.array(-np.inf), np.array(np.inf)
         return usual_range(self._row_model(), *self._moments)
 
     def impute(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Any:
         """The table with missing entries replaced by their expectations given the observed ones.
 
-        Without offsets and covariates unbounded ones stay within what the column holds, or three standard deviations
-        of its mean.
+        Without offsets and covariates they stay within what the column holds, or three deviations of its mean.
 
         Parameters
         ----------

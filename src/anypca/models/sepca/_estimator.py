@@ -34,7 +34,7 @@ from anypca.models.sepca._redundant import find_redundant, tell_left_out
 from anypca.models.sepca._row_model import PosteriorRowModel
 from anypca.models.sepca._settings import ModeSettings, SamplerSettings, Settings
 from anypca.models.sepca._stream import PosteriorRule, told_of
-from anypca.models.sepca._unsure import MOST_ENTRIES, better_families
+from anypca.models.sepca._unsure import MOST_ENTRIES, take_better_families
 from anypca.priors import Prior
 from anypca.solvers import Result
 
@@ -279,8 +279,7 @@ class SePCA(StreamingRows, BilinearModel):
         with self._all_or_nothing():
             result, n_entries = self._fit_once(X, checkpoint, companions)
             if self.inference == "vb" and n_entries <= MOST_ENTRIES:
-                best, result = better_families(self, result, X, companions)
-                self._adopt(best)
+                result = take_better_families(self, result, X, companions)
         if self.inference != "map" and self._gives_family and is_given(self.family_report_):
             warn_replaced(self.dispersion_report_, self.dispersion)
         self._warn_unless_converged(result)
@@ -295,17 +294,13 @@ class SePCA(StreamingRows, BilinearModel):
             settings, path = choose_settings(self, session, family, X, companions["sample_weight"], rows)
             fit = self._fit(session, family, settings)
             self._store(fit)
-            self._keep_end(fit)
+            if self.warm_start and isinstance(fit, PosteriorFit):
+                self._last_run = replace(fit.loadings, change=None)  # type: ignore[misc]
             self.family_report_ = tell_left_out(report, session.layout)
             self.sparsity_ = settings.sparsity
             if path:
                 self.nu_path_ = path
             return fit.result, session.data.n_samples * session.data.n_features
-
-    def _adopt(self, other: SePCA) -> None:
-        """Take what another estimator has found."""
-        parameters = self.get_params(deep=False)
-        self.__dict__.update({name: value for name, value in vars(other).items() if name not in parameters})
 
     def _left_out(self, session: Session, choice: FamilyChoice | None) -> Mapping[int, Form]:
         """Constants, copies and combinations would pass for columns without noise; not in modes, as published."""
@@ -363,19 +358,13 @@ class SePCA(StreamingRows, BilinearModel):
         """The session as it is: a fit is many runs of several dimensions, of which the first gets the start."""
         yield session
 
-    def _keep_end(self, fit: ModeFit | PosteriorFit) -> None:
-        """Keep what later fits may start from."""
-        if self.warm_start and isinstance(fit, PosteriorFit):
-            self._last_run = replace(fit.loadings, change=None)  # type: ignore[misc]
-
     def _store(self, fit: ModeFit | PosteriorFit) -> None:
         """Set the fitted attributes, components in order of the deviance they explain."""
         order = np.argsort(-fit.deviances.without, kind="stable")
         self.family_ = fit.problem.family
         reported, signs = self._report(self.family_, fit.coefficients, order)
         self._rows: ModeRowModel | PosteriorRowModel = fit.row_model(reported, order, signs)
-        self.components_std_ = fit.loading_std.T[order]
-        self.alpha_ = fit.alpha[order]
+        self.components_std_, self.alpha_ = fit.loading_std.T[order], fit.alpha[order]
         self.evidence_, self.evidence_by_rank_ = fit.evidence, fit.evidence_by_rank
         self.pruning_path_ = fit.removals
         self.explained_deviance_ratio_: Floats = fit.deviances.shares[order]

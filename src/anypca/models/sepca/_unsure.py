@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 MOST_ENTRIES = 1_000_000
 
 
-def better_families(
+def take_better_families(
     model: SePCA, result: Result[Any], X: Any, companions: Mapping[str, Any]
-) -> tuple[SePCA, Result[Any]]:
-    """The fit that has the largest evidence: of the families chosen by values, or with runners-up where unsure.
+) -> Result[Any]:
+    """Let a fitted estimator have the families of largest evidence: those chosen by values, or runners-up where unsure.
 
     The values of a column are spread by the components too, which the choice by values cannot know. One fit has all
     runners-up, and tells which of them suit their columns better; if these are some, another fit has them alone.
@@ -53,8 +53,9 @@ def better_families(
         best, result, families = max(tried, key=lambda fit: fit[0].evidence_)
         assert report is not None
         best.family_report_ = _told(report, rivals, families, best.evidence_ - model.evidence_)
-        return best, result
-    return model, result
+        parameters = model.get_params(deep=False)
+        model.__dict__.update({name: value for name, value in vars(best).items() if name not in parameters})
+    return result
 
 
 def _rivals(report: FamilyReport) -> dict[int, str]:
