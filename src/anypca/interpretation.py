@@ -87,8 +87,6 @@ class Entries:
                 longest[index] = np.inf
         for _ in range(_STEPS):
             found = self.family.evaluate(self.x, self.base + shift, self.dispersion, order=2)
-            assert found.gradient is not None
-            assert found.curvature is not None
             slope = np.where(self.seen, found.gradient, 0.0).sum(axis=0)
             curvature = np.where(self.seen, found.curvature, 0.0).sum(axis=0)
             step = np.divide(slope, curvature, out=np.zeros_like(slope), where=curvature > 0)

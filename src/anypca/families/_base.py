@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -24,15 +24,28 @@ _NEWTON_STEPS = 20
 Total = Callable[[Callable[..., Floats]], Floats]
 
 
+#: In the place of derivatives that a call did not ask for: None, under the type of those that it did ask for, so that
+#: callers need not prove what they asked.
+NOT_ASKED = cast("Floats", None)
+
+
 class Evaluation(NamedTuple):
     """Log-likelihood terms of one fused call, elementwise in the linear predictor ``eta``."""
 
     value: Floats
     """Log-likelihood without the terms that do not depend on eta."""
-    gradient: Floats | None
+    gradient: Floats = NOT_ASKED
     """First derivative in eta (``None`` for ``order=0``)."""
-    curvature: Floats | None
+    curvature: Floats = NOT_ASKED
     """Minus the expected second derivative in eta, >= 0, or what the family steps by (``None`` for ``order<2``)."""
+
+    def apply(self, function: Callable[[Floats], Floats]) -> Evaluation:
+        """A function of each of the arrays; where two of them are one array they stay one, which saves sums."""
+        value = function(self.value)
+        rest = (
+            value if part is self.value else part if part is None else function(part) for part in self[1:]
+        )
+        return Evaluation(value, *rest)
 
 
 @dataclass(frozen=True)
@@ -151,9 +164,6 @@ class Family(ABC):
         middle, low, high = (
             self.evaluate(x, mean + s * spread, dispersion, order=1) for s in (0.0, -1.0, 1.0)
         )
-        assert middle.gradient is not None
-        assert low.gradient is not None
-        assert high.gradient is not None
         value = 2.0 / 3.0 * middle.value + (low.value + high.value) / 6.0
         gradient = 2.0 / 3.0 * middle.gradient + (low.gradient + high.gradient) / 6.0
         # Where the spread is too small for a difference of gradients, the curvature at the mean is the limit.
@@ -207,15 +217,12 @@ class Family(ABC):
         It equals the expected one for canonical links; elsewhere Newton steps with it converge quadratically,
         and steps with the expected one are the more careful far from the optimum.
         """
-        assert found.curvature is not None
         return found.curvature
 
     def _differenced_curvature(self, x: Floats, eta: Floats, dispersion: PerColumn) -> Floats:
         """The observed curvature by differences of the gradient, for families whose own form is long."""
         step = np.cbrt(np.finfo(eta.dtype).eps)
         low, high = (self.evaluate(x, eta + s * step, dispersion, order=1).gradient for s in (-1.0, 1.0))
-        assert low is not None
-        assert high is not None
         result: Floats = (low - high) / (2.0 * step)
         return result
 
@@ -223,7 +230,6 @@ class Family(ABC):
         self, x: Floats, eta: Floats, found: Evaluation, dispersion: PerColumn = 1.0
     ) -> Floats:
         """The observed curvature where the log-likelihood is concave; elsewhere the one of ``evaluate``, >= 0."""
-        assert found.curvature is not None
         return self.observed_curvature(x, eta, found, dispersion) if self.is_concave else found.curvature
 
     def cumulant(self, eta: Floats, *, order: int = 2) -> Evaluation:
@@ -340,8 +346,6 @@ class Family(ABC):
         # This form stays finite where the mean or its variance do not.
         with np.errstate(over="ignore", divide="ignore"):
             _, gradient, curvature = self.evaluate(x, eta, dispersion, order=2)
-            assert gradient is not None
-            assert curvature is not None
             ratio = np.divide(gradient, curvature, out=np.zeros_like(gradient), where=gradient != 0)
             return ratio * gradient
 

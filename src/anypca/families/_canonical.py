@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from anypca._typing import Floats, PerColumn
-from anypca.families._base import Evaluation, Family
+from anypca.families._base import NOT_ASKED, Evaluation, Family
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,7 @@ class CanonicalFamily(Family):
             found = self.cumulant(eta, order=order)
         value = x * eta
         value -= found.value
-        gradient = None if found.gradient is None else x - found.gradient
-        return Evaluation(value, gradient, found.curvature)
+        return Evaluation(value, x - found.gradient if order >= 1 else NOT_ASKED, found.curvature)
 
     def expected_cumulant(self, mean: Floats, variance: Floats) -> Evaluation:
         """A under a normal distribution of eta, or a bound; its derivative in the mean, and twice that in the variance.
@@ -39,13 +38,10 @@ class CanonicalFamily(Family):
         By default the rule with three nodes of `Family.expect`. The arrays may be one and must not be changed.
         """
         found = Family.expect(self, np.zeros_like(mean), mean, variance)
-        assert found.gradient is not None
         return Evaluation(-found.value, -found.gradient, found.curvature)
 
     def expect(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Evaluation:
         found = self.expected_cumulant(mean, variance)
-        assert found.gradient is not None
-        assert found.curvature is not None
         value = x * mean
         value -= found.value
         return Evaluation(value, x - found.gradient, found.curvature.copy())

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from anypca._typing import Bools, Floats, PerColumn
-from anypca.families._base import Evaluation, Family, filled
+from anypca.families._base import NOT_ASKED, Evaluation, Family, filled
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,11 @@ class Amounts(LogLink):
             value = eta + ratio
             value *= -shape
             if order == 0:
-                return Evaluation(value, None, None)
+                return Evaluation(value)
             ratio -= 1.0
             if np.ndim(shape) or shape != 1.0:
                 ratio *= shape
-        return Evaluation(value, ratio, filled(shape, eta) if order >= 2 else None)
+        return Evaluation(value, ratio, filled(shape, eta) if order >= 2 else NOT_ASKED)
 
     def expect(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Evaluation:
         """Exact: ``shape (-mean - x exp(-mean + variance / 2))``."""
@@ -81,8 +81,6 @@ class Amounts(LogLink):
         self, x: Floats, eta: Floats, found: Evaluation, dispersion: PerColumn = 1.0
     ) -> Floats:
         """``shape x exp(-eta)``: the gradient is ``shape (x exp(-eta) - 1)``, the expected information ``shape``."""
-        assert found.gradient is not None
-        assert found.curvature is not None
         return found.gradient + found.curvature
 
     def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:

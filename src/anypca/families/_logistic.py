@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit, gammaln, xlogy
 
 from anypca._typing import Floats, PerColumn
-from anypca.families._base import Evaluation, Family
+from anypca.families._base import NOT_ASKED, Evaluation, Family
 from anypca.families._canonical import CanonicalFamily
 from anypca.special import log1pexp, normal_below
 
@@ -55,20 +55,20 @@ def logistic_cumulant(eta: Floats, n_trials: float, order: int) -> Evaluation:
     value = np.log(complement)
     value *= -n_trials
     if order == 0:
-        return Evaluation(value, None, None)
+        return Evaluation(value)
     odds *= complement
     if n_trials != 1:
         odds *= n_trials
     if order == 1:
-        return Evaluation(value, odds, None)
+        return Evaluation(value, odds)
     complement *= odds
     return Evaluation(value, odds, complement)
 
 
 def _cumulant_far(eta: Floats, n_trials: float, order: int) -> Evaluation:
     """The same where exp(eta) overflows: slower, but finite at every finite eta."""
-    mean = n_trials * expit(eta) if order >= 1 else None
-    curvature = mean * expit(-eta) if mean is not None and order >= 2 else None
+    mean = n_trials * expit(eta) if order >= 1 else NOT_ASKED
+    curvature = mean * expit(-eta) if order >= 2 else NOT_ASKED
     return Evaluation(n_trials * log1pexp(eta), mean, curvature)
 
 

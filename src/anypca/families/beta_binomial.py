@@ -8,7 +8,15 @@ import numpy as np
 from scipy.special import expit, gammaln
 
 from anypca._typing import Bools, Floats, PerColumn
-from anypca.families._base import Evaluation, Family, families, like, over_dispersion, positive_or_none
+from anypca.families._base import (
+    NOT_ASKED,
+    Evaluation,
+    Family,
+    families,
+    like,
+    over_dispersion,
+    positive_or_none,
+)
 from anypca.families._logistic import checked_trials
 from anypca.special import digamma_rise, log_rising
 
@@ -91,11 +99,11 @@ class BetaBinomial(Family):
         # The precision's own power, which cancels: without it values of large precisions have no digits left.
         value -= self.trials * np.log(precision)
         if order == 0:
-            return Evaluation(value, None, None)
+            return Evaluation(value)
         gradient = a * rest * digamma_rise(x, a) - b * share * digamma_rise(failures, b)
         correlation = 1.0 / (1.0 + precision)
         curvature = self.trials * share * rest / (1.0 + (self.trials - 1) * correlation)
-        return Evaluation(value, gradient, curvature if order >= 2 else None)
+        return Evaluation(value, gradient, curvature if order >= 2 else NOT_ASKED)
 
     def observed_curvature(
         self, x: Floats, eta: Floats, found: Evaluation, dispersion: PerColumn = 1.0
@@ -122,7 +130,6 @@ class BetaBinomial(Family):
         for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
             gradient = self.evaluate(x, middle, phi, order=1).gradient
-            assert gradient is not None
             low, high = np.where(gradient > 0, middle, low), np.where(gradient > 0, high, middle)
         return 0.5 * (low + high)
 

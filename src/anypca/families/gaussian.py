@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from anypca._typing import Bools, Floats, PerColumn
-from anypca.families._base import Evaluation, Family, families, filled, like, positive_or_none
+from anypca.families._base import NOT_ASKED, Evaluation, Family, families, filled, like, positive_or_none
 from anypca.special import log_ndtr_difference
 
 #: A deviation of less than this share of a step needs the interval's probability: from there on the density is right to
@@ -62,16 +62,15 @@ class Gaussian(Family):
             if order == 0:
                 value *= value
                 value *= -0.5 * precision
-                return Evaluation(value, None, None)
+                return Evaluation(value)
             gradient = value * precision
             value *= gradient
             value *= -0.5
-        return Evaluation(value, gradient, filled(precision, eta) if order >= 2 else None)
+        return Evaluation(value, gradient, filled(precision, eta) if order >= 2 else NOT_ASKED)
 
     def expect(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Evaluation:
         """Exact: ``-((x - mean)^2 + variance) / (2 v)``."""
         found = self.evaluate(x, mean, dispersion)
-        assert found.curvature is not None
         return found._replace(value=found.value - 0.5 * found.curvature * variance)
 
     def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:

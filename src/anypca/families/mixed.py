@@ -194,7 +194,7 @@ class Mixed(Family):
             return member.evaluate(*parts, order=order)
 
         outputs = self._fill(order + 1, call, eta, x, eta, dispersion)
-        return Evaluation(*outputs, *[None] * (2 - order))
+        return Evaluation(*outputs)
 
     def expect(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Evaluation:
         def call(member: Family, *parts: Floats) -> Evaluation:

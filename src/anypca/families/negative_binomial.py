@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit, gammaln, xlogy
 
 from anypca._typing import Floats, PerColumn
-from anypca.families._base import Evaluation, families, like, over_dispersion, positive_or_none
+from anypca.families._base import NOT_ASKED, Evaluation, families, like, over_dispersion, positive_or_none
 from anypca.families._log_link import Counts
 from anypca.special import log1pexp, log_rising
 
@@ -70,12 +70,12 @@ class NegativeBinomial(Counts):
         log_growth *= 1.0 / a
         value -= log_growth
         if order == 0:
-            return Evaluation(value, None, None)
+            return Evaluation(value)
         growth += 1.0
         gradient = x - mu
         gradient /= growth
         if order == 1:
-            return Evaluation(value, gradient, None)
+            return Evaluation(value, gradient)
         mu /= growth
         return Evaluation(value, gradient, mu)
 
@@ -97,8 +97,6 @@ class NegativeBinomial(Counts):
     def observed_curvature(
         self, x: Floats, eta: Floats, found: Evaluation, dispersion: PerColumn = 1.0
     ) -> Floats:
-        assert found.gradient is not None
-        assert found.curvature is not None
         # mu (1 + a x) / (1 + a mu)^2 in terms of the score and the expected information.
         return found.curvature * (1.0 + like(dispersion, found.gradient) * found.gradient)
 
@@ -134,5 +132,5 @@ def _evaluate_far(x: Floats, eta: Floats, a: Floats, order: int) -> Evaluation:
     log_growth = log1pexp(shifted)
     value = x * (eta - log_growth) - log_growth / a
     information = expit(shifted) / a
-    gradient = x * expit(-shifted) - information if order >= 1 else None
-    return Evaluation(value, gradient, information if order >= 2 else None)
+    gradient = x * expit(-shifted) - information if order >= 1 else NOT_ASKED
+    return Evaluation(value, gradient, information if order >= 2 else NOT_ASKED)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import expit
 
 from anypca._typing import Bools, Floats, Ints, PerColumn
-from anypca.families._base import Evaluation, Family, Total, families
+from anypca.families._base import NOT_ASKED, Evaluation, Family, Total, families
 from anypca.families._columns import ColumnFamily
 from anypca.families._cuts import SETTLED, best_cuts, counted, margin_cuts
 from anypca.families._logistic import expected_softplus
@@ -134,8 +134,8 @@ class Ordinal(ColumnFamily):
     def evaluate(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, *, order: int = 2) -> Evaluation:
         above, below = self._bounds(x, eta)
         value = -log1pexp(-above) - log1pexp(below)
-        gradient = expit(below) - expit(-above) if order >= 1 else None
-        return Evaluation(value, gradient, self._information(eta) if order >= 2 else None)
+        gradient = expit(below) - expit(-above) if order >= 1 else NOT_ASKED
+        return Evaluation(value, gradient, self._information(eta) if order >= 2 else NOT_ASKED)
 
     def _information(self, eta: Floats) -> Floats:
         """Squared scores of the levels on the average, a sum without cancellation."""
@@ -173,10 +173,6 @@ class Ordinal(ColumnFamily):
         upper = expected_softplus(np.maximum(-above, -_FAR), variance, is_sharp=self.is_sharp)
         lower = expected_softplus(np.maximum(below, -_FAR), variance, is_sharp=self.is_sharp)
         has_upper, has_lower = ~np.isposinf(above), ~np.isneginf(below)
-        assert upper.gradient is not None
-        assert upper.curvature is not None
-        assert lower.gradient is not None
-        assert lower.curvature is not None
         return Evaluation(
             -np.where(has_upper, upper.value, 0.0) - np.where(has_lower, lower.value, 0.0),
             np.where(has_lower, lower.gradient, 0.0) - np.where(has_upper, upper.gradient, 0.0),

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from anypca._typing import Floats, PerColumn
-from anypca.families._base import Evaluation, families
+from anypca.families._base import NOT_ASKED, Evaluation, families
 from anypca.families._canonical import CanonicalFamily
 from anypca.families._log_link import Counts
 
@@ -34,7 +34,7 @@ class Poisson(Counts, CanonicalFamily):
     def cumulant(self, eta: Floats, *, order: int = 2) -> Evaluation:
         # A trial step may overflow to inf, which the solver silences and refuses.
         mu = np.exp(eta)
-        return Evaluation(mu, mu if order >= 1 else None, mu if order >= 2 else None)
+        return Evaluation(mu, mu if order >= 1 else NOT_ASKED, mu if order >= 2 else NOT_ASKED)
 
     def expected_cumulant(self, mean: Floats, variance: Floats) -> Evaluation:
         """Exact: ``exp(mean + variance / 2)``."""

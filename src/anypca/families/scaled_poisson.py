@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from anypca._typing import Floats, PerColumn
-from anypca.families._base import Evaluation, families, like, positive_or_none
+from anypca.families._base import NOT_ASKED, Evaluation, families, like, positive_or_none
 from anypca.families._log_link import Counts
 
 #: Smallest ratio of variance to mean to start an estimate from: that of a constant column is zero, the border of the
@@ -58,8 +58,8 @@ class ScaledPoisson(Counts):
         with np.errstate(over="ignore"):
             mu = np.exp(eta)
             value = (x * eta - mu) * scale
-            gradient = (x - mu) * scale if order >= 1 else None
-            return Evaluation(value, gradient, mu * scale if order >= 2 else None)
+            gradient = (x - mu) * scale if order >= 1 else NOT_ASKED
+            return Evaluation(value, gradient, mu * scale if order >= 2 else NOT_ASKED)
 
     def expect(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Evaluation:
         """Exact: ``(x mean - exp(mean + variance / 2)) / phi``."""

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from anypca._typing import Bools, Floats, PerColumn
-from anypca.families._base import Evaluation, Family, families, filled, like, positive_or_none
+from anypca.families._base import NOT_ASKED, Evaluation, Family, families, filled, like, positive_or_none
 
 
 @families.register
@@ -67,9 +67,9 @@ class StudentT(Family):
             square = (residual * residual + variance) / (self.df * scale)
         value = -0.5 * (self.df + 1.0) * np.log1p(square)
         if order == 0:
-            return Evaluation(value, None, None)
+            return Evaluation(value)
         curvature = (self.df + 1.0) / (self.df * scale * (1.0 + square))
-        return Evaluation(value, curvature * residual, curvature if order >= 2 else None)
+        return Evaluation(value, curvature * residual, curvature if order >= 2 else NOT_ASKED)
 
     def expect(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Evaluation:
         """A lower bound: the logarithm is concave in the squared residual, whose expectation adds the variance."""
@@ -79,8 +79,6 @@ class StudentT(Family):
         self, x: Floats, eta: Floats, found: Evaluation, dispersion: PerColumn = 1.0
     ) -> Floats:
         """The curvature of the steps less ``2 score^2 / (df + 1)``, negative for outliers."""
-        assert found.gradient is not None
-        assert found.curvature is not None
         return found.curvature - 2.0 / (self.df + 1.0) * found.gradient**2
 
     def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:

@@ -9,7 +9,15 @@ import numpy as np
 from scipy.special import expit, gammaln
 
 from anypca._typing import Bools, Floats, PerColumn
-from anypca.families._base import Evaluation, Family, families, inverted, over_dispersion, positive_or_none
+from anypca.families._base import (
+    NOT_ASKED,
+    Evaluation,
+    Family,
+    families,
+    inverted,
+    over_dispersion,
+    positive_or_none,
+)
 from anypca.families.truncated_poisson import TruncatedPoisson
 from anypca.special import log_rising
 
@@ -89,14 +97,12 @@ class TruncatedNegativeBinomial(Family):
     def evaluate(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, *, order: int = 2) -> Evaluation:
         terms = _terms(eta, over_dispersion(dispersion, eta))
         value = x * (eta - terms.log_growth) - terms.log_odds
-        gradient = x * terms.rest - terms.rate if order >= 1 else None
-        return Evaluation(value, gradient, terms.information if order >= 2 else None)
+        gradient = x * terms.rest - terms.rate if order >= 1 else NOT_ASKED
+        return Evaluation(value, gradient, terms.information if order >= 2 else NOT_ASKED)
 
     def observed_curvature(
         self, x: Floats, eta: Floats, found: Evaluation, dispersion: PerColumn = 1.0
     ) -> Floats:
-        assert found.gradient is not None
-        assert found.curvature is not None
         a = over_dispersion(dispersion, eta)
         # The gradient is (x - mean) / (1 + a mu): the information, and how its divisor changes.
         curvature: Floats = found.curvature + expit(eta + np.log(a)) * found.gradient
@@ -105,7 +111,6 @@ class TruncatedNegativeBinomial(Family):
     def newton_curvature(
         self, x: Floats, eta: Floats, found: Evaluation, dispersion: PerColumn = 1.0
     ) -> Floats:
-        assert found.curvature is not None
         # Counts far below their means bend upwards, or nearly so; steps there go by a share of the information.
         observed = self.observed_curvature(x, eta, found, dispersion)
         return np.asarray(np.maximum(observed, _LEAST_BEND * found.curvature))

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from anypca._typing import Bools, Floats, PerColumn
-from anypca.families._base import Evaluation, families, inverted
+from anypca.families._base import NOT_ASKED, Evaluation, families, inverted
 from anypca.families._canonical import CanonicalFamily
 
 #: Rate below which series replace quotients: their next terms are below 1e-15 of the first, while the quotients have
@@ -49,8 +49,8 @@ class TruncatedPoisson(CanonicalFamily):
             rate = np.exp(eta)
             positive = np.maximum(rate, np.finfo(eta.dtype).tiny)
             value = np.where(eta < _FAR_BELOW, eta, rate + np.log(-np.expm1(-positive)))
-            mean = 1.0 + _excess(positive) if order >= 1 else None
-            curvature = _variance(rate, mean) if mean is not None and order >= 2 else None
+            mean = 1.0 + _excess(positive) if order >= 1 else NOT_ASKED
+            curvature = _variance(rate, mean) if order >= 2 else NOT_ASKED
         return Evaluation(value, mean, curvature)
 
     def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
@@ -65,7 +65,6 @@ class TruncatedPoisson(CanonicalFamily):
 
     def mean(self, eta: Floats, dispersion: PerColumn | None = None) -> Floats:
         mean = self.cumulant(eta, order=1).gradient
-        assert mean is not None
         return mean
 
     def link(self, mu: Floats, dispersion: PerColumn | None = None) -> Floats:
@@ -74,7 +73,6 @@ class TruncatedPoisson(CanonicalFamily):
         def log_excess(eta: Floats) -> tuple[Floats, Floats]:
             found = _excess(np.exp(eta))
             variance = self.cumulant(eta).curvature
-            assert variance is not None
             return np.log(found), variance / found
 
         return inverted(np.log(excess), self.start_of_link(excess), log_excess)
@@ -88,7 +86,6 @@ class TruncatedPoisson(CanonicalFamily):
     def variance(self, mu: Floats, dispersion: PerColumn = 1.0) -> Floats:
         eta = self.link(np.maximum(mu, 1.0 + np.finfo(mu.dtype).eps))
         variance = self.cumulant(eta).curvature
-        assert variance is not None
         return variance
 
     def in_support(self, x: Floats) -> Bools:

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from anypca._typing import Bools, Floats, PerColumn
-from anypca.families._base import Evaluation, families, like, positive_or_none
+from anypca.families._base import NOT_ASKED, Evaluation, families, like, positive_or_none
 from anypca.families._log_link import LogLink
 
 #: Standard deviations of the number of summands that the series for the density takes to either side of its largest
@@ -86,7 +86,9 @@ class Tweedie(LogLink):
         amount, rate = self._parts(x, -below * eta, above * eta, like(dispersion, eta))
         with np.errstate(over="ignore"):
             value = -amount / below - rate / above
-        return Evaluation(value, amount - rate if order >= 1 else None, rate if order >= 2 else None)
+        return Evaluation(
+            value, amount - rate if order >= 1 else NOT_ASKED, rate if order >= 2 else NOT_ASKED
+        )
 
     def expect(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Evaluation:
         """Exact, as the expectations of the two exponentials are."""
@@ -100,8 +102,6 @@ class Tweedie(LogLink):
         self, x: Floats, eta: Floats, found: Evaluation, dispersion: PerColumn = 1.0
     ) -> Floats:
         """``((p - 1) x mu^(1-p) + (2 - p) mu^(2-p)) / phi``, positive."""
-        assert found.gradient is not None
-        assert found.curvature is not None
         return (self.power - 1.0) * found.gradient + found.curvature
 
     def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:

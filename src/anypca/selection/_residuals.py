@@ -77,7 +77,6 @@ def pearson(
 ) -> Floats:
     """Scores in units of their standard deviation, ``(x - mu) / sd`` in exponential dispersion families."""
     slope = family.evaluate(x, eta, dispersion, order=1).gradient
-    assert slope is not None
     return np.sign(slope) * np.sqrt(family.pearson(x, eta, dispersion))
 
 
@@ -86,7 +85,6 @@ def deviance(
 ) -> Floats:
     """Square roots of the deviances, with the signs of the scores."""
     slope = family.evaluate(x, eta, dispersion, order=1).gradient
-    assert slope is not None
     return np.sign(slope) * np.sqrt(family.deviance(x, eta, dispersion))
 
 

@@ -370,7 +370,6 @@ def _open(model: Any, X: Any, companions: Companions) -> _Residuals | None:
     x = layout.split(read_table(table))[:, columns].astype(float)
     seen, x = ~np.isnan(x), np.where(np.isnan(x), 1.0, x)
     curvature = family.evaluate(x, eta[:, columns], dispersion, order=2).curvature
-    assert curvature is not None
     # Deviances have the tails of normal noise; Pearson's residuals of skewed amounts make outlying rows.
     residuals = np.where(seen, deviance(family, x, eta[:, columns], dispersion), 0.0)
     loadings = directions[:, columns].T * np.sqrt(curvature.mean(axis=0))[:, None]

@@ -120,8 +120,6 @@ class ConjugateEvaluator(BlockEvaluator):
         value, totals, gradient = np.zeros(rows.n_rows), np.zeros(rows.n_rows), np.zeros(points.shape)
         design, curvature = self.design(points), []
         for tile, found in self.tiles(design, order=2, observed=True):
-            assert found.gradient is not None
-            assert found.curvature is not None
             columns[tile] = self._sign * (weights @ found.value)
             value += found.value.sum(axis=1, dtype=float)
             gradient += found.gradient @ self._working.slopes[tile]
@@ -152,7 +150,6 @@ class ConjugateEvaluator(BlockEvaluator):
         direction = direction.astype(design.dtype)
         found = np.empty_like(direction)
         for tile, terms in low.tiles(design, order=2):
-            assert terms.curvature is not None
             image = design @ direction[tile].T
             image *= terms.curvature
             found[tile] = image.T @ weighted

@@ -208,13 +208,11 @@ class _Fit(NamedTuple):
             design = evaluator.design(scores)
             total = np.tile(pack_symmetric(np.eye(k)), (rows.n_rows, 1))
             for tile, found in evaluator.tiles(design, order=2):
-                assert found.curvature is not None
                 total += found.curvature @ products[tile]
             covariance = PackedCholesky(total, k).inverse()[:, upper[0], upper[1]]
             weighted = covariance * double * rows.weights[:, None]
             taken = np.empty(rows.n_features)
             for tile, found in evaluator.tiles(design, order=2):
-                assert found.curvature is not None
                 taken[tile] = np.einsum("ja,ja->j", found.curvature.T @ weighted, products[tile])
             return taken
 

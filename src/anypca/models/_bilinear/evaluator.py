@@ -47,8 +47,6 @@ class Operand(NamedTuple):
             Contract the tile's rows instead of its columns.
         """
         value, gradient, curvature = found
-        assert gradient is not None
-        assert curvature is not None
         right, first, second = self.stacked[part], 1, 1 + self.size
         if value is curvature and value is gradient:
             return (value.T if over_rows else value) @ right
@@ -312,19 +310,9 @@ class ColumnSums(NamedTuple):
 
 def scaled_by(found: Evaluation, weights: Floats) -> Evaluation:
     """All terms times the weights of their entries."""
-    value = found.value * weights
-    # One array stays one: sums then take a single product.
-    rest = (value if part is found.value else None if part is None else part * weights for part in found[1:])
-    return Evaluation(value, *rest)
+    return found.apply(lambda part: part * weights)
 
 
 def mask_missing(found: Evaluation, observed: Bools) -> Evaluation:
     """Zero at missing entries (their placeholder value is arbitrary)."""
-
-    def mask(part: Floats | None) -> Floats | None:
-        return None if part is None else np.where(observed, part, np.zeros((), part.dtype))
-
-    value = np.where(observed, found.value, np.zeros((), found.value.dtype))
-    # One array stays one: sums then take a single product.
-    rest = (value if part is found.value else mask(part) for part in found[1:])
-    return Evaluation(value, *rest)
+    return found.apply(lambda part: np.where(observed, part, np.zeros((), part.dtype)))

@@ -145,8 +145,6 @@ def _residual_product(
     found = np.empty((n_features, width + 3))
     found[:, -1] = rows.weights.sum()
     for tile, terms in evaluator.tiles(design, order=2):
-        assert terms.gradient is not None
-        assert terms.curvature is not None
         scale = np.sqrt(np.where(terms.curvature > 0, terms.curvature, 1.0))
         residual = np.clip(terms.gradient / scale, -_CLIP, _CLIP)
         image += residual @ basis[tile]

@@ -93,8 +93,6 @@ class FactorDensity:
                 found = mask_missing(found, self.rows.observed)
             prior = self.family.evaluate(self.prior.value, joint.T.copy(), self.dispersion, order=1)
             slope, pull = found.gradient, prior.gradient
-            assert slope is not None
-            assert pull is not None
             residual = (scores - mean) / variance
             by_column = slope.T @ np.hstack([scores, self.rows.features]) + (self.prior.weight * pull).T
             squares = np.einsum("ik,ik->k", residual, scores - mean)

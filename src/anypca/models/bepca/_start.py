@@ -42,7 +42,6 @@ def start_factors(session: Session, density: FactorDensity, n_starts: int) -> Fa
     prior = density.prior
     centre = density.family.link(prior.value)
     curvature = density.family.evaluate(prior.value, centre, density.dispersion, order=2).curvature
-    assert curvature is not None
     spread = _SCATTER / np.sqrt(prior.weight * curvature)
     joint = centre + spread * rng.standard_normal((n_starts, *centre.shape))
     scores = rng.standard_normal((n_starts, n, k))

@@ -119,8 +119,6 @@ def evaluate(family: Family, rows: SaturatedRows, at: Subspace) -> Sums:
     # At missing entries eta may be anything, also too large for its exponential.
     eta = rows.only_observed(linear + at.intercept)
     value, gradient, curvature = family.evaluate(rows.x, eta)
-    assert gradient is not None
-    assert curvature is not None
     value = rows.only_observed(value)
     total = float(rows.weight @ value.sum(axis=1))
     if not np.isfinite(total):

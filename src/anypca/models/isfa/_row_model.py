@@ -82,8 +82,6 @@ class MaskedRowModel(DrawnRowModel):
                 eta = (share * mean) @ loadings.T + self.intercept
                 spread = (share * (variance + mean**2) - (share * mean) ** 2) @ squares.T
                 _, gradient, curvature = self.family.expect(x, eta, spread, self.dispersion)
-                assert gradient is not None
-                assert curvature is not None
                 weight = observed_only(rows, slice(None), curvature)
                 slope = observed_only(rows, slice(None), gradient) @ loadings[:, a]
                 information = weight @ squares[:, a]

@@ -71,7 +71,7 @@ class MaskedTable:
             found = self.family.evaluate(self.rows.x, at, self.dispersion, order=order)
         if self.rows.observed is not None:
             found = mask_missing(found, self.rows.observed)
-        return Evaluation(*(None if part is None else self.turn(part) for part in found))  # type: ignore[arg-type]
+        return found.apply(self.turn)
 
     def row_value(self, row: int, eta: Floats) -> float:
         """Log-likelihood of one row of the sampler at its predictors."""
@@ -97,6 +97,4 @@ class MaskedTable:
     def expand(self, eta: Floats) -> Quadratic:
         """The likelihood near a predictor, to second order with the expected curvature."""
         _, gradient, curvature = self.evaluate(eta, 2)
-        assert gradient is not None
-        assert curvature is not None
         return Quadratic(curvature, gradient + curvature * eta)

@@ -100,7 +100,6 @@ class Entries:
     def _derivatives(self, eta: Floats, rows: Ints) -> Sequence[Floats]:
         x = np.broadcast_to(self.x[rows][:, None], eta.shape)
         found = self.family.evaluate(x, eta, self.dispersion)
-        assert found.gradient is not None
         return found.value, found.gradient, -self.family.newton_curvature(x, eta, found, self.dispersion)
 
 
@@ -121,8 +120,6 @@ class Linear(Entries):
 
         def derivatives(eta: Floats, _: Ints) -> Sequence[Floats]:
             found = self.family.cumulant(eta)
-            assert found.gradient is not None
-            assert found.curvature is not None
             return found.value, found.gradient, found.curvature
 
         return integrate_derivatives(derivatives, self._predictors(matrix, m, s), (low, high), self.rule)

@@ -77,7 +77,6 @@ class JointDensity:
             if rows.observed is not None:
                 found = mask_missing(found, rows.observed)
             slope = found.gradient
-            assert slope is not None
             value = float(found.value.sum() if rows.weight is None else rows.weight @ found.value.sum(axis=1))
             if rows.weight is not None:
                 slope *= rows.weight[:, None]

@@ -126,8 +126,6 @@ class Expectation:
             if rows.observed is not None:
                 found = mask_missing(found, rows.observed[:, tile])
             value, gradient, curvature = found
-            assert gradient is not None
-            assert curvature is not None
             yield Tile(tile, value, gradient + curvature * inner, curvature)
 
     def _cumulant_tiles(self, moments: Moments) -> Iterator[Tile]:
@@ -135,8 +133,6 @@ class Expectation:
         for tile, inner, eta, variance in self.predictors(moments):
             found = self.family.expected_cumulant(eta, variance)
             cumulant, mean, curvature = found if observed is None else mask_missing(found, observed[:, tile])
-            assert mean is not None
-            assert curvature is not None
             working = inner * curvature
             working -= mean
             yield Tile(tile, cumulant, working, curvature)

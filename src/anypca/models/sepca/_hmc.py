@@ -300,7 +300,6 @@ class _Sampler:
         rows = self.base.rows
         eta = self.base.predictor(centre)
         curvature = self.base.family.evaluate(rows.x, eta, self.base.dispersion, order=2).curvature
-        assert curvature is not None
         information = float(curvature.mean() if rows.observed is None else curvature[rows.observed].mean())
         return information * float(np.sqrt(eta.size))
 

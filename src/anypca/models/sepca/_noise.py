@@ -191,8 +191,6 @@ class Residuals:
         def terms(cells: _Cells) -> list[Floats]:
             phi = dispersion[cells.columns].astype(cells.mean.dtype, copy=False)
             _, gradient, curvature = cells.family.expect(cells.x, cells.mean, cells.variance, phi)
-            assert gradient is not None
-            assert curvature is not None
             return [gradient * gradient / curvature + curvature * cells.variance, np.ones_like(cells.mean)]
 
         found = self._sum(member, columns, 2, terms)

@@ -86,8 +86,6 @@ def count_above_noise(candidate: Candidate, null: Coefficients) -> int:
         evaluator = BlockEvaluator(family, null, rows)
         found = np.zeros((rows.n_rows, rows.n_features))
         for tile, terms in evaluator.tiles(evaluator.design(scores), order=2):
-            assert terms.gradient is not None
-            assert terms.curvature is not None
             scale = np.sqrt(np.where(terms.curvature > 0, terms.curvature, 1.0))
             found[:, tile] = np.clip(terms.gradient / scale, -limit[tile], limit[tile])
         return observed_only(rows, slice(None), found)

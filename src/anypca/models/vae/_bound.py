@@ -78,7 +78,6 @@ class Model:
         z = found.mean + found.deviation * noise
         eta, opened = self.decoder.forward(z)
         score = self.family.evaluate(rows.x, rows.shifted(eta), self.dispersion, order=1).gradient
-        assert score is not None
         slope = rows.only_observed(score) * rows.weights[:, None]
         of_decoder, in_latents = self.decoder.backward(z, opened, slope)
         w = rows.weights[:, None]

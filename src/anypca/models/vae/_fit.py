@@ -87,7 +87,6 @@ def _report(model: Model, rows: Rows, settings: Settings, rng: np.random.Generat
     slopes = model.decoder.tangents(latents)[1].mean(axis=0) @ model.decoder.weights
     eta = some.shifted(model.decoder(latents))
     found = model.family.evaluate(some.x, eta, model.dispersion, order=2).curvature
-    assert found is not None
     # Slopes count by what they mean to the entries: in units of the noise.
     unit = np.sqrt(some.only_observed(found).mean(axis=0))
     rotation, sizes, _ = np.linalg.svd(slopes * unit, full_matrices=False)

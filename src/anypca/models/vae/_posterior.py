@@ -75,8 +75,6 @@ class Likelihood:
         with np.errstate(over="ignore", invalid="ignore"):
             eta = rows.shifted(features @ self.decoder.weights + self.decoder.bias)
             value, score, curvature = self.family.evaluate(rows.x, eta, self.dispersion, order=2)
-        assert score is not None
-        assert curvature is not None
         jacobian = tangent @ self.decoder.weights
         height = rows.only_observed(value).sum(axis=1) - 0.5 * (z**2).sum(axis=1)
         gradient = np.einsum("nap,np->na", jacobian, rows.only_observed(score)) - z

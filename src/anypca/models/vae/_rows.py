@@ -66,6 +66,5 @@ class Inputs:
         """(rows, n_features)."""
         eta = rows.shifted(np.broadcast_to(self.intercept, rows.x.shape))
         gradient = self.family.evaluate(rows.x, eta, self.dispersion, order=1).gradient
-        assert gradient is not None
         size = np.sqrt(self.family.deviance(rows.x, eta, self.dispersion))
         return rows.only_observed(np.copysign(size, gradient) / self.unit)

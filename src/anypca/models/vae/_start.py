@@ -84,7 +84,6 @@ def _curvature(inputs: Inputs, rows: Rows) -> Floats:
     """Mean information about the predictor of an entry of each column, without latents, (n_features,)."""
     eta = rows.shifted(np.broadcast_to(inputs.intercept, rows.x.shape))
     found = inputs.family.evaluate(rows.x, eta, inputs.dispersion, order=2).curvature
-    assert found is not None
     count = rows.weights @ (np.ones_like(rows.x) if rows.observed is None else rows.observed)
     mean = (rows.weights @ rows.only_observed(found)) / count
     # A column that cannot vary has no information; any positive number will do, for it has no loadings.
