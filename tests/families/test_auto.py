@@ -86,6 +86,29 @@ def test_names_are_weak_evidence():
     assert one(COLUMNS["prices"][0], "n_visits").family == "log_normal"
 
 
+def test_nearly_normal_measurements_are_no_amounts():
+    """With a deviation of a fifth of the mean, the skewness of a sample says little; with a name even less."""
+    rng = np.random.default_rng(3)
+    slight = np.round(np.exp(4 + 0.18 * rng.normal(size=N)), 1)
+    wide = np.round(np.exp(4 + 0.6 * rng.normal(size=N)), 1)
+    assert one(slight).family == "gaussian"
+    assert one(wide).kind == "amounts"
+    skewed = np.round(20 + rng.gamma(2.0, 7.0, N))
+    assert (one(skewed, "income").kind, one(skewed, "age").kind) == ("amounts", "real numbers")
+    assert one(skewed, "log.income").kind == "real numbers"
+
+
+def test_variance_equal_to_the_mean_speaks_for_counts():
+    assert one(np.random.default_rng(8).poisson(8.0, 100)).family == "negative_binomial"
+
+
+def test_small_counts_with_extra_zeros_are_no_ratings():
+    rng = np.random.default_rng(6)
+    values = np.where(rng.random(400) < 0.35, 0, rng.poisson(3.5, 400))
+    assert len(np.unique(values)) <= 12
+    assert one(values).kind == "counts"
+
+
 def test_over_dispersion_is_not_decided_from_the_margin():
     """Poisson counts with a strong factor are far from Poisson in the margin, and counts all the same."""
     counts = np.random.default_rng(0).poisson(np.exp(0.5 + SCORE))

@@ -139,6 +139,27 @@ FAMILIES = [
         "tests/families/test_auto.py",
     ),
     Mutation(
+        "nearly normal measurements are amounts",
+        "families/_candidates.py",
+        "prior = min(_odds_of_amount(column), 0.0) + (",
+        "prior = (",
+        "tests/families/test_auto.py",
+    ),
+    Mutation(
+        "a variance equal to the mean says nothing",
+        "families/_candidates.py",
+        "scores.of(margins.poisson(values, weights), 1, prior + _POISSON),",
+        "-np.inf,",
+        "tests/families/test_auto.py",
+    ),
+    Mutation(
+        "extra zeros have to be earned against ratings too",
+        "families/_candidates.py",
+        "inflated - _ZERO_INFLATED / 2 + _HAS_ZEROS",
+        "inflated",
+        "tests/families/test_auto.py",
+    ),
+    Mutation(
         "labels in disorder enter the model",
         "families/_guards.py",
         "is_range = column.is_whole and column.step == 1 and n >= LEAST_RANGE",

@@ -5,15 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from anypca.families import _margins as margins
-from anypca.families._guards import COUNT, MEASURE, SCORE, SHARE, Column
+from anypca.families._guards import ADDITIVE, COUNT, MEASURE, SCORE, SHARE, Column
 
 #: Entries beyond which more of them say hardly more: every family is wrong in detail, and the details of a long column
 #: would outvote names and zeros.
 _COARSENING = 1000.0
 #: Log prior odds in nats. Heavy tails, zeros of their own and a bound need to be earned; names are weak evidence.
 _STUDENT, _ZERO_INFLATED, _FEW_ZEROS, _BOUND = -8.0, -6.0, -10.0, -3.0
+#: Few counts have no over-dispersion at all, not even that of factors.
+_POISSON = -1.7
 _COUNT_NAME, _MEASURE_NAME, _HAS_ZEROS, _NEVER_SMALL = 10.0, -6.0, 3.0, -3.0
 _USUAL_LEVELS, _ODD_LEVELS, _CLEAR_SHARE = 3.0, -2.0, 3.0
+#: Logarithms of amounts deviate by about 1, those of positive measurements by about 0.2: median and spread (of the
+#: logarithm) over columns of public tables whose kind their names tell.
+_AMOUNT_SPREAD, _REAL_SPREAD = (1.0, 0.65), (0.2, 0.8)
 #: Nats that skewed families must be ahead of the normal one.
 _TIE = 2.0
 #: Most levels of a rating, and most that are usual.
@@ -71,8 +76,25 @@ def _add_continuous(scores: _Scores, column: Column) -> None:
     if column.n_distinct > _MOST_LEVELS:
         scores.add("student_t", margins.student(*entries), 3, _STUDENT)
     if column.low > 0:
-        scores.add("log_normal", margins.log_normal(*entries), 2)
-        scores.add("gamma", margins.gamma(*entries), 2)
+        prior = min(_odds_of_amount(column), 0.0) + (_MEASURE_NAME if ADDITIVE.search(column.name) else 0.0)
+        scores.add("log_normal", margins.log_normal(*entries), 2, prior)
+        scores.add("gamma", margins.gamma(*entries), 2, prior)
+
+
+def _odds_of_amount(column: Column) -> float:
+    """Log odds of an amount against a measurement that happens to be positive, by the deviation of the logarithms.
+
+    Where it is small both families are nearly the same, and the little skewness that tells them apart is as well that
+    of the factors.
+    """
+    logs = np.log(column.values)
+    centre = column.weights @ logs / column.total
+    spread = np.sqrt(max(float(column.weights @ (logs - centre) ** 2) / column.total, 1e-12))
+    amount, real = (
+        -0.5 * (np.log(spread / median) / width) ** 2 - np.log(width)
+        for median, width in (_AMOUNT_SPREAD, _REAL_SPREAD)
+    )
+    return float(amount - real)
 
 
 def _add_zeros(scores: _Scores, column: Column) -> None:
@@ -111,11 +133,16 @@ def _add_counts(scores: _Scores, column: Column) -> None:
     zeros, mean = _n_zeros(column), column.mean
     prior = _NEVER_SMALL if column.low > 0 and mean > 10 else 0.0
     prior += _COUNT_NAME if COUNT.search(name) else _MEASURE_NAME if MEASURE.search(name) else 0.0
-    scores.add("negative_binomial", margins.negative_binomial(values, weights), 2, prior)
+    # A variance that equals the mean is no accident: such counts need one parameter less.
+    scores.found["negative_binomial"] = max(
+        scores.of(margins.negative_binomial(values, weights), 2, prior),
+        scores.of(margins.poisson(values, weights), 1, prior + _POISSON),
+    )
     if zeros >= 5 and (values > 0).sum() >= 3 and mean < _LARGE_COUNTS:
         inflated = scores.of(margins.hurdle(column), 3, _ZERO_INFLATED)
         if inflated > scores.found["negative_binomial"]:
-            scores.found["zero_inflated_negative_binomial"] = inflated
+            # Zeros of their own have to be earned among counts; that they are counts has not.
+            scores.found["zero_inflated_negative_binomial"] = inflated - _ZERO_INFLATED / 2 + _HAS_ZEROS
     scores.found["negative_binomial"] += _HAS_ZEROS if zeros else 0.0
     of_positive = mean * column.total / max(column.total - zeros, 1.0)
     if of_positive < _SMALL_COUNTS and not MEASURE.search(name):

@@ -68,6 +68,11 @@ MEASURE = _words(
     r"sbp|dbp|days|months|weeks|hours|minutes|educ\w*|school\w*|exper\w*|size|speed|hp|mpg|area|sales|cost|rate|rt|"
     r"test\w*|exam\w*|grade|points|gpa)\d*$|(age|price|income|inc|wage|cost|time|score|rate)\d*$"
 )
+#: Measurements of which differences count, not ratios; logarithms among them.
+ADDITIVE = _words(
+    _START + r"(age|height|ht|temp\w*|score|iq|educ\w*|school\w*|exper\w*|mpg|speed|test\w*|exam\w*|grade|gpa)\d*$|"
+    r"[a-z](age|score)\d*$|^(log|ln)([._]|(?-i:[A-Z]))"
+)
 SHARE = _words(r"([pP]ct|[pP]ercent|[pP]erc|[sS]hare|[pP]rop|[fF]rac)|%|^pc[A-Z]", flags=0)
 SCORE = _words(r"score|correct|test|sum|total")
 

@@ -92,6 +92,12 @@ def two_part(column: Column, mass: Callable[[Floats, Floats, float], float]) -> 
     return _zeros(column) + mass(column.values[positive], column.weights[positive], column.step)
 
 
+def poisson(values: Floats, weights: Floats) -> float:
+    """Log-mass of counts whose variance is their mean."""
+    mean = float(np.average(values, weights=weights))
+    return float(weights @ (xlogy(values, mean) - mean - gammaln(values + 1.0)))
+
+
 def negative_binomial(values: Floats, weights: Floats) -> float:
     """Log-mass of over-dispersed counts, profiled."""
     mean = float(np.average(values, weights=weights))
