@@ -27,9 +27,9 @@ from anypca.families import (
     ScaledPoisson,
 )
 from anypca.families.mixed import Mixed
-from anypca.models._bayes import limits, mixing
+from anypca.models._bayes import chains
 from anypca.models._bayes.augment import augment, draw_normal
-from anypca.models._bayes.mixing import judge
+from anypca.models._bayes.chains import judge
 from anypca.models._bayes.rows import N_AVERAGED, thin
 from anypca.models._opened import OpenedBlock
 from anypca.models.bepca._density import FactorDensity, FactorPrior, Factors
@@ -413,7 +413,7 @@ def test_the_same_seed_gives_the_same_draws(bits):
 
 
 def test_chains_that_disagree_are_told_of(bits, monkeypatch):
-    monkeypatch.setattr(mixing, "MAX_R_HAT", 0.5)
+    monkeypatch.setattr(chains, "MAX_R_HAT", 0.5)
     with pytest.warns(ConvergenceWarning, match="chains disagree.*largest R-hat"):
         BEPCA(2, family="bernoulli", n_draws=10, n_tune=5).fit(bits.X)
 
@@ -442,6 +442,6 @@ def test_bad_settings_are_refused(settings, message):
 
 
 def test_draws_beyond_memory_are_refused(bits, monkeypatch):
-    monkeypatch.setattr(limits, "_MAX_BYTES", 1000)
+    monkeypatch.setattr(chains, "_MAX_BYTES", 1000)
     with pytest.raises(ValueError, match="Ask for fewer draws, or use SePCA"):
         BEPCA(2, family="bernoulli").fit(bits.X)

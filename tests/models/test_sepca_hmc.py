@@ -13,7 +13,7 @@ from anypca.datasets import make_low_rank
 from anypca.engine import check_data
 from anypca.families import resolve_family
 from anypca.linalg import pack_symmetric
-from anypca.models._bayes import limits
+from anypca.models._bayes import chains
 from anypca.models._bayes.align import align, take_components
 from anypca.models._bayes.points import Point, collect_rows
 from anypca.models._session import open_session
@@ -347,12 +347,12 @@ def test_a_single_chain_is_compared_with_itself():
 
 
 def test_draws_beyond_memory_are_refused(monkeypatch):
-    monkeypatch.setattr(limits, "_MAX_BYTES", 1000)
+    monkeypatch.setattr(chains, "_MAX_BYTES", 1000)
     with pytest.raises(ValueError, match="Ask for fewer draws, or use inference='vb'"):
         fit_table(np.random.default_rng(0).normal(size=(10, 3)), "gaussian", max_components=0)
 
 
 def test_large_tables_are_warned_of(monkeypatch):
-    monkeypatch.setattr(limits, "_LARGE_TABLE", 10)
+    monkeypatch.setattr(chains, "_LARGE_TABLE", 10)
     with pytest.warns(UserWarning, match="inference='vb', which takes minutes"):
         fit_table(np.random.default_rng(0).normal(size=(10, 3)), "gaussian", max_components=0)

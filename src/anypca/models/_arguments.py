@@ -3,14 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from anypca._typing import Floats, Ints
 from anypca.engine import Block, Data
+
+Settings = TypeVar("Settings")
+
+
+def read_settings(kind: type[Settings], model: Any, **others: Any) -> Settings:
+    """The settings of a fit from the parameters of an estimator that have the same names.
+
+    Parameters
+    ----------
+    kind : type
+        A dataclass.
+    model : estimator
+    **others : Any
+        Settings that are not parameters as they are.
+
+    Returns
+    -------
+    An instance of ``kind``
+    """
+    given = {name: getattr(model, name) for name in {field.name for field in fields(kind)} - set(others)}  # type: ignore[arg-type]
+    # Numbers of numpy are numbers: what is saved or handed to other libraries is plain.
+    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
+    return kind(**plain, **others)
 
 
 def make_generator(random_state: Any) -> np.random.Generator:

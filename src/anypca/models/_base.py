@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from anypca._compat import (
     CallbackSupportMixin,
-    Interval,
     check_features,
     fit_callbacks,
 )
@@ -42,14 +40,6 @@ from anypca.models._manners import CheckedParameters, ToldFit
 from anypca.models._opened import refuse_missing
 from anypca.models._session import Session, check_labels, is_nonnegative, lay_out, open_session, read_family
 
-#: Of the parameters that nearly all estimators have, for their ``_parameter_constraints``.
-COMMON_CONSTRAINTS: dict[str, list[Any]] = {
-    "max_iter": [Interval(Integral, 1, None, closed="left")],
-    "n_jobs": [Integral, None],
-    "verbose": ["verbose"],
-    "random_state": ["random_state"],
-}
-
 
 class LatentModel(
     CheckedParameters,
@@ -62,7 +52,7 @@ class LatentModel(
 ):
     """Base class of the estimators: validation, names, tags, progress, methods that follow from others.
 
-    A subclass states its ``_parameter_constraints``, has the parameters ``n_jobs`` and ``verbose`` (``max_iter``,
+    A subclass states its own ``_parameter_constraints``, has the parameters ``n_jobs`` and ``verbose`` (``max_iter``,
     ``tol`` and ``random_state`` where they mean something), writes ``fit``, and sets ``components_`` and
     ``n_components_``. What it says of rows comes from `anypca.models._row_methods`.
 

@@ -6,24 +6,55 @@ import difflib
 import logging
 import sys
 import warnings
+from collections import ChainMap
 from collections.abc import Callable
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 from sklearn.base import BaseEstimator
 
-from anypca._compat import InvalidParameterError, StrOptions
+from anypca._compat import Interval, InvalidParameterError, StrOptions
 from anypca.exceptions import ConvergenceWarning
 from anypca.solvers import Callback, Progress, Result, Status
 
 logger = logging.getLogger("anypca")
 
+#: What parameters may be, for ``_parameter_constraints``.
+AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
+POSITIVE = Interval(Real, 0, None, closed="neither")
+NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
+
 
 class CheckedParameters(BaseEstimator):
-    """Estimators whose constructor parameters are checked when a fit begins."""
+    """Estimators whose constructor parameters are checked when a fit begins.
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {}
+    The ``_parameter_constraints`` of a class are added to those of its bases; here are those of names that mean the
+    same wherever they occur.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_components": [AT_LEAST_ONE],
+        "family": "no_validation",
+        "resolution": "no_validation",
+        "hidden_layer_sizes": "no_validation",
+        "fit_intercept": ["boolean"],
+        "n_init": [AT_LEAST_ONE],
+        "max_iter": [AT_LEAST_ONE],
+        "tol": [POSITIVE],
+        **{name: [AT_LEAST_ONE] for name in ("n_draws", "n_tune", "n_chains")},
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+        "warm_start": ["boolean"],
+        "init": "no_validation",
+    }
     #: Other names of options, for the suggestion in the error message; they are not accepted.
     _synonyms: ClassVar[dict[str, str]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        own = (vars(base).get("_parameter_constraints", {}) for base in cls.__mro__)
+        cls._parameter_constraints = dict(ChainMap(*own))
 
     def _check_parameters(self) -> None:
         """Raise on the first constructor parameter that breaks its constraint."""

@@ -24,7 +24,7 @@ from anypca.models._row_model import (
     fill,
     log_steps,
     plug_in,
-    plugged_in,
+    predict_table,
     usual_range,
 )
 from anypca.models._session import Session
@@ -273,6 +273,8 @@ class GenerativeModel(RowMethods):
     ) -> Any:
         """Draw rows from the model: scores from their distribution, then entries from the family.
 
+        Of a posterior that is known by draws (`BEPCA`, `ISFA`) each row has one for itself.
+
         Parameters
         ----------
         n_samples : int, default=1
@@ -287,8 +289,7 @@ class GenerativeModel(RowMethods):
         check_is_fitted(self)
         rng, n = make_generator(random_state), check_n_samples(n_samples)
         model, data = self._row_model(), self._companions(n, offset, covariates)
-        eta = _predictors(model, data, model.draw_scores(n, rng))
-        return give_back(self, draw_table(self.layout_, model, eta, rng))
+        return give_back(self, draw_table(self.layout_, model, model.draw_predictors(data, rng), rng))
 
     def entry_log_likelihood(
         self,
@@ -303,9 +304,10 @@ class GenerativeModel(RowMethods):
         """Log-probability of values at some entries, given the scores that the observed entries of X decide.
 
         The scores are plugged in: ``log P(value | eta)`` at the predictor and the dispersion of the fit. Values that X
-        does not show are thereby predicted; their uncertainty is that of the family alone. Continuous families give the
-        probability of the interval of a step (``resolution_``) around the value, so that models of all kinds that were
-        fitted to the same table, with the same steps, are comparable.
+        does not show are thereby predicted; their uncertainty is that of the family alone. A posterior that is known by
+        draws (`BEPCA`, `ISFA`) is averaged over, and over the scores that each draw leaves possible. Continuous
+        families give the probability of the interval of a step (``resolution_``) around the value, so that models of
+        all kinds that were fitted to the same table, with the same steps, are comparable.
 
         Parameters
         ----------
@@ -327,14 +329,11 @@ class GenerativeModel(RowMethods):
 
         def visit(model: RowModel[Any], block: Block, opened: OpenedBlock) -> tuple[Ints, Floats]:
             part = entries_of(block, rows)
-            eta = plugged_in(model, block, opened)
             owner, column, value = layout.spread(columns[part], values[part])
-            row, terms = rows[part][owner] - block.start, np.empty(len(owner))
-            for member, index in model.family.member_columns(opened.n_features):
-                of = np.isin(column, index)
-                each, place = member.take(np.searchsorted(index, column[of])), column[of]
-                known = model.dispersion[place], steps[place]
-                terms[of] = each.log_mass(value[of], eta[row[of], place], *known)
+            if not len(owner):
+                return part, np.zeros(len(part))
+            index = rows[part][owner] - block.start
+            terms = model.entry_log_likelihood(block, opened, index, column, value, steps)
             return part, np.bincount(owner, terms, minlength=len(part)).astype(float)
 
         return in_order(self._visit_rows(visit, X, offset, covariates), len(rows))
@@ -380,7 +379,7 @@ def linear_predictor(
     -------
     ndarray of shape (n_samples, n_features)
     """
-    return _predictors(model._row_model(), model._companions(len(scores), offset, covariates), scores)
+    return predict_table(model._row_model(), model._companions(len(scores), offset, covariates), scores)
 
 
 def model_predictor(model: Any, scores: Floats, **companions: Any) -> Floats | None:
@@ -393,8 +392,3 @@ def model_predictor(model: Any, scores: Floats, **companions: Any) -> Floats | N
         return None
     # Models without a distribution go back by least squares: means are predictors.
     return np.asarray(model.inverse_transform(scores, **companions), dtype=float)
-
-
-def _predictors(model: RowModel[Any], data: Data, scores: Floats) -> Floats:
-    """eta (n_samples, n_features) at scores, with the offsets and covariates of a table."""
-    return np.concatenate([model.predictor(block, scores[block.start : block.stop]) for block in data.blocks])

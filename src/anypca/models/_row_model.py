@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from anypca._typing import Floats, Ints
-from anypca.engine import Block, Layout
+from anypca.engine import Block, Data, Layout
 from anypca.families import Family
 from anypca.models._opened import OpenedBlock, check_rows, observed_only, open_block
 
@@ -91,17 +91,22 @@ class RowModel(ABC, Generic[Solved]):
     def entry_deviations(self, rows: OpenedBlock, solved: Solved, index: Ints, columns: Ints) -> Floats:
         """Standard deviations of unseen entries given the rows: of the predictor and of the noise, (n_entries,)."""
         mean, variance = with_offset(rows, index, columns, *self.entry_moments(rows, solved, index, columns))
-        found = np.empty(len(index))
-        for member, some in self.family.member_columns(rows.n_features):
-            of = np.isin(columns, some)
-            dispersion = self.dispersion[columns[of]]
-            each = member.take(np.searchsorted(some, columns[of]))
-            found[of] = predictive_deviations(each, mean[of], variance[of], dispersion)
-        return found
+        return predictive_deviations(self.family.take(columns), mean, variance, self.dispersion[columns])
+
+    def entry_log_likelihood(
+        self, block: Block, rows: OpenedBlock, index: Ints, columns: Ints, values: Floats, steps: Floats
+    ) -> Floats:
+        """Log-probability of values at entries (index, columns), recorded in steps, at the rows' own scores."""
+        eta = plugged_in(self, block, rows)[index, columns]
+        return self.family.take(columns).log_mass(values, eta, self.dispersion[columns], steps[columns])
 
     def draw_scores(self, n_samples: int, rng: np.random.Generator) -> Floats:
         """Scores of new rows, shape (n_samples, k)."""
         raise NotImplementedError(f"{type(self).__name__} has no distribution of scores")
+
+    def draw_predictors(self, data: Data, rng: np.random.Generator) -> Floats:
+        """eta (n_samples, n_features) of new rows with the offsets and covariates of a table."""
+        return predict_table(self, data, self.draw_scores(data.n_samples, rng))
 
 
 def with_offset(
@@ -121,6 +126,11 @@ def predictive_deviations(family: Family, mean: Floats, variance: Floats, disper
     noise = weights @ family.variance(means, dispersion)
     spread = weights @ (means - weights @ means) ** 2
     return np.asarray(np.sqrt(noise + spread))
+
+
+def predict_table(model: RowModel[Any], data: Data, scores: Floats) -> Floats:
+    """eta (n_samples, n_features) at scores, with the offsets and covariates of a table."""
+    return np.concatenate([model.predictor(block, scores[block.start : block.stop]) for block in data.blocks])
 
 
 def draw_table(layout: Layout, model: RowModel[Any], eta: Floats, rng: np.random.Generator) -> Floats:

@@ -13,9 +13,6 @@ from sklearn.base import clone
 from anypca.models._session import Session
 from anypca.solvers.checkpoint import Entry, NoJournal, key_of
 
-#: Of the parameters of `WarmStart`, for ``_parameter_constraints``.
-WARM_CONSTRAINTS: dict[str, Any] = {"warm_start": ["boolean"], "init": "no_validation"}
-
 
 @dataclass(eq=False, repr=False)
 class WarmStart:

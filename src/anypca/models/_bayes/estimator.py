@@ -3,94 +3,86 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from anypca._typing import Floats, Ints
-from anypca.engine import Block
+from anypca._compat import StrOptions
+from anypca._typing import Floats
+from anypca.engine import Layout
 from anypca.exceptions import ConvergenceWarning
-from anypca.models._arguments import check_entries, check_n_samples, entries_of, in_order, make_generator
+from anypca.families import Family
+from anypca.models._bayes.chains import SampledResult, Summary
 from anypca.models._bayes.rows import DrawnRowModel
-from anypca.models._given_back import give_back
-from anypca.models._opened import OpenedBlock
+from anypca.models._bilinear.passes import Deviances
+from anypca.models._manners import POSITIVE
 from anypca.models._posterior_model import PosteriorModel
-from anypca.models._row_model import draw_table
+from anypca.models._session import Session, choose_family
+from anypca.models.epca import EPCA
 from anypca.solvers import Result
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnFit:
+    """A posterior by draws."""
+
+    row_model: DrawnRowModel
+    deviances: Deviances
+    summary: Summary
+    result: SampledResult[Any]
 
 
 class DrawnModel(PosteriorModel):
     """Base of estimators whose row model is a `DrawnRowModel`: what they say of rows are averages over draws."""
 
-    def _row_model(self) -> DrawnRowModel:
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"dispersion": [StrOptions({"auto"}), POSITIVE]}
+    family: Any
+    dispersion: str | float
+    fit_intercept: bool
+
+    def _dispersion_rank(self, session: Session) -> int:
+        """Components of the fit that open dispersions are estimated by."""
         raise NotImplementedError
 
-    def sample(
-        self, n_samples: int = 1, *, offset: Any = None, covariates: Any = None, random_state: Any = None
-    ) -> Any:
-        """Draw rows from the posterior predictive distribution: each under a draw of the loadings of its own.
+    def _draw(self, session: Session, family: Family, dispersion: Floats) -> DrawnFit:
+        """Draw from the posterior, given the families and the dispersions of the columns."""
+        raise NotImplementedError
 
-        Parameters
-        ----------
-        n_samples : int, default=1
-        offset, covariates : None
-            Not part of this model.
-        random_state : int, RandomState instance, Generator or None, default=None
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features), or data frame
-            A frame, with labels, if ``set_output`` asks for it.
-        """
-        check_is_fitted(self)
-        rng, n = make_generator(random_state), check_n_samples(n_samples)
-        self._companions(n, offset, covariates)
-        model = self._row_model()
-        return give_back(self, draw_table(self.layout_, model, model.draw_predictors(n, rng), rng))
-
-    def entry_log_likelihood(
-        self,
-        X: Any,
-        rows: Ints,
-        columns: Ints,
-        values: Floats,
-        *,
-        offset: Any = None,
-        covariates: Any = None,
-    ) -> Floats:
-        """Log of the posterior predictive probability of values at some entries, given the observed entries of X.
-
-        The probability is averaged over draws and over the scores that each leaves possible; nothing is plugged in.
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Draw from the posterior.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            Entries that are to be predicted are missing here.
-        rows, columns : ndarray of int of shape (n_entries,)
-            Where the values belong.
-        values : ndarray of shape (n_entries,)
-        offset, covariates : None
-            Not part of this model.
+            As in `EPCA.fit`; NaN is a missing entry.
+        y : None
+            Ignored.
 
         Returns
         -------
-        ndarray of shape (n_entries,)
+        self
         """
-        check_is_fitted(self)
-        rows, columns = check_entries(rows, columns, self.n_features_in_)
-        values = np.broadcast_to(np.asarray(values, dtype=float), rows.shape)
-        steps = self._steps
-        layout = self.layout_
+        with self._open_fit(X) as session:
+            k, known = self._dispersion_rank(session), {"fit_intercept": self.fit_intercept}
+            family, report = choose_family(self.family, session)
+            dispersion = find_dispersion(X, family, session.layout, self.dispersion, n_components=k, **known)
+            fit = self._draw(session, family, dispersion)
+            self.family_, self.family_report_ = family, report
+            self._store(fit)
+        self._warn_unless_converged(fit.result)
+        return self
 
-        def visit(model: Any, block: Block, opened: OpenedBlock) -> tuple[Ints, Floats]:
-            part = entries_of(block, rows)
-            owner, column, value = layout.spread(columns[part], values[part])
-            used, index = np.unique(rows[part][owner] - block.start, return_inverse=True)
-            terms = model.entry_log_likelihood(opened.take(used), index, column, value, steps)
-            return part, np.bincount(owner, terms, minlength=len(part)).astype(float)
+    def _store(self, fit: Any) -> None:
+        """Set the fitted attributes."""
+        self._rows: DrawnRowModel = fit.row_model
+        self.explained_deviance_ratio_ = fit.deviances.shares
+        self.deviance_, self.null_deviance_ = fit.deviances.full, fit.deviances.null
+        self.posterior_, self.r_hat_, self.ess_ = fit.summary
+        self._store_result(fit.result)
 
-        return in_order(self._visit_rows(visit, X, offset, covariates), len(rows))
+    def _row_model(self) -> DrawnRowModel:
+        return self._rows
 
     def _warn_unless_converged(self, result: Result[Any]) -> None:
         """Warn when the chains disagree."""
@@ -101,3 +93,38 @@ class DrawnModel(PosteriorModel):
                 ConvergenceWarning,
                 stacklevel=3,
             )
+
+
+def find_dispersion(
+    X: Any, family: Family, layout: Layout, given: str | float, *, n_components: int, fit_intercept: bool
+) -> Floats:
+    """Dispersion of each column: that of its family, the given number, or for ``"auto"`` the estimate of EPCA.
+
+    Parameters
+    ----------
+    X : table of shape (n_samples, n_features)
+    family : Family
+        Of the columns of the model.
+    layout : Layout
+    given : "auto" or float
+        For columns whose family leaves it open.
+    n_components : int
+        Of EPCA.
+    fit_intercept : bool
+        Of EPCA.
+
+    Returns
+    -------
+    ndarray of shape (n_columns,)
+        For the columns of the model.
+    """
+    known = family.known_dispersion(layout.n_columns)
+    if not np.isnan(known).any():
+        return known
+    if not isinstance(given, str):
+        return np.where(np.isnan(known), float(given), known)
+    with warnings.catch_warnings():
+        # A dispersion between two estimates of a fit that goes on is as good.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = EPCA(n_components, family=layout.settled(family), fit_intercept=fit_intercept).fit(X)
+    return np.asarray(np.where(np.isnan(known), fitted._row_model().dispersion, known))

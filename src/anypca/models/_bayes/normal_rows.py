@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.engine import Block
+from anypca.engine import Block, Data
 from anypca.families import Family
 from anypca.linalg import unpack_symmetric
 from anypca.models._bayes.rows import Cloud, DrawnRowModel, normal_points, weigh
@@ -64,8 +64,8 @@ class NormalRowModel(DrawnRowModel):
         for W, b, forward, shift in zip(self.loadings, self.intercept, self.forward, self.shift, strict=True):
             yield (scores - shift) @ np.linalg.pinv(forward) @ W.T + b
 
-    def draw_predictors(self, n_samples: int, rng: np.random.Generator) -> Floats:
-        index = rng.integers(len(self.loadings), size=n_samples)
-        z = rng.standard_normal((n_samples, self.loadings.shape[2]))
+    def draw_predictors(self, data: Data, rng: np.random.Generator) -> Floats:
+        index = rng.integers(len(self.loadings), size=data.n_samples)
+        z = rng.standard_normal((data.n_samples, self.loadings.shape[2]))
         eta: Floats = np.einsum("ijk,ik->ij", self.loadings[index], z) + self.intercept[index]
         return eta

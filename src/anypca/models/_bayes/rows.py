@@ -11,8 +11,7 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 
 from anypca._typing import Floats, Ints
-from anypca.engine import Block
-from anypca.families import Family
+from anypca.engine import Block, Data
 from anypca.models._opened import OpenedBlock
 from anypca.models._row_model import RowModel
 
@@ -69,7 +68,7 @@ class DrawnRowModel(RowModel[Averages]):
         """eta (rows, n_features) at reported scores under each draw."""
 
     @abstractmethod
-    def draw_predictors(self, n_samples: int, rng: np.random.Generator) -> Floats:
+    def draw_predictors(self, data: Data, rng: np.random.Generator) -> Floats:
         """eta (n_samples, n_features) of new rows, each under a draw of its own."""
 
     def solve(self, rows: OpenedBlock) -> Averages:
@@ -116,19 +115,15 @@ class DrawnRowModel(RowModel[Averages]):
         return mean, np.maximum(square - mean**2, 0.0)
 
     def entry_log_likelihood(
-        self, rows: OpenedBlock, index: Ints, columns: Ints, values: Floats, steps: Floats
+        self, block: Block, rows: OpenedBlock, index: Ints, columns: Ints, values: Floats, steps: Floats
     ) -> Floats:
-        """Log of the average probability of values at entries of the rows, recorded in steps, (n_entries,)."""
+        """Log of the average probability of values at entries (index, columns), recorded in steps, (n_entries,)."""
+        used, index = np.unique(index, return_inverse=True)
+        family, known = self.family.take(columns), (self.dispersion[columns], steps[columns])
         found = []
-        for cloud in self.clouds(rows):
+        for cloud in self.clouds(rows.take(used)):
             eta = cloud.eta[:, index, columns]
-            terms = np.empty_like(eta)
-            for member, some in self.family.member_columns(rows.n_features):
-                of = np.isin(columns, some)
-                x = np.broadcast_to(values[of], eta[:, of].shape)
-                each = member.take(np.searchsorted(some, columns[of]))
-                known = self.dispersion[columns[of]], steps[columns[of]]
-                terms[:, of] = each.log_mass(x, eta[:, of], *known)
+            terms = family.log_mass(np.broadcast_to(values, eta.shape), eta, *known)
             found.append(logsumexp(terms, axis=0, b=cloud.weight[:, index]))
         return log_mean(np.array(found))
 
@@ -171,13 +166,3 @@ def choose_entries(n_samples: int, n_features: int) -> tuple[Ints, Ints]:
     chosen = np.unique(np.linspace(0, size - 1, min(size, N_COMPARED)).round().astype(int))
     row, column = np.divmod(chosen, n_features)
     return row, column
-
-
-def expect_entries(family: Family, dispersion: Floats, columns: Ints, eta: Floats) -> Floats:
-    """Expected values of entries of some columns at predictors (draws, n_entries)."""
-    found = np.empty_like(eta)
-    for member, some in family.member_columns(len(dispersion)):
-        of = np.isin(columns, some)
-        each = member.take(np.searchsorted(some, columns[of]))
-        found[:, of] = each.mean(eta[:, of], dispersion[columns[of]])
-    return found

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from anypca._compat import Interval, StrOptions
+from anypca._compat import StrOptions
 from anypca._typing import Floats
 from anypca.families import Gaussian
-from anypca.models._base import COMMON_CONSTRAINTS
+from anypca.models._arguments import read_settings
+from anypca.models._manners import NOT_NEGATIVE
 from anypca.models._network import ACTIVATIONS, check_hidden
 from anypca.models._row_methods import RowMethods
 from anypca.models.autoencoder._fit import AutoencoderFit, Settings, fit_autoencoder
@@ -132,18 +132,14 @@ class Autoencoder(RowMethods):
 
     _needs_every_entry = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "hidden_layer_sizes": "no_validation",
         "activation": [StrOptions(set(ACTIVATIONS))],
         "latent_activation": [StrOptions(set(ACTIVATIONS))],
         "output_activation": [StrOptions(set(ACTIVATIONS))],
-        "alpha": [Interval(Real, 0, None, closed="left")],
-        "linearity": [Interval(Real, 0, None, closed="left")],
+        "alpha": [NOT_NEGATIVE],
+        "linearity": [NOT_NEGATIVE],
         "init": [StrOptions({"pca", "random"})],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
         "standardize": ["boolean"],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        **COMMON_CONSTRAINTS,
+        "tol": [NOT_NEGATIVE],
     }
     _synonyms: ClassVar[dict[str, str]] = {"linear": "identity", "sigmoid": "logistic"}
 
@@ -189,18 +185,9 @@ class Autoencoder(RowMethods):
         return self
 
     def _settings(self, hidden: tuple[int, ...], n_features: int) -> Settings:
-        return Settings(
-            n_components=min(int(self.n_components), n_features),
-            hidden=hidden,
-            activation=self.activation,
-            latent_activation=self.latent_activation,
-            output_activation=self.output_activation,
-            alpha=float(self.alpha),
-            linearity=float(self.linearity) if self.latent_activation == "identity" else 0.0,
-            init=self.init,
-            n_init=int(self.n_init),
-            standardize=bool(self.standardize),
-        )
+        linearity = self.linearity if self.latent_activation == "identity" else 0.0
+        k = min(self.n_components, n_features)
+        return read_settings(Settings, self, n_components=k, hidden=hidden, linearity=linearity)
 
     def _store(self, fitted: AutoencoderFit, result: Result[Floats]) -> None:
         """Set the fitted attributes."""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
 
-from anypca._compat import Interval, StrOptions
-from anypca.models._arguments import check_rank
-from anypca.models._base import COMMON_CONSTRAINTS
-from anypca.models._bayes.dispersion import find_dispersion
+from anypca._compat import StrOptions
+from anypca._typing import Floats
+from anypca.families import Family
+from anypca.models._arguments import check_rank, read_settings
 from anypca.models._bayes.estimator import DrawnModel
-from anypca.models._bayes.normal_rows import NormalRowModel
-from anypca.models._session import choose_family
+from anypca.models._manners import POSITIVE
+from anypca.models._session import Session
 from anypca.models.bepca._fit import BEPCAFit, fit_factors
 from anypca.models.bepca._settings import Settings
 
@@ -118,20 +118,11 @@ class BEPCA(DrawnModel):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "family": "no_validation",
-        "resolution": "no_validation",
-        "prior_weight": [Interval(Real, 0, None, closed="neither")],
+        "prior_weight": [POSITIVE],
         "prior_value": [None, Real],
-        "variance_shape": [Interval(Real, 0, None, closed="neither")],
-        "variance_rate": [Interval(Real, 0, None, closed="neither")],
-        "fit_intercept": ["boolean"],
-        "dispersion": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "variance_shape": [POSITIVE],
+        "variance_rate": [POSITIVE],
         "sampler": [StrOptions({"auto", "gibbs", "nuts"})],
-        "n_draws": [Interval(Integral, 1, None, closed="left")],
-        "n_tune": [Interval(Integral, 1, None, closed="left")],
-        "n_chains": [Interval(Integral, 1, None, closed="left")],
-        **COMMON_CONSTRAINTS,
     }
 
     n_components: int = 2
@@ -152,67 +143,21 @@ class BEPCA(DrawnModel):
     verbose: int = 0
     random_state: Any = 0
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Draw from the posterior.
+    def _dispersion_rank(self, session: Session) -> int:
+        check_rank(self.n_components, session.data)
+        return self.n_components
 
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-            As in `EPCA.fit`; NaN is a missing entry.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self
-        """
-        with self._open_fit(X) as session:
-            check_rank(self.n_components, session.data)
-            family, report = choose_family(self.family, session)
-            dispersion = find_dispersion(
-                X,
-                family,
-                session.layout,
-                self.dispersion,
-                n_components=self.n_components,
-                fit_intercept=self.fit_intercept,
-            )
-            fit = fit_factors(session, family, dispersion, self._settings())
-            self.family_, self.family_report_ = family, report
-            self._store(fit)
-        self._warn_unless_converged(fit.result)
-        return self
-
-    def _settings(self) -> Settings:
-        return Settings(
-            n_components=int(self.n_components),
-            fit_intercept=bool(self.fit_intercept),
-            prior_weight=float(self.prior_weight),
-            prior_value=None if self.prior_value is None else float(self.prior_value),
-            variance_shape=float(self.variance_shape),
-            variance_rate=float(self.variance_rate),
-            sampler=self.sampler,
-            n_draws=int(self.n_draws),
-            n_tune=int(self.n_tune),
-            n_chains=int(self.n_chains),
-            progress=bool(self.verbose),
-        )
+    def _draw(self, session: Session, family: Family, dispersion: Floats) -> BEPCAFit:
+        settings = read_settings(Settings, self, progress=bool(self.verbose))
+        return fit_factors(session, family, dispersion, settings)
 
     def _store(self, fit: BEPCAFit) -> None:
-        """Set the fitted attributes."""
-        self._rows = fit.row_model
+        super()._store(fit)
         found = fit.coefficients
         self.components_, self.components_std_ = found.loadings.T.copy(), fit.loading_std.T.copy()
         self.n_components_ = len(self.components_)
         self.intercept_ = found.fixed[:, 0].copy() if self.fit_intercept else np.zeros(len(found.fixed))
         self.dispersion_ = found.dispersion
         self.explained_variance_ = fit.score_variance
-        self.explained_deviance_ratio_ = fit.deviances.shares
-        self.deviance_, self.null_deviance_ = fit.deviances.full, fit.deviances.null
         self.bic_by_rank_ = dict(fit.rank_bic)
         self.rank_ = max(self.bic_by_rank_, key=lambda rank: self.bic_by_rank_[rank])
-        self.posterior_, self.r_hat_, self.ess_ = fit.posterior, dict(fit.r_hat), dict(fit.ess)
-        self._store_result(fit.result)
-
-    def _row_model(self) -> NormalRowModel:
-        return self._rows

@@ -9,15 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.exceptions import NonFiniteError
 from anypca.families import Family
 from anypca.models._bayes.augment import augment
-from anypca.models._bayes.inference_data import diagnose, label_features, to_inference_data
-from anypca.models._bayes.limits import check_draws, check_memory, check_size
-from anypca.models._bayes.mixing import SampledResult, judge
+from anypca.models._bayes.chains import check_memory, check_sampling, judge, refuse_non_finite, summarise
+from anypca.models._bayes.estimator import DrawnFit
 from anypca.models._bayes.normal_rows import NormalRowModel
 from anypca.models._bayes.points import Point, collect_rows, deviances_at
-from anypca.models._bayes.rows import choose_entries, expect_entries, thin
+from anypca.models._bayes.rows import choose_entries, thin
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.passes import Deviances
 from anypca.models._session import Session
@@ -27,7 +25,7 @@ from anypca.models.bepca._report import Aligned, align_draws, mean_product, rank
 from anypca.models.bepca._settings import Settings
 from anypca.models.bepca._start import make_prior, start_factors
 from anypca.solvers import Progress
-from anypca.solvers.nuts import NutsOptions, import_sampler, sample_nuts
+from anypca.solvers.nuts import NutsOptions, sample_nuts
 
 # Starts to choose from for each chain of the No-U-Turn sampler, which chooses by itself.
 _STARTS = 4
@@ -36,7 +34,6 @@ _STARTS = 4
 _THIN = 2
 # Sweeps between two reports of progress.
 _REPORT_EVERY = 50
-_REMEDY = "use SePCA, which takes minutes"
 
 
 class Run(NamedTuple):
@@ -48,22 +45,16 @@ class Run(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class BEPCAFit:
+class BEPCAFit(DrawnFit):
     """A posterior by draws."""
 
-    row_model: NormalRowModel
     coefficients: Coefficients
     """Posterior means of loadings and intercepts."""
     loading_std: Floats
     """(n_features, k)."""
     score_variance: Floats
     """Posterior means of the mean squares of the training scores, shape (k,)."""
-    deviances: Deviances
     rank_bic: Mapping[int, float]
-    posterior: Any
-    r_hat: Mapping[str, Floats]
-    ess: Mapping[str, Floats]
-    result: SampledResult[Coefficients]
 
 
 def fit_factors(session: Session, family: Family, dispersion: Floats, settings: Settings) -> BEPCAFit:
@@ -84,17 +75,14 @@ def fit_factors(session: Session, family: Family, dispersion: Floats, settings: 
     ValueError
         If fewer draws are asked for than can be summarised, or the sampler does not serve the family.
     """
-    import_sampler()
-    check_draws(settings.n_draws, Settings.n_draws, "BEPCA")
-    check_size(session.data, "BEPCA", _REMEDY)
+    check_sampling(session.data, settings.n_draws, Settings.n_draws, "BEPCA")
     rows = collect_rows(session, fit_intercept=settings.fit_intercept)
     prior = make_prior(session, family, settings)
     density = FactorDensity(family, rows, dispersion, prior, settings.n_components)
     n_numbers = density.position(_first(start_factors(session, density, 1))).size
-    check_memory(n_numbers * settings.n_chains * settings.n_draws, "BEPCA", _REMEDY)
+    check_memory(n_numbers * settings.n_chains * settings.n_draws, "BEPCA")
     run = _sample(session, density, settings)
-    if not np.isfinite(run.stats["lp"]).all():
-        raise NonFiniteError("a chain left the finite range. Look for extreme values in X.")
+    refuse_non_finite(run.stats["lp"])
     return _conclude(session, density, run, settings)
 
 
@@ -170,27 +158,18 @@ def _conclude(session: Session, density: FactorDensity, run: Run, settings: Sett
     order = np.argsort(-deviances.without, kind="stable")
     aligned = aligned.reordered(order)
     draws = aligned.draws
-    posterior = to_inference_data(
-        draws,
-        run.stats,
-        label_features(session.data),
-        has_intercept=settings.fit_intercept,
-        more={"expected": expected_entries(density, run.draws)},
-    )
-    r_hat, ess = diagnose(posterior)
+    more = {"expected": expected_entries(density, run.draws)}
+    summary = summarise(session.data, draws, run.stats, has_intercept=settings.fit_intercept, more=more)
     coefficients = _mean_coefficients(density, draws)
-    trace = run.stats["lp"].mean(axis=0)
     return BEPCAFit(
         make_row_model(density, run.draws, aligned),
+        Deviances(deviances.null, deviances.full, deviances.without[order]),
+        summary,
+        judge(coefficients, run.stats["lp"].mean(axis=0), summary.r_hat["expected"]),
         coefficients,
         draws.loadings.std(axis=0),
         (draws.scores**2).mean(axis=(0, 1)),
-        Deviances(deviances.null, deviances.full, deviances.without[order]),
         rank_bic(mean_product(run.draws), settings.n_components),
-        posterior,
-        r_hat,
-        ess,
-        judge(coefficients, trace, r_hat["expected"]),
     )
 
 
@@ -218,7 +197,7 @@ def expected_entries(density: FactorDensity, draws: Factors) -> Floats:
     pairs = zip(draws.scores, draws.joint, strict=True)
     designs = ((np.hstack([scores[row], features]), joint[column]) for scores, joint in pairs)
     eta = np.array([np.einsum("ea,ea->e", *design) for design in designs])
-    return expect_entries(density.family, density.dispersion, column, eta)
+    return density.family.take(column).mean(eta, density.dispersion[column])
 
 
 def _mean_coefficients(density: FactorDensity, draws: Point) -> Coefficients:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,13 +12,12 @@ import numpy as np
 from anypca._compat import Interval, RealNotInt, StrOptions
 from anypca.families import Family
 from anypca.models._arguments import check_rank
-from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._bilinear.alternating import Shared
 from anypca.models._bilinear.row_model import BilinearModel, ModeRowModel, Reported
 from anypca.models._bilinear.stream import BilinearRule
+from anypca.models._manners import NOT_NEGATIVE
 from anypca.models._session import Session, choose_family
 from anypca.models._stream import Stream, StreamingRows
-from anypca.models._warm import WARM_CONSTRAINTS
 from anypca.models.epca._fit import EPCAFit, EPCAFitter, Settings
 from anypca.models.epca._ridge import choose_ridge
 from anypca.models.epca._share import least_rank
@@ -169,18 +168,12 @@ class EPCA(StreamingRows, BilinearModel):
             Interval(Integral, 0, None, closed="left"),
             Interval(RealNotInt, 0, 1, closed="neither"),
         ],
-        "family": "no_validation",
-        "resolution": "no_validation",
-        "ridge": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
+        "ridge": [StrOptions({"auto"}), NOT_NEGATIVE],
         "score_penalty": "no_validation",
         "loading_penalty": "no_validation",
-        "l1_strength": [Interval(Real, 0, None, closed="left")],
-        "loading_strength": [Interval(Real, 0, None, closed="left")],
-        "fit_intercept": ["boolean"],
+        "l1_strength": [NOT_NEGATIVE],
+        "loading_strength": [NOT_NEGATIVE],
         "whiten": ["boolean"],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        **COMMON_CONSTRAINTS,
-        **WARM_CONSTRAINTS,
     }
 
     n_components: int | float = 2

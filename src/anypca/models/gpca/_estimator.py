@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
-from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from anypca._compat import Interval, StrOptions
+from anypca._compat import StrOptions
 from anypca.families import Family
 from anypca.families.auto import FamilyChoice
 from anypca.models._arguments import check_rank
-from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._description import Description
+from anypca.models._manners import NOT_NEGATIVE, POSITIVE
 from anypca.models._row_methods import GenerativeModel
 from anypca.models._session import Session, is_auto
-from anypca.models._warm import WARM_CONSTRAINTS, WarmStart
+from anypca.models._warm import WarmStart
 from anypca.models.gpca._fit import GPCAFit, Settings, compare_bounds, fit_gpca
 from anypca.models.gpca._reader import find_family
 from anypca.models.gpca._row_model import ProjectionRowModel
@@ -154,16 +153,9 @@ class GPCA(WarmStart, GenerativeModel):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "family": "no_validation",
-        "resolution": "no_validation",
-        "bound": [StrOptions({"cv"}), Interval(Real, 0, None, closed="neither")],
+        "bound": [StrOptions({"cv"}), POSITIVE],
         "penalty": "no_validation",
-        "alpha": [Interval(Real, 0, None, closed="left")],
-        "fit_intercept": ["boolean"],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        **COMMON_CONSTRAINTS,
-        **WARM_CONSTRAINTS,
+        "alpha": [NOT_NEGATIVE],
     }
     _synonyms: ClassVar[dict[str, str]] = {"auto": "cv"}
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
-from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from anypca._compat import Interval, StrOptions
+from anypca._compat import StrOptions
 from anypca.families import Gaussian
-from anypca.models._base import COMMON_CONSTRAINTS
+from anypca.models._arguments import read_settings
 from anypca.models._description import Description
+from anypca.models._manners import AT_LEAST_ONE, NOT_NEGATIVE
 from anypca.models._posterior_model import PosteriorModel
 from anypca.models._selector import SelectorMethods
-from anypca.models._warm import WARM_CONSTRAINTS, WarmStart
+from anypca.models._warm import WarmStart
 from anypca.models.gsppca._fit import Fitted, Settings, fit_globally_sparse
 from anypca.models.gsppca._noise import NOISE
 from anypca.models.gsppca._row_model import SparseRowModel
@@ -180,15 +180,13 @@ class GSPPCA(WarmStart, SelectorMethods, PosteriorModel):
 
     _needs_every_entry = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "n_features_to_select": [Interval(Integral, 1, None, closed="left"), StrOptions({"evidence"})],
+        "n_components": [AT_LEAST_ONE, StrOptions({"auto"})],
+        "n_features_to_select": [AT_LEAST_ONE, StrOptions({"evidence"})],
         "noise": [StrOptions(set(NOISE))],
         "prior": [StrOptions({"uniform", "sparse"})],
         "evidence": [StrOptions({"noiseless", "noisy"})],
         "scale": ["boolean"],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        **COMMON_CONSTRAINTS,
-        **WARM_CONSTRAINTS,
+        "tol": [NOT_NEGATIVE],
     }
 
     n_components: int | str = "auto"
@@ -224,21 +222,10 @@ class GSPPCA(WarmStart, SelectorMethods, PosteriorModel):
         self : GSPPCA
         """
         with self._open_fit(X, sample_weight=sample_weight, checkpoint=checkpoint) as session:
-            fitted = fit_globally_sparse(session, self._settings())
+            fitted = fit_globally_sparse(session, read_settings(Settings, self))
             self._store(fitted)
         self._warn_unless_converged(fitted.relaxed.result)
         return self
-
-    def _settings(self) -> Settings:
-        return Settings(
-            self.n_components,
-            self.n_features_to_select,
-            self.noise,
-            self.prior,
-            self.scale,
-            self.evidence,
-            self.n_jobs,
-        )
 
     def _store(self, fitted: Fitted) -> None:
         """Set the fitted attributes."""

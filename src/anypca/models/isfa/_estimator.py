@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
-from anypca._compat import Interval, StrOptions
-from anypca.models._base import COMMON_CONSTRAINTS
-from anypca.models._bayes.dispersion import find_dispersion
+from anypca._compat import StrOptions
+from anypca._typing import Floats
+from anypca.families import Family
+from anypca.models._arguments import read_settings
 from anypca.models._bayes.estimator import DrawnModel
-from anypca.models._bayes.rows import DrawnRowModel
 from anypca.models._description import Description
-from anypca.models._session import choose_family
+from anypca.models._manners import AT_LEAST_ONE, POSITIVE
+from anypca.models._session import Session
 from anypca.models.isfa._fit import ISFAFit, fit_buffet
 from anypca.models.isfa._settings import Settings
 
@@ -115,18 +115,10 @@ class ISFA(DrawnModel):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "family": "no_validation",
-        "resolution": "no_validation",
         "mask": [StrOptions({"scores", "loadings"})],
         "sampler": [StrOptions({"infinite", "finite"})],
-        "max_factors": [Interval(Integral, 1, None, closed="left")],
-        "concentration": [None, Interval(Real, 0, None, closed="neither")],
-        "fit_intercept": ["boolean"],
-        "dispersion": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "n_draws": [Interval(Integral, 1, None, closed="left")],
-        "n_tune": [Interval(Integral, 1, None, closed="left")],
-        "n_chains": [Interval(Integral, 1, None, closed="left")],
-        **COMMON_CONSTRAINTS,
+        "max_factors": [AT_LEAST_ONE],
+        "concentration": [None, POSITIVE],
     }
 
     _: KW_ONLY
@@ -145,66 +137,20 @@ class ISFA(DrawnModel):
     verbose: int = 0
     random_state: Any = 0
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Draw from the posterior.
+    def _dispersion_rank(self, session: Session) -> int:
+        return max(min(_DISPERSION_COMPONENTS, session.data.n_samples - 1, session.data.n_features - 1), 0)
 
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-            As in `EPCA.fit`; NaN is a missing entry.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self
-        """
-        with self._open_fit(X) as session:
-            family, report = choose_family(self.family, session)
-            data = session.data
-            k = min(_DISPERSION_COMPONENTS, data.n_samples - 1, data.n_features - 1)
-            dispersion = find_dispersion(
-                X,
-                family,
-                session.layout,
-                self.dispersion,
-                n_components=max(k, 0),
-                fit_intercept=self.fit_intercept,
-            )
-            fit = fit_buffet(session, family, dispersion, self._settings())
-            self.family_, self.family_report_ = family, report
-            self._store(fit)
-        self._warn_unless_converged(fit.result)
-        return self
-
-    def _settings(self) -> Settings:
-        return Settings(
-            mask=self.mask,
-            sampler=self.sampler,
-            max_factors=int(self.max_factors),
-            concentration=None if self.concentration is None else float(self.concentration),
-            fit_intercept=bool(self.fit_intercept),
-            n_draws=int(self.n_draws),
-            n_tune=int(self.n_tune),
-            n_chains=int(self.n_chains),
-        )
+    def _draw(self, session: Session, family: Family, dispersion: Floats) -> ISFAFit:
+        return fit_buffet(session, family, dispersion, read_settings(Settings, self))
 
     def _store(self, fit: ISFAFit) -> None:
-        """Set the fitted attributes."""
-        self._rows = fit.row_model
+        super()._store(fit)
         self.components_, self.components_std_ = fit.components, fit.deviations
         self.n_components_ = len(fit.components)
         self.inclusion_ = fit.inclusion
         self.intercept_, self.dispersion_ = fit.intercept, fit.dispersion
         self.explained_variance_ = np.ones(self.n_components_)
-        self.explained_deviance_ratio_ = fit.deviances.shares
-        self.deviance_, self.null_deviance_ = fit.deviances.full, fit.deviances.null
         self.n_factors_, self.n_used_ = fit.n_factors, fit.n_used
-        self.posterior_, self.r_hat_, self.ess_ = fit.posterior, dict(fit.r_hat), dict(fit.ess)
-        self._store_result(fit.result)
-
-    def _row_model(self) -> DrawnRowModel:
-        return self._rows
 
     def describe(self) -> Description:
         return replace(super().describe(), has_sparse_loadings=self.mask == "loadings")

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from anypca._typing import Floats, Ints
-from anypca.exceptions import NonFiniteError
 from anypca.families import Family
-from anypca.models._bayes.inference_data import diagnose, label_features, to_inference_data
-from anypca.models._bayes.limits import check_draws, check_memory, check_size
-from anypca.models._bayes.mixing import SampledResult, judge
+from anypca.models._bayes.chains import check_memory, check_sampling, judge, refuse_non_finite, summarise
+from anypca.models._bayes.estimator import DrawnFit
 from anypca.models._bayes.normal_rows import NormalRowModel
 from anypca.models._bayes.points import Point, collect_rows, deviances_at
-from anypca.models._bayes.rows import DrawnRowModel, choose_entries, expect_entries, thin
+from anypca.models._bayes.rows import DrawnRowModel, choose_entries, thin
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.passes import Deviances
 from anypca.models._bilinear.start import mean_coefficients
@@ -28,13 +25,11 @@ from anypca.models.isfa._settings import Settings
 from anypca.models.isfa._state import State
 from anypca.models.isfa._table import MaskedTable
 from anypca.solvers import Progress
-from anypca.solvers.nuts import import_sampler
 
 # Sweeps for each draw that is kept: factors live for tens of sweeps.
 _THIN = 5
 # Factors of a draw that memory is asked for in advance.
 _EXPECTED_FACTORS = 10
-_REMEDY = "use SePCA, which takes minutes"
 
 
 class Run(NamedTuple):
@@ -50,10 +45,9 @@ class Run(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ISFAFit:
+class ISFAFit(DrawnFit):
     """A posterior by draws."""
 
-    row_model: DrawnRowModel
     components: Floats
     """(n_components, n_features)."""
     deviations: Floats
@@ -63,11 +57,6 @@ class ISFAFit:
     dispersion: Floats
     n_factors: Ints
     n_used: Ints
-    deviances: Deviances
-    posterior: Any
-    r_hat: Mapping[str, Floats]
-    ess: Mapping[str, Floats]
-    result: SampledResult[Floats]
 
 
 def fit_buffet(session: Session, family: Family, dispersion: Floats, settings: Settings) -> ISFAFit:
@@ -81,18 +70,15 @@ def fit_buffet(session: Session, family: Family, dispersion: Floats, settings: S
     dispersion : ndarray of shape (n_features,)
     settings : Settings
     """
-    import_sampler()
-    check_draws(settings.n_draws, Settings.n_draws, "ISFA")
-    check_size(session.data, "ISFA", _REMEDY)
+    check_sampling(session.data, settings.n_draws, Settings.n_draws, "ISFA")
     n, p = session.data.n_samples, session.data.n_features
-    check_memory(_EXPECTED_FACTORS * (n + p) * settings.n_chains * settings.n_draws, "ISFA", _REMEDY)
+    check_memory(_EXPECTED_FACTORS * (n + p) * settings.n_chains * settings.n_draws, "ISFA")
     rows = collect_rows(session, fit_intercept=False)
     has_intercept = settings.fit_intercept
     offset = mean_coefficients(family, session.summary, 0, fit_intercept=has_intercept).sum(axis=1)
     table = MaskedTable.of(family, rows, dispersion, offset, is_turned=settings.mask == "loadings")
     run = sample_buffet(session, table, settings)
-    if not np.isfinite(run.log_likelihood).all():
-        raise NonFiniteError("a chain left the finite range. Look for extreme values in X.")
+    refuse_non_finite(run.log_likelihood)
     return _conclude(session, table, run, settings)
 
 
@@ -140,17 +126,14 @@ def _conclude(session: Session, table: MaskedTable, run: Run, settings: Settings
     stats = {"lp": run.log_likelihood, "n_factors": run.n_factors, "n_used": run.n_used}
     entries = choose_entries(*table.rows.x.shape)
     etas = np.array([_predict(draw, table.offset, *entries) for draw in run.draws])
-    posterior = to_inference_data(
-        matched,
-        stats,
-        label_features(session.data),
-        has_intercept=False,
-        more={"expected": expect_entries(table.family, table.dispersion, entries[1], etas)},
-    )
-    r_hat, ess = diagnose(posterior)
+    expected = table.family.take(entries[1]).mean(etas, table.dispersion[entries[1]])
+    summary = summarise(session.data, matched, stats, has_intercept=False, more={"expected": expected})
     components, deviations, inclusion = _averages(matched, picks, is_turned=table.is_turned)
     return ISFAFit(
         make_row_model(table, run.draws, picks),
+        Deviances(deviances.null, deviances.full, deviances.without[order]),
+        summary,
+        judge(components, run.log_likelihood.mean(axis=0), summary.r_hat["expected"]),
         components,
         deviations,
         inclusion,
@@ -158,11 +141,6 @@ def _conclude(session: Session, table: MaskedTable, run: Run, settings: Settings
         table.dispersion,
         run.n_factors,
         run.n_used,
-        Deviances(deviances.null, deviances.full, deviances.without[order]),
-        posterior,
-        r_hat,
-        ess,
-        judge(components, run.log_likelihood.mean(axis=0), r_hat["expected"]),
     )
 
 

@@ -12,6 +12,7 @@ from scipy.special import expit, log_expit
 from scipy.stats import norm
 
 from anypca._typing import Floats
+from anypca.engine import Data
 from anypca.families import Family
 from anypca.models._bayes.rows import Cloud, DrawnRowModel, normal_points, weigh
 from anypca.models._opened import OpenedBlock, observed_only
@@ -95,9 +96,9 @@ class MaskedRowModel(DrawnRowModel):
         for loadings, pick in zip(self.loadings, self.picks, strict=True):
             yield scores @ pick @ loadings.T + self.intercept
 
-    def draw_predictors(self, n_samples: int, rng: np.random.Generator) -> Floats:
-        index = rng.integers(len(self.loadings), size=n_samples)
-        used = rng.random((n_samples, self.loadings.shape[2])) < expit(self.log_odds[index])
+    def draw_predictors(self, data: Data, rng: np.random.Generator) -> Floats:
+        index = rng.integers(len(self.loadings), size=data.n_samples)
+        used = rng.random((data.n_samples, self.loadings.shape[2])) < expit(self.log_odds[index])
         active = np.where(used, rng.standard_normal(used.shape), 0.0)
         eta: Floats = np.einsum("ijk,ik->ij", self.loadings[index], active) + self.intercept
         return eta

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from anypca._compat import Interval, StrOptions
 from anypca._typing import Floats
 from anypca.models._description import Description
+from anypca.models._manners import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE
 from anypca.models._row_methods import RowMethods
 from anypca.models._session import Session
 from anypca.models.kernel._embedding import Embedding
@@ -140,20 +141,17 @@ class KernelPCA(RowMethods):
 
     _needs_every_entry = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "n_components": [AT_LEAST_ONE, None],
         "kernel": [StrOptions({*KERNELS, PRECOMPUTED}), callable],
         "method": [StrOptions(set(METHODS))],
-        "n_basis": [Interval(Integral, 1, None, closed="left")],
-        "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"median", "scale"}), None],
-        "degree": [Interval(Real, 0, None, closed="left")],
+        "n_basis": [AT_LEAST_ONE],
+        "gamma": [POSITIVE, StrOptions({"median", "scale"}), None],
+        "degree": [NOT_NEGATIVE],
         "coef0": [Interval(Real, None, None, closed="neither")],
         "kernel_params": [dict, None],
         "fit_inverse_transform": ["boolean"],
-        "alpha": [Interval(Real, 0, None, closed="left")],
+        "alpha": [NOT_NEGATIVE],
         "eigen_solver": [StrOptions({"auto", "dense", "arpack", "randomized"})],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
-        "random_state": ["random_state"],
     }
     _synonyms: ClassVar[dict[str, str]] = {"poly": "polynomial", "gaussian": "rbf", "fourier": "rff"}
 

@@ -6,21 +6,20 @@ import importlib
 import warnings
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, replace
-from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from anypca._compat import Interval, StrOptions
+from anypca._compat import StrOptions
 from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.exceptions import ConvergenceWarning
 from anypca.families import Gaussian
 from anypca.models._arguments import check_n_samples, make_generator
-from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._criteria import Likelihood
 from anypca.models._description import Description
+from anypca.models._manners import AT_LEAST_ONE
 from anypca.models._opened import OpenedBlock
 from anypca.models._posterior_model import PosteriorModel
 from anypca.models._row_model import RowModel
@@ -169,14 +168,9 @@ class PiecewisePCA(PosteriorModel):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "n_pieces": [Interval(Integral, 1, None, closed="left")],
-        "family": "no_validation",
+        "n_pieces": [AT_LEAST_ONE],
         "coupling": [StrOptions(set(COUPLINGS))],
         "breakpoints": [StrOptions({"quantile", "fit"}), "array-like"],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        **COMMON_CONSTRAINTS,
     }
     _synonyms: ClassVar[dict[str, str]] = {
         "quantiles": "quantile",

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from anypca._compat import Interval
 from anypca._typing import Floats
 from anypca.families import Poisson
 from anypca.models._arguments import check_rank, check_ranks
-from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._bilinear.alternating import Shared
 from anypca.models._bilinear.row_model import BilinearModel, Reported
 from anypca.models._criteria import FitFacts, evaluate_all
 from anypca.models._description import Description
 from anypca.models._session import Session, check_support, warn_non_integers
 from anypca.models._stream import Stream, StreamingRows
-from anypca.models._warm import WARM_CONSTRAINTS
 from anypca.models.plnpca._fit import PLNFit, PLNFitter, RankPath, Settings
 from anypca.models.plnpca._row_model import CountRowModel
 from anypca.models.plnpca._stream import CountRule, report
@@ -134,14 +130,6 @@ class PLNPCA(StreamingRows, BilinearModel):
     """
 
     family = "poisson"
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "fit_intercept": ["boolean"],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        **COMMON_CONSTRAINTS,
-        **WARM_CONSTRAINTS,
-    }
-
     n_components: int = 2
     _: KW_ONLY
     fit_intercept: bool = True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,16 +12,15 @@ from anypca._compat import Interval, RealNotInt, StrOptions
 from anypca._typing import Floats
 from anypca.engine import Block
 from anypca.families import Gaussian
-from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._gaussian.posterior import Parameters
 from anypca.models._gaussian.principal import Principal, fit_principal, from_parameters, noise_floor, unbias
 from anypca.models._gaussian.problem import MissingProblem
 from anypca.models._gaussian.row_model import PrincipalRowModel
 from anypca.models._gaussian.stream import GaussianRule
+from anypca.models._manners import AT_LEAST_ONE, NOT_NEGATIVE
 from anypca.models._opened import OpenedBlock
 from anypca.models._posterior_model import PosteriorModel
 from anypca.models._stream import Stream, Streaming
-from anypca.models._warm import WARM_CONSTRAINTS
 from anypca.solvers import Result
 
 
@@ -124,14 +122,12 @@ class PPCA(Streaming, PosteriorModel):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [
-            Interval(Integral, 1, None, closed="left"),
+            AT_LEAST_ONE,
             Interval(RealNotInt, 0, 1, closed="neither"),
             StrOptions({"mle"}),
             None,
         ],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        **COMMON_CONSTRAINTS,
-        **WARM_CONSTRAINTS,
+        "tol": [NOT_NEGATIVE],
     }
 
     n_components: int | float | str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,13 +16,12 @@ from anypca.families import Family
 from anypca.families.auto import FamilyChoice
 from anypca.families.forms import Form
 from anypca.linalg import fix_signs
-from anypca.models._base import COMMON_CONSTRAINTS
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.row_model import BilinearModel, ModeRowModel, Reported
 from anypca.models._description import Description
+from anypca.models._manners import NOT_NEGATIVE, POSITIVE
 from anypca.models._session import Session, choose_family
 from anypca.models._stream import Stream, StreamingRows
-from anypca.models._warm import WARM_CONSTRAINTS
 from anypca.models.sepca._choice import choose_settings
 from anypca.models.sepca._fit import PosteriorFit, fit_posterior
 from anypca.models.sepca._hmc import SampledFit, fit_draws
@@ -198,25 +197,16 @@ class SePCA(StreamingRows, BilinearModel):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "max_components": [None, Interval(Integral, 0, None, closed="left")],
-        "family": "no_validation",
-        "resolution": "no_validation",
         "inference": [StrOptions({"vb", "map", "hmc"})],
-        "nu": [StrOptions({"auto", "scaled"}), Interval(Real, 0, None, closed="neither")],
+        "nu": [StrOptions({"auto", "scaled"}), POSITIVE],
         "nu_path": [None, StrOptions({"auto"}), "array-like"],
         "nu_criterion": [StrOptions({"held_out", "evidence", "joint"})],
-        "sparsity": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
-        "delta": [Interval(Real, 0, None, closed="neither")],
+        "sparsity": [StrOptions({"auto"}), NOT_NEGATIVE],
+        "delta": [POSITIVE],
         "loading_penalty": "no_validation",
-        "loading_strength": [Interval(Real, 0, None, closed="neither")],
-        "threshold": [None, Interval(Real, 0, None, closed="neither")],
-        "dispersion": [StrOptions({"auto", "shared", "feature"}), Interval(Real, 0, None, closed="neither")],
-        "fit_intercept": ["boolean"],
-        "n_draws": [Interval(Integral, 1, None, closed="left")],
-        "n_tune": [Interval(Integral, 1, None, closed="left")],
-        "n_chains": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        **COMMON_CONSTRAINTS,
-        **WARM_CONSTRAINTS,
+        "loading_strength": [POSITIVE],
+        "threshold": [None, POSITIVE],
+        "dispersion": [StrOptions({"auto", "shared", "feature"}), POSITIVE],
     }
 
     #: Whether ``family`` is what a user insists on.
@@ -376,7 +366,7 @@ class SePCA(StreamingRows, BilinearModel):
         if isinstance(fit, ModeFit):
             self.nu_, self.nu_path_, self.joint_log_likelihood_ = fit.nu, fit.path, fit.joint
         if isinstance(fit, SampledFit):
-            self.posterior_, self.r_hat_, self.ess_ = fit.posterior, fit.r_hat, fit.ess
+            self.posterior_, self.r_hat_, self.ess_ = fit.summary
 
     def _can_stream(self) -> bool:
         if self.inference != "vb":

@@ -16,12 +16,18 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.engine import Block
-from anypca.exceptions import NonFiniteError
 from anypca.families import Family
 from anypca.models._bayes.align import align, take_components
-from anypca.models._bayes.inference_data import diagnose, label_features, to_inference_data
-from anypca.models._bayes.limits import check_draws, check_memory, check_size
-from anypca.models._bayes.mixing import MAX_R_HAT, Mixing, SampledResult
+from anypca.models._bayes.chains import (
+    MAX_R_HAT,
+    Mixing,
+    SampledResult,
+    Summary,
+    check_memory,
+    check_sampling,
+    refuse_non_finite,
+    summarise,
+)
 from anypca.models._bayes.points import Point, collect_rows
 from anypca.models._bilinear.passes import Deviances, Pass
 from anypca.models._opened import open_block
@@ -34,7 +40,7 @@ from anypca.models.sepca._removal import Removal
 from anypca.models.sepca._settings import SamplerSettings, Settings
 from anypca.models.sepca._sweeps import PRUNE_RATIO, signal_ratio
 from anypca.solvers import Progress
-from anypca.solvers.nuts import Draws, NutsOptions, import_sampler, sample_nuts
+from anypca.solvers.nuts import Draws, NutsOptions, sample_nuts
 
 # With its relevance at the optimum a component never lowers the evidence; to stay it must raise it twenty-fold, the
 # usual mark of strong evidence.
@@ -63,12 +69,8 @@ class SampledFit(PosteriorFit):
     q(z) of the training rows under these. Draws give no evidence.
     """
 
-    posterior: Any
-    """ArviZ InferenceData: scores, loadings, intercept (and coef) over chains and draws, aligned."""
-    r_hat: dict[str, Floats]
-    """R-hat of each variable of the posterior, entry by entry."""
-    ess: dict[str, Floats]
-    """Effective sample size (bulk) of each variable, entry by entry."""
+    summary: Summary
+    """Scores, loadings, intercept (and coef) over chains and draws, aligned."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,9 +95,7 @@ class _Run:
 
     state: _State
     """The relevances of the run and its draws."""
-    posterior: Any
-    r_hat: dict[str, Floats]
-    ess: dict[str, Floats]
+    summary: Summary
     worst: float
     """Largest R-hat."""
 
@@ -135,9 +135,7 @@ def fit_draws(session: Session, family: Family, settings: Settings, sampling: Sa
     ValueError
         If fewer draws are asked for than can be summarised.
     """
-    import_sampler()
-    check_draws(sampling.n_draws, SamplerSettings.n_draws, _WHO)
-    check_size(session.data, _WHO, _REMEDY)
+    check_sampling(session.data, sampling.n_draws, SamplerSettings.n_draws, _WHO, _REMEDY)
     start = fit_posterior(session, family, settings)
     start = replace(start, loadings=start.loadings.unitless())
     sampler = _Sampler(session, settings, sampling, _density(session, start))
@@ -263,21 +261,16 @@ class _Sampler:
             start.noise,
             start.n_above_noise,
             start.max_components,
-            run.posterior,
-            run.r_hat,
-            run.ess,
+            run.summary,
         )
 
     def _run(self, state: _State, options: NutsOptions) -> _Run:
         """A long run with its diagnostics."""
         found, drawn = self._sample(state, options, progress=self.sampling.progress)
-        labels = label_features(self.session.data)
-        posterior = to_inference_data(
-            drawn.draws, found.stats, labels, has_intercept=self.settings.fit_intercept
-        )
-        r_hat, ess = diagnose(posterior)
-        worst = max((float(values.max()) for values in r_hat.values()), default=1.0)
-        return _Run(drawn, posterior, r_hat, ess, worst)
+        has_intercept = self.settings.fit_intercept
+        summary = summarise(self.session.data, drawn.draws, found.stats, has_intercept=has_intercept)
+        worst = max((float(values.max()) for values in summary.r_hat.values()), default=1.0)
+        return _Run(drawn, summary, worst)
 
     def _sample(self, state: _State, options: NutsOptions, *, progress: bool = False) -> tuple[Draws, _State]:
         """A run at the state's relevances, and the state with its draws, aligned, chain after chain."""
@@ -285,8 +278,7 @@ class _Sampler:
         whitened = Whitened.at(replace(self.base, alpha=state.alpha), mean)
         seed = int(self.session.rng.integers(2**31))
         found = sample_nuts(whitened, whitened.positions(state.draws), options, seed=seed, progress=progress)
-        if not np.isfinite(found.log_density).all():
-            raise NonFiniteError("a chain left the finite range. Look for extreme values in X.")
+        refuse_non_finite(found.log_density)
         flat = found.position.reshape(-1, found.position.shape[-1])
         trace = (*state.trace, float(found.log_density.mean()))
         return found, replace(state, draws=align(whitened.restore(flat), mean), trace=trace)

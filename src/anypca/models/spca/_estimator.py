@@ -12,9 +12,10 @@ import numpy as np
 
 from anypca._compat import Interval, StrOptions
 from anypca.families import Gaussian
-from anypca.models._base import COMMON_CONSTRAINTS
+from anypca.models._arguments import read_settings
 from anypca.models._description import Description
 from anypca.models._gaussian.regression import RegressionRowModel
+from anypca.models._manners import AT_LEAST_ONE, NOT_NEGATIVE
 from anypca.models._row_methods import RowMethods
 from anypca.models.spca._alternation import Pair
 from anypca.models.spca._deflation import DEFLATIONS
@@ -165,16 +166,15 @@ class SPCA(RowMethods):
 
     _needs_every_entry = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "n_nonzero": [Interval(Integral, 1, None, closed="left"), "array-like", None],
-        "penalty": [Interval(Real, 0, None, closed="left"), "array-like", None],
+        "n_components": [AT_LEAST_ONE, None],
+        "n_nonzero": [AT_LEAST_ONE, "array-like", None],
+        "penalty": [NOT_NEGATIVE, "array-like", None],
         "ridge": [Interval(Real, 0, np.inf, closed="both")],
         "input": [StrOptions({"data", "gram"})],
         "method": [StrOptions({"elastic_net", "eigen"})],
         "deflation": [StrOptions(set(DEFLATIONS))],
         "max_nodes": [Interval(Integral, 0, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        **COMMON_CONSTRAINTS,
+        "tol": [NOT_NEGATIVE],
     }
 
     n_components: int | None = None
@@ -209,23 +209,11 @@ class SPCA(RowMethods):
         self : SPCA
         """
         with self._open_fit(X, sample_weight=sample_weight) as session:
-            found, result = fit_sparse(session, self._settings())
+            found, result = fit_sparse(session, read_settings(Settings, self))
             self._store(found, result)
         self._warn_of_counts()
         self._warn_unless_converged(result)
         return self
-
-    def _settings(self) -> Settings:
-        return Settings(
-            self.n_components,
-            self.n_nonzero,
-            self.penalty,
-            self.ridge,
-            self.input,
-            self.method,
-            self.deflation,
-            int(self.max_nodes),
-        )
 
     def _store(self, found: SparseComponents, result: Result[Pair]) -> None:
         """Set the fitted attributes."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
-from anypca._compat import Interval, StrOptions
-from anypca.models._base import COMMON_CONSTRAINTS
+from anypca._compat import StrOptions
 from anypca.models._session import Session
-from anypca.models._warm import WARM_CONSTRAINTS
 from anypca.models.sepca import SePCA
 
 #: Published threshold on alpha (M); it is five times that in the first ten rounds.
@@ -68,13 +65,8 @@ class SPPCA(SePCA):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "max_components": [None, Interval(Integral, 0, None, closed="left")],
         "method": [StrOptions({"default", "paper"})],
-        "threshold": [None, Interval(Real, 0, None, closed="neither")],
         "dispersion": [StrOptions({"auto", "feature", "poisson"})],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        **COMMON_CONSTRAINTS,
-        **WARM_CONSTRAINTS,
     }
 
     def __init__(
@@ -184,12 +176,6 @@ class SSPPCA(SPPCA):
     >>> (model.components_ != 0).sum(axis=1).tolist()
     [6]
     """
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **SPPCA._parameter_constraints,
-        "sparsity": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
-        "delta": [Interval(Real, 0, None, closed="neither")],
-    }
 
     def __init__(
         self,

@@ -11,11 +11,11 @@ import numpy as np
 
 from anypca._compat import Interval, StrOptions
 from anypca.families import Gaussian
-from anypca.models._arguments import check_rank
-from anypca.models._base import COMMON_CONSTRAINTS
+from anypca.models._arguments import check_rank, read_settings
 from anypca.models._description import Description
 from anypca.models._gaussian.principal import count_rows
 from anypca.models._gaussian.regression import RegressionRowModel
+from anypca.models._manners import AT_LEAST_ONE, NOT_NEGATIVE
 from anypca.models._row_methods import RowMethods
 from anypca.models._selector import SelectorMethods
 from anypca.models._session import Session
@@ -133,17 +133,15 @@ class SSPCA(SelectorMethods, RowMethods):
 
     _needs_every_entry = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "n_patterns": [Interval(Integral, 1, None, closed="left")],
-        "penalty": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
-        "n_features_to_select": [Interval(Integral, 1, None, closed="left"), None],
+        "n_patterns": [AT_LEAST_ONE],
+        "penalty": [StrOptions({"auto"}), NOT_NEGATIVE],
+        "n_features_to_select": [AT_LEAST_ONE, None],
         "constraint": [StrOptions({"ball", "orthogonal"})],
         "exponent": [Interval(Real, 0, 1, closed="right")],
         "criterion": [StrOptions({"press", "row"})],
         "n_folds": [Interval(Integral, 2, None, closed="left")],
         "n_penalties": [Interval(Integral, 2, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        **COMMON_CONSTRAINTS,
+        "tol": [NOT_NEGATIVE],
     }
 
     n_components: int = 2
@@ -180,24 +178,11 @@ class SSPCA(SelectorMethods, RowMethods):
         """
         with self._open_fit(X, sample_weight=sample_weight) as session:
             self._check_combination(session)
-            pattern = fit_patterns(session, self._settings())
+            pattern = fit_patterns(session, read_settings(Settings, self))
             self._store(pattern, session)
         self._warn_unless_selected()
         self._warn_unless_converged(pattern.result)
         return self
-
-    def _settings(self) -> Settings:
-        return Settings(
-            int(self.n_components),
-            int(self.n_patterns),
-            self.penalty,
-            self.n_features_to_select,
-            self.constraint,
-            float(self.exponent),
-            self.criterion,
-            int(self.n_folds),
-            int(self.n_penalties),
-        )
 
     def _check_combination(self, session: Session) -> None:
         """Raise on parameters that are right each by itself, but not together or for this table."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 from anypca._compat import Interval, StrOptions
 from anypca.families import Family
 from anypca.families.auto import FamilyReport
-from anypca.models._base import COMMON_CONSTRAINTS
+from anypca.models._arguments import read_settings
 from anypca.models._description import Description
+from anypca.models._manners import AT_LEAST_ONE, POSITIVE
 from anypca.models._network import ACTIVATIONS, check_hidden
 from anypca.models._posterior_model import PosteriorModel
 from anypca.models._session import choose_family
@@ -140,17 +141,12 @@ class VAE(PosteriorModel):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "family": "no_validation",
-        "resolution": "no_validation",
-        "hidden_layer_sizes": "no_validation",
         "activation": [StrOptions(set(ACTIVATIONS))],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "learning_rate_init": [Interval(Real, 0, None, closed="neither")],
+        "batch_size": [AT_LEAST_ONE],
+        "learning_rate_init": [POSITIVE],
         "validation_fraction": [Interval(Real, 0, 1, closed="left")],
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
-        "score_draws": [Interval(Integral, 1, None, closed="left")],
-        **COMMON_CONSTRAINTS,
+        "n_iter_no_change": [AT_LEAST_ONE],
+        "score_draws": [AT_LEAST_ONE],
     }
     _synonyms: ClassVar[dict[str, str]] = {"linear": "identity", "sigmoid": "logistic"}
 
@@ -197,20 +193,9 @@ class VAE(PosteriorModel):
         return self
 
     def _settings(self, hidden: tuple[int, ...], n_features: int) -> Settings:
-        schedule = Schedule(
-            batch_size=int(self.batch_size),
-            learning_rate=float(self.learning_rate_init),
-            max_iter=int(self.max_iter),
-            patience=int(self.n_iter_no_change),
-        )
-        return Settings(
-            n_components=min(int(self.n_components), n_features),
-            hidden=hidden,
-            activation=self.activation,
-            validation_fraction=float(self.validation_fraction),
-            score_draws=int(self.score_draws),
-            schedule=schedule,
-        )
+        schedule = read_settings(Schedule, self)
+        k = min(self.n_components, n_features)
+        return read_settings(Settings, self, n_components=k, hidden=hidden, schedule=schedule)
 
     def _store(self, fitted: VAEFit, result: Result[Any], report: FamilyReport | None) -> None:
         """Set the fitted attributes."""

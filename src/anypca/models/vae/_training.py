@@ -27,9 +27,9 @@ class Schedule:
     """How long and how fast is trained; see `anypca.VAE`."""
 
     batch_size: int
-    learning_rate: float
+    learning_rate_init: float
     max_iter: int
-    patience: int
+    n_iter_no_change: int
     """Epochs without progress after which training ends."""
 
 
@@ -68,9 +68,9 @@ def train(
     Where an epoch leads to infinite numbers, training goes on from the best model with half the learning rate.
     """
     best, value, since = start, judge(start), 0
-    model, adam = start, Adam.start(schedule.learning_rate, start.vector.size)
+    model, adam = start, Adam.start(schedule.learning_rate_init, start.vector.size)
     trace = [value]
-    while len(trace) <= schedule.max_iter and since < schedule.patience:
+    while len(trace) <= schedule.max_iter and since < schedule.n_iter_no_change:
         model, adam = _epoch(model, adam, rows, schedule.batch_size, rng)
         found = judge(model)
         is_better = found > value + _LEAST_GAIN * abs(value)
@@ -79,9 +79,9 @@ def train(
         if not np.isfinite(found):
             model, adam = best, Adam.start(0.5 * adam.learning_rate, best.vector.size)
         trace.append(value)
-        callback(Progress(len(trace) - 1, schedule.max_iter, value, since / schedule.patience))
-    status = Status.PLATEAU if since >= schedule.patience else Status.RISING
-    return Result(best, np.array(trace), status, since / schedule.patience, len(trace))
+        callback(Progress(len(trace) - 1, schedule.max_iter, value, since / schedule.n_iter_no_change))
+    status = Status.PLATEAU if since >= schedule.n_iter_no_change else Status.RISING
+    return Result(best, np.array(trace), status, since / schedule.n_iter_no_change, len(trace))
 
 
 def _epoch(

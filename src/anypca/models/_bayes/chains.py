@@ -1,0 +1,211 @@
+"""Chains of draws: what they may cost, their draws as users get them, and whether they agree."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from anypca._typing import Floats
+from anypca.engine import Data
+from anypca.exceptions import NonFiniteError
+from anypca.models._bayes.points import Point
+from anypca.solvers import Result
+from anypca.solvers.nuts import import_sampler
+
+Shared = TypeVar("Shared")
+
+# Fewer draws than this have no R-hat, which needs four in each half of a chain, nor a covariance of a column's
+# coefficients.
+_MIN_DRAWS = 10
+# Entries of a table from which on a fit is a matter of hours: a gradient of so many takes ten milliseconds, and a fit
+# some hundred thousand of them.
+_LARGE_TABLE = 1_000_000
+# Memory that the draws may take: half of that of a small machine.
+_MAX_BYTES = 4 * 2**30
+# R-hat of the worst quantity above which chains disagree: between the old custom of 1.1 and 1.01 (Vehtari et al. 2021),
+# which the worst of thousands of scores reaches with many more draws only.
+MAX_R_HAT = 1.05
+_INSTEAD = "use SePCA, which takes minutes"
+_DIMS = {
+    "scores": ["sample", "component"],
+    "loadings": ["component", "feature"],
+    "intercept": ["feature"],
+    "coef": ["covariate", "feature"],
+    "expected": ["entry"],
+}
+
+
+class Mixing(Enum):
+    """How sampling ended; the value is the message."""
+
+    CONVERGED = "converged: the chains agree (largest R-hat below 1.05)"
+    DISAGREE = "the chains disagree: the largest R-hat is above 1.05; increase n_draws and n_tune"
+
+
+@dataclass(frozen=True, eq=False)
+class SampledResult(Result[Shared]):
+    """How sampling ended.
+
+    The trace is the mean log density of scores and loadings in each round and in the final run; it is not monotone.
+    The criterion is the largest R-hat; iterations are rounds, the final run included.
+    """
+
+    status: Mixing  # type: ignore[assignment]
+
+    @property
+    def converged(self) -> bool:
+        return self.status is Mixing.CONVERGED
+
+
+class Summary(NamedTuple):
+    """What users get of the draws."""
+
+    posterior: Any
+    """arviz.InferenceData."""
+    r_hat: dict[str, Floats]
+    """Of each variable, entry by entry: without the axes of chains and draws."""
+    ess: dict[str, Floats]
+    """Bulk effective sample sizes, likewise."""
+
+
+def check_sampling(data: Data, n_draws: int, default: int, who: str, remedy: str = _INSTEAD) -> None:
+    """Refuse fewer draws than can be summarised; warn of a table that takes hours.
+
+    Parameters
+    ----------
+    data : Data
+    n_draws, default : int
+        Of each chain.
+    who, remedy : str
+        What samples, and what to do instead, for the messages.
+
+    Raises
+    ------
+    ImportError
+        If a package of the extra ``mcmc`` is missing.
+    ValueError
+    """
+    import_sampler()
+    if n_draws < _MIN_DRAWS:
+        raise ValueError(
+            f"{who} needs n_draws of at least {_MIN_DRAWS}, to compare chains and to summarise them; "
+            f"got n_draws={n_draws}. The default is {default}."
+        )
+    entries = data.n_samples * data.n_features
+    if entries > _LARGE_TABLE:
+        warnings.warn(
+            f"{who} is made for tables of up to about {_LARGE_TABLE:.0e} entries; this one has {entries:.1e}. "
+            f"It may take hours; {remedy}.",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
+def check_memory(n_numbers: int, who: str, remedy: str = _INSTEAD) -> None:
+    """Refuse more draws than memory can hold."""
+    needed = 8 * n_numbers
+    if needed > _MAX_BYTES:
+        raise ValueError(
+            f"{who} keeps all draws in memory; those asked for take {needed / 2**30:.1f} GiB, more than "
+            f"{_MAX_BYTES / 2**30:.0f}. Ask for fewer draws, or {remedy}."
+        )
+
+
+def refuse_non_finite(log_density: Floats) -> None:
+    """Raise if the log density of some draw is no number."""
+    if not np.isfinite(log_density).all():
+        raise NonFiniteError("a chain left the finite range. Look for extreme values in X.")
+
+
+def summarise(
+    data: Data,
+    draws: Point,
+    stats: Mapping[str, Any],
+    *,
+    has_intercept: bool,
+    more: Mapping[str, Floats] | None = None,
+) -> Summary:
+    """Draws with named dimensions, and how well the chains agree.
+
+    Parameters
+    ----------
+    data : Data
+        The table, for the names of its columns.
+    draws : Point
+        Aligned: scores (s, n, k) and coefficients (s, p, m), chain after chain.
+    stats : mapping of str to ndarray of shape (chains, draws)
+        What is known of each draw: its log density ``lp``, and more if the sampler has more.
+    has_intercept : bool
+        Whether the first fixed coefficient is the intercept.
+    more : mapping of str to ndarray of shape (s, ...), optional
+        Further variables.
+
+    Returns
+    -------
+    Summary
+        The group ``posterior`` has ``scores`` (chain, draw, sample, component), ``loadings`` (chain, draw, component,
+        feature) and, where the model has them, ``intercept`` (chain, draw, feature) and ``coef`` (chain, draw,
+        covariate, feature); the group ``sample_stats`` has the stats.
+    """
+    _, arviz = import_sampler()
+    chains = stats["lp"].shape
+    fixed = np.swapaxes(draws.fixed, -1, -2)
+    variables = {"scores": draws.scores, "loadings": np.swapaxes(draws.loadings, -1, -2), **(more or {})}
+    if has_intercept:
+        variables["intercept"] = fixed[:, 0]
+    if fixed.shape[1] > int(has_intercept):
+        variables["coef"] = fixed[:, int(has_intercept) :]
+    names = data.feature_names
+    coords = {
+        "sample": np.arange(draws.scores.shape[1]),
+        "component": np.arange(draws.scores.shape[2]),
+        "feature": np.arange(data.n_features) if names is None else np.asarray(names, dtype=object),
+        "covariate": np.arange(fixed.shape[1] - int(has_intercept)),
+    }
+    found = arviz.from_dict(
+        posterior={name: values.reshape(*chains, *values.shape[1:]) for name, values in variables.items()},
+        sample_stats=dict(stats),
+        coords=coords,
+        dims={name: _DIMS[name] for name in variables if name in _DIMS},
+    )
+    return Summary(found, *_compare_chains(found.posterior))
+
+
+def _compare_chains(posterior: Any) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """R-hat and bulk effective sample size of each variable."""
+    _, arviz = import_sampler()
+    import xarray  # comes with arviz
+
+    used = [name for name, values in posterior.items() if values.size]
+    if posterior.sizes["chain"] == 1:  # its halves are compared instead
+        half = posterior.sizes["draw"] // 2
+        halves = [
+            posterior.isel(draw=slice(a, a + half)).assign_coords(draw=np.arange(half)) for a in (0, half)
+        ]
+        posterior = xarray.concat([halves[0], halves[1].assign_coords(chain=[1])], dim="chain")
+    # Chains that stand still at different places have an infinite R-hat.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        r_hat, ess = arviz.rhat(posterior[used]), arviz.ess(posterior[used])
+    return ({name: r_hat[name].values for name in used}, {name: ess[name].values for name in used})
+
+
+def judge(shared: Shared, trace: Floats, r_hat: Floats) -> SampledResult[Shared]:
+    """How sampling ended, by the largest R-hat of what the chains are compared by.
+
+    Parameters
+    ----------
+    shared : object
+        What the draws amount to.
+    trace : ndarray of shape (n_draws,)
+        Mean log density of the chains.
+    r_hat : ndarray
+    """
+    # A quantity that does not vary, as the mean of a column of one value, has none.
+    worst = float(np.nanmax(r_hat, initial=1.0))
+    status = Mixing.CONVERGED if worst <= MAX_R_HAT else Mixing.DISAGREE
+    return SampledResult(shared, trace, status, worst, len(trace))
