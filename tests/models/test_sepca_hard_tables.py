@@ -126,3 +126,11 @@ def test_few_rows(n):
         model = SePCA(family="poisson").fit(X)
     assert_usable(model, X, model.n_components_)
     assert model.n_components_ < n
+
+
+def test_weak_components_of_answers_are_all_found():
+    """Pruning under a bound of the expectations takes some of six equal ones away; residuals bring them back."""
+    rng = np.random.default_rng(6)
+    loadings = np.linalg.qr(rng.normal(size=(60, 6)))[0] * np.sqrt(4.0 * np.sqrt(60 / 200) / 0.25)
+    X = rng.random((200, 60)) < 1.0 / (1.0 + np.exp(-rng.normal(size=(200, 6)) @ loadings.T))
+    assert SePCA(family="bernoulli").fit(X.astype(float)).n_components_ == 6

@@ -1466,6 +1466,13 @@ SEPCA = [
         _SEPCA,
     ),
     Mutation(
+        "directions of residuals are tried only where nobody can miss them",
+        "models/sepca/_start.py",
+        "_NOISE = 1.75",
+        "_NOISE = 2.9",
+        "tests/models/test_sepca_hard_tables.py",
+    ),
+    Mutation(
         "nothing is said of the dimension above those that were compared",
         "models/sepca/_fit.py",
         "min(max(evidence_by_rank, default=-2) + 1, most) + 1",

@@ -26,10 +26,11 @@ _INTERCEPT_PRECISION = 0.01
 # Components beyond those found that a round with another dispersion starts from: a smaller dispersion may let several
 # more come out, and those that are too many leave within a few sweeps.
 _MARGIN = 4
-# Strength, n + p + 2.25 sqrt(n p), from which on a direction of the residuals is tried. Squared singular values of n x
+# Strength, n + p + 1.75 sqrt(n p), from which on a direction of the residuals is tried. Squared singular values of n x
 # p unit noise end at n + p + 2 sqrt(n p), those of components that variational PCA keeps begin at n + p + 2.91 sqrt(n
-# p) (Nakajima et al. 2013; ``experiments/sepca_analytic.py`` has the formula).
-_NOISE = 2.25
+# p) (Nakajima et al. 2013; ``experiments/sepca_analytic.py`` has the formula). The dispersion holds the component that
+# is missing, and other weak ones too, so that its direction may lie below the edge in units of it.
+_NOISE = 1.75
 
 
 def first_state(candidate: Candidate, seed: int) -> State:
@@ -97,7 +98,8 @@ def with_direction(state: State, seed: int) -> State | None:
     found = residual_directions(
         candidate.family, state.means, candidate.visit, 1, np.random.default_rng(seed), state.score_means
     )
-    n, p = state.weight, len(state.loadings.mean)
+    # Noise has as many dimensions less, of rows and of columns, as components have taken.
+    n, p = (max(size - state.n_components, 1.0) for size in (state.weight, float(len(state.loadings.mean))))
     if found.strength < n + p + _NOISE * np.sqrt(n * p):
         return None
     variance = _START_VARIANCE * noise_units(candidate.family, state.loadings.dispersion)
