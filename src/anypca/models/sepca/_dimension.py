@@ -35,6 +35,8 @@ _PATIENCE = 20.0
 # A neighbour's bound may stay below the rival's evidence by the coupling that it can expect, taken 1.5 times, and by
 # four nats, which is more than a near tie.
 _GENEROUS, _MARGIN = 1.5, 4.0
+# Looks after which the coupling of a neighbour is first computed, then after twice as many each time.
+_FIRST_JUDGED = 4
 
 
 def compare_dimensions(state: State, seed: int) -> list[State]:
@@ -100,11 +102,7 @@ def _neighbour(state: State, rival: State, *, may_fade: bool = False) -> State |
 
     ``None`` if a component faded that may.
     """
-    # Sweeps see the bound alone, so the goal is one for the bound. What the coupling will add is known at the end only;
-    # it grows with the number of moves between scores and loadings, the square of the dimension.
-    moves = (state.n_components / max(rival.n_components, 1)) ** 2
-    goal = rival.bound + (1.0 - _GENEROUS * moves) * rival.coupling - _MARGIN
-    found = _chase(state, goal, may_fade=may_fade, rough=True)
+    found = _chase(state, rival, may_fade=may_fade, rough=True)
     for _ in range(MAX_ROUNDS):
         if found is None:
             return None
@@ -112,20 +110,32 @@ def _neighbour(state: State, rival: State, *, may_fade: bool = False) -> State |
         if is_settled(found, new):
             break
         before = found.bound
-        found = _chase(with_dispersion(found, new), goal, may_fade=may_fade, rough=True)
-        if found is not None and _lags(found.bound, goal, found.bound - before):
+        found = _chase(with_dispersion(found, new), rival, may_fade=may_fade, rough=True)
+        if found is not None and _lags(found.bound, _goal(judge(found), rival), found.bound - before):
             break
-    if found is not None and found.bound > goal:
-        found = _chase(found, goal, may_fade=may_fade, rough=False)
+    if found is not None and found.bound > _goal(judge(found), rival):
+        found = _chase(found, rival, may_fade=may_fade, rough=False)
     return None if found is None else judge(drop_faded(found))
 
 
-def _chase(state: State, goal: float, *, may_fade: bool, rough: bool) -> State | None:
+def _goal(state: State, rival: State) -> float:
+    """The bound with which a state would come near the rival's evidence.
+
+    What the coupling adds is known of a state that has been judged. Else it is guessed: it grows with the number of
+    moves between scores and loadings, the square of the dimension.
+    """
+    if state.coupling:
+        return rival.evidence - state.coupling - state.log_prior - _MARGIN
+    moves = (state.n_components / max(rival.n_components, 1)) ** 2
+    return rival.bound + (1.0 - _GENEROUS * moves) * rival.coupling - _MARGIN
+
+
+def _chase(state: State, rival: State, *, may_fade: bool, rough: bool) -> State | None:
     """Sweep until convergence, or until the goal is out of reach; ``None`` when a component fades that may."""
-    max_iter = state.candidate.session.max_iter
+    max_iter, looks = state.candidate.session.max_iter, 1
     state = look(state, rough=rough)
     ratio: Floats | None = None
-    gain = last_gain(state)
+    gain, goal = last_gain(state), _goal(state, rival)
     while True:
         before, ratio = ratio, signal_ratio(state.loadings)
         if may_fade and is_fading(state, before).any():
@@ -136,6 +146,10 @@ def _chase(state: State, goal: float, *, may_fade: bool, rough: bool) -> State |
         more = look(state, rough=rough)
         gain = more.bound - state.bound
         state = join(state, more)
+        looks += 1
+        # Sweeps see the bound alone; what the coupling adds takes about as long as one of them.
+        if looks >= _FIRST_JUDGED and looks & (looks - 1) == 0:
+            goal = _goal(judge(state), rival)
 
 
 def _lags(value: float, goal: float, gain: float) -> bool:

@@ -285,7 +285,7 @@ class SePCA(StreamingRows, BilinearModel):
             fit = self._fit(session, family, settings)
             self._store(fit)
             if self.warm_start and isinstance(fit, PosteriorFit):
-                self._last_run = replace(fit.loadings, change=None)  # type: ignore[misc]
+                self._last_run = replace(fit.loadings, change=None, pace=1.0)  # type: ignore[misc]
             self.family_report_ = tell_left_out(report, session.layout)
             self.sparsity_ = settings.sparsity
             if path:

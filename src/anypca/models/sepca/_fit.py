@@ -100,7 +100,7 @@ class PosteriorFit:
         """The fit as rows see it, with components in another order and with other signs."""
         # The loadings are copied without what sweeps have cached beside them: a loaded model computes these anew,
         # and they may differ in the last bit.
-        return PosteriorRowModel(reported, self.problem, replace(self.loadings), order, signs)
+        return PosteriorRowModel(reported, self.problem, replace(self.loadings, pace=1.0), order, signs)
 
 
 def fit_posterior(

@@ -87,6 +87,8 @@ class Loadings:
     """Squared loadings well below it count as zeros."""
     units: Floats | float = 1.0
     """Squared units of the columns' predictors, one for all or shape (n_features,): the prior is in these."""
+    pace: Floats | float = 1.0
+    """Part of the way that each column's next update goes, one for all or shape (n_features,)."""
     change: Affine | None = None
     """How scores under the previous loadings translate to these."""
 
