@@ -134,3 +134,24 @@ def test_weak_components_of_answers_are_all_found():
     loadings = np.linalg.qr(rng.normal(size=(60, 6)))[0] * np.sqrt(4.0 * np.sqrt(60 / 200) / 0.25)
     X = rng.random((200, 60)) < 1.0 / (1.0 + np.exp(-rng.normal(size=(200, 6)) @ loadings.T))
     assert SePCA(family="bernoulli").fit(X.astype(float)).n_components_ == 6
+
+
+def precise_table(family, rank):
+    """Components of six times the strength that can be seen, in entries that tell eta to a hundredth."""
+    rng = np.random.default_rng(17)
+    n, p, information = 120, 25, 1e4
+    loadings = rng.normal(size=(p, rank))
+    loadings *= np.sqrt(6.0 * np.sqrt(p / n) / information / (loadings**2).sum(axis=0))
+    mean = np.exp(rng.normal(size=(n, rank)) @ loadings.T)
+    drawn = rng.poisson(information * mean) if family == "poisson" else rng.gamma(1e4, mean / 1e4)
+    return drawn.astype(float)
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+@pytest.mark.parametrize("family", ["poisson", "gamma"])
+def test_precise_entries_keep_their_components(family, rank):
+    model = SePCA(family=family).fit(precise_table(family, rank))
+    assert model.n_components_ == rank
+    if family == "gamma":
+        # Below the smallest dispersion that a negative binomial is looked for with; standard error 0.03.
+        assert np.median(model.dispersion_) == pytest.approx(1e-4, rel=0.15)

@@ -1178,6 +1178,20 @@ BILINEAR = [
         "tests/models/test_bilinear_start.py",
     ),
     Mutation(
+        "loadings start as uncertain whatever an entry tells",
+        "models/sepca/_start.py",
+        "np.minimum(units, directions.noise)",
+        "np.minimum(units, np.inf)",
+        "tests/models/test_sepca_hard_tables.py",
+    ),
+    Mutation(
+        "scales are looked for from a fixed number on",
+        "models/sepca/_candidate.py",
+        'if member.dispersion_kind == "scale":',
+        'if member.dispersion_kind == "none":',
+        "tests/models/test_sepca_hard_tables.py",
+    ),
+    Mutation(
         "own dispersions are not shrunk",
         "models/_bilinear/dispersion.py",
         "_SHRINKAGE = 10.0",

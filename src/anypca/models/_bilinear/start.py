@@ -75,6 +75,8 @@ class Directions(NamedTuple):
     """On the scale of eta, shape (n_features, n_components)."""
     strength: float
     """The largest squared singular value over the entries' mean square, as unit noise would have it."""
+    noise: Floats
+    """Variance with which an entry tells its eta, shape (n_features,)."""
 
 
 def residual_loadings(
@@ -117,11 +119,10 @@ def residual_directions(
     weight = float(rest[0, -1])
     squares, curvature = rest[:, 0] / weight, rest[:, 1] / weight
     size = np.sqrt(np.maximum(values, 0.0) / weight)
-    to_eta = np.sqrt(curvature) / (curvature + _slack(family, curvature))
-    loadings: Floats = vectors * size * to_eta[:, None]
-    return Directions(
-        loadings, float(values.max(initial=0.0)) / max(float(squares.mean()), np.finfo(float).tiny)
-    )
+    noise = 1.0 / (curvature + _slack(family, curvature))
+    loadings: Floats = vectors * size * (np.sqrt(curvature) * noise)[:, None]
+    strength = float(values.max(initial=0.0)) / max(float(squares.mean()), np.finfo(float).tiny)
+    return Directions(loadings, strength, noise)
 
 
 def _slack(family: Family, curvature: Floats) -> Floats:

@@ -16,6 +16,9 @@ from anypca.models._opened import OpenedBlock, observed_only
 from anypca.models._session import Session
 from anypca.models.sepca._settings import Settings
 
+# Largest dispersion of the grid over that of the model without components, whose moments may have missed a long tail.
+_LARGEST_SHARE = 10.0
+
 
 @dataclass(frozen=True, eq=False)
 class Candidate(BilinearFitter[Settings]):
@@ -53,12 +56,26 @@ class Candidate(BilinearFitter[Settings]):
         return self.by_column or (is_mixed and member.dispersion_kind == "scale")
 
     @cached_property
+    def grid_units(self) -> Floats:
+        """What the dispersions of the grid are multiples of, shape (n_features,).
+
+        Shapes have neither units nor a typical size. Scales have: they are looked for from a hundred thousandth to ten
+        times what columns of the family typically have without components.
+        """
+        units = np.ones(self.session.data.n_features)
+        for member, columns in self.open_members():
+            if member.dispersion_kind == "scale":
+                typical = float(np.exp(np.median(np.log(self.null_dispersion[columns]))))
+                units[columns] = _LARGEST_SHARE * typical / DISPERSION_GRID[-1]
+        return units
+
+    @cached_property
     def bases(self) -> Floats:
         """Sums over rows of the likelihood's terms without eta at each dispersion of the grid, (n_grid, n_features)."""
-        family = self.family
+        family, units = self.family, self.grid_units
 
         def function(rows: OpenedBlock, _: Floats) -> Floats:
-            terms = (family.log_base(rows.x, np.full(rows.n_features, phi)) for phi in DISPERSION_GRID)
+            terms = (family.log_base(rows.x, phi * units) for phi in DISPERSION_GRID)
             return np.stack([rows.weights @ observed_only(rows, slice(None), term) for term in terms])
 
         return self.visit.sum(function)

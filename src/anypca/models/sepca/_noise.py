@@ -138,19 +138,19 @@ class Residuals:
                 found[columns] = self._noise(member, columns)
             elif is_gridded(member):
                 is_own = candidate.by_column
-                found[columns] = (
-                    self.own(member, columns).dispersion if is_own else self._shared(member, columns)
-                )
+                multiple = self.own(member, columns).dispersion if is_own else self._shared(member, columns)
+                found[columns] = multiple * candidate.grid_units[columns]
         return as_recorded(found, groups, candidate.session.summary)
 
     def own(self, member: Family, columns: Ints) -> OwnDispersions:
-        """Dispersions of the columns' own."""
+        """Dispersions of the columns' own, in units of the grid."""
         return own_dispersions(self._values(member, columns))
 
     def _shared(self, member: Family, columns: Ints) -> float:
-        """The dispersion with the largest log-likelihood; 0, the border, where the grid's first value is best."""
+        """The dispersion with the largest log-likelihood, in units of the grid; a shape may be 0, the border."""
         last = len(DISPERSION_GRID) - 1
-        centre = int(np.searchsorted(DISPERSION_GRID, self.loadings.dispersion[columns[0]]))
+        known = self.loadings.dispersion[columns[0]] / self.candidate.grid_units[columns[0]]
+        centre = int(np.searchsorted(DISPERSION_GRID, known))
         while True:
             start = min(max(centre - _WINDOW // 2, 0), last + 1 - _WINDOW)
             numbers = slice(start, start + _WINDOW)
@@ -160,7 +160,8 @@ class Residuals:
                 centre = best
                 continue
             logs, fine = _fine(values, numbers)
-            return float(np.exp(logs[np.argmax(fine)])) if best else 0.0
+            is_border = best == 0 and member.dispersion_kind == "shape"
+            return 0.0 if is_border else float(np.exp(logs[np.argmax(fine)]))
 
     def _noise(self, member: Family, columns: Ints) -> Floats:
         """Of normal columns, in the ratios that they have, or each its own."""
@@ -198,10 +199,13 @@ class Residuals:
 
     def _values(self, member: Family, columns: Ints, numbers: slice = slice(None)) -> Floats:
         """Expected log-likelihoods of the columns at dispersions of the grid, (n_grid, n_columns)."""
-        grid = DISPERSION_GRID[numbers]
+        grid, units = DISPERSION_GRID[numbers], self.candidate.grid_units
 
         def terms(cells: _Cells) -> list[Floats]:
-            return [cells.family.expect(cells.x, cells.mean, cells.variance, phi).value for phi in grid]
+            unit = units[cells.columns].astype(cells.mean.dtype, copy=False)
+            return [
+                cells.family.expect(cells.x, cells.mean, cells.variance, phi * unit).value for phi in grid
+            ]
 
         return self._sum(member, columns, len(grid), terms) + self.candidate.bases[numbers][:, columns]
 

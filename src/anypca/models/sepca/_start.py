@@ -9,7 +9,7 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.linalg import pack_symmetric
 from anypca.models._bilinear.dispersion import noise_units
-from anypca.models._bilinear.start import residual_directions, residual_loadings
+from anypca.models._bilinear.start import Directions, residual_directions
 from anypca.models.sepca._candidate import Candidate
 from anypca.models.sepca._posterior import Loadings, Scores, add_component, start_relevance
 from anypca.models.sepca._problem import VariationalProblem
@@ -17,8 +17,8 @@ from anypca.models.sepca._spectrum import count_above_noise
 from anypca.models.sepca._sweeps import State, estimate, hold, with_candidate
 from anypca.solvers import Result, Status
 
-# Variance of the loadings before the first sweep, in units of the noise's. A score of 1 is then uncertain by 3 % of the
-# noise's standard deviation, too little to shrink the first scores.
+# Variance of the loadings before the first sweep, in units of the noise's or of 1 where the noise of eta is larger. A
+# predictor at a score of 1 is then uncertain by 3 % of the noise's standard deviation, too little to shrink scores.
 _START_VARIANCE = 1e-3
 # Precision of the normal prior on the intercept of a column that does not vary: its standard deviation is 10, and
 # exp(10) or a probability of 1 - exp(-10) is beyond what such a column can tell.
@@ -102,8 +102,9 @@ def with_direction(state: State, seed: int) -> State | None:
     n, p = (max(size - state.n_components, 1.0) for size in (state.weight, float(len(state.loadings.mean))))
     if found.strength < n + p + _NOISE * np.sqrt(n * p):
         return None
-    variance = _START_VARIANCE * noise_units(candidate.family, state.loadings.dispersion)
-    loadings = add_component(state.loadings, found.loadings[:, 0], variance)
+    loadings = add_component(
+        state.loadings, found.loadings[:, 0], _start_variance(state.loadings.units, found)
+    )
     return state.moved(loadings, candidate.each(state.local, Scores.extended))
 
 
@@ -117,16 +118,22 @@ def _begin(candidate: Candidate, rank: int, dispersion: Floats, fixed: Floats, s
         candidate.constant(dispersion),
         float(np.finfo(session.data.dtype).eps),
     )
-    directions = residual_loadings(family, null, candidate.visit, rank, np.random.default_rng(seed))
-    mean = np.hstack([directions, null.fixed])
-    variance = _START_VARIANCE * noise_units(family, dispersion)
-    precision = np.outer(1.0 / variance, pack_symmetric(np.eye(mean.shape[1])))
+    directions = residual_directions(family, null, candidate.visit, rank, np.random.default_rng(seed))
+    mean = np.hstack([directions.loadings, null.fixed])
     units = noise_units(family, dispersion)
-    alpha = start_relevance(directions, variance, units)
+    variance = _start_variance(units, directions)
+    precision = np.outer(1.0 / variance, pack_symmetric(np.eye(mean.shape[1])))
+    alpha = start_relevance(directions.loadings, variance, units)
     loadings = Loadings(mean, precision, alpha, dispersion, _fixed_precision(candidate), units=units)
     # A state has a result; this one is that of no sweep.
     nothing = Result(loadings, np.empty(0), Status.MAX_ITER, np.inf, 0)
     return State(candidate, problem, null, nothing, None)
+
+
+def _start_variance(units: Floats | float, directions: Directions) -> Floats:
+    """Of the loadings, shape (n_features,): counts of ten thousand tell their eta to a hundredth, without units."""
+    variance: Floats = _START_VARIANCE * np.minimum(units, directions.noise)
+    return variance
 
 
 def _fixed_precision(candidate: Candidate) -> Floats:
