@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 
 from anypca import PPCA, VAE
 from anypca.families import Binomial
-from anypca.models.vae._rows import Rows
+from anypca.models.vae._model import DenseRows
 from experiments._common import Options, Outcome, Table, Target, fit_quietly, repeat, run_module
 
 N_SEEN = 1437
@@ -23,7 +23,7 @@ N_SEEN = 1437
 REFERENCE = {("gaussian", 2): (-2.782, -2.647), ("gaussian", 10): (-2.518, -2.341)}
 REFERENCE |= {("binomial(16)", 2): (-3.196, -2.260), ("binomial(16)", 10): (-1.808, -1.466)}
 BOUNDS = {2: -2.66, 10: -2.36}
-#: Rows whose likelihood is compared with a grid, and its points along each latent.
+#: DenseRows whose likelihood is compared with a grid, and its points along each latent.
 N_CHECKED, N_POINTS = 40, 301
 
 
@@ -55,7 +55,7 @@ def off_grid(model: VAE, X: np.ndarray) -> np.ndarray:
     base = model.family_.log_base(X, model.dispersion_).sum(axis=1)
     exact = []
     for row, constant in zip(X, base, strict=True):
-        rows = Rows(np.broadcast_to(row, (len(points), len(row))), None, None, np.ones(len(points)))
+        rows = DenseRows(np.broadcast_to(row, (len(points), len(row))), None, None, np.ones(len(points)))
         heights = likelihood.height(rows, points)
         exact.append(logsumexp(heights) + 2 * np.log(grid[1] - grid[0]) - np.log(2 * np.pi) + constant)
     return np.asarray(model.score_samples(X) - np.array(exact))

@@ -19,8 +19,7 @@ from anypca.datasets import make_prototype_bits
 from anypca.engine import Table as Entries
 from anypca.families import Bernoulli
 from anypca.models._opened import OpenedBlock
-from anypca.models.isfa._sampler import BuffetSampler
-from anypca.models.isfa._settings import Settings
+from anypca.models.isfa._sampler import BuffetSampler, Settings
 from anypca.models.isfa._table import MaskedTable
 from experiments._cells import Cells, tally
 from experiments._common import Options, Outcome, Table, Target, fit_quietly, run_module

@@ -16,9 +16,8 @@ from anypca.exceptions import ConvergenceWarning
 from anypca.models._network import ACTIVATIONS, Network, glorot
 from anypca.models._session import open_session
 from anypca.models.autoencoder._canonical import change_coordinates, linear_part
-from anypca.models.autoencoder._problem import SquaredError, split
+from anypca.models.autoencoder._problem import Scaling, SquaredError, split
 from anypca.models.autoencoder._start import Directions, can_carry, carry
-from anypca.models.autoencoder._table import Scaling
 
 pytestmark = pytest.mark.filterwarnings("ignore::anypca.exceptions.ConvergenceWarning")
 RNG = np.random.default_rng(0)

@@ -19,9 +19,7 @@ from anypca.families.mixed import Mixed
 from anypca.models._opened import OpenedBlock
 from anypca.models.isfa._report import Draw, match_draws, most_frequent, pad
 from anypca.models.isfa._row_model import MaskedRowModel
-from anypca.models.isfa._sampler import BuffetSampler
-from anypca.models.isfa._settings import Settings
-from anypca.models.isfa._state import State
+from anypca.models.isfa._sampler import BuffetSampler, Settings, State
 from anypca.models.isfa._table import MaskedTable
 
 pytest.importorskip("nutpie")

@@ -14,8 +14,7 @@ from anypca.engine import check_data
 from anypca.families import resolve_family
 from anypca.linalg import pack_symmetric
 from anypca.models._bayes import chains
-from anypca.models._bayes.align import align, take_components
-from anypca.models._bayes.points import Point, collect_rows
+from anypca.models._bayes.points import Point, align, collect_rows, take_components
 from anypca.models._session import open_session
 from anypca.models.sepca import _hmc
 from anypca.models.sepca._density import JointDensity, Whitened

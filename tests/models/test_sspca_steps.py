@@ -14,12 +14,13 @@ from anypca.models.sspca._descent import (
     _reweighted,
     _step_loadings,
     _step_scores,
+    bounded_inverse,
     descend,
     largest_penalty,
     objective,
+    shrink_rows,
 )
 from anypca.models.sspca._fit import Settings, _open_rows
-from anypca.models.sspca._roots import bounded_inverse, shrink_rows
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(14, 3)) @ RNG.normal(size=(3, 9)) + 0.3 * RNG.normal(size=(14, 9))

@@ -20,13 +20,11 @@ from anypca.models._gaussian.posterior import find_patterns, find_posterior
 from anypca.models._gaussian.principal import fit_principal
 from anypca.models._opened import open_block
 from anypca.models._session import open_session
-from anypca.models.vae._bound import Model
-from anypca.models.vae._dispersion import improve_dispersion
 from anypca.models.vae._fit import _row_model, read_rows
+from anypca.models.vae._model import DenseRows, Model
 from anypca.models.vae._posterior import Likelihood, marginal
-from anypca.models.vae._rows import Rows
 from anypca.models.vae._start import linear_start, null_inputs, scale_loadings
-from anypca.models.vae._training import Judge
+from anypca.models.vae._training import Judge, improve_dispersion
 from anypca.solvers.adam import Adam
 
 pytestmark = pytest.mark.filterwarnings("ignore::anypca.exceptions.ConvergenceWarning")
@@ -253,7 +251,7 @@ def test_the_likelihood_is_that_of_quadrature(family):
     model = VAE(
         2, family=family, **FEW | {"score_draws": 2000, "max_iter": 60, "learning_rate_init": 0.01}
     ).fit(X)
-    rows = Rows(np.nan_to_num(X, nan=1.0), ~np.isnan(X), None, np.ones(60))
+    rows = DenseRows(np.nan_to_num(X, nan=1.0), ~np.isnan(X), None, np.ones(60))
     grid = np.linspace(-7, 7, 141)
     points = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
     likelihood = model._row_model().likelihood_of_rows
@@ -368,6 +366,6 @@ def test_constant_columns_and_huge_counts_do_no_harm():
 
 
 def test_a_spread_of_rows_reaches_over_all_of_them():
-    rows = Rows(np.arange(10.0)[:, None], None, None, np.ones(10))
+    rows = DenseRows(np.arange(10.0)[:, None], None, None, np.ones(10))
     assert_array_equal(rows.spread(4).x[:, 0], [0.0, 3.0, 6.0, 9.0])
     assert len(rows.spread(10).x) == len(rows.spread(99).x) == 10

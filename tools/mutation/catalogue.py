@@ -906,14 +906,14 @@ EIGEN = [
 SSPCA = [
     Mutation(
         "rows are shrunk as if scores were orthonormal",
-        "models/sspca/_roots.py",
+        "models/sspca/_descent.py",
         "found[active] = t * b[active] / (values * t + price)",
         "found[active] = t * b[active] / (t + price)",
         _SSPCA,
     ),
     Mutation(
         "scores are never bounded",
-        "models/sspca/_roots.py",
+        "models/sspca/_descent.py",
         "<= bound else _multiplier(squares, values, bound)",
         "<= np.inf else _multiplier(squares, values, bound)",
         _SSPCA,
@@ -1027,14 +1027,14 @@ NETS = [
     ),
     Mutation(
         "the prior has no say in the encoder's mean",
-        "models/vae/_bound.py",
+        "models/vae/_model.py",
         "in_mean = in_latents - w * found.mean",
         "in_mean = in_latents",
         _VAE,
     ),
     Mutation(
         "missing entries are believed",
-        "models/vae/_rows.py",
+        "models/vae/_model.py",
         "return terms if self.observed is None else np.where(self.observed, terms, 0.0)",
         "return terms",
         _VAE,
@@ -1055,7 +1055,7 @@ NETS = [
     ),
     Mutation(
         "dispersion steps downhill",
-        "models/vae/_dispersion.py",
+        "models/vae/_training.py",
         "np.where(second < 0, -first /",
         "np.where(second < 0, first /",
         _VAE,

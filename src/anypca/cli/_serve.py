@@ -9,12 +9,12 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from anypca._optional import optional
 from anypca.cli._serve_jobs import Job, TooLarge, look, pack, receive, start, stop
-from anypca.cli._serve_page import PAGE
 
 with optional("anypca serve", "starlette and uvicorn", "serve"):
     import uvicorn
@@ -175,7 +175,9 @@ def _open(service: Service, request: Request) -> Response:
         return JSONResponse({"error": "open the address that anypca serve printed; it works once"}, 403)
     nonce = secrets.token_urlsafe(16)
     policy = f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; connect-src 'self'"
-    return HTMLResponse(PAGE.replace("NONCE", nonce), headers={"Content-Security-Policy": policy})
+    # Names and messages enter the page as text only.
+    page = resources.files("anypca.cli").joinpath("assets", "serve.html").read_text(encoding="utf-8")
+    return HTMLResponse(page.replace("NONCE", nonce), headers={"Content-Security-Policy": policy})
 
 
 async def _upload(service: Service, request: Request) -> Response:

@@ -87,7 +87,7 @@ class Gaussian(Family):
         return found
 
     def _slope(self, x: Floats) -> PerColumn:
-        """Of the scale on which x is normal."""
+        """Derivative of the scale on which x is normal."""
         return 1.0
 
     def _standardised(self, x: Floats, eta: Floats, spread: Floats) -> Floats:

@@ -87,7 +87,7 @@ class Nominal(Form):
         return np.where(numbers >= places, chosen, np.asarray(np.nan, x.dtype))
 
     def probabilities(self, means: Floats) -> Floats:
-        """Of the categories from the means of their questions, (rows, n_levels)."""
+        """Probabilities of the categories from the means of their questions, (rows, n_levels)."""
         rest = np.cumprod(1.0 - means, axis=1)
         before = np.hstack([np.ones((len(means), 1), means.dtype), rest[:, :-1]])
         return np.hstack([means * before, rest[:, -1:]])

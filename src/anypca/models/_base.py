@@ -52,8 +52,8 @@ class LatentModel(
 ):
     """Base class of the estimators: validation, names, tags, progress, methods that follow from others.
 
-    A subclass states its own ``_parameter_constraints``, has the parameters ``n_jobs`` and ``verbose`` (``max_iter``,
-    ``tol`` and ``random_state`` where they mean something), writes ``fit``, and sets ``components_`` and
+    A subclass is a dataclass whose fields are its parameters; it has ``max_iter``, ``tol`` and ``random_state`` where
+    they mean something. It states its own ``_parameter_constraints``, writes ``fit``, and sets ``components_`` and
     ``n_components_``. What it says of rows comes from `anypca.models._row_methods`.
 
     Attributes

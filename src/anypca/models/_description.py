@@ -331,5 +331,5 @@ def _evidence_by_rank(model: Any) -> dict[int, float]:
 
 
 def _parameters(method: Any) -> Mapping[str, inspect.Parameter]:
-    """Of a method, none where there is no method."""
+    """Names of the parameters of a method; none where there is no method."""
     return {} if method is None else inspect.signature(method).parameters

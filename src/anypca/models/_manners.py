@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections import ChainMap
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -94,10 +95,18 @@ class CheckedParameters(BaseEstimator):
         return ""
 
 
-class ToldFit:
+@dataclass(eq=False, repr=False)
+class CommonParameters:
+    """Parameters of every estimator."""
+
+    _: KW_ONLY
+    n_jobs: int | None = None
+    verbose: int = 0
+
+
+class ToldFit(CommonParameters):
     """Estimators that tell of the iterations of a fit and of its end."""
 
-    verbose: int
     tol: float
 
     def _progress(self, notify: Callable[[], None]) -> Callback:

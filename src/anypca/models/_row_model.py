@@ -64,7 +64,7 @@ class RowModel(ABC, Generic[Solved]):
 
     @abstractmethod
     def log_likelihood(self, rows: OpenedBlock) -> Floats:
-        """Of each row with its scores integrated out, or what stands for that, shape (rows,)."""
+        """Log-likelihood of each row with its scores integrated out, or what stands for that, shape (rows,)."""
 
     def integrate(self, rows: OpenedBlock) -> tuple[Floats, Floats]:
         """The same, and the entropies of the posteriors of the scores in units of their prior; (rows,) each."""

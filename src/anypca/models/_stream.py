@@ -107,7 +107,7 @@ class StreamRule(ABC, Generic[Shared]):
     @property
     @abstractmethod
     def family(self) -> Family:
-        """Of the columns of the model."""
+        """The family of the columns of the model."""
 
     @abstractmethod
     def solve(self, block: Block, shared: Shared) -> BlockSums:
@@ -140,7 +140,7 @@ class Stream(Generic[Shared]):
         return cls(rule, shared, sums * (1.0 / sums.weight), 1, sums.weight, data.n_samples)
 
     def advanced(self, data: Data, executor: Executor) -> Stream[Shared]:
-        """After the rows of a table.
+        """The stream after the rows of a table.
 
         Raises
         ------
@@ -196,13 +196,13 @@ class Streaming(WarmStart, LatentModel):
                 stream = Stream.after(*self._begin_stream(), data, executor)
             else:
                 stream = stream.advanced(data, executor)
-                self._tell(stream)
+                self._store_padded(stream)
         self._stream = stream  # type: ignore[misc]
         self.n_samples_seen_ = stream.n_samples
         self._last_run = stream.shared  # type: ignore[misc]
         return self
 
-    def _tell(self, stream: Stream[Any]) -> None:
+    def _store_padded(self, stream: Stream[Any]) -> None:
         """Set the fitted attributes; those of columns have an entry for each column of the table."""
         before = dict(vars(self))
         self._store_stream(stream)
@@ -213,7 +213,7 @@ class Streaming(WarmStart, LatentModel):
 
 
 class StreamingRows(Streaming):
-    """With offsets and covariates."""
+    """Streaming estimators whose rows may have offsets and covariates."""
 
     def _can_stream(self) -> bool:
         """Whether there is a ``partial_fit``; an AttributeError says why not."""

@@ -7,10 +7,9 @@ from anypca.plotting.biplot import plot_biplot, plot_correlation_circle
 from anypca.plotting.loadings import plot_evidence_path, plot_loadings, plot_support
 from anypca.plotting.observed import plot_fitted
 from anypca.plotting.piecewise import plot_hinge, plot_latent_pieces, plot_predicted
-from anypca.plotting.ranks import plot_rank_comparison
+from anypca.plotting.ranks import plot_rank_comparison, plot_survival
 from anypca.plotting.scores import plot_scores
 from anypca.plotting.scree import plot_scree
-from anypca.plotting.survival import plot_survival
 from anypca.plotting.trace import plot_pruning_path, plot_rank_selection, plot_trace
 
 __all__ = [

@@ -152,7 +152,7 @@ class _Noise:
 
     @cached_property
     def correlation(self) -> Floats:
-        """Of the columns, as they are, (n_columns, n_columns)."""
+        """Correlations of the columns, as they are, (n_columns, n_columns)."""
         # Of unit rows: a few that scatter much would make chance correlations large.
         return np.asarray(np.corrcoef(self.directions.T))
 
@@ -381,7 +381,7 @@ def _open(model: Any, X: Any, companions: Companions) -> _Residuals | None:
 
 
 def _leverages(fixed: Floats, scores: Floats) -> Floats:
-    """Of rows on themselves, and on the next one (0 for the last); shape (2, n_rows)."""
+    """Leverages of rows on themselves, and on the next one (0 for the last); shape (2, n_rows)."""
     features = np.hstack([fixed, scores])
     # Orthonormal columns of the same span; directions that repeat others are left out.
     left, size, _ = np.linalg.svd(features, full_matrices=False)

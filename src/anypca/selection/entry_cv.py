@@ -153,7 +153,7 @@ class EntryScores:
 
     @property
     def standard_error(self) -> float:
-        """Of L_miss, from the spread of the splits; NaN for a single one.
+        """Standard error of L_miss, from the spread of the splits; NaN for a single one.
 
         It takes the splits as independent. They share most of the entries that they are fitted to, so it is rather
         too small.

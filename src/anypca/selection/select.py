@@ -57,7 +57,7 @@ class RankSelection:
 
     @property
     def standard_errors(self) -> Floats | None:
-        """Of ``values``, shape (n_ranks,); None unless at least two splits of held-out entries tell them."""
+        """Standard errors of ``values``, (n_ranks,); None unless at least two splits of held-out entries tell them."""
         if self.fold_losses is None or len(self.fold_losses) < 2:
             return None
         return np.array([row["standard_error"] for row in self.rows])
@@ -322,12 +322,12 @@ class Selection:
 
     @property
     def n_pieces(self) -> int:
-        """Of the best model."""
+        """Number of pieces of the best model."""
         return int(self.best.n_pieces)
 
     @property
     def n_components(self) -> int:
-        """Of the best model."""
+        """Number of components of the best model."""
         return int(self.best.n_components)
 
 

@@ -34,7 +34,7 @@ class Adam:
         return cls(learning_rate, np.zeros(size), np.zeros(size))
 
     def after(self, gradient: Floats) -> Adam:
-        """With one more gradient (m,)."""
+        """The state after one more gradient (m,)."""
         mean = _MEMORY * self.mean + (1.0 - _MEMORY) * gradient
         square = _MEMORY_OF_SQUARES * self.square + (1.0 - _MEMORY_OF_SQUARES) * gradient**2
         return Adam(self.learning_rate, mean, square, self.n_steps + 1)

@@ -162,7 +162,7 @@ class QuasiNewton:
         return True
 
     def _direction(self, residual: Floats, weight: Floats) -> Floats:
-        """To where the residual vanishes, in the newest metric (it changes slowly along the path)."""
+        """The step to where the residual vanishes, in the newest metric (it changes slowly along the path)."""
         return two_loop(residual, self._pairs, product=_product_in(weight), longest=_LONGEST)
 
 

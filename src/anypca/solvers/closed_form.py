@@ -129,7 +129,7 @@ class _Covariance:
 
 
 def _from_columns(covariance: _Covariance) -> Spectrum:
-    """By the n_features x n_features matrix, summed over blocks."""
+    """The spectrum by the n_features x n_features matrix, summed over blocks."""
     data = covariance.data
     matrix = covariance.sum(lambda rows: rows.T @ rows, coarsen(data, _CHUNK_ROWS))
     values, vectors = scipy.linalg.eigh(matrix, overwrite_a=True, check_finite=False)
@@ -139,7 +139,7 @@ def _from_columns(covariance: _Covariance) -> Spectrum:
 
 
 def _from_rows(covariance: _Covariance) -> Spectrum:
-    """By the n_samples x n_samples matrix, from pairs of blocks, mapped back to the columns."""
+    """The spectrum by the n_samples x n_samples matrix, from pairs of blocks, mapped back to the columns."""
     executor, centring, coarse = covariance.executor, covariance.centring, coarsen(covariance.data)
     gram = _row_gram(coarse, executor, centring) / covariance.divisor
     values, left = scipy.linalg.eigh(gram, overwrite_a=True, check_finite=False)

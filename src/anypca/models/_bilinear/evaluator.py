@@ -66,7 +66,7 @@ class Working:
 
     @cached_property
     def operand(self) -> Operand:
-        """Of the slopes."""
+        """The operand that contracts a tile with the slopes."""
         return Operand.of(self.slopes)
 
 
@@ -251,7 +251,7 @@ class BlockEvaluator:
 
     @property
     def _sign(self) -> float:
-        """Of the tiles' terms in the log-likelihood: minus for a cumulant."""
+        """The sign of the tiles' terms in the log-likelihood: minus for a cumulant."""
         return 1.0 if self.rows.product is None else -1.0
 
     def _with_linear(self, design: Floats, value: Floats) -> Floats:

@@ -16,7 +16,7 @@ _LOG_2PI = float(np.log(2.0 * np.pi))
 
 @dataclass(frozen=True)
 class Parameters:
-    """Of the model ``x = mean + loadings z + e`` with z ~ N(0, I) and e ~ N(0, noise I)."""
+    """Parameters of the model ``x = mean + loadings z + e`` with z ~ N(0, I) and e ~ N(0, noise I)."""
 
     mean: Floats
     """(n_features,)"""
@@ -82,7 +82,7 @@ def find_patterns(observed: Bools | None, n_rows: int) -> Patterns:
 
 @dataclass(frozen=True)
 class Posterior:
-    r"""Of the scores of a block's rows: ``z_i ~ N(mean_i, noise * inverse[pattern of i])``.
+    r"""Posterior of the scores of a block's rows: ``z_i ~ N(mean_i, noise * inverse[pattern of i])``.
 
     With W_o the loadings of the observed entries of a row, the matrix of its pattern is
     ``M = W_o' W_o + noise I`` and the mean is ``M^-1 W_o' (x_o - mean_o)``.

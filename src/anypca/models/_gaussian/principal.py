@@ -51,7 +51,7 @@ class Principal:
 
     @property
     def parameters(self) -> Parameters:
-        """With loadings for scores of unit prior variance."""
+        """The model with loadings for scores of unit prior variance."""
         return Parameters(self.mean, self.components.T * np.sqrt(self.signal), self.noise)
 
 

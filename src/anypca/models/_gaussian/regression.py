@@ -45,7 +45,7 @@ class RegressionRowModel(RowModel[Floats]):
 
 
 class Regression(NamedTuple):
-    """Of the columns of a table on its scores."""
+    """Regression of the columns of a table on its scores."""
 
     back: Floats
     """Least squares coefficients (k, n_features)."""

@@ -15,7 +15,7 @@ from anypca.engine import Block
 from anypca.linalg import fix_signs
 from anypca.models._network import Layer, Network
 from anypca.models._session import Session
-from anypca.models.autoencoder._table import Scaling
+from anypca.models.autoencoder._problem import Scaling
 
 
 class LinearPart(NamedTuple):

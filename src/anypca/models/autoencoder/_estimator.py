@@ -156,8 +156,6 @@ class Autoencoder(RowMethods):
     standardize: bool = True
     tol: float = 1e-4
     max_iter: int = 500
-    n_jobs: int | None = None
-    verbose: int = 0
     random_state: Any = None
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:

@@ -13,9 +13,8 @@ from anypca.models._gaussian.principal import count_rows
 from anypca.models._network import Network, glorot
 from anypca.models._session import Session
 from anypca.models.autoencoder._canonical import change_coordinates, linear_part
-from anypca.models.autoencoder._problem import Nets, SquaredError, split
+from anypca.models.autoencoder._problem import Nets, Scaling, SquaredError, split
 from anypca.models.autoencoder._start import Directions, can_carry, carry
-from anypca.models.autoencoder._table import Scaling
 from anypca.solvers import Result
 from anypca.solvers.closed_form import Centring
 from anypca.solvers.lbfgs import lbfgs

@@ -1,4 +1,4 @@
-"""What training minimises: squared errors of rows, with a ridge on the weights."""
+"""What training minimises: squared errors of rows in common units, with a ridge on the weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,24 @@ from anypca._typing import Floats
 from anypca.engine import Block
 from anypca.models._network import Layer, Network
 from anypca.models._session import Session
-from anypca.models.autoencoder._table import Scaling
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """From the columns of a table to those that the net sees, and back."""
+
+    centre: Floats
+    """(n_features,)."""
+    scale: Floats
+    """(n_features,), positive."""
+
+    def apply(self, x: Floats) -> Floats:
+        """Rows as the net sees them, in float64."""
+        return np.asarray((x.astype(np.float64, copy=False) - self.centre) / self.scale)
+
+    def undo(self, x: Floats) -> Floats:
+        """Rows in the units of the table."""
+        return np.asarray(x * self.scale + self.centre)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +71,7 @@ class SquaredError:
     """Weight of the squared error of the read-out."""
 
     def value_and_gradient(self, vector: Floats) -> tuple[float, Floats]:
-        """Of minus the loss, at a vector of parameters (m,)."""
+        """Value and gradient of minus the loss at a vector of parameters (m,)."""
         nets, scaling, linearity = self.like.with_vector(vector), self.scaling, self.linearity
 
         def visit(block: Block, _: None) -> Floats:

@@ -12,7 +12,7 @@ from anypca.engine import Block
 from anypca.models._network import Network
 from anypca.models._opened import OpenedBlock, open_complete
 from anypca.models._row_model import RowModel
-from anypca.models.autoencoder._table import Scaling
+from anypca.models.autoencoder._problem import Scaling
 
 
 @dataclass(frozen=True, eq=False)

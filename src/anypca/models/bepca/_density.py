@@ -36,7 +36,7 @@ class Factors(NamedTuple):
 
     @property
     def loadings(self) -> Floats:
-        """Of the scores, shape (..., n_features, k)."""
+        """Loadings of the scores, shape (..., n_features, k)."""
         return self.joint[..., : self.scores.shape[-1]]
 
     @property

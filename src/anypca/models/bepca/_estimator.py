@@ -139,8 +139,6 @@ class BEPCA(DrawnModel):
     n_draws: int = 500
     n_tune: int = 250
     n_chains: int = 4
-    n_jobs: int | None = None
-    verbose: int = 0
     random_state: Any = 0
 
     def _dispersion_rank(self, session: Session) -> int:

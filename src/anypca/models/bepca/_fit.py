@@ -27,12 +27,13 @@ from anypca.models.bepca._start import make_prior, start_factors
 from anypca.solvers import Progress
 from anypca.solvers.nuts import NutsOptions, sample_nuts
 
-# Starts to choose from for each chain of the No-U-Turn sampler, which chooses by itself.
+# Starts to choose from for each chain of the No-U-Turn sampler, which takes one at random: a few, so that no chain
+# begins where the gradient overflows.
 _STARTS = 4
 # Gibbs sweeps for each draw that is kept: neighbours say nearly the same, and to compare and to keep draws costs as
 # much as to draw them.
 _THIN = 2
-# Sweeps between two reports of progress.
+# Sweeps between two reports of progress: some ten lines in a fit of the default length.
 _REPORT_EVERY = 50
 
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from anypca._typing import Floats, Ints
 from anypca.linalg import fix_signs
-from anypca.models._bayes.align import align
-from anypca.models._bayes.points import Point
+from anypca.models._bayes.points import Point, align
 from anypca.models.bepca._density import Factors
 
 

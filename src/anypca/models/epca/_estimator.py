@@ -189,8 +189,6 @@ class EPCA(StreamingRows, BilinearModel):
     whiten: bool = False
     max_iter: int = 500
     tol: float = 1e-5
-    n_jobs: int | None = None
-    verbose: int = 0
     random_state: Any = 0
 
     def fit(
@@ -286,6 +284,7 @@ class EPCA(StreamingRows, BilinearModel):
 
     def _grows(self, prior: Prior) -> bool:
         """Whether a large score or loading costs more than a middling one."""
+        # Both are far beyond where bounded penalties such as SCAD, at some multiples of their strength, stop growing.
         middling, large = (prior.value(np.full((1, self.n_components_), size)) for size in (1e3, 1e6))
         return bool(large.sum() > middling.sum())
 

@@ -169,8 +169,6 @@ class GPCA(WarmStart, GenerativeModel):
     fit_intercept: bool = True
     max_iter: int = 1000
     tol: float = 1e-5
-    n_jobs: int | None = None
-    verbose: int = 0
     random_state: Any = 0
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, checkpoint: Any = None) -> Self:

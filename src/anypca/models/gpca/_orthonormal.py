@@ -31,7 +31,7 @@ _MAX_DOUBLINGS = 200
 # Updates of the multipliers. Their error shrinks by about the ratio of penalty to curvature each time; what they leave
 # is taken away by the nearest orthonormal basis.
 _MAX_MULTIPLIERS = 50
-# Smallest length of a column, relative to what it was, that is not nothing.
+# Smallest length of a column, relative to what it was, that is not nothing: some thousand units in the last place.
 _NOTHING = 1e-12
 # Angles at which a pair of columns is looked at first, 1.4 degrees apart, and zeros near the best that are tried.
 _GRID = 64
@@ -156,6 +156,7 @@ def _threshold(target: Floats, threshold: Floats, others: Floats) -> Floats | No
         if np.max(np.abs(overlap), initial=0.0) <= _ORTHOGONAL * length:
             return vector / length
         active = others[vector != 0]
+        # Others with the same active rows are told apart down to the rounding of the products, some 50 units.
         step = np.linalg.lstsq(active.T @ active, overlap, rcond=1e-14)[0]
         nu = nu + _reach(target - others @ nu, others @ step, threshold) * step
     return None

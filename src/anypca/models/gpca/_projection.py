@@ -93,7 +93,7 @@ class Sums(Statistics):
 
     @classmethod
     def overflown(cls, at: Subspace) -> Sums:
-        """Of rows whose likelihood underflows at a trial point, which is then refused."""
+        """Sums of rows whose likelihood underflows at a trial point, which is then refused."""
         p, k = at.loadings.shape
         curvature = np.zeros((p, packed_size(k + 1)))
         nothing = np.zeros((p, k + 1)), curvature, np.zeros(k), np.zeros((k, k))

@@ -40,7 +40,7 @@ class ProjectionRowModel(RowModel[Floats]):
         return solved
 
     def log_likelihood(self, rows: OpenedBlock) -> Floats:
-        """At the projection of each row: there is no distribution of scores to integrate over; shape (rows,)."""
+        """Log-likelihood at the projection of each row, (rows,): scores have no distribution to integrate over."""
         # At missing entries eta may be anything, also too large for its exponential.
         eta = observed_only(rows, slice(None), self._predict(self.solve(rows)))
         terms = self.family.log_likelihood(rows.x.astype(np.float64), eta, self.dispersion)

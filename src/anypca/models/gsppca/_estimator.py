@@ -198,8 +198,6 @@ class GSPPCA(WarmStart, SelectorMethods, PosteriorModel):
     scale: bool = False
     tol: float = 1e-4
     max_iter: int = 2000
-    n_jobs: int | None = None
-    verbose: int = 0
     random_state: Any = None
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, checkpoint: Any = None) -> Self:

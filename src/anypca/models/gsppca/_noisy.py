@@ -49,11 +49,11 @@ class NoisyEvidence:
         p = len(self.plain.order)
         coarse = np.unique(np.geomspace(1, p, _N_COARSE).round().astype(int))
         q = np.arange(1, p + 1)
-        log_alpha, value = self._polish(q, np.interp(np.log(q), np.log(coarse), self.solve(coarse)))
+        log_alpha, value = self._improve_once(q, np.interp(np.log(q), np.log(coarse), self.solve(coarse)))
         n_rows = float(self.plain.table.n_rows)
         return EvidencePath(value + self.plain.inactive_value(q, n_rows), np.exp(log_alpha))
 
-    def _polish(self, q: Ints, start: Floats) -> tuple[Floats, Floats]:
+    def _improve_once(self, q: Ints, start: Floats) -> tuple[Floats, Floats]:
         """log(alpha) after a step of Newton's method from nearly the best, and the value there, (m,) each."""
         value, slope = self.row_sums(q, start)
         curvature = (self.row_sums(q, start + _DIFFERENCE)[1] - slope) / _DIFFERENCE

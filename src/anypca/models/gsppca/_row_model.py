@@ -37,7 +37,7 @@ class SparseRowModel(PrincipalRowModel):
         return np.asarray(solved.posterior.centred @ self.principal.components.T)
 
     def deviations(self, solved: SolvedRows) -> Floats:
-        """Of the true coordinates around the projections: the noise along the components, the same for all rows."""
+        """Deviations of true coordinates from the projections: the noise along the components, equal for all rows."""
         shape = (solved.rows.n_rows, len(self.principal.components))
         return np.full(shape, np.sqrt(self.principal.noise))
 

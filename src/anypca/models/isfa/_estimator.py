@@ -16,7 +16,7 @@ from anypca.models._description import Description
 from anypca.models._manners import AT_LEAST_ONE, POSITIVE
 from anypca.models._session import Session
 from anypca.models.isfa._fit import ISFAFit, fit_buffet
-from anypca.models.isfa._settings import Settings
+from anypca.models.isfa._sampler import Settings
 
 # Components of the fit that open dispersions are estimated by: the number of factors is not known before.
 _DISPERSION_COMPONENTS = 3
@@ -133,8 +133,6 @@ class ISFA(DrawnModel):
     n_draws: int = 150
     n_tune: int = 150
     n_chains: int = 2
-    n_jobs: int | None = None
-    verbose: int = 0
     random_state: Any = 0
 
     def _dispersion_rank(self, session: Session) -> int:

@@ -20,15 +20,13 @@ from anypca.models._bilinear.start import mean_coefficients
 from anypca.models._session import Session
 from anypca.models.isfa._report import USED_SHARE, Draw, match_draws, most_frequent, pad
 from anypca.models.isfa._row_model import MaskedRowModel
-from anypca.models.isfa._sampler import BuffetSampler
-from anypca.models.isfa._settings import Settings
-from anypca.models.isfa._state import State
+from anypca.models.isfa._sampler import BuffetSampler, Settings, State
 from anypca.models.isfa._table import MaskedTable
 from anypca.solvers import Progress
 
 # Sweeps for each draw that is kept: factors live for tens of sweeps.
 _THIN = 5
-# Factors of a draw that memory is asked for in advance.
+# Factors of a draw that memory is asked for in advance: as many as ``max_factors`` has by default.
 _EXPECTED_FACTORS = 10
 
 

@@ -14,11 +14,67 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, gammaln
 
-from anypca._typing import Bools, Floats
+from anypca._typing import Bools, Floats, Ints
 from anypca.models._bayes.augment import draw_normal, weighted_products
-from anypca.models.isfa._settings import Settings
-from anypca.models.isfa._state import State
 from anypca.models.isfa._table import MaskedTable, Quadratic
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user asked for."""
+
+    mask: str = "scores"
+    sampler: str = "infinite"
+    max_factors: int = 10
+    """Of the finite sampler."""
+    concentration: float | None = None
+    """alpha where it is fixed; ``None``: drawn."""
+    fit_intercept: bool = True
+    n_draws: int = 150
+    n_tune: int = 150
+    n_chains: int = 2
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Factors of a table; rows and columns are the sampler's."""
+
+    mask: Bools
+    """Z: which rows use which factor, shape (rows, k)."""
+    values: Floats
+    """V: how much of it; where the mask is off, draws from the prior, shape (rows, k)."""
+    loadings: Floats
+    """T, shape (k, columns)."""
+    precision: float
+    """tau of the loadings."""
+    concentration: float
+    """alpha of the Indian buffet process."""
+
+    @property
+    def active(self) -> Floats:
+        """Values where the mask is on, 0 elsewhere, shape (rows, k)."""
+        return self.values * self.mask
+
+    @property
+    def counts(self) -> Ints:
+        """Number of rows that use each factor, shape (k,)."""
+        return np.asarray(self.mask.sum(axis=0))
+
+    def take(self, keep: Bools | Ints) -> State:
+        """Some of the factors."""
+        return replace(
+            self, mask=self.mask[:, keep], values=self.values[:, keep], loadings=self.loadings[keep]
+        )
+
+    def append(self, mask: Bools, values: Floats, loadings: Floats) -> State:
+        """Further factors."""
+        return replace(
+            self,
+            mask=np.hstack([self.mask, mask]),
+            values=np.hstack([self.values, values]),
+            loadings=np.vstack([self.loadings, loadings]),
+        )
+
 
 # Priors: alpha ~ Gamma(1, 1), and tau ~ Gamma(1, 4), which has loadings of size 2 or so, as logits of prototypes with
 # one bit in ten flipped are.

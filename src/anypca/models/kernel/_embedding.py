@@ -129,7 +129,7 @@ def landmark_map(kernel: Kernel, landmarks: Floats) -> LandmarkMap:
 
 @dataclass(frozen=True)
 class ExactEmbedding:
-    """By kernel values with all training rows."""
+    """Scores by kernel values with all training rows."""
 
     kernel: Kernel | None
     """``None`` when kernel values come in place of rows."""
@@ -166,7 +166,7 @@ class ExactEmbedding:
 
 @dataclass(frozen=True)
 class FeatureEmbedding:
-    """By explicit features."""
+    """Scores by explicit features."""
 
     feature_map: FeatureMap
     mean: Floats

@@ -167,8 +167,6 @@ class KernelPCA(RowMethods):
     fit_inverse_transform: bool = False
     alpha: float = 1.0
     eigen_solver: str = "auto"
-    n_jobs: int | None = None
-    verbose: int = 0
     random_state: Any = None
 
     def __sklearn_tags__(self) -> Any:

@@ -187,8 +187,6 @@ class PiecewisePCA(PosteriorModel):
     n_init: int = 20
     tol: float = 1e-5
     max_iter: int = 1000
-    n_jobs: int | None = None
-    verbose: int = 0
     random_state: Any = 0
 
     def fit(

@@ -74,7 +74,7 @@ class PieceProblem(BlockProblem[Coefficients, Local, Sums]):
 
 @dataclass(frozen=True)
 class Gradient:
-    """Of the log-likelihood (Fisher's identity)."""
+    """Gradient of the log-likelihood (Fisher's identity)."""
 
     matrix: Floats
     """With respect to D (n_features, m)."""
@@ -240,6 +240,7 @@ class BoundProblem(PieceProblem[Scores, BoundSums]):
 
     def resolution(self, shared: Coefficients, stats: BoundSums) -> float:
         """Rounding level of the bound."""
+        # Each entry rounds by a unit, and sums over blocks by some ten units of their own size.
         return float(np.finfo(np.float64).eps * (10.0 * abs(stats.log_likelihood) + stats.n_entries))
 
     def update(self, shared: Coefficients, stats: BoundSums) -> Update[Coefficients]:

@@ -147,7 +147,7 @@ class BoundRowModel(PieceRowModel[Scores]):
         return mean, np.maximum(variance, 0.0)
 
     def entry_deviations(self, rows: OpenedBlock, solved: Scores, index: Ints, columns: Ints) -> Floats:
-        """Under the variational posterior: noise on the average, and how the mean varies."""
+        """Standard deviations under the variational posterior: noise on the average, and how the mean varies."""
 
         def second(eta: Floats, _: Ints) -> Floats:
             mean = self.family.mean(eta)

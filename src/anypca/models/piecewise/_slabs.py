@@ -110,7 +110,7 @@ def integrate(
 
 
 class Integrals(NamedTuple):
-    """Of a function l of the predictors and of its derivatives over a slab, (rows, n_features) each."""
+    """Integrals of a function l of the predictors and of its derivatives over a slab, (rows, n_features) each."""
 
     value: Floats
     """``E[l 1_k]``"""

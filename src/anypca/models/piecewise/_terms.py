@@ -57,7 +57,7 @@ class Entries:
         return replace(self, x=self.x[rows], observed=observed, offset=offset, base=self.base[rows])
 
     def terms(self, matrix: Floats, low: float, high: float, m: Floats, s: Floats) -> Integrals:
-        """Of the piece with map ``matrix`` (n_features, q + 1) under N(m, diag s^2) of each row; 0 where missing."""
+        """Terms of the piece with a map (n_features, q + 1) under N(m, diag s^2) of each row; 0 where missing."""
         on = self._predictors(matrix, m, s)
         found = integrate_derivatives(self._derivatives, on, (low, high), self.rule)
         return Integrals(*(self._seen(term) for term in found))
@@ -116,7 +116,7 @@ class Linear(Entries):
         )
 
     def _cumulants(self, matrix: Floats, low: float, high: float, m: Floats, s: Floats) -> Integrals:
-        """Of A in place of l."""
+        """The same integrals of A in place of l."""
 
         def derivatives(eta: Floats, _: Ints) -> Sequence[Floats]:
             found = self.family.cumulant(eta)

@@ -135,8 +135,6 @@ class PLNPCA(StreamingRows, BilinearModel):
     fit_intercept: bool = True
     max_iter: int = 1000
     tol: float = 1e-4
-    n_jobs: int | None = None
-    verbose: int = 0
     random_state: Any = 0
 
     def fit(

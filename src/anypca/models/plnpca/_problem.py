@@ -204,7 +204,7 @@ class PLNProblem(AlternatingNewton[CountSums]):
         )
 
     def column_slopes(self, stats: CountSums) -> tuple[Floats, Floats]:
-        """Without slope and coupling where a fixed feature is left out."""
+        """The slopes of the columns, zero (as is their coupling) where a fixed feature is left out."""
         if self.kept.all():
             return stats.gradient, stats.curvature
         kept = np.concatenate([np.ones(len(stats.score_sum)), self.kept])

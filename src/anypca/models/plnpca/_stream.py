@@ -18,7 +18,7 @@ from anypca.models.plnpca._problem import CountSums, Posterior
 
 @dataclass(frozen=True, eq=False)
 class CountRule(BilinearRule):
-    """With the variances of the rows' posteriors."""
+    """How blocks of counts are taken: with the variances of the rows' posteriors."""
 
     is_dense = True
 

@@ -134,8 +134,6 @@ class PPCA(Streaming, PosteriorModel):
     _: KW_ONLY
     tol: float = 1e-5
     max_iter: int = 1000
-    n_jobs: int | None = None
-    verbose: int = 0
     random_state: Any = None
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, checkpoint: Any = None) -> Self:

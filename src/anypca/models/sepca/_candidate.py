@@ -38,7 +38,7 @@ class Candidate(BilinearFitter[Settings]):
 
     @cached_property
     def null_dispersion(self) -> Floats:
-        """Of the model without components, shape (n_features,)."""
+        """Dispersion of the model without components, shape (n_features,)."""
         return null_dispersion(self, by_column=self.by_column or (self.family.has_units and not self.is_raw))
 
     def open_members(self) -> list[tuple[Family, Ints]]:

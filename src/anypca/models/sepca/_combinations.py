@@ -63,7 +63,7 @@ def _standard(session: Session, block: Block, columns: Ints) -> Floats:
 
 
 def _correlations(session: Session, columns: Ints) -> Floats:
-    """Of the columns, from sums over rows; (n_columns, n_columns)."""
+    """Correlations of the columns, from sums over rows; (n_columns, n_columns)."""
 
     def visit(block: Block, _: object) -> Floats:
         rows = _standard(session, block, columns)

@@ -57,7 +57,7 @@ class JointDensity:
 
     @cached_property
     def prior_precision(self) -> Floats:
-        """Of all coefficients, shape (n_features, m)."""
+        """Prior precision of all coefficients, shape (n_features, m)."""
         return np.hstack([np.tile(self.alpha, (self.rows.n_features, 1)), self.fixed_precision])
 
     def predictor(self, point: Point) -> Floats:

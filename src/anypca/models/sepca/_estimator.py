@@ -232,8 +232,6 @@ class SePCA(StreamingRows, BilinearModel):
     n_chains: int = 4
     max_iter: int = 500
     tol: float = 1e-4
-    n_jobs: int | None = None
-    verbose: int = 0
     random_state: Any = 0
 
     def fit(

@@ -36,7 +36,7 @@ class HiddenEntries:
             return model.fit(self.table, sample_weight=sample_weight, **companions)
 
     def log_likelihood(self, model: Any, companions: Mapping[str, Any]) -> Floats:
-        """Of each hidden entry under a model fitted to what is left, shape (n_entries,)."""
+        """Log-likelihood of each hidden entry under a model fitted to what is left, shape (n_entries,)."""
         found: Floats = model.entry_log_likelihood(
             self.table, self.rows, self.columns, self.values, **companions
         )

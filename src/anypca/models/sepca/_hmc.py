@@ -17,7 +17,6 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.engine import Block
 from anypca.families import Family
-from anypca.models._bayes.align import align, take_components
 from anypca.models._bayes.chains import (
     MAX_R_HAT,
     Mixing,
@@ -28,7 +27,7 @@ from anypca.models._bayes.chains import (
     refuse_non_finite,
     summarise,
 )
-from anypca.models._bayes.points import Point, collect_rows
+from anypca.models._bayes.points import Point, align, collect_rows, take_components
 from anypca.models._bilinear.passes import Deviances, Pass
 from anypca.models._opened import open_block
 from anypca.models._session import Session

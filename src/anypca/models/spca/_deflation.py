@@ -31,7 +31,7 @@ class Deflated:
 
     @property
     def diagonal(self) -> Floats:
-        """Of S, (p,)."""
+        """Diagonal of S, shape (p,)."""
         return np.asarray(self.squares - 2.0 * (self.left * self.right).sum(axis=1))
 
     def columns(self, index: Ints) -> Floats:

@@ -28,7 +28,7 @@ _N_STARTS = 5
 _START_COLUMNS = 200
 # Columns up to which branch and bound is tried: each node is an eigenproblem of that size.
 _MAX_PROVED = 200
-# A larger value counts as larger beyond rounding.
+# A value counts as larger beyond this share, some thousand units in the last place: sums of squares round so much.
 _RTOL = 1e-12
 
 

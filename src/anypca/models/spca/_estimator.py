@@ -188,8 +188,6 @@ class SPCA(RowMethods):
     max_nodes: int = 1000
     tol: float = 1e-8
     max_iter: int = 1000
-    n_jobs: int | None = None
-    verbose: int = 0
     random_state: Any = None
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:

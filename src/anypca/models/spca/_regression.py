@@ -215,7 +215,7 @@ def kkt_distance(curved: Floats, target: Floats, penalty: Floats | float, b: Flo
 
 
 def _descend(matrix: Floats, target: Floats, penalty: float, square: float, start: Floats | None) -> Floats:
-    """By scikit-learn's coordinate descent.
+    """The solution by scikit-learn's coordinate descent.
 
     With the matrix, the target and the length of the response given, it takes from X and y no more than
     shapes; the tests compare with a run on real rows.

@@ -156,8 +156,6 @@ class SSPCA(SelectorMethods, RowMethods):
     n_penalties: int = 30
     tol: float = 1e-6
     max_iter: int = 2000
-    n_jobs: int | None = None
-    verbose: int = 0
     random_state: Any = 0
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:

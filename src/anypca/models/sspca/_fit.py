@@ -228,7 +228,7 @@ def _open_table(session: Session, settings: Settings) -> Fitter:
 
 
 def path_limits(session: Session) -> Limits:
-    """Of the descents along a path, whose points are starts and supports."""
+    """Limits of the descents along a path, whose points are starts and supports."""
     return Limits(min(session.max_iter, _PATH_ITER), max(session.tol, _PATH_TOL))
 
 
@@ -305,7 +305,7 @@ def _principal_start(design: Design, values: Floats, vectors: Floats, k: int) ->
 
 
 def _supports(design: Design, state: State) -> Bools:
-    """Of each group, (n_groups, n_features)."""
+    """Support of each group, shape (n_groups, n_features)."""
     return np.array([state.loadings[:, group].any(axis=1) for group in design.groups])
 
 

@@ -162,8 +162,6 @@ class VAE(PosteriorModel):
     n_iter_no_change: int = 25
     score_draws: int = 300
     max_iter: int = 300
-    n_jobs: int | None = None
-    verbose: int = 0
     random_state: Any = None
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, offset: Any = None) -> Self:

@@ -12,10 +12,9 @@ from anypca.families import Family
 from anypca.linalg import fix_signs
 from anypca.models._gaussian.principal import count_rows
 from anypca.models._session import Session
-from anypca.models.vae._bound import Model
+from anypca.models.vae._model import DenseRows, Model
 from anypca.models.vae._posterior import Likelihood
 from anypca.models.vae._row_model import DecodedRowModel
-from anypca.models.vae._rows import Rows
 from anypca.models.vae._start import linear_start, null_inputs, scale_loadings
 from anypca.models.vae._training import Judge, Schedule, split_rows, train
 from anypca.solvers import Result
@@ -65,7 +64,7 @@ def fit_vae(session: Session, family: Family, settings: Settings) -> tuple[VAEFi
     return _report(result.shared, rows, settings, rng), result
 
 
-def read_rows(session: Session) -> Rows:
+def read_rows(session: Session) -> DenseRows:
     """The whole table in memory, dense and in float64."""
 
     def read(block: Block) -> tuple[Floats, Floats | None, Floats]:
@@ -77,10 +76,10 @@ def read_rows(session: Session) -> Rows:
     is_missing = np.isnan(x)
     x[is_missing] = 1.0
     offset = None if offsets[0] is None else np.concatenate(offsets).astype(np.float64)
-    return Rows(x, ~is_missing if is_missing.any() else None, offset, np.concatenate(weights))
+    return DenseRows(x, ~is_missing if is_missing.any() else None, offset, np.concatenate(weights))
 
 
-def _report(model: Model, rows: Rows, settings: Settings, rng: np.random.Generator) -> VAEFit:
+def _report(model: Model, rows: DenseRows, settings: Settings, rng: np.random.Generator) -> VAEFit:
     """The model in its canonical coordinates: along the principal axes of the mean slopes of the decoder."""
     some = rows.spread(_MOST_ROWS)
     latents = model.encode(model.inputs.of(some)).mean
@@ -120,7 +119,7 @@ def _shares(sizes: Floats) -> Floats:
     return np.asarray(squares / max(float(squares.sum()), np.finfo(float).tiny))
 
 
-def _explained(model: Model, rows: Rows, latents: Floats) -> float:
+def _explained(model: Model, rows: DenseRows, latents: Floats) -> float:
     """Share of the null deviance that the latents explain, each row at the mode of its posterior."""
     points = Likelihood(model.family, model.dispersion, model.decoder).modes(rows, latents).points
 

@@ -11,10 +11,11 @@ from scipy.special import logsumexp
 from anypca._typing import Bools, Floats, Ints
 from anypca.families import Family
 from anypca.linalg import solve_spd
-from anypca.models.vae._rows import Rows
+from anypca.models.vae._model import DenseRows
 from anypca.models.vae._skip import SkipNetwork
 
-# Squared length of a step in units of the posterior's deviations at which a mode is found.
+# Squared length of a step in units of the posterior's deviations at which a mode is found: a billionth of a
+# deviation, which is the rounding of a gradient.
 _CLOSE = 1e-18
 # Steps to a mode: Gauss-Newton takes about ten; where the decoder bends sharply it creeps and may stop here.
 _MOST_STEPS = 60
@@ -55,7 +56,7 @@ class Likelihood:
     dispersion: Floats
     decoder: SkipNetwork
 
-    def height(self, rows: Rows, z: Floats) -> Floats:
+    def height(self, rows: DenseRows, z: Floats) -> Floats:
         """(rows,); minus infinity where numbers overflow."""
         with np.errstate(over="ignore", invalid="ignore"):
             eta = rows.shifted(self.decoder(z))
@@ -63,13 +64,13 @@ class Likelihood:
             total = rows.only_observed(terms).sum(axis=1) - 0.5 * (z**2).sum(axis=1)
         return np.where(np.isfinite(total), total, -np.inf)
 
-    def best_of(self, rows: Rows, points: Floats) -> Floats:
+    def best_of(self, rows: DenseRows, points: Floats) -> Floats:
         """For each row the highest of some points (m, k), shape (rows, k)."""
         places = (len(rows.x), points.shape[1])
         heights = [self.height(rows, np.broadcast_to(point, places)) for point in points]
         return np.asarray(points[np.argmax(heights, axis=0)])
 
-    def slope(self, rows: Rows, z: Floats) -> Slope:
+    def slope(self, rows: DenseRows, z: Floats) -> Slope:
         """The height with its derivatives in z."""
         features, tangent = self.decoder.tangents(z)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -81,14 +82,14 @@ class Likelihood:
         weighted = jacobian * rows.only_observed(curvature)[:, None, :]
         return Slope(height, gradient, weighted @ jacobian.transpose(0, 2, 1) + np.eye(z.shape[1]))
 
-    def modes(self, rows: Rows, start: Floats) -> Modes:
+    def modes(self, rows: DenseRows, start: Floats) -> Modes:
         """Climb from starts (rows, k), a few rows at a time; from 0 where a start is off the scale."""
         size = max(1, _MOST_NUMBERS // (rows.x.shape[1] * start.shape[1]))
         parts = [slice(first, first + size) for first in range(0, len(start), size)]
         found = [self._climb(rows.take(part), start[part]) for part in parts]
         return Modes(*(np.concatenate(field) for field in zip(*found, strict=True)))
 
-    def _climb(self, rows: Rows, start: Floats) -> Modes:
+    def _climb(self, rows: DenseRows, start: Floats) -> Modes:
         z = np.where(np.isfinite(self.height(rows, start))[:, None], start, 0.0)
         slope = self.slope(rows, z)
         moving: Ints = np.arange(len(z))
@@ -105,7 +106,7 @@ class Likelihood:
                 old[moving] = new
         return Modes(z, slope.height, slope.precision)
 
-    def _along(self, rows: Rows, z: Floats, step: Floats, height: Floats) -> tuple[Bools, Floats]:
+    def _along(self, rows: DenseRows, z: Floats, step: Floats, height: Floats) -> tuple[Bools, Floats]:
         """Which rows gain by a step or a part of it, and where all are then."""
         gained = np.zeros(len(z), dtype=bool)
         z, length = z.copy(), 1.0
@@ -122,7 +123,7 @@ class Likelihood:
 
 
 class Proposal(NamedTuple):
-    """Of each row a mixture of normals around modes."""
+    """For each row a mixture of normals around modes, to draw from."""
 
     points: Floats
     """(rows, modes, k)."""
@@ -156,7 +157,7 @@ class Proposal(NamedTuple):
         return np.asarray(self.points[which, chosen] + moved)
 
     def log_density(self, z: Floats) -> Floats:
-        """Of points (rows, draws, k), shape (rows, draws)."""
+        """Log density of points (rows, draws, k), shape (rows, draws)."""
         k = z.shape[2]
         terms = np.empty((*z.shape[:2], self.points.shape[1]))
         half = 0.5 * (np.linalg.slogdet(self.precision)[1] - k * _LOG_2PI) + self.log_weights
@@ -167,13 +168,13 @@ class Proposal(NamedTuple):
         return np.asarray(logsumexp(terms, axis=2))
 
 
-def marginal(likelihood: Likelihood, rows: Rows, starts: list[Floats], noise: Floats) -> Floats:
+def marginal(likelihood: Likelihood, rows: DenseRows, starts: list[Floats], noise: Floats) -> Floats:
     """Log-likelihood of each row with the latents integrated out by importance sampling, (rows,).
 
     Parameters
     ----------
     likelihood : Likelihood
-    rows : Rows
+    rows : DenseRows
     starts : list of ndarray of shape (rows, k)
         Where the search for modes starts.
     noise : ndarray of shape (draws, k)

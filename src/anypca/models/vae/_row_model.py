@@ -11,8 +11,8 @@ from anypca.engine import Block
 from anypca.families import Family
 from anypca.models._opened import OpenedBlock
 from anypca.models._row_model import RowModel
+from anypca.models.vae._model import DenseRows, Inputs
 from anypca.models.vae._posterior import Likelihood, Modes, marginal
-from anypca.models.vae._rows import Inputs, Rows
 from anypca.models.vae._skip import SkipNetwork
 
 # Modes that are looked for beside the one at the encoder's guess: posteriors with more than a few are rare.
@@ -71,6 +71,6 @@ class DecodedRowModel(RowModel[Modes]):
         return rng.standard_normal((n_samples, self.decoder.n_inputs))
 
 
-def _read(rows: OpenedBlock) -> Rows:
+def _read(rows: OpenedBlock) -> DenseRows:
     offset = None if rows.offset is None else rows.offset.astype(np.float64)
-    return Rows(rows.x.astype(np.float64, copy=False), rows.observed, offset, np.ones(rows.n_rows))
+    return DenseRows(rows.x.astype(np.float64, copy=False), rows.observed, offset, np.ones(rows.n_rows))

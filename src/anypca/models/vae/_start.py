@@ -16,20 +16,19 @@ from anypca.models._bilinear.passes import Pass
 from anypca.models._bilinear.start import mean_coefficients, null_coefficients
 from anypca.models._gaussian.principal import Principal, fit_principal
 from anypca.models._session import Session, open_session
-from anypca.models.vae._bound import Model
-from anypca.models.vae._rows import Inputs, Rows
+from anypca.models.vae._model import DenseRows, Inputs, Model
 from anypca.models.vae._skip import make_skip
 
 # Smallest share of the inputs' variance that counts as noise at the start: a table without noise has no density.
 _LEAST_NOISE = 1e-3
-# Gradient per entry at which the intercepts are good enough to start from.
+# Gradient per entry at which the intercepts are good enough to start from: training changes them by far more.
 _NULL_TOL = 1e-6
 # What loadings are multiplied by at the start. Inputs of counts are linear in the predictor near the intercepts only,
 # and exponentials of loadings that are too large explode; those of normal columns are right as they are.
 _FACTORS = (1.0, 0.5, 0.25, 0.125, 0.0)
 
 
-def null_inputs(session: Session, family: Family, rows: Rows) -> Inputs:
+def null_inputs(session: Session, family: Family, rows: DenseRows) -> Inputs:
     """The model without latents, as the encoder's view of rows."""
     summary = session.summary
     dispersion = start_dispersion(family, summary.mean, summary.variance)
@@ -43,7 +42,7 @@ def null_inputs(session: Session, family: Family, rows: Rows) -> Inputs:
 
 def linear_start(
     inputs: Inputs,
-    rows: Rows,
+    rows: DenseRows,
     n_components: int,
     hidden: Sequence[int],
     activation: str,
@@ -80,7 +79,7 @@ def _principal(inputs: Floats, weights: Floats, n_components: int) -> Principal:
     return replace(found, components=components, variances=np.pad(found.variances, (0, more)))
 
 
-def _curvature(inputs: Inputs, rows: Rows) -> Floats:
+def _curvature(inputs: Inputs, rows: DenseRows) -> Floats:
     """Mean information about the predictor of an entry of each column, without latents, (n_features,)."""
     eta = rows.shifted(np.broadcast_to(inputs.intercept, rows.x.shape))
     found = inputs.family.evaluate(rows.x, eta, inputs.dispersion, order=2).curvature
