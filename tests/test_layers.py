@@ -14,7 +14,7 @@ ROOT = Path(anypca.__file__).parent
 
 # From the ground up; a module may import from its own line and from those above it here.
 LAYERS = [
-    ("_typing", "_compat", "_registry", "_words", "_optional", "_lazy", "exceptions"),
+    ("_typing", "_compat", "_registry", "_words", "_optional", "_lazy", "_arviz", "exceptions"),
     ("special",),
     ("linalg",),
     ("families",),

@@ -125,7 +125,7 @@ def test_fit_of_a_messy_table(messy, tmp_path, capsys, model):
 
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
     assert (summary["model"], summary["rows"], summary["columns"]) == (model.upper(), 60, len(names))
-    assert (summary["source"], summary["path"]) == ("messy.csv", str(messy))
+    assert (summary["source"], summary["path"]) == ("messy.csv", str(messy))  # it was given by its whole path
     assert summary["notes"] == notes(is_read=model == "epca")
     assert summary["components"][0]["explained_deviance_ratio"] > 0
     families = {name: group["family"] for group in summary["families"] for name in group["columns"]}

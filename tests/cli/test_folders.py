@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -184,6 +185,17 @@ def test_report_of_a_folder(fitted, surveyed, tmp_path, call):
     assert "no longer at" in err
     assert "--table FILE" in err
     assert call("report", fitted, "--table", tmp_path / "moved.csv")[0] == 0
+
+
+def test_a_table_given_by_a_relative_path_may_move_with_its_folder(tmp_path, call, monkeypatch):
+    (tmp_path / "here").mkdir()
+    np.savetxt(tmp_path / "here" / "t.csv", np.random.default_rng(0).normal(size=(20, 3)), delimiter=",")
+    monkeypatch.chdir(tmp_path / "here")
+    assert call("fit", "t.csv", "--model", "ppca", "-k", 1, "-o", "out")[0] == 0
+    assert json.loads(Path("out/summary.json").read_text(encoding="utf-8"))["path"] == "../t.csv"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").rename(tmp_path / "there")
+    assert call("report", "there/out")[0] == 0
 
 
 def test_report_of_a_data_set_is_found_by_its_name(tmp_path, call):

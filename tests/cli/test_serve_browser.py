@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 import os
 import re
 import subprocess
@@ -15,8 +14,6 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
-
-import anypca
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
@@ -93,7 +90,7 @@ def choose(browser, key, column, value):
     )
 
 
-def test_drop_edit_fit_and_the_files_of_the_command(page, table, tmp_path, call):
+def test_drop_edit_fit_and_the_files_of_the_command(page, table, tmp_path, call, monkeypatch):
     drop(page, "<b>my</b> table.csv", table)
     rows = page.execute_script(
         "return [...document.querySelectorAll('#rows tr')].map((row) => [...row.cells].map((cell) => cell.firstChild"
@@ -121,25 +118,16 @@ def test_drop_edit_fit_and_the_files_of_the_command(page, table, tmp_path, call)
     assert page.execute_script("return window.hacked") is None
 
     (tmp_path / "b_table.csv").write_text(table)
-    named = ["--family", "__proto__=poisson", "--family", f"{NAMES[-1]}=gaussian"]
-    words = ["--model", "epca", "--family", "auto", "-k", 2, *named, "--drop", "<img*"]
-    assert call("fit", tmp_path / "b_table.csv", *words, "-o", tmp_path / "out")[0] == 0
-    ours = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    monkeypatch.chdir(tmp_path)
+    # Signs with a meaning of their own in options.
+    hidden, script = (re.sub(r"[,=()*]", "?", name) for name in (HOSTILE, NAMES[-1]))
+    named = ["--family", "__proto__=poisson", "--family", f"{script}=gaussian"]
+    words = ["--model", "epca", "--family", "auto", "-k", 2, *named, "--drop", hidden]
+    assert call("fit", "b_table.csv", *words, "-o", "results")[0] == 0
+    ours = {path.name: path.read_bytes() for path in (tmp_path / "results").iterdir()}
     assert set(archive.namelist()) == set(ours)
-    # Where the table lies, and the words of the command, are told in these; all else is the same.
-    told = {"summary.json", "report.html", "anypca-manifest.json"}
-    for name in set(ours) - told - {"model.anypca"}:
+    for name in ours:
         assert archive.read(name) == ours[name], name
-    # Bytes of a model file hold addresses and times of writing, which differ between two runs of the command too.
-    (tmp_path / "served.anypca").write_bytes(archive.read("model.anypca"))
-    first, second = (
-        anypca.load(path) for path in (tmp_path / "out" / "model.anypca", tmp_path / "served.anypca")
-    )
-    np.testing.assert_array_equal(first.components_, second.components_)
-    assert first.family_ == second.family_
-    mine, served = (json.loads(text) for text in (ours["summary.json"], archive.read("summary.json")))
-    differing = {key for key in mine if mine[key] != served[key]}
-    assert differing <= {"path", "table", "source", "reading"}
 
 
 def test_a_page_of_another_origin_is_refused(page, server):

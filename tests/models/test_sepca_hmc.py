@@ -243,14 +243,14 @@ def test_fit_finds_the_dimension_on_its_own(fitted):
 
 def test_posterior_has_names_and_dimensions(fitted):
     found = fitted[0].posterior.posterior
-    assert found["scores"].dims == ("chain", "draw", "sample", "component")
+    assert found["scores"].dims == ("chain", "draw", "row", "component")
     assert found["loadings"].dims == ("chain", "draw", "component", "feature")
     assert found["intercept"].dims == ("chain", "draw", "feature")
     assert found["coef"].dims == ("chain", "draw", "covariate", "feature")
     assert dict(found.sizes) == {
         "chain": 2,
         "draw": 120,
-        "sample": 40,
+        "row": 40,
         "component": 1,
         "feature": 8,
         "covariate": 1,

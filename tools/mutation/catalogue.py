@@ -1836,7 +1836,16 @@ SPPCA = [
 
 _READING = "tests/io/test_messy.py tests/io/test_guards.py tests/io/test_hostile_files.py"
 
+_MODEL_FILES = "tests/io/test_model_files.py -k different_processes"
 READING = [
+    Mutation(
+        "addresses stay in model files",
+        "io/_archive.py",
+        'node["__id__"] = places.setdefault(_identity(node), len(places))',
+        "pass",
+        _MODEL_FILES,
+    ),
+    Mutation("groups of draws keep their time", "_arviz.py", "found.attrs.clear()", "pass", _MODEL_FILES),
     Mutation(
         "the last zero does not tell thousands",
         "io/_numbers.py",

@@ -70,7 +70,7 @@ def run_fit(
         # The same warning from fit and transform is one warning to a reader.
         warnings = tuple(dict.fromkeys([*fit.warnings, *said]))
         outcome = Outcome(
-            fit.model, table, scores, deviations, warnings, model_request, table_request, runtime.raw
+            fit.model, table, scores, deviations, warnings, model_request, table_request, folder, runtime.raw
         )
         place.stage(outcome.writers())
         with shielded():
@@ -158,12 +158,14 @@ def _find_source(fitted: Fitted, source: str | None) -> str:
     if source is not None:
         return source
     place = fitted.summary.get("path")
-    if place is None or (Path(place).is_absolute() and not Path(place).exists()):
-        where = "it is not known where" if place is None else f"it is no longer at {place}"
-        raise FileNotFoundError(
-            f"the report needs the table of the fit, and {where}. Say where it is: --table FILE."
-        )
-    return str(place)
+    if place is not None:
+        file = os.path.normpath(fitted.place.parent.resolve() / place)
+        if os.path.exists(file) or place in loaders():
+            return file if os.path.exists(file) else str(place)
+    where = "it is not known where" if place is None else f"it is no longer at {file}"
+    raise FileNotFoundError(
+        f"the report needs the table of the fit, and {where}. Say where it is: --table FILE."
+    )
 
 
 #: Shorter heads of the printed table.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -187,6 +188,28 @@ def load_table(request: TableRequest) -> InputTable:
     if request.offset is not None:
         table = replace(table, offset=_offset(request.offset, table.frame), is_offset_asked=True)
     return _with_covariates(table, request) if request.covariates else table
+
+
+def place_seen_from(folder: Path, table: InputTable, request: TableRequest) -> str:
+    """Where a table is, for the summary in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+    table : InputTable
+    request : TableRequest
+
+    Returns
+    -------
+    place : str
+        As seen from the folder if the user gave a relative path, so that both can move together.
+    """
+    if table.place == request.source or Path(request.source).is_absolute():
+        return table.place
+    try:
+        return Path(os.path.relpath(table.place, folder.resolve())).as_posix()
+    except ValueError:  # another drive
+        return table.place
 
 
 def drop_constant(table: InputTable) -> InputTable:

@@ -15,7 +15,7 @@ from anypca._typing import Floats
 from anypca._words import counted, is_number, listed, numbered, percent, shorten
 from anypca.cli._command_line import command_line
 from anypca.cli._folder import MODEL_FILE, REPORT_FILE, SUMMARY_FILE, write_folder_report
-from anypca.cli._input_table import InputTable, TableRequest
+from anypca.cli._input_table import InputTable, TableRequest, place_seen_from
 from anypca.cli._models import ModelRequest
 from anypca.cli._printing import dump, make_table, print_input, print_warnings
 from anypca.families.auto import FamilyReport
@@ -65,6 +65,8 @@ class Outcome:
     warnings: tuple[str, ...]
     wanted_model: ModelRequest
     wanted_table: TableRequest
+    folder: Path
+    """Where the files go."""
     raw: bool = False
     """Whether names that a spreadsheet takes for formulas are written as they are."""
 
@@ -119,7 +121,7 @@ class Outcome:
         model, table, found = self.model, self.table, self.description
         return {
             **table.content(),
-            "path": table.place,
+            "path": place_seen_from(self.folder, table, self.wanted_table),
             "model": found.name,
             "parameters": model.get_params(deep=False),
             "seed": self.wanted_model.seed,

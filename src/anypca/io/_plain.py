@@ -20,56 +20,49 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from anypca import models
-from anypca._optional import optional
+from anypca._arviz import import_arviz, is_joined, join_groups, split_groups
 from anypca.exceptions import ModelFileError
 from anypca.io._schema import complete_state, present_name
 
 
-def is_inference_data(value: Any) -> bool:
-    """Whether a value is ArviZ InferenceData, without importing it."""
-    cls = type(value)
-    return cls.__module__.partition(".")[0] == "arviz" and cls.__qualname__ == "InferenceData"
-
-
-def groups_of(inference_data: Any) -> dict[str, Any]:
+def describe_groups(draws: Any) -> dict[str, Any]:
     """The groups of draws as dictionaries of dimensions, arrays and attributes.
 
     Parameters
     ----------
-    inference_data : arviz.InferenceData
+    draws : arviz.InferenceData or xarray.DataTree
 
     Returns
     -------
     dict
         By group: ``variables`` and ``coords`` as name to (dimensions, array), and ``attrs``.
     """
-    groups = {}
-    for name in inference_data.groups():
-        data = inference_data[name]
-        groups[name] = {
+    return {
+        name: {
             "variables": {key: (tuple(data[key].dims), data[key].values) for key in data.data_vars},
             "coords": {key: (tuple(data[key].dims), data[key].values) for key in data.coords},
             "attrs": dict(data.attrs),
         }
-    return groups
+        for name, data in split_groups(draws).items()
+    }
 
 
-def join_groups(groups: dict[str, Any]) -> Any:
-    """InferenceData of what `groups_of` returned.
+def restore_groups(groups: dict[str, Any]) -> Any:
+    """Draws of what `describe_groups` returned, as the installed ArviZ has them.
 
     Raises
     ------
     ImportError
         If ArviZ is not installed.
     """
-    with optional("a model with draws of a sampler", "arviz", "mcmc"):
-        import arviz
-        import xarray
+    import_arviz()
+    import xarray  # comes with arviz
+
     sets = {
         name: xarray.Dataset(group["variables"], coords=group["coords"], attrs=group["attrs"])
         for name, group in groups.items()
     }
-    return arviz.InferenceData(**sets)
+    return join_groups(sets)
 
 
 #: Where the classes that a model is made of are defined.
@@ -168,6 +161,8 @@ class _Writer:
         self.leaves: list[Any] = []
         self._types = own_types()
         self._numbers: dict[int, int] = {}
+        # An address says which array it is only as long as the array lives.
+        self._alive: list[Any] = []
 
     def encode(self, value: Any, path: str) -> Any:
         cls = type(value)
@@ -186,9 +181,11 @@ class _Writer:
             ]
             return {"kind": "dict", "items": pairs}
         if cls in _SEQUENCES.values():
-            return {"kind": cls.__name__, "items": self._encode_all(value, path)}
-        if is_inference_data(value):
-            return {"kind": "inference data", "groups": self.encode(groups_of(value), path)}
+            # Sets of text stand in another order in every process.
+            items = sorted(value, key=repr) if cls in (set, frozenset) else value
+            return {"kind": cls.__name__, "items": self._encode_all(items, path)}
+        if is_joined(value):
+            return {"kind": "inference data", "groups": self.encode(describe_groups(value), path)}
         if _is_leaf(value):
             return {"kind": "leaf", "number": self._number(value)}
         raise TypeError(
@@ -225,6 +222,7 @@ class _Writer:
         """Place of a leaf in the list; what is shared is stored once."""
         if id(value) not in self._numbers:
             self._numbers[id(value)] = len(self.leaves)
+            self._alive.append(value)
             self.leaves.append(value if axes is None else np.array(value.transpose(axes), order="C"))
         return self._numbers[id(value)]
 
@@ -241,7 +239,7 @@ class _Reader:
             "dict": lambda node: {self.decode(key): self.decode(value) for key, value in node["items"]},
             "dtype": lambda node: np.dtype(node["name"]),
             "enum": self._enum,
-            "inference data": lambda node: join_groups(self.decode(node["groups"])),
+            "inference data": lambda node: restore_groups(self.decode(node["groups"])),
             "leaf": lambda node: self.leaves[node["number"]],
             "object": self._object,
             "objects": self._objects,

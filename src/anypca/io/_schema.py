@@ -82,7 +82,9 @@ def complete_state(cls: type[Any], name: str, state: State) -> State:
     if lacking or strange:
         what = f"lacks {', '.join(lacking)}" if lacking else f"has {', '.join(strange)} besides"
         raise ModelFileError(f"{cls.__name__} in the model file {what}. {_LATER}")
-    defaults = {key: _default(part) for key, part in known.items() if key not in state}
+    # An estimator that is a configuration of another has its own parameters only.
+    own = cls._get_param_names() if issubclass(cls, LatentModel) else known
+    defaults = {key: _default(known[key]) for key in own if key in known and key not in state}
     return {**defaults, **state}
 
 

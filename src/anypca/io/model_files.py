@@ -2,7 +2,7 @@
 
 A model file is one line of text, ``anypca-model FORMAT sha256=CHECKSUM``, and ``hmac=SIGNATURE`` after it if signed;
 then a skops archive that holds plain values and arrays only: the package's version, the structure of the model as JSON
-(see `anypca.io._plain`), and its arrays.
+(see `anypca.io._plain`), and its arrays. Equal models have equal files, bit for bit.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from zipfile import BadZipFile, ZipFile
 
 from anypca._optional import optional
 from anypca.exceptions import ModelFileError
+from anypca.io._archive import settle
 from anypca.io._plain import decode, encode
 from anypca.io._schema import check_model
 from anypca.io.atomic import write_atomically
@@ -85,7 +86,9 @@ def save(model: Any, path: str | os.PathLike[str], *, key: str | bytes | None = 
             f"save writes estimators of anypca; got {type(model).__name__}. For pipelines use skops or joblib."
         )
     structure, leaves = encode(model)
-    payload = _skops().dumps({"version": _package_version(), "structure": structure, "leaves": leaves})
+    payload = settle(
+        _skops().dumps({"version": _package_version(), "structure": structure, "leaves": leaves})
+    )
     signature = "" if key is None else f" hmac={_sign(payload, key)}"
     head = f"anypca-model {FORMAT} sha256={hashlib.sha256(payload).hexdigest()}{signature}\n".encode()
     target = Path(os.path.abspath(path))
@@ -188,16 +191,7 @@ def _read_skops(payload: bytes, path: Path) -> dict[str, Any]:
         values = None if unknown else skops.loads(payload, trusted=[])
     except ModelFileError:
         raise
-    except (
-        BadZipFile,
-        zlib.error,
-        LookupError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        ImportError,
-        RecursionError,
-    ) as error:
+    except _UNREADABLE as error:
         raise ModelFileError(f"{path} is no model file of anypca: {error!r}.") from error
     if unknown:
         raise ModelFileError(

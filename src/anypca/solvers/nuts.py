@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
+import inspect
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from anypca._arviz import import_arviz
+from anypca._optional import optional
 from anypca._typing import Bools, Floats, Ints
 
 _NAME = "position"
@@ -59,26 +60,19 @@ class Draws(NamedTuple):
         return {"lp": self.log_density, "diverging": self.diverging, "n_steps": self.n_steps}
 
 
-def import_sampler() -> tuple[ModuleType, ModuleType]:
-    """The modules nutpie and arviz.
+def import_sampler() -> Any:
+    """The module nutpie, with ArviZ, in whose containers it gives its draws.
 
     Raises
     ------
     ImportError
         If one of them is missing; the message says how to get it.
     """
-    try:
-        with warnings.catch_warnings():
-            # arviz announces its next major version on import.
-            warnings.simplefilter("ignore", FutureWarning)
-            import arviz
-            import nutpie
-            import nutpie.compiled_pyfunc
-    except ImportError as error:
-        raise ImportError(
-            "sampling needs nutpie and arviz (below version 1); install them with pip install 'anypca[mcmc]'."
-        ) from error
-    return nutpie, arviz
+    import_arviz()
+    with optional("sampling", "nutpie", "mcmc"):
+        import nutpie
+        import nutpie.compiled_pyfunc
+    return nutpie
 
 
 def sample_nuts(
@@ -110,8 +104,7 @@ def sample_nuts(
     if dim == 0:  # nothing to draw, and the sampler does not accept it
         nothing = np.zeros((chains, draws))
         return Draws(nothing[:, :, None][:, :, :0], nothing, nothing.astype(bool), nothing.astype(int))
-    nutpie, _ = import_sampler()
-    settings = {"mass_matrix_eigval_cutoff": _EIGENVALUE_CUTOFF} if options.low_rank else {}
+    nutpie = import_sampler()
     found = nutpie.sample(
         _compile(nutpie, density, starts),
         draws=draws * options.thin,
@@ -122,8 +115,7 @@ def sample_nuts(
         target_accept=options.target_accept,
         progress_bar=progress,
         save_warmup=False,
-        low_rank_modified_mass_matrix=options.low_rank,
-        **settings,
+        **(_learn_correlations(nutpie) if options.low_rank else {}),
     )
     kept, stats = slice(options.thin - 1, None, options.thin), found.sample_stats
     return Draws(
@@ -132,6 +124,13 @@ def sample_nuts(
         stats["diverging"].values[:, kept].astype(bool),
         stats["n_steps"].values[:, kept].astype(int),
     )
+
+
+def _learn_correlations(nutpie: Any) -> dict[str, Any]:
+    """Options for more than scales, which nutpie has renamed."""
+    is_renamed = "adaptation" in inspect.signature(nutpie.sample).parameters
+    chosen = {"adaptation": "low_rank"} if is_renamed else {"low_rank_modified_mass_matrix": True}
+    return {**chosen, "mass_matrix_eigval_cutoff": _EIGENVALUE_CUTOFF}
 
 
 def _compile(nutpie: Any, density: LogDensity, starts: Floats) -> Any:

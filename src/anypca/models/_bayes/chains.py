@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from anypca._arviz import join_groups, judge_chains, make_group
 from anypca._typing import Floats
 from anypca.engine import Data
 from anypca.exceptions import NonFiniteError
@@ -31,8 +32,9 @@ _MAX_BYTES = 4 * 2**30
 # which the worst of thousands of scores reaches with many more draws only.
 MAX_R_HAT = 1.05
 _INSTEAD = "use SePCA, which takes minutes"
+# Rows of the table are no "sample": ArviZ calls draws of all chains so.
 _DIMS = {
-    "scores": ["sample", "component"],
+    "scores": ["row", "component"],
     "loadings": ["component", "feature"],
     "intercept": ["feature"],
     "coef": ["covariate", "feature"],
@@ -66,7 +68,7 @@ class Summary(NamedTuple):
     """What users get of the draws."""
 
     posterior: Any
-    """arviz.InferenceData."""
+    """arviz.InferenceData; with ArviZ 1 and later xarray.DataTree."""
     r_hat: dict[str, Floats]
     """Of each variable, entry by entry: without the axes of chains and draws."""
     ess: dict[str, Floats]
@@ -148,11 +150,10 @@ def summarise(
     Returns
     -------
     Summary
-        The group ``posterior`` has ``scores`` (chain, draw, sample, component), ``loadings`` (chain, draw, component,
+        The group ``posterior`` has ``scores`` (chain, draw, row, component), ``loadings`` (chain, draw, component,
         feature) and, where the model has them, ``intercept`` (chain, draw, feature) and ``coef`` (chain, draw,
         covariate, feature); the group ``sample_stats`` has the stats.
     """
-    _, arviz = import_sampler()
     chains = stats["lp"].shape
     fixed = np.swapaxes(draws.fixed, -1, -2)
     variables = {"scores": draws.scores, "loadings": np.swapaxes(draws.loadings, -1, -2), **(more or {})}
@@ -162,36 +163,28 @@ def summarise(
         variables["coef"] = fixed[:, int(has_intercept) :]
     names = data.feature_names
     coords = {
-        "sample": np.arange(draws.scores.shape[1]),
+        "row": np.arange(draws.scores.shape[1]),
         "component": np.arange(draws.scores.shape[2]),
         "feature": np.arange(data.n_features) if names is None else np.asarray(names, dtype=object),
         "covariate": np.arange(fixed.shape[1] - int(has_intercept)),
     }
-    found = arviz.from_dict(
-        posterior={name: values.reshape(*chains, *values.shape[1:]) for name, values in variables.items()},
-        sample_stats=dict(stats),
-        coords=coords,
-        dims={name: _DIMS[name] for name in variables if name in _DIMS},
-    )
-    return Summary(found, *_compare_chains(found.posterior))
+    drawn = {name: values.reshape(*chains, *values.shape[1:]) for name, values in variables.items()}
+    posterior = make_group(drawn, coords, {name: _DIMS[name] for name in variables if name in _DIMS})
+    joined = join_groups({"posterior": posterior, "sample_stats": make_group(stats, {}, {})})
+    return Summary(joined, *_compare_chains(posterior))
 
 
 def _compare_chains(posterior: Any) -> tuple[dict[str, Floats], dict[str, Floats]]:
     """R-hat and bulk effective sample size of each variable."""
-    _, arviz = import_sampler()
     import xarray  # comes with arviz
 
-    used = [name for name, values in posterior.items() if values.size]
     if posterior.sizes["chain"] == 1:  # its halves are compared instead
         half = posterior.sizes["draw"] // 2
         halves = [
             posterior.isel(draw=slice(a, a + half)).assign_coords(draw=np.arange(half)) for a in (0, half)
         ]
         posterior = xarray.concat([halves[0], halves[1].assign_coords(chain=[1])], dim="chain")
-    # Chains that stand still at different places have an infinite R-hat.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        r_hat, ess = arviz.rhat(posterior[used]), arviz.ess(posterior[used])
-    return ({name: r_hat[name].values for name in used}, {name: ess[name].values for name in used})
+    return judge_chains(posterior)
 
 
 def judge(shared: Shared, trace: Floats, r_hat: Floats) -> SampledResult[Shared]:

@@ -70,7 +70,7 @@ class BEPCA(DrawnModel):
         Posterior standard deviations of the loadings.
     intercept_ : ndarray of shape (n_features,)
         Posterior means of the intercepts, with the scores' means moved there; zeros without an intercept.
-    posterior_ : arviz.InferenceData
+    posterior_ : arviz.InferenceData or xarray.DataTree
         All draws: ``scores``, ``loadings`` and ``intercept`` aligned, and ``expected``, the means of up to 200 entries
         spread over the table, which do not depend on latent coordinates.
     r_hat_, ess_ : dict of ndarray

@@ -75,7 +75,7 @@ class ISFA(DrawnModel):
     intercept_, dispersion_ : ndarray of shape (n_features,)
     explained_deviance_ratio_ : ndarray of shape (n_components_,)
         At the posterior means.
-    posterior_ : arviz.InferenceData
+    posterior_ : arviz.InferenceData or xarray.DataTree
         All draws: ``scores`` and ``loadings`` of the components, ``expected`` values of up to 200 entries; of each
         draw the log-likelihood (``lp``), ``n_factors`` and ``n_used``.
     r_hat_, ess_ : dict of ndarray

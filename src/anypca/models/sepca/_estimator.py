@@ -168,7 +168,8 @@ class SePCA(StreamingRows, BilinearModel):
     sparsity_ : float
         The price of a non-zero loading that was used.
     posterior_, r_hat_, ess_
-        ``"hmc"`` only: draws as ArviZ InferenceData (aligned), and their diagnostics by variable.
+        ``"hmc"`` only: aligned draws for ArviZ (InferenceData; from its version 1 on xarray.DataTree), and their
+        diagnostics by variable.
     pruning_path_ : tuple of Removal
         Which component left when, at what alpha, for what reason.
     explained_deviance_ratio_ : ndarray of shape (n_components_,)

@@ -1,0 +1,110 @@
+"""Draws of samplers in the containers of ArviZ: InferenceData before its version 1, trees of xarray from then on."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from anypca._optional import optional
+from anypca._typing import Floats
+
+
+def import_arviz() -> Any:
+    """The module arviz, of any version.
+
+    Raises
+    ------
+    ImportError
+        If it is missing; the message says how to get it.
+    """
+    with optional("a model with draws of a sampler", "arviz", "mcmc"), warnings.catch_warnings():
+        # Versions before 1 announce it on import.
+        warnings.simplefilter("ignore", FutureWarning)
+        import arviz
+    return arviz
+
+
+def make_group(
+    variables: Mapping[str, Any], coords: Mapping[str, Any], dims: Mapping[str, Sequence[str]]
+) -> Any:
+    """One group of draws.
+
+    Parameters
+    ----------
+    variables : mapping of str to ndarray of shape (chains, draws, ...)
+    coords : mapping of str to array
+        Labels of the dimensions.
+    dims : mapping of str to sequence of str
+        Names of the dimensions after chains and draws; those of others are numbered.
+
+    Returns
+    -------
+    xarray.Dataset
+        Without attributes: the time of its making would make equal fits differ.
+    """
+    found = import_arviz().dict_to_dataset(
+        dict(variables), coords=dict(coords), dims={name: list(names) for name, names in dims.items()}
+    )
+    found.attrs.clear()
+    return found
+
+
+def join_groups(groups: Mapping[str, Any]) -> Any:
+    """Groups of draws, each an xarray.Dataset, as what ArviZ works on.
+
+    Returns
+    -------
+    arviz.InferenceData or xarray.DataTree
+        The latter with ArviZ 1 and later.
+    """
+    arviz = import_arviz()
+    if "InferenceData" in vars(arviz):  # asked otherwise, version 1 warns
+        return arviz.InferenceData(**groups)
+    import xarray  # comes with arviz
+
+    return xarray.DataTree.from_dict(dict(groups))
+
+
+def is_joined(value: Any) -> bool:
+    """Whether a value is what `join_groups` returns, without importing anything."""
+    package, name = type(value).__module__.partition(".")[0], type(value).__qualname__
+    return (package, name) in (("arviz", "InferenceData"), ("xarray", "DataTree"))
+
+
+def split_groups(joined: Any) -> dict[str, Any]:
+    """The groups of draws, by name.
+
+    Parameters
+    ----------
+    joined : arviz.InferenceData or xarray.DataTree
+
+    Returns
+    -------
+    dict of str to xarray.Dataset
+    """
+    if hasattr(joined, "children"):
+        return {name: child.to_dataset() for name, child in joined.children.items()}
+    return {name: joined[name] for name in joined.groups()}
+
+
+def judge_chains(posterior: Any) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """R-hat and bulk effective sample size of each variable, entry by entry.
+
+    Parameters
+    ----------
+    posterior : xarray.Dataset
+
+    Returns
+    -------
+    r_hat, ess : dict of ndarray
+        By variable, without the axes of chains and draws.
+    """
+    arviz = import_arviz()
+    used = [name for name, values in posterior.items() if values.size]
+    # Chains that stand still at different places have an infinite R-hat.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        r_hat, ess = arviz.rhat(posterior[used]), arviz.ess(posterior[used])
+    return ({name: r_hat[name].values for name in used}, {name: ess[name].values for name in used})
