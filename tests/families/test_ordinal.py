@@ -154,3 +154,19 @@ def test_columns_may_have_very_different_numbers_of_levels():
     found = family.evaluate(np.array([[0.0, 4.0], [1.0, 0.0], [1.0, 2.0]]), eta)
     np.testing.assert_allclose(found.curvature[:, 0], 0.25)
     assert np.isfinite(found.curvature).all()
+
+
+def test_cut_points_cost_evidence():
+    """Many cut points fit any counts; what made them has more evidence."""
+    X = np.random.default_rng(1).poisson(3.0, size=(80, 8)).astype(float)
+    counts, levels = (SePCA(2, family=name, dispersion="shared").fit(X) for name in ("poisson", "ordinal"))
+    assert counts.evidence_ > levels.evidence_ + 30.0
+
+
+def test_estimated_parameters_are_counted():
+    """Cut points beyond the first of each column, unless they were given."""
+    X = np.array([[1.0, 0.0], [2.0, 1.0], [3.0, 0.0], [2.0, 1.0]])
+    family = SePCA(0, family="ordinal").fit(X).family_
+    assert family.count_estimated(2) == 1
+    assert Ordinal(cuts=(-1.0, 1.0)).count_estimated(2) == 0
+    assert Mixed((family, Gaussian()), (0, 1, 0)).count_estimated(3) == 1

@@ -258,6 +258,10 @@ class Family(ABC):
         """Whether columns have parameters of their own that are estimated between fits, as dispersions are."""
         return False
 
+    def count_estimated(self, n_features: int) -> int:
+        """How many of these a table has told, in all columns, beyond what an intercept would tell."""
+        return 0
+
     def adapted(self, low: Floats, high: Floats, total: Total) -> Family:
         """The family with parameters of its columns that suit a table; most families have none.
 

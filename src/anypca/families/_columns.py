@@ -27,6 +27,16 @@ class ColumnFamily(Family):
     def has_parameters(self) -> bool:
         return self._n_columns == 0 or self.is_estimated
 
+    def count_estimated(self, n_features: int) -> int:
+        if not self.is_estimated:
+            return 0
+        entries = getattr(self, self.per_column[0])
+        return sum(map(self._count_free, entries)) * (n_features if len(entries) == 1 else 1)
+
+    def _count_free(self, entry: Any) -> int:
+        """Free numbers in the parameters of a column."""
+        return 1
+
     @property
     def _n_columns(self) -> int:
         """How many columns have parameters of their own; 1 if all have the same, 0 while they are not known."""

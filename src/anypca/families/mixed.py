@@ -115,6 +115,10 @@ class Mixed(Family):
     def has_parameters(self) -> bool:
         return any(member.has_parameters for member in self.members)
 
+    def count_estimated(self, n_features: int) -> int:
+        groups = self.member_columns(n_features)
+        return sum(member.count_estimated(len(columns)) for member, columns in groups)
+
     def adapted(self, low: Floats, high: Floats, total: Total) -> Family:
         return self._changed(lambda member, pick: member.adapted(low[pick], high[pick], _part(total, pick)))
 

@@ -260,6 +260,10 @@ class Ordinal(ColumnFamily):
         cuts = tuple(margin_cuts(row[some]) for row, some in zip(counts, seen, strict=True))
         return replace(self, cuts=cuts, levels=levels, is_estimated=True)
 
+    def _count_free(self, entry: tuple[float, ...]) -> int:
+        # An intercept moves all cut points together.
+        return max(len(entry) - 1, 0)
+
     def refined(self, total: Total) -> Family:
         """The cut points that fit best at given predictors."""
         n_levels, n_bins = len(self._values), int(2 * _REACH / _BIN)

@@ -15,6 +15,7 @@ from anypca.models._bilinear.start import BilinearFitter
 from anypca.models._opened import OpenedBlock, observed_only
 from anypca.models._session import Session
 from anypca.models.sepca._settings import Settings
+from anypca.models.sepca._weight import count_rows
 
 # Largest dispersion of the grid over that of the model without components, whose moments may have missed a long tail.
 _LARGEST_SHARE = 10.0
@@ -48,7 +49,13 @@ class Candidate(BilinearFitter[Settings]):
 
     def constant(self, dispersion: Floats) -> float:
         """Terms of the evidence without the predictor."""
-        return self.visit.log_base(self.family, dispersion) + self.log_fixed_prior
+        return self.visit.log_base(self.family, dispersion) + self.log_fixed_prior - self.parameter_cost
+
+    @property
+    def parameter_cost(self) -> float:
+        """What cut points and other parameters of the columns' own that the table told cost in evidence, as in BIC."""
+        count = self.family.count_estimated(self.session.data.n_features)
+        return 0.5 * count * float(np.log(max(count_rows(self.session), 1.0)))
 
     def has_own(self, member: Family) -> bool:
         """Whether the columns of a family have scales of their own: in a mixed table they need not have one unit."""
