@@ -3,7 +3,7 @@
 The components have the strength m of `experiments._truth_designs`. Finished runs are kept in the file of JSON lines
 that the environment variable ``ANYPCA_CELLS`` names, so that a study goes on where it was stopped; ``--runs N`` is the
 number of tables of a cell (20), of which cells without components have ten times as many and the largest size a
-quarter. Rivals that take seconds are asked on every fifth table.
+quarter. Rivals that take seconds are asked on every fifth table, without components on every fiftieth.
 """
 
 from __future__ import annotations
@@ -96,20 +96,23 @@ def count_runs(cell: Cell, n_runs: int) -> int:
 
 def rivals_of(cell: Cell, number: int) -> tuple[str, ...]:
     """Who is asked on a table of a cell."""
-    is_small = cell.n * cell.p <= 12_000
-    return QUICK_RIVALS + (SLOW_RIVALS if number % _SLOW_EVERY == 0 and is_small else ())
+    is_small, is_null = cell.n * cell.p <= 12_000, cell.truth == 0 and cell.kind in FAMILIES
+    every = _SLOW_EVERY * (_NULL_FACTOR if is_null else 1)
+    return QUICK_RIVALS + (SLOW_RIVALS if number % every == 0 and is_small else ())
 
 
 def collect(wanted: Sequence[Cell], options: Options) -> dict[Cell, list[Answer]]:
     """The answers of all tables of the cells."""
     name = os.environ.get("ANYPCA_CELLS")
     journal = Journal(Path(name) if name and not options.quick else None)
-    n_runs = options.n_runs or N_RUNS
+    counts = {cell: 1 if options.quick else count_runs(cell, options.n_runs or N_RUNS) for cell in wanted}
     tasks = [
         (cell, i, (cell, options.seed + i, () if options.quick else rivals_of(cell, i)))
         for cell in wanted
-        for i in range(1 if options.quick else count_runs(cell, n_runs))
+        for i in range(counts[cell])
     ]
+    # A study that is stopped has about the same part of the tables of every cell.
+    tasks.sort(key=lambda task: task[1] / counts[task[0]])
     named = [(f"{cell.name} | seed {options.seed} | {i}", arguments) for cell, i, arguments in tasks]
     answers = journal.run(answer, named, options.n_jobs)
     found: dict[Cell, list[Answer]] = {cell: [] for cell in wanted}

@@ -11,10 +11,14 @@ from experiments._journal import Journal
 from experiments._truth_designs import KINDS, Cell, _loadings, draw
 from experiments._truth_picture import draw_reliability, draw_table
 
-from experiments import truth_real, truth_table
+from experiments import truth_cost, truth_hidden, truth_laws, truth_real, truth_table
 
 
-@pytest.mark.parametrize("experiment", [truth_table, truth_real], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "experiment",
+    [truth_table, truth_real, truth_laws, truth_hidden, truth_cost],
+    ids=lambda module: module.__name__,
+)
 def test_quick_form(experiment, tmp_path, capsys):
     status = experiment.main(["--quick", "--out", str(tmp_path / "out.json")])
     assert status == 0, capsys.readouterr().out
