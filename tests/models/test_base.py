@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+from dataclasses import dataclass
 from numbers import Real
 from typing import ClassVar
 
@@ -14,7 +15,7 @@ import pytest
 from anypca import PPCA
 from anypca._compat import HAS_CALLBACKS, Interval, StrOptions
 from anypca.exceptions import ConvergenceWarning, NotFittedError
-from anypca.models._arguments import make_generator
+from anypca.models._arguments import make_generator, read_settings
 from anypca.models._base import LatentModel
 from anypca.solvers import Progress, Result, Status
 
@@ -153,6 +154,32 @@ def test_unknown_strings_get_a_suggestion(X):
         RowSums(mode="means").fit(X)
     with pytest.raises(ValueError, match=r"'tol' parameter of RowSums must be"):
         RowSums(tol=-1.0).fit(X)
+
+
+def test_constraints_of_a_class_are_added_to_those_of_its_bases(X):
+    class Patient(RowSums):
+        _parameter_constraints: ClassVar = {"mode": [StrOptions({"sum"})]}
+
+    with pytest.raises(ValueError, match="'mode'"):
+        Patient(mode="mean").fit(X)
+    with pytest.raises(ValueError, match="'tol'"):
+        Patient(tol=-1.0).fit(X)
+    with pytest.raises(ValueError, match="'max_iter'"):
+        Patient(max_iter=0).fit(X)
+    assert RowSums(mode="mean").fit(X).n_components_ == 1
+
+
+@dataclass(frozen=True)
+class SumSettings:
+    mode: str
+    tol: float
+    n_rows: int
+
+
+def test_settings_are_plain_values_of_the_parameters():
+    settings = read_settings(SumSettings, RowSums(mode="mean", tol=np.float32(0.5)), n_rows=3)
+    assert settings == SumSettings("mean", 0.5, 3)
+    assert type(settings.tol) is float
 
 
 def test_tags_say_what_is_accepted():

@@ -698,6 +698,27 @@ _ROWS = "tests/models/test_row_methods.py tests/models/test_entry_likelihood.py"
 
 ROW_SIDE = [
     Mutation(
+        "entries are predicted with the noise of other columns",
+        "models/_row_model.py",
+        "values, eta, self.dispersion[columns], steps[columns])",
+        "values, eta, self.dispersion[: len(columns)].mean(), steps[columns])",
+        _ROWS,
+    ),
+    Mutation(
+        "constraints of a base outlive those of a class",
+        "models/_manners.py",
+        "for base in cls.__mro__)",
+        "for base in reversed(cls.__mro__))",
+        "tests/models/test_base.py",
+    ),
+    Mutation(
+        "settings keep numbers of numpy",
+        "models/_arguments.py",
+        "value.item() if isinstance(value, np.generic) else value",
+        "value",
+        "tests/models/test_base.py",
+    ),
+    Mutation(
         "predicted entries have no noise",
         "models/_row_model.py",
         "np.sqrt(noise + spread)",
@@ -1608,6 +1629,13 @@ BEPCA = [
         "models/_bayes/rows.py",
         "N_AVERAGED = 64",
         "N_AVERAGED = 1",
+        _BEPCA,
+    ),
+    Mutation(
+        "entries are averaged over points as if all were as likely",
+        "models/_bayes/rows.py",
+        "b=cloud.weight[:, index]",
+        "b=1.0 / len(cloud.weight)",
         _BEPCA,
     ),
 ]
