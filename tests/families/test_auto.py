@@ -241,3 +241,13 @@ def test_a_fit_uses_the_choices():
         "yes/no",
     ]
     assert np.isfinite(model.score_samples(X)).all()
+
+
+def test_levels_far_apart_enter_by_their_order():
+    rng = np.random.default_rng(3)
+    levels = np.array([50.0, 56.0, 58.0, 62.0, 70.0, 75.0, 80.0])
+    X = np.column_stack([levels[rng.integers(0, 7, 60)], rng.normal(size=(60, 3))])
+    model = EPCA(1).fit(X)
+    assert model.family_report_[0].family == "ordinal"
+    means = model.inverse_transform(model.transform(X))[:, 0]
+    assert levels[0] <= means.min() < means.max() <= levels[-1]

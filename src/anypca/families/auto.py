@@ -28,6 +28,7 @@ from anypca.families._guards import (
 from anypca.families._resolve import MISSING, column_entries, resolve_columns
 from anypca.families._whole_table import common_kind, settle, with_shares
 from anypca.families.forms import Excluded, Form, Recoded
+from anypca.families.ordinal import MOST_LEVELS
 
 #: Lead in nats below which a choice is unsure: odds of twenty to one.
 UNSURE = 3.0
@@ -333,7 +334,8 @@ def _form(column: Column, record: FamilyRecord) -> Form | None:
         return Excluded(reason=record.rule)
     if record.family == "bernoulli" and column.values.tolist() != [0.0, 1.0] and column.n_distinct == 2:
         return Recoded(tuple(column.values.tolist()), reason="two values")
-    if record.family == "ordinal" and not column.is_whole:
+    # Numbers that are far apart are levels by their order, as those that are not whole.
+    if record.family == "ordinal" and not (column.is_whole and column.high - column.low < MOST_LEVELS):
         return Recoded(tuple(column.values.tolist()), reason="ordered levels")
     is_form = record.family in TWO_PARTS or record.family == "nominal"
     return column_forms.create(record.family) if is_form else None
