@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anypca._optional import optional
-from anypca._words import counted, distinct, listed, numbered, percent, quoted, shorten
+from anypca._words import counted, distinct, is_date, listed, numbered, percent, quoted, shorten
 
 
 def test_numbers_in_words() -> None:
@@ -31,6 +31,60 @@ def test_long_names_keep_both_ends(most: int) -> None:
     assert short[0] == "f"
     assert short[-1] == "t"
     assert shorten("name", most) == "name"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "2021-03-04",
+            "04/03/2021",
+            "4.3.21",
+            "4 Mar 2021",
+            "March 4, 2021",
+            "Mar 2021",
+            "4-Mar-21",
+            "2021-03",
+        ),
+        *(
+            "2021/03/04 12:30",
+            "2021-03-04T12:30:05Z",
+            "03.04.2021 08:15:00",
+            "1. März 2021",
+            "Jan-21",
+            "2021 Dec 5",
+        ),
+        *("Sept. 3, 2020", "Dezember 2020", "12:30", "11:05 pm"),
+    ],
+)
+def test_dates(text: str) -> None:
+    assert is_date(text)
+    assert is_date(f" {text} ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "1.5",
+            "12",
+            "2021",
+            "1-2",
+            "3/4",
+            "mar",
+            "may be",
+            "1.2.3.4",
+            "10-20",
+            "12:3",
+            "1,5",
+            "2021-13",
+            "marx 12",
+        ),
+        *("4.3.2", "1:200", "1234-5678", "123-45-6789", "4.3/21", "1.234.567", ""),
+    ],
+)
+def test_no_dates(text: str) -> None:
+    assert not is_date(text)
 
 
 def test_a_package_that_is_missing_is_named_with_its_extra() -> None:

@@ -68,8 +68,6 @@ def check_features(estimator: Any, X: Any, *, reset: bool) -> None:
     ValueError
         If they differ; scikit-learn's message is followed by what to do.
     """
-    if type(X).__module__.startswith("polars") and hasattr(X, "collect"):
-        X = X.clear().collect()  # scikit-learn does not know lazy frames: the names without the rows
     try:
         _check_feature_names(estimator, X, reset=reset)
         _check_n_features(estimator, X, reset=reset)

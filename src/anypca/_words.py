@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -51,6 +52,24 @@ def percent(share: float) -> str:
     """A share as a percentage with one digit; a dash where it is not known."""
     # NaN is the only number that differs from itself.
     return f"{100.0 * share:.1f} %" if share == share else "–"
+
+
+_MONTH = (
+    r"(?:jan|feb|mar|mär|mrz|apr|ma[iy]|jun|jul|aug|sept?|o[ck]t|nov|de[cz]|(?:janu|febru)ar[yi]?|march|märz|april|june|"
+    r"juni|july|juli|august|september|o[ck]tober|november|de[cz]ember)\.?"
+)
+_CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?: ?[ap]m)?(?:z|[+-]\d{2}:?\d{2})?"
+_DATE = re.compile(
+    rf"(?:\d{{4}}([-/.])\d{{1,2}}\1\d{{1,2}}|\d{{1,2}}([-/.])\d{{1,2}}\2(?:\d{{4}}|\d{{2}})|\d{{4}}[-/](?:0[1-9]|1[0-2])"
+    rf"|\d{{1,2}}\.?[ -]?{_MONTH}[ -]?,?[ -]?\d{{2,4}}|{_MONTH}[ -]?(?:\d{{1,2}},? ?)?[ -]?(?:\d{{4}}|\d{{2}})"
+    rf"|\d{{4}}[ -]{_MONTH}(?:[ -]\d{{1,2}})?)(?:(?:,? |t){_CLOCK})?|{_CLOCK}",
+    re.IGNORECASE,
+)
+
+
+def is_date(text: str) -> bool:
+    """Whether a text is a date, with or without a time, in one of the common styles; or a time of the day."""
+    return _DATE.fullmatch(text.strip()) is not None
 
 
 def is_number(text: str) -> bool:

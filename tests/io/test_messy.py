@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from anypca.io import read_table
@@ -367,3 +368,25 @@ def test_tables_are_turned_on_request(tmp_path):
 def test_there_are_files_of_every_case():
     assert {path.name for path in MESSY.iterdir()} == {*NUMBERS, "unclosed_quote.csv"}
     assert len(NUMBERS) >= 25
+
+
+def test_one_line_for_one_code_of_many_columns(tmp_path):
+    answers = np.random.default_rng(0).integers(1, 6, (60, 20)).astype(float)
+    answers[np.arange(20), np.arange(20)] = 99
+    pd.DataFrame(answers, columns=[f"Q{j}" for j in range(20)]).to_csv(tmp_path / "q.csv", index=False)
+    notes = [note for note in read_table(tmp_path / "q.csv").notes if "99" in note]
+    assert len(notes) == 1
+    assert notes[0].startswith("20 columns ('Q0', 'Q1', ")
+    assert "'Q19'): 20 cells equal to 99 taken as missing" in notes[0]
+
+
+@pytest.mark.parametrize("style", ["%Y-%m-%d", "%d.%m.%Y", "%d %b %Y", "%B %d, %Y", "%b-%y"])
+def test_dates_of_all_styles_are_left_out(tmp_path, style):
+    days = pd.date_range("2020-01-30", periods=30, freq="9D")
+    frame = pd.DataFrame(
+        {"when": [f"{day:{style}}" for day in days], "a": np.arange(30) % 7, "b": 1.5 * np.arange(30)}
+    )
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    read = read_table(tmp_path / "d.csv", id_column=None)
+    assert list(read.column_names) == ["a", "b"]
+    assert any("'when'" in note and ("dates" in note or "row names" in note) for note in read.notes)

@@ -182,3 +182,61 @@ def test_reports_and_diagnostics_take_the_frame(model, tmp_path):
     assert "colour=green|rest" in text
     assert '"levels":["L","M","S","XL"]' in text  # a column to colour by
     assert isinstance(diagnose(model, frame), tuple)
+
+
+def dated(frame):
+    """The same with dates of five kinds."""
+    days = pd.date_range("2020-02-27", periods=len(frame), freq="D")
+    return frame.assign(
+        when=days,
+        zoned=days.tz_localize("UTC"),
+        day=[day.date() for day in days],
+        text=[f"{day:%d.%m.%Y}" for day in days],
+        few=[f"{day:%b %Y}" for day in days],
+    )
+
+
+DATES = ["when", "zoned", "day", "text", "few"]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("family", ["auto", "gaussian"])
+def test_dates_are_left_out_and_told(family, library):
+    plain = make_frame(60)[["age", "weight"]]
+    frame = dated(plain)
+    if library == "polars":
+        frame = pl.from_pandas(frame)
+    elif library == "pyarrow":
+        frame = pa.Table.from_pandas(frame)
+    with pytest.warns(DataConversionWarning, match="'when', 'zoned', .* hold dates and are left out"):
+        model = EPCA(1, family=family, random_state=0).fit(frame)
+    assert_allclose(model.components_[:, 2:], 0.0)
+    expected = EPCA(1, family=family, random_state=0).fit(plain)
+    assert_allclose(model.components_[:, :2], expected.components_, rtol=1e-9)
+    assert_allclose(model.transform(frame), expected.transform(plain), rtol=1e-9)
+    if family == "auto":
+        assert [record.rule for record in model.family_report_ if record.family == "excluded"] == [
+            "dates"
+        ] * 5
+
+
+def test_dates_come_back_as_they_were(tmp_path):
+    frame = dated(make_frame(60)[["age", "weight"]])
+    frame.loc[3, "age"] = np.nan
+    with pytest.warns(DataConversionWarning, match="hold dates"):
+        model = EPCA(1, random_state=0).fit(frame)
+    anypca.save(model, tmp_path / "m")
+    again = anypca.load(tmp_path / "m").impute(frame)
+    assert not again["age"].isna().any()
+    assert list(again["when"]) == list(frame["when"])
+    assert list(again["few"]) == list(frame["few"])
+
+
+def test_dates_of_a_table_of_counts():
+    rng = np.random.default_rng(0)
+    frame = dated(pd.DataFrame(rng.poisson(3.0, (60, 4)), columns=list("abcd")))
+    with pytest.warns(DataConversionWarning, match="hold dates"):
+        model = EPCA(1, random_state=0).fit(frame)
+    found = {record.column: record.family for record in model.family_report_}
+    assert [found[name] for name in DATES] == ["excluded"] * 5
+    assert found["a"] == "negative_binomial"

@@ -1880,6 +1880,20 @@ READING = [
         "pass",
         _MODEL_FILES,
     ),
+    Mutation(
+        "streams: all rows at once",
+        "engine/streams.py",
+        "batches(max(1, _BATCH_ENTRIES // max(n_columns, 1)))",
+        "batches(10**6)",
+        "tests/engine/test_streams.py",
+    ),
+    Mutation(
+        "dates: one is a category",
+        "engine/labels.py",
+        "return DATES if all(map(is_date, counts)) else label_text(counts)",
+        "return label_text(counts)",
+        _LABELS,
+    ),
     Mutation("groups of draws keep their time", "_arviz.py", "found.attrs.clear()", "pass", _MODEL_FILES),
     Mutation(
         "the last zero does not tell thousands",

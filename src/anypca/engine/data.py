@@ -23,6 +23,7 @@ from anypca.engine._convert import (
 )
 from anypca.engine._interface import Block, Data, Source, make_source
 from anypca.engine.lazy import LazyTable
+from anypca.engine.streams import is_stream, spool
 
 # Entries looked at in one go when a dense offset, possibly memory-mapped, is checked: 8 MB in float64.
 _CHECK_ENTRIES = 2**20
@@ -233,10 +234,10 @@ def check_data(
     Parameters
     ----------
     X : array-like, data frame, sparse matrix or Dask array of shape (n_samples, n_features)
-        Arrays of any real dtype and order, memory maps and polars lazy frames (never loaded whole), pandas and polars
-        frames, scipy
-        sparse matrices and arrays of any format, Dask arrays. NaN, ``None``, pandas' NA and masked entries
-        are missing; entries that a sparse matrix does not store are 0.
+        Arrays of any real dtype and order, pandas and polars frames, scipy sparse matrices and arrays of any format.
+        Never loaded whole: memory maps, polars lazy frames, Dask arrays, and, copied block by block to a temporary
+        memory map, pyarrow.parquet.ParquetFile, pyarrow.dataset.Dataset and relations of DuckDB. NaN, ``None``,
+        pandas' NA and masked entries are missing; entries that a sparse matrix does not store are 0.
     sample_weight : array-like of shape (n_samples,), optional
         Finite, >= 0, not all 0.
     offset : array-like or sparse matrix of shape (n_samples,) or (n_samples, n_features), optional
@@ -283,7 +284,10 @@ def check_data(
                 "Use sample_weight, or X.compute()."
             )
         return check_dask(X, sample_weight, offset, covariates, block_rows)
-    matrix = as_lazy(X) if is_from(X, "polars") and hasattr(X, "collect") else as_matrix(X)
+    if is_from(X, "polars") and hasattr(X, "collect"):
+        matrix = as_lazy(X)
+    else:
+        matrix = spool(X) if is_stream(X) else as_matrix(X)
     check_size(matrix.values.shape)
     data = _in_memory(matrix, sample_weight, offset, covariates, block_rows)
     entries = check_entry_weights(entry_weight, data.n_samples, data.n_features, data.dtype)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from datetime import date, time
 from typing import Any
 
 import numpy as np
 
 from anypca._typing import Floats
-from anypca._words import is_number, listed
+from anypca._words import is_date, is_number, listed
 from anypca.engine._convert import is_from
 from anypca.exceptions import DataConversionWarning
-from anypca.families.labels import BOOLEAN, Labels, label_text
+from anypca.families.labels import BOOLEAN, DATES, Labels, label_text
 
 LabelMap = Mapping[int, Labels]
 
@@ -33,8 +34,8 @@ def find_labels(X: Any) -> dict[int, Labels]:
     Returns
     -------
     dict of int to Labels
-        By number of the column: text, yes/no answers (bool) and categories, each with the labels that occur. Columns of
-        numbers that are written as text, and those that mix text and numbers, are not among them.
+        By number of the column: text, yes/no answers (bool) and categories, each with the labels that occur, and dates.
+        Columns of numbers that are written as text, and those that mix text and numbers, are not among them.
     """
     X = as_frame(X)
     found = {j: labels_of(_column(X, j)) for j, kind in enumerate(_kinds(X)) if not _is_numeric(kind)}
@@ -189,7 +190,9 @@ def labels_of(column: Any) -> Labels | None:
     kind = getattr(column.dtype, "kind", "O")
     if kind == "b" or str(column.dtype) == "Boolean":
         return BOOLEAN
-    if kind in "mMc":
+    if kind == "M" or str(column.dtype).startswith(("Date", "Time")):  # of numpy and pandas, or polars
+        return DATES
+    if kind in "mc":
         return None
     try:
         counts = Counter(cell for cell in _cells(column) if cell is not None)
@@ -200,8 +203,11 @@ def labels_of(column: Any) -> Labels | None:
         return _of_categories(counts, *categories)
     if counts and all(isinstance(cell, bool | np.bool_) for cell in counts):
         return BOOLEAN
-    is_text = bool(counts) and all(isinstance(cell, str) for cell in counts)
-    return label_text(counts) if is_text and not all(map(is_number, counts)) else None
+    if counts and all(isinstance(cell, date | time) for cell in counts):
+        return DATES
+    if not counts or not all(isinstance(cell, str) for cell in counts) or all(map(is_number, counts)):
+        return None
+    return DATES if all(map(is_date, counts)) else label_text(counts)
 
 
 def _categories(column: Any) -> tuple[list[Any], bool] | None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from anypca._typing import Bools, Floats
-from anypca.families.labels import Labels
+from anypca.families.labels import DATES, Labels
 
 #: Kinds of columns, as a user would call them.
 COUNTS, RATINGS, AMOUNTS, REALS = "counts", "ratings", "amounts", "real numbers"
@@ -163,6 +163,8 @@ def guard(column: Column) -> Guarded | None:
 def _labelled(column: Column, labels: Labels) -> Guarded:
     """What labels are: an answer of two, ordered levels, categories, or names of rows."""
     k = len(labels.levels)
+    if labels == DATES:
+        return Guarded("excluded", EXCLUDED, "dates")
     if column.n_distinct <= 1:
         return Guarded("excluded", EXCLUDED, "one value only")
     if are_names(labels, column.n_observed):

@@ -41,8 +41,8 @@ class Labels:
         The labels, in the order of their numbers.
     is_ordered : bool
         Whether this order means something.
-    kind : {"text", "bool", "category"}
-        What the column holds in the user's table.
+    kind : {"text", "bool", "category", "date"}
+        What the column holds in the user's table. Dates are in no model, and have no levels.
 
     Examples
     --------
@@ -75,6 +75,7 @@ class Labels:
 
 
 BOOLEAN = Labels((False, True), kind="bool")
+DATES = Labels((), kind="date")
 
 
 def label_text(counts: Mapping[str, int]) -> Labels:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from anypca._optional import optional
+from anypca._words import is_date
 from anypca.families.labels import Labels, order_of
 from anypca.io._numbers import NumberColumn, Spelling, own_decimal, read_numbers, say_spoilt
 
@@ -48,7 +48,6 @@ _MISSING_WORDS = frozenset(
 )
 #: What `read_numbers` says of words.
 _TEXT = "it holds text"
-_DATE = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([ T].*)?")
 #: Different cells of a column from which the habits of a file are learned; more would only cost time.
 _PEEK = 2000
 
@@ -153,7 +152,7 @@ def _classify_text(cells: Any, name: str, labels: tuple[str, ...] | None, spelli
     if lower <= _ANSWERS or lower in _LETTERS:
         values = stripped.map({cell: float(kind in _TRUE) for cell, kind in kinds.items()})
         return Column(name, values.to_numpy(dtype=float), note=f"read as 1 and 0 ({'/'.join(sorted(lower))})")
-    if all(_DATE.fullmatch(cell) for cell in kinds):
+    if all(map(is_date, kinds)):
         return Column(name, reason="it holds dates", labels=labels)
     # Cells that a workbook holds as numbers have no notation that could be mistaken.
     known = cells.map(_as_number, na_action="ignore").to_numpy(dtype=float, na_value=np.nan)

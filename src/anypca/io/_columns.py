@@ -20,6 +20,8 @@ from anypca.io._shape import is_turned, say_totals, turn
 from anypca.io._source import ReadOptions
 from anypca.io.frame import Frame, describe_missing
 
+#: Columns that a note names; of more it says how many.
+_MOST_NAMES = 30
 #: Column names that mark row names rather than a quantity. The empty one is a saved index.
 _ID_NAMES = frozenset({"", "id", "name", "sample", "index", "rowname", "row_names", "unnamed: 0"})
 
@@ -168,7 +170,10 @@ def _guard(
     used: list[Column], options: ReadOptions
 ) -> tuple[list[Column], dict[str, tuple[float, ...]], list[str]]:
     """The columns that are amounts, codes for missing cells replaced, and notes on the others and on the codes."""
-    kept, codes, notes = [], {}, []
+    kept: list[Column] = []
+    codes: dict[str, tuple[float, ...]] = {}
+    left_out: list[str] = []
+    masked: dict[tuple[float, ...], list[tuple[str, int]]] = {}
     for column in used:
         if column.categories is not None:
             kept.append(column)
@@ -176,21 +181,35 @@ def _guard(
         is_kept = _matches(column.name, options.keep)
         reason = "" if is_kept else say_no_amount(column.name, column.values)
         if reason:
-            notes.append(f"column {column.name!r} left out: {reason} (keep it to use it as an amount)")
+            left_out.append(f"column {column.name!r} left out: {reason} (keep it to use it as an amount)")
             continue
         known = () if is_kept and options.codes is None else _codes_of(column, options)
         same = np.isin(column.values, known)
         if same.any():
             codes[column.name] = tuple(known)
             column = replace(column, values=np.where(same, np.nan, column.values))
-            signs = " or ".join(f"{code:g}" for code in known)
-            cells = f"{counted(int(same.sum()), 'cell')} equal to {signs} taken as missing"
-            notes.append(f"column {column.name!r}: {cells}, far from all others (keep it to use them)")
+            masked.setdefault(codes[column.name], []).append((column.name, int(same.sum())))
         kept.append(column)
     if not kept:
         # A table of nothing but labels: the user means them.
         return used, {}, []
-    return kept, codes, notes
+    return kept, codes, [*left_out, *(_say_codes(*found) for found in masked.items())]
+
+
+def _say_codes(codes: tuple[float, ...], found: list[tuple[str, int]]) -> str:
+    """A note on numbers that stand for missing cells, in all columns that have the same."""
+    names = [name for name, _ in found]
+    signs = " or ".join(f"{code:g}" for code in codes)
+    what = (
+        f"column {names[0]!r}"
+        if len(names) == 1
+        else f"{len(names)} columns ({quoted(names, most=_MOST_NAMES)})"
+    )
+    cells = counted(sum(count for _, count in found), "cell")
+    return (
+        f"{what}: {cells} equal to {signs} taken as missing, far from all others "
+        f"(keep {'it' if len(names) == 1 else 'them'} to use them)"
+    )
 
 
 def _codes_of(column: Column, options: ReadOptions) -> tuple[float, ...]:

@@ -31,6 +31,7 @@ from anypca.engine import (
     executor_for,
     find_labels,
 )
+from anypca.engine.streams import header_of
 from anypca.families.auto import FamilyChoice
 from anypca.families.forms import Form
 from anypca.models._arguments import make_generator
@@ -294,7 +295,7 @@ class LatentModel(
 
     def _remember(self, X: Any, data: Data, *, uses_offset: bool) -> None:
         """Keep what later calls are compared with."""
-        check_features(self, X, reset=True)
+        check_features(self, header_of(X), reset=True)
         self.n_features_in_ = data.n_features
         self._uses_offset = uses_offset
         self._n_covariates = data.n_covariates
@@ -313,7 +314,7 @@ class LatentModel(
         check_is_fitted(self)
         table = encode(X, dict(self.layout_.labels))
         data = check_data(table, offset=offset, covariates=covariates, sample_weight=sample_weight)
-        check_features(self, X, reset=False)
+        check_features(self, header_of(X), reset=False)
         self._check_companions(offset, data)
         with executor_for(data, self.n_jobs) as executor:
             check_finite(data, executor)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from anypca._typing import Floats
-from anypca._words import counted
+from anypca._words import counted, quoted
 from anypca.engine import (
     Block,
     Data,
@@ -27,7 +27,8 @@ from anypca.engine import (
 from anypca.exceptions import DataConversionWarning
 from anypca.families import Family, column_forms, families, resolve_columns, resolve_resolution
 from anypca.families.auto import GIVEN, FamilyChoice, FamilyReport, infer_families, open_entries, with_given
-from anypca.families.forms import Form
+from anypca.families.forms import Excluded, Form
+from anypca.families.labels import DATES
 from anypca.solvers import BlockProblem, Callback, Loop, Progress
 from anypca.solvers.checkpoint import NO_JOURNAL, NoJournal
 from anypca.solvers.closed_form import Centring, Spectrum, covariance_spectrum
@@ -219,9 +220,24 @@ def read_family(family: Any, session: Session) -> FamilyChoice:
     )
     if entries is None:
         resolved, forms = resolve_columns(family, data.n_features, data.feature_names)
-        return FamilyChoice(resolved, None, forms)
+        return _without_dates(FamilyChoice(resolved, None, forms), data)
     columns = collect_columns(data, session.executor, session.summary)
-    return with_given(infer_families(columns), entries, data.feature_names)
+    return _without_dates(with_given(infer_families(columns), entries, data.feature_names), data)
+
+
+def _without_dates(choice: FamilyChoice, data: Data) -> FamilyChoice:
+    """The choice without columns of dates, which are numbers of nothing; whoever reads them is told."""
+    days = [column for column, labels in data.labels.items() if labels == DATES]
+    if not days:
+        return choice
+    names = [column if data.feature_names is None else data.feature_names[column] for column in days]
+    verbs = "holds dates and is" if len(days) == 1 else "hold dates and are"
+    warnings.warn(
+        f"{quoted(names)} {verbs} left out. To use dates make numbers of them, such as days since the first.",
+        DataConversionWarning,
+        stacklevel=5,
+    )
+    return choice._replace(forms={**choice.forms, **{column: Excluded() for column in days}})
 
 
 def check_labels(data: Data, choice: FamilyChoice) -> None:
