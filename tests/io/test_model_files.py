@@ -7,8 +7,6 @@ import hashlib
 import inspect
 import os
 import pickle
-import subprocess
-import sys
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +23,7 @@ from anypca.datasets import make_low_rank, make_low_rank_counts
 from anypca.exceptions import ConvergenceWarning, ModelFileError
 from anypca.families import families
 from anypca.io import model_files
-from anypca.io._plain import _Writer, decode, encode, own_types
+from anypca.io._plain import decode, encode, own_types
 from anypca.models._base import LatentModel
 from anypca.solvers import Status
 
@@ -162,41 +160,6 @@ def test_round_trip_gives_the_same_bits(name, family, variant, path):
     written = path.read_bytes()
     anypca.save(again, path)
     assert path.read_bytes() == written
-
-
-@pytest.mark.parametrize("name", ["SePCA", "KernelPCA", "BEPCA"])
-@pytest.mark.filterwarnings("ignore::anypca.exceptions.ConvergenceWarning")
-def test_equal_fits_of_different_processes_have_equal_files(name, path):
-    if name == "BEPCA":
-        pytest.importorskip("arviz")
-    code = (
-        "import sys, warnings, numpy as np, anypca; warnings.simplefilter('ignore');"
-        "X = np.random.default_rng(0).poisson(3.0, (30, 4)).astype(float);"
-        "state = {} if sys.argv[1] == 'KernelPCA' else {'random_state': np.random.RandomState(3)};"
-        "draws = {'n_draws': 10, 'n_tune': 10, 'n_chains': 1} if sys.argv[1] == 'BEPCA' else {};"
-        "anypca.save(getattr(anypca, sys.argv[1])(2, **state, **draws).fit(X), sys.argv[2])"
-    )
-    written = []
-    for seed in ("1", "2"):
-        subprocess.run(
-            [sys.executable, "-c", code, name, path], check=True, env={**os.environ, "PYTHONHASHSEED": seed}
-        )
-        written.append(path.read_bytes())
-    assert written[0] == written[1]
-
-
-def test_arrays_that_live_for_a_moment_are_not_taken_for_each_other():
-    writer = _Writer()
-    for value in range(50):  # the next one often gets the address of the last
-        writer.encode(np.full(3, float(value)), "x")
-    assert [leaf[0] for leaf in writer.leaves] == list(range(50))
-
-
-def test_sets_are_written_in_one_order():
-    # 8 and 0 fall on the same place of a small table of hashes, in the order of their coming.
-    assert list({0, 8}) != list({8, 0})
-    assert encode({0, 8})[0] == encode({8, 0})[0]
-    assert decode(*encode({0, 8})) == {0, 8}
 
 
 @pytest.mark.filterwarnings("ignore::anypca.exceptions.ConvergenceWarning")

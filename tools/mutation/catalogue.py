@@ -1871,7 +1871,7 @@ SPPCA = [
 
 _READING = "tests/io/test_messy.py tests/io/test_guards.py tests/io/test_hostile_files.py"
 
-_MODEL_FILES = "tests/io/test_model_files.py"
+_MODEL_FILES = "tests/io/test_equal_files.py"
 READING = [
     Mutation(
         "addresses stay in model files",
