@@ -209,6 +209,7 @@ def _draw_prototypes(n_prototypes: int, n_features: int, rng: np.random.Generato
         raise ValueError(f"n_prototypes must be between 1 and n_features = {n_features}; got {n_prototypes}.")
     while True:
         bits = rng.integers(0, 2, (n_prototypes, n_features)).astype(float)
+        # Prototypes that depend on each other would have fewer directions than their number says.
         signs = 2.0 * bits - 1.0
         ranks = np.linalg.matrix_rank(signs), np.linalg.matrix_rank(signs - signs.mean(axis=0))
         if ranks == (n_prototypes, n_prototypes - 1):

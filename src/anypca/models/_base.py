@@ -212,6 +212,7 @@ class LatentModel(
         """
         self._check_parameters()
         with self._all_or_nothing():
+            # Models without a choice of families need numbers in every column.
             labels = find_labels(X) if hasattr(self, "family") else {}
             companions = {"offset": offset, "covariates": covariates, "entry_weight": entry_weight}
             data = check_data(encode(X, labels), sample_weight=sample_weight, **companions)
@@ -312,6 +313,7 @@ class LatentModel(
         executor : Executor
         """
         check_is_fitted(self)
+        # By the labels of the fit: an unknown one is a missing cell.
         table = encode(X, dict(self.layout_.labels))
         data = check_data(table, offset=offset, covariates=covariates, sample_weight=sample_weight)
         check_features(self, header_of(X), reset=False)

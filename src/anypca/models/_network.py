@@ -90,6 +90,7 @@ class Network:
 
     def tangents(self, x: Floats) -> tuple[Floats, Floats]:
         """Output (rows, n_out), and its derivatives in each input, shape (rows, n_in, n_out)."""
+        # Forward mode: there are few latents, hence few tangents.
         tangent: Floats = np.broadcast_to(np.eye(x.shape[1]), (len(x), x.shape[1], x.shape[1]))
         for layer, (z, a) in zip(self.layers, self.forward(x), strict=True):
             tangent = (tangent @ layer.weights) * ACTIVATIONS[layer.activation].slope(z, a)[:, None, :]

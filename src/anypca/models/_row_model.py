@@ -123,6 +123,7 @@ def predictive_deviations(family: Family, mean: Floats, variance: Floats, disper
     nodes = mean + np.multiply.outer(_NODES, np.sqrt(variance))
     weights: Any = _WEIGHTS / _WEIGHTS.sum()
     means = family.mean(nodes, dispersion)
+    # By the law of total variance: the mean of the variances and the variance of the means.
     noise = weights @ family.variance(means, dispersion)
     spread = weights @ (means - weights @ means) ** 2
     return np.asarray(np.sqrt(noise + spread))

@@ -294,6 +294,7 @@ def check_names(model: Any, names: Sequence[str] | None, n_features: int) -> lis
     layout = found.layout or Layout(n_features)
     if names is None:
         names = tuple(f"x{j}" for j in range(layout.n_features))
+    # Names of the columns of the table, some of which are several columns of the model.
     if len(names) == layout.n_features != n_features:
         names = layout.reported_names(tuple(names))
     if len(names) != n_features:

@@ -161,6 +161,7 @@ def _merge(a: _Moments, b: _Moments) -> _Moments:
     """Moments of two runs of rows together."""
     seen = a.seen + b.seen
     n = np.maximum(seen, 1.0)
+    # Sums about the common mean from those about the means of two parts (Chan, Golub and LeVeque 1983).
     dx, dz, weight = b.x - a.x, b.z - a.z, a.seen * b.seen / n
     return _Moments(
         seen,

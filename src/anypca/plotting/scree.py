@@ -145,6 +145,7 @@ def _finish_axes(ax: Any, number: Any, ranks: Any, what: str) -> None:
 def _label(ax: Any, number: Any, percent: Any) -> None:
     """Write each share into its bar, or above a bar too low for it; the first bar's top is the line's."""
     for x, height in zip(number, percent, strict=True):
+        # Inside of the bar where there is room for a line of text, above it elsewhere.
         fits = height > 0.08 * percent.sum()
         place = height / 2.0 if fits else height + 0.01 * percent.sum()
         alignment = "center" if fits else "bottom"

@@ -222,6 +222,7 @@ def _seed_sentence(seed: object) -> str:
 def _code(subject: Subject) -> str:
     """The calls that make this report; X and its companions are the reader's."""
     model = subject.model.model if isinstance(subject.model, Rotation) else subject.model
+    # Only what differs from the defaults, so that a reader sees what was chosen.
     defaults = signature(type(model).__init__).parameters
     changed = [
         f"{name}={value!r}"

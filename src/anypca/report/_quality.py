@@ -168,5 +168,6 @@ def _ranks(entries: Entries) -> Ints:
         draw = entries.family.sample(eta, entries.dispersion, rng)
         below += draw < x
         equal += draw == x
+    # Ties are broken at random: entries of few values have even ranks too.
     ranks = below + rng.integers(0, equal + 1)
     return np.bincount(ranks[entries.seen[rows]], minlength=N_DRAWS + 1)

@@ -263,6 +263,7 @@ def _by_entries(
     best = int(np.argmin(losses))
     if one_standard_error:
         best = int(np.flatnonzero(losses <= losses[best] + errors[best])[0])
+    # The splits have chosen the rank; the model is fitted to all entries.
     (model,) = task.fit(settled, [task.ranks[best]])
     rows = tuple(
         {

@@ -108,6 +108,7 @@ class ParallelAnalysis(SpectralMethod):
             drawn = eigenvalues(self._draw(values, task, rng))
             # A drawn table may have a constant column that this one has not.
             above[: len(drawn)] += drawn[: len(found)] >= found[: len(drawn)]
+        # The table counts as one of the draws, which makes the level exact.
         return Finding(leading((above + 1.0) / (self.n_draws + 1.0) <= 1.0 - self.level + 1e-9))
 
     def _draw(self, values: Floats, task: RankTask, rng: np.random.Generator) -> Floats:
@@ -162,6 +163,7 @@ class GavishDonoho(SpectralMethod):
     def count(self, values: Floats, task: RankTask) -> Finding:
         size = np.sqrt(eigenvalues(values))
         beta = min(values.shape) / max(values.shape)
+        # The optimal threshold where the noise level is not known (Gavish and Donoho 2014).
         root = np.sqrt(beta * beta + 14.0 * beta + 1.0)
         best = np.sqrt(2.0 * (beta + 1.0) + 8.0 * beta / (beta + 1.0 + root))
         return Finding(leading(size > best / np.sqrt(_median_marchenko_pastur(beta)) * np.median(size)))

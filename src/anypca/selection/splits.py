@@ -120,6 +120,7 @@ class _Round:
             first[new] = block.start + observed.argmax(axis=0)[new]
             for label in range(self.n_labels):
                 by_label[label] += (labels == label).sum(axis=0)
+        # A column all of whose entries would go out at once keeps its first one.
         return np.where(by_label.max(axis=0) == count, first, -1)
 
     def entries(self, label: int, kept: Ints) -> Entries:

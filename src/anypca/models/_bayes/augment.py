@@ -53,6 +53,7 @@ def _count_terms(family: NegativeBinomial, x: Floats, dispersion: Floats) -> Ter
     if np.any(dispersion * _LARGEST_SIZE < 1.0):
         return None
     size = 1.0 / dispersion
+    # With psi = eta + log(phi) the likelihood is exp(psi)^x / (1 + exp(psi))^(x + size), that of a logit model.
     return Terms(x + size, np.zeros(()), 0.5 * (x - size), np.log(dispersion))
 
 
@@ -134,6 +135,7 @@ def _polyagamma() -> Any:
 
 def draw_normal(precision: Floats, linear: Floats, rng: np.random.Generator) -> Floats:
     """Draws from ``N(P^-1 b, P^-1)``: precisions (..., k, k) and linear terms b (..., k)."""
+    # Mean P^-1 l and precision P from one factor: L' y = L^-1 l + e.
     factor = np.linalg.cholesky(precision)
     whitened = np.linalg.solve(factor, linear[..., None]) + rng.standard_normal((*linear.shape, 1))
     return np.asarray(np.linalg.solve(np.swapaxes(factor, -1, -2), whitened)[..., 0])

@@ -52,10 +52,12 @@ class NormalRowModel(DrawnRowModel):
             found = problem.solve_rows(evaluator, evaluator.origin)
             warn_unsolved(found.converged, rows.numbers)
             factor = np.linalg.cholesky(unpack_symmetric(found.curvature, k) + np.eye(k))
+            # z = mode + L^-T e has the precision L L' of the posterior at its mode.
             steps = np.linalg.solve(np.swapaxes(factor, 1, 2), nodes.T)
             points = found.points + steps.transpose(2, 0, 1)
             eta = points @ W.T + b
             log_weight = self.log_joint(rows, eta) - 0.5 * (points**2).sum(axis=-1)
+            # Divided by the density of the proposal: that of e, and the determinant of L.
             log_weight += 0.5 * (nodes**2).sum(axis=1)[:, None]
             log_weight -= np.log(np.einsum("iaa->ia", factor)).sum(axis=1)
             yield weigh(points @ forward + shift, eta, log_weight)

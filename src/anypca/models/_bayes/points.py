@@ -103,6 +103,7 @@ def align(draws: Point, reference: Point) -> Point:
         return draws
     scale = _loading_scale(draws)
     target = _stacked(reference, scale)
+    # Each draw is turned to the mean of all, which moves by that: generalised Procrustes analysis.
     for _ in range(_MAX_ALIGNMENTS):
         aligned = _rotate(draws, np.stack([procrustes(one, target) for one in _stacked(draws, scale)]))
         before, target = target, _stacked(aligned, scale).mean(axis=0)

@@ -72,6 +72,7 @@ class DrawnRowModel(RowModel[Averages]):
         """eta (n_samples, n_features) of new rows, each under a draw of its own."""
 
     def solve(self, rows: OpenedBlock) -> Averages:
+        # One pass over the draws: the clouds of all of them together would fill the memory.
         sums, logs = None, []
         for cloud in self.clouds(rows):
             logs.append(cloud.log_likelihood)
@@ -129,6 +130,7 @@ class DrawnRowModel(RowModel[Averages]):
 
     def log_joint(self, rows: OpenedBlock, eta: Floats) -> Floats:
         """Log-likelihood of rows at predictors (points, rows, n_features), with constants; (points, rows)."""
+        # Far points of a cloud may overflow: they have no weight then.
         x = rows.x.astype(float, copy=False)
         with np.errstate(over="ignore", invalid="ignore"):
             terms = self.family.evaluate(np.broadcast_to(x, eta.shape), eta, self.dispersion, order=0).value
@@ -140,6 +142,7 @@ class DrawnRowModel(RowModel[Averages]):
 
 def weigh(scores: Floats, eta: Floats, log_weight: Floats) -> Cloud:
     """A cloud of points with log densities over those they were drawn from, (points, rows)."""
+    # The mean of the weights estimates the likelihood of a row with its scores integrated out.
     return Cloud(scores, eta, softmax(log_weight, axis=0), log_mean(log_weight))
 
 
@@ -156,6 +159,7 @@ def thin(n_draws: int) -> Ints:
 @cache
 def normal_points(k: int, n_points: int = N_POINTS) -> Floats:
     """Points of a standard normal distribution in pairs of opposites, the same for every row, (n_points, k)."""
+    # Pairs of opposites integrate odd functions exactly; with a fixed seed a row has the same answer in every call.
     half = np.random.default_rng(0).standard_normal((n_points // 2, k))
     return np.concatenate([half, -half])
 

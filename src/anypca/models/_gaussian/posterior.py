@@ -72,9 +72,11 @@ def find_patterns(observed: Bools | None, n_rows: int) -> Patterns:
     """
     if observed is None:
         return Patterns(np.zeros(1, dtype=np.intp), np.zeros(n_rows, dtype=np.intp))
+    # Rows of bits as single keys: sorting them is far cheaper than sorting rows.
     bits = np.packbits(observed, axis=1)
     keys = bits.view(np.dtype((np.void, bits.shape[1])))[:, 0]
     _, first, index = np.unique(keys, return_index=True, return_inverse=True)
+    # Nearly every row has a pattern of its own: grouping would cost more than it saves.
     if 2 * len(first) > n_rows:
         return Patterns(None, None)
     return Patterns(first, index)

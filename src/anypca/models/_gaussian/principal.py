@@ -210,6 +210,7 @@ def unbias(principal: Principal, weight: float, n_rows: int, floor: float) -> Pr
     """
     k, p = principal.components.shape
     factor = weight / (weight - 1.0)
+    # Weights count rows, of which some may stand for many; no fewer than the rows themselves.
     rank = min(max(weight, n_rows), p)
     rest = max(principal.total - float(principal.variances.sum()), 0.0)
     noise = max(factor * rest / (rank - k), floor) if rank > k else floor

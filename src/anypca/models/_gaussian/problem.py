@@ -101,6 +101,7 @@ class MissingProblem(BlockProblem[Parameters, Patterns, ExpectedSums]):
         change = PackedCholesky(stats.curvature, k + 1).solve(slope)
         gain = float(np.vdot(change, slope))
         noise = max((stats.squares - gain) / stats.n_entries, self.noise_floor)
+        # Parameter expansion: scores are brought to zero mean and unit second moment, which plain EM does slowly.
         shift, root = _standardise(stats, k)
         W = shared.loadings + change[:, :k]
         mean = shared.mean + change[:, k] + W @ shift

@@ -72,6 +72,7 @@ def fit_autoencoder(session: Session, settings: Settings) -> tuple[AutoencoderFi
         )
         for start in starts
     ]
+    # Starts differ by their random weights only; the objective at the end decides.
     best = max(range(len(results)), key=lambda number: results[number].trace[-1])
     nets = starts[best].with_vector(results[best].shared)
     return _report(session, scaling, nets, is_linear=settings.is_linear), results[best]

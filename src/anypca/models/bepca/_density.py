@@ -96,6 +96,7 @@ class FactorDensity:
             residual = (scores - mean) / variance
             by_column = slope.T @ np.hstack([scores, self.rows.features]) + (self.prior.weight * pull).T
             squares = np.einsum("ik,ik->k", residual, scores - mean)
+            # The Jacobian of log s takes the exponent of the inverse gamma density from a + 1 to a.
             a, b = self.prior.shape, self.prior.rate
             gradient = Factors(
                 slope @ factors.loadings - residual,

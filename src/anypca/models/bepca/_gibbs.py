@@ -40,6 +40,7 @@ class GibbsSampler:
         features = np.broadcast_to(self.features, (*chains, *self.features.shape))
         design = np.concatenate([factors.scores, features], axis=-1)
         weights = self.table.draw_weights(design @ np.swapaxes(factors.joint, -1, -2), rng)
+        # Given the weights the likelihood is normal: first the columns, then the rows under the new columns.
         joint = self._draw_columns(design, weights, np.swapaxes(factors.joint, -1, -2), rng)
         return self._draw_rows(factors._replace(joint=joint), weights, features, rng)
 

@@ -52,6 +52,7 @@ def align_draws(draws: Factors, *, centre: bool) -> Aligned:
         fixed = fixed + draws.loadings @ middle[:, :, None]
     standard = Point(moved @ forward, np.concatenate([draws.loadings @ backward, fixed], axis=-1))
     aligned = align(standard, principal_point(mean_product(standard), k, fixed.shape[-1]))
+    # How the alignment turned each draw, read off from scores of unit mean square.
     turn = np.swapaxes(standard.scores, 1, 2) @ aligned.scores / n
     return Aligned(aligned, forward @ turn, middle)
 
@@ -82,5 +83,6 @@ def rank_bic(product: Floats, largest: int) -> dict[int, float]:
     """
     n, d = product.shape
     squares = np.linalg.svd(product, compute_uv=False) ** 2
+    # q (n + d - q) numbers determine a matrix of rank q.
     ranks = range(min(largest, min(n, d)) + 1)
     return {q: float(-0.5 * squares[q:].sum() - 0.5 * q * (n + d - q) * np.log(n)) for q in ranks}

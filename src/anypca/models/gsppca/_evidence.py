@@ -198,6 +198,7 @@ def _sum_rows(squares: Floats, weight: Floats, q: Ints, nu: Floats, beta: Floats
         log_bessel = log_bessel_k(order, z)
         ratio = np.exp(log_bessel_k(order - 1.0, z) - log_bessel)
         slope = z * ratio
+        # The derivative of the slope in log z, by Bessel's equation.
         curvature = slope**2 + 2.0 * order * slope - z * z
         for row, term in enumerate((np.log(norm), log_bessel, slope, curvature)):
             sums[row, part] = weight @ term

@@ -182,6 +182,7 @@ def _find_components(
     chosen = np.sort(chosen)
     support, n_features = table.varying[chosen], session.data.n_features
     k = min(relaxed.n_components, len(chosen), len(equivalent.values))
+    # The rotated table has the inner products of the whole one, and fewer rows.
     if equivalent.rotated is not None:
         _, singular, vectors = np.linalg.svd(equivalent.rotated[:, chosen], full_matrices=False)
         values, found = singular[:k] ** 2, vectors[:k]

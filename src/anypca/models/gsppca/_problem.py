@@ -145,6 +145,7 @@ class RelaxedProblem(BlockProblem[LoadingPosterior, None, Floats]):
         misfit += _inner(moment, shared.second)
         second = shared.variances.sum() + _inner(shared.loadings, shared.loadings)
         log_covariance = 2.0 * np.log(np.diag(scipy.linalg.cholesky(shared.covariance))).sum()
+        # Minus the expected log-likelihood, then the divergences of loadings and of latents from their priors.
         energy = 0.5 * n * p * np.log(2.0 * np.pi * shared.noise) + 0.5 * misfit / shared.noise
         energy += 0.5 * d * p * np.log(shared.prior_variance) + 0.5 * second / shared.prior_variance
         energy += 0.5 * np.trace(moment) - 0.5 * n * log_covariance

@@ -87,6 +87,7 @@ def sample_buffet(session: Session, table: MaskedTable, settings: Settings) -> R
     values, numbers, used = [], [], []
     n_sweeps = _THIN * (settings.n_tune + settings.n_draws)
     for chain in range(settings.n_chains):
+        # A generator for each chain: its draws do not depend on how long the others are.
         rng = np.random.default_rng(session.rng.integers(2**63))
         state = sampler.start(rng)
         for sweep in range(1, n_sweeps + 1):
@@ -149,6 +150,7 @@ def _averages(matched: Point, picks: Floats, *, is_turned: bool) -> tuple[Floats
     components = np.einsum("sjk->kj", matched.loadings) / weight
     squares = np.einsum("sjk->kj", matched.loadings**2) / weight
     inclusion = ((matched.loadings if is_turned else matched.scores) != 0).mean(axis=0).T
+    # A masked loading is zero in the mean too, unless it is used more often than not.
     if is_turned:
         components = np.where(inclusion < 0.5, 0.0, components)
     return components, np.sqrt(np.maximum(squares - components**2, 0.0)), inclusion

@@ -78,6 +78,7 @@ class MaskedRowModel(DrawnRowModel):
         mean, variance = np.zeros((rows.n_rows, k)), np.ones((rows.n_rows, k))
         squares = loadings**2
         for _ in range(_ROUNDS):
+            # One factor at a time given the means of the others: coordinate ascent of the mean field.
             for a in range(k):
                 share = expit(log_odds)
                 eta = (share * mean) @ loadings.T + self.intercept
@@ -113,5 +114,6 @@ def _log_mask(used: Floats, log_odds: Floats) -> Floats:
 def uniform_points(k: int) -> Floats:
     """Points that decide masks, the same for every row, spread evenly for each factor, (_N_POINTS, k)."""
     rng = np.random.default_rng(1)
+    # One point in each of equally wide strata, in an order of its own for each factor: a Latin hypercube.
     strata = (np.arange(_N_POINTS)[:, None] + rng.random((_N_POINTS, k))) / _N_POINTS
     return np.asarray(rng.permuted(strata, axis=0))

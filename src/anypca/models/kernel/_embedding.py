@@ -257,6 +257,7 @@ def embed_features(
     wanted = None if n_components is None else (max(m - n_components, 0), m - 1)
     values, axes = scipy.linalg.eigh(gram, lower=False, subset_by_index=wanted, check_finite=False)
     values, axes = np.maximum(values[::-1], 0.0), axes[:, ::-1]
+    # Eigenvalues at the rounding of the largest are zeros: their axes would be noise.
     values = np.where(values > values[0] * m * np.finfo(np.float64).eps, values, 0.0)
     if n_components is None:
         k = max(1, int(np.count_nonzero(values)))

@@ -223,6 +223,7 @@ def _sum_curvatures(terms: Integrals, B: Floats, known: Scores, *, has_rates: bo
     p, q = B.shape
     H, first, second = -terms.curvature, -terms.curvature_t, -terms.curvature_tt
     m, v = known.m[:, :-1], known.s[:, :-1] ** 2
+    # Rates grow by exp(b w), under which the mean of w moves by b s^2.
     tilt = B if has_rates else np.zeros_like(B)
     outer = np.empty((p, q + 1, q + 1))
     for a in range(q - 1):

@@ -188,6 +188,7 @@ def fit_bound(settings: Settings, session: Session) -> Fit:
     search = search_couplings(settings, sample, _noise_floor(working, _WORKING_NOISE_FLOOR))
     starts = [search.best.shared, *search.others][:N_CONTINUED]
     fit = bound.climb([_from_working(start, units, null) for start in starts])
+    # One piece is a special case of several, which must not end below it: they start again from there.
     if fit.sums.log_likelihood < straight.sums.log_likelihood:
         starts = _bendable(straight.pieces, settings, bound.problem)
         fit = bound.climb(starts, dispersion=straight.dispersion)

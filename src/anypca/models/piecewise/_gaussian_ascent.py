@@ -48,6 +48,7 @@ class Chart:
     def read(self, vector: Floats) -> Coefficients:
         """Coefficients at a vector."""
         n = self.origin.matrix.size
+        # Units in which the mean curvature of a column is the identity: L-BFGS needs few steps there.
         step = vector[:n].reshape(self.origin.matrix.shape)
         matrix = self.origin.matrix + scipy.linalg.solve_triangular(self.factor.T, step.T, lower=False).T
         return Coefficients(matrix, self._noise(vector[n]), self._breakpoints(vector[n + 1 :]))

@@ -178,6 +178,7 @@ def _expected_squares(part: Part, noise: float, mixture: Mixture) -> Floats:
         1.0 / inverse[:, -1, -1] - noise * np.einsum("ia,ia->i", part.direction, part.direction)
     )
     trace = patterns.spread(np.einsum("iaa->i", inverse))
+    # Truncation moves t by the shift and takes some of its variance; other coordinates follow along the direction.
     moved = part.shift**2 - part.lost
     along = np.einsum("ia,ia->i", part.whole.mean, v)
     return np.asarray(

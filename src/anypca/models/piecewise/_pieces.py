@@ -109,6 +109,7 @@ def _continuous(q: int, breakpoints: Floats) -> Floats:
     n_pieces = len(breakpoints) + 1
     T = np.zeros((n_pieces, q + n_pieces, q + 1))
     T[:, : q + 1] = np.eye(q + 1)
+    # A hinge at c adds a multiple of t - c to the pieces above it: they meet there.
     for j, c in enumerate(breakpoints):
         T[j + 1 :, q + 1 + j, q - 1] = 1.0
         T[j + 1 :, q + 1 + j, q] = -c
@@ -143,6 +144,7 @@ def hinge_slopes(q: int, n_pieces: int, transfer: Transfer) -> Floats:
 
     The T_k are affine in the breakpoints, so that a difference is the derivative.
     """
+    # Transfers are linear in the breakpoints, so that differences are derivatives.
     zero = np.zeros(n_pieces - 1)
     base = transfer(q, zero)
     slopes = [transfer(q, unit) - base for unit in np.eye(n_pieces - 1)]
@@ -208,6 +210,7 @@ def make_canonical(
     is_mirrored = bool(signs[-1] < 0) and may_mirror
     if is_mirrored:
         pieces = _mirror(pieces)
+    # The sign of t belongs to the breakpoints; where these are not symmetric it is given.
     signs[-1] = 1.0
     return replace(pieces, maps=pieces.maps * np.append(signs, 1.0)), is_mirrored
 

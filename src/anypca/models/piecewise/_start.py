@@ -181,6 +181,7 @@ def _search(settings: Settings, problem: GaussianProblem, sample: Sample, tighte
     """The best of the leading starts, and of a tighter coupling's solution, after some steps of L-BFGS."""
     runs, n_restarts = _run_starts(settings, problem, sample)
     candidates = runs[:N_CONTINUED]
+    # The fit of the tighter coupling is a point of this one, which therefore never ends below it.
     if tighter is not None:
         shared = contract(tighter.problem.pieces(tighter.best.shared), problem.transfer)
         candidates = [replace(tighter.best, shared=shared), *candidates]
@@ -220,6 +221,7 @@ def random_starts(settings: Settings, problem: GaussianProblem, sample: Sample) 
     for number in count(1):
         basis = np.linalg.qr(rng.standard_normal((r, r)))[0][:, : settings.n_components]
         w = sample.whitened @ basis
+        # Quantiles of t decide the pieces: whatever its distribution is, it starts as a normal one.
         w[:, -1] = normal_scores(w[:, -1], sample.weight)
         is_drawn = settings.fit_breakpoints and number % 2 == 0
         edges = _draw_breakpoints(settings.breakpoints, rng) if is_drawn else settings.breakpoints

@@ -111,6 +111,7 @@ class PLNFitter(BilinearFitter[Settings]):
                 break
             if rotates:
                 turned = self._rotated(problem, shared.coefficients, local)
+                # A rotation that gains nothing is the last: the axes have found the posteriors.
                 rotates = turned[0].trace[0] > trace[-1]
                 if rotates:
                     trace.append(float(turned[0].trace[0]))

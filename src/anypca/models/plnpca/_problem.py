@@ -61,6 +61,7 @@ class Divergence(Prior):
         mean, variance = Posterior.of(u)
         k = mean.shape[1]
         slope = gradient + np.hstack([-mean, 0.5 * (1.0 - variance)])
+        # Second derivatives of the divergence: 1 in the mean and s / 2 in log s.
         total = curvature.copy()
         total[:, packed_diagonal(2 * k)] += np.hstack([np.ones_like(mean), 0.5 * variance])
         step = PackedCholesky(total, 2 * k).solve(slope)

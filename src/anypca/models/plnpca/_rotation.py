@@ -126,6 +126,7 @@ def _angles(matrices: Floats, weights: Floats) -> Floats:
     slope = np.einsum("ikl,ik->kl", matrices, weighted)
     ratio = np.einsum("il,ik->kl", diagonal, weighted)
     total = float(weights.sum())
+    # Newton's angle in each plane of two axes, as if the others stood still.
     curvature = np.maximum(ratio + ratio.T - 2.0 * total, _LEAST_CURVATURE * total)
     angles: Floats = (slope - slope.T) / curvature
     return angles * min(1.0, _LARGEST_ANGLE / max(float(np.abs(angles).max(initial=0.0)), 1e-300))

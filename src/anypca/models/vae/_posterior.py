@@ -90,6 +90,7 @@ class Likelihood:
         return Modes(*(np.concatenate(field) for field in zip(*found, strict=True)))
 
     def _climb(self, rows: DenseRows, start: Floats) -> Modes:
+        # A start at which the likelihood overflows says nothing; at the mean of the prior it is finite.
         z = np.where(np.isfinite(self.height(rows, start))[:, None], start, 0.0)
         slope = self.slope(rows, z)
         moving: Ints = np.arange(len(z))
@@ -138,6 +139,7 @@ class Proposal(NamedTuple):
         points, heights, precisions = (
             np.stack(field, axis=1) for field in zip(*(tuple(found) for found in modes), strict=True)
         )
+        # Laplace's approximation of what each mode has of the posterior.
         evidence = heights - 0.5 * np.linalg.slogdet(precisions)[1]
         share = np.exp(evidence - logsumexp(evidence, axis=1, keepdims=True))
         weights = (1.0 - _SHARE_FOR_ALL) * share + _SHARE_FOR_ALL / len(modes)
@@ -146,6 +148,7 @@ class Proposal(NamedTuple):
     def draw(self, noise: Floats) -> Floats:
         """Points (rows, draws, k) from standard normals (draws, k): each mode gets its share of them."""
         n, k = len(self.points), self.points.shape[2]
+        # A mode of weight w gets that share of the draws, and not a random number of them.
         order = (np.arange(len(noise)) + 0.5) / len(noise)
         edges = np.cumsum(np.exp(self.log_weights), axis=1)[:, :-1]
         chosen = (order[None, :, None] > edges[:, None, :]).sum(axis=2)

@@ -58,6 +58,7 @@ def linear_start(
     per_input = inputs.unit / np.sqrt(_curvature(inputs, rows))
     loadings = signal[:, None] * principal.components
     total = signal**2 + noise
+    # The posterior of probabilistic PCA: its means in the first half of the outputs, log deviations in the second.
     linear = np.hstack([loadings.T / total, np.zeros_like(loadings.T)])
     bias = np.concatenate([-principal.mean @ (loadings.T / total), 0.5 * np.log(noise / total)])
     return Model(

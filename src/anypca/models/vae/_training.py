@@ -79,6 +79,7 @@ def train(
         is_better = found > value + _LEAST_GAIN * abs(value)
         best, value = (model, found) if is_better else (best, value)
         since = 0 if is_better else since + 1
+        # The last steps left the finite range: back to the best model, at half the rate.
         if not np.isfinite(found):
             model, adam = best, Adam.start(0.5 * adam.learning_rate, best.vector.size)
         trace.append(value)
