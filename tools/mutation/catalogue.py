@@ -1390,6 +1390,7 @@ PIECEWISE = [
 
 _SEPCA = "tests/models/test_sepca.py tests/models/test_sepca_coupling.py"
 _NOISE = "tests/models/test_sepca_noise.py"
+_UNSEEN = "tests/models/test_sepca_unseen.py"
 _GPCA = "tests/models/test_gpca.py"
 _EPCA = "tests/models/test_epca.py tests/models/test_epca_invariance.py"
 _PRIORS = "tests/priors"
@@ -1513,6 +1514,27 @@ SEPCA = [
         "_NOISE = 1.75",
         "_NOISE = 2.9",
         "tests/models/test_sepca_hard_tables.py",
+    ),
+    Mutation(
+        "scores of a weak component are not integrated out",
+        "models/sepca/_unseen.py",
+        "0.5 * n * np.log(np.where(usable, free, 1.0)) + log",
+        "log",
+        _UNSEEN,
+    ),
+    Mutation(
+        "weak components beside a fit are looked for in its own directions",
+        "models/sepca/_spectrum.py",
+        "left = cross - taken - taken.T + basis @ (basis.T @ taken.T)",
+        "left = cross",
+        _UNSEEN,
+    ),
+    Mutation(
+        "weak components beside a fit may win",
+        "models/sepca/_unseen.py",
+        "min(total + gain - cost, 0.0)",
+        "total + gain - cost",
+        _UNSEEN,
     ),
     Mutation(
         "nothing is said of the dimension above those that were compared",

@@ -152,8 +152,9 @@ class SePCA(StreamingRows, BilinearModel):
         The same for the dimensions that were compared; bounds of dimensions that could not win are not driven to
         convergence.
     rank_probabilities_ : dict
-        ``"vb"`` only: what these say of the dimensions, which are taken as equally likely beforehand. The one above
-        them is there too: a component that nothing is seen of costs no more than its ``alpha``.
+        ``"vb"`` only: what these say of the dimensions, which are taken as equally likely beforehand. Larger ones are
+        there too, by what the spectrum of the residuals says of components too weak for the fit to keep; one that
+        nothing is seen of costs no more than its ``alpha``.
     n_above_noise_ : int
         Directions of the residuals without components that lie above the edge of noise (99 % of the Tracy-Widom law),
         at most ``max_components``. Under a logarithmic link strong components bend the means into more directions

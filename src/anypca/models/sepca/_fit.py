@@ -44,6 +44,7 @@ from anypca.models.sepca._sweeps import (
     with_family,
     without,
 )
+from anypca.models.sepca._unseen import unseen_evidence
 from anypca.solvers import Result
 
 # A round goes on from the fit of the last one if that kept the dimension and changed the dispersion by no more than
@@ -79,6 +80,8 @@ class PosteriorFit:
     """Directions of the residuals without components above the edge of noise; see `count_above_noise`."""
     max_components: int
     """The largest dimension that was allowed."""
+    unseen: tuple[float, ...]
+    """What one, two and more components beyond the chosen ones would add; see `unseen_evidence`."""
 
     @property
     def coefficients(self) -> Coefficients:
@@ -91,8 +94,12 @@ class PosteriorFit:
 
     @property
     def rank_probabilities(self) -> dict[int, float]:
-        """Of the dimensions that were compared and of the next larger one, all equally likely beforehand."""
-        evidence = nested_evidence(self.evidence_by_rank, len(self.loadings.mean), self.max_components)
+        """Of the dimensions that were compared and of larger ones, all equally likely beforehand."""
+        known = dict(self.evidence_by_rank)
+        for number, gain in enumerate(self.unseen, start=1):
+            rank = self.loadings.n_components + number
+            known[rank] = max(self.evidence + gain, known.get(rank, -np.inf))
+        evidence = nested_evidence(known, len(self.loadings.mean), self.max_components)
         shares = softmax(list(evidence.values())) if evidence else []
         return {rank: float(share) for rank, share in zip(evidence, shares, strict=True)}
 
@@ -137,6 +144,7 @@ def fit_posterior(
         noise,
         count_above_noise(best.candidate, replace(null, dispersion=best.loadings.dispersion)),
         settings.max_components,
+        unseen_evidence(best),
     )
 
 

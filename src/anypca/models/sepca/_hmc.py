@@ -260,6 +260,7 @@ class _Sampler:
             start.noise,
             start.n_above_noise,
             start.max_components,
+            (),
             run.summary,
         )
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from anypca._typing import Floats
+from anypca._typing import Bools, Floats
 from anypca.linalg import leading_directions
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._opened import OpenedBlock, observed_only
@@ -70,42 +73,98 @@ def _noise(squared: Floats, total: float, n: float, p: int, k: int) -> float:
     return noise
 
 
-def count_above_noise(candidate: Candidate, null: Coefficients) -> int:
-    """Directions of the residuals of a model without components that stand out of noise.
+@dataclass(frozen=True, eq=False)
+class ResidualSpectrum:
+    """Singular values of the residuals of a model.
 
-    Those of columns with units are in units of the dispersion of ``null``, the others standardised: signal makes
-    the residuals of counts and answers wider too.
+    Residuals of columns with units are in units of the model's dispersion, the others standardised: signal makes those
+    of counts and answers wider too.
     """
-    session, family = candidate.session, candidate.family
-    has_units = np.zeros(len(null.fixed), dtype=bool)
-    for member, columns in family.member_columns(len(has_units)):
-        has_units[columns] = member.has_units
-    limit = np.where(has_units, np.inf, _CLIP)
 
-    def residuals(rows: OpenedBlock, scores: Floats) -> Floats:
-        evaluator = BlockEvaluator(family, null, rows)
+    candidate: Candidate
+    coefficients: Coefficients
+    local: Sequence[Any] | None = None
+    """Scores of the blocks; ``None`` without components."""
+
+    @cached_property
+    def _has_units(self) -> Bools:
+        found = np.zeros(len(self.coefficients.fixed), dtype=bool)
+        for member, columns in self.candidate.family.member_columns(len(found)):
+            found[columns] = member.has_units
+        return found
+
+    @cached_property
+    def squares(self) -> Floats:
+        """Sums of squared residuals of the columns, in units, shape (n_features,)."""
+        return self._squares / self._size**2
+
+    @cached_property
+    def _squares(self) -> Floats:
+        found: Floats = self.candidate.visit.sum(
+            lambda rows, scores: rows.weights @ self._residuals(rows, scores) ** 2, self.local
+        )
+        return found
+
+    @cached_property
+    def _size(self) -> Floats:
+        """Units of the columns, shape (n_features,)."""
+        free = (self._squares > 0) & ~self._has_units
+        return np.where(free, np.sqrt(self._squares / count_rows(self.candidate.session)), 1.0)
+
+    def leading(self, most: int) -> Floats:
+        """The largest squared singular values, in falling order."""
+        return _leading(self._product, self._size, most)
+
+    def beside(self) -> Floats:
+        """All squared singular values of the residuals without the directions of the loadings, in falling order."""
+        loadings = self.coefficients.loadings * (np.sqrt(self._curvatures) / self._size)[:, None]
+        basis = np.linalg.qr(loadings)[0]
+        cross = self._product(None) / np.outer(self._size, self._size)
+        taken = basis @ (basis.T @ cross)
+        left = cross - taken - taken.T + basis @ (basis.T @ taken.T)
+        n_directions = max(int((self.squares > 0).sum()) - basis.shape[1], 0)
+        return np.maximum(np.linalg.eigvalsh(0.5 * (left + left.T))[::-1][:n_directions], 0.0)
+
+    @cached_property
+    def _curvatures(self) -> Floats:
+        """Mean curvatures of the columns' entries, shape (n_features,)."""
+
+        def of_block(rows: OpenedBlock, scores: Floats) -> Floats:
+            evaluator = BlockEvaluator(self.candidate.family, self.coefficients, rows)
+            found = np.zeros(rows.n_features)
+            for tile, terms in evaluator.tiles(evaluator.design(scores), order=2):
+                found[tile] = rows.weights @ terms.curvature
+            return found
+
+        found: Floats = self.candidate.visit.sum(of_block, self.local)
+        return found / count_rows(self.candidate.session)
+
+    def _residuals(self, rows: OpenedBlock, scores: Floats) -> Floats:
+        limit = np.where(self._has_units, np.inf, _CLIP)
+        evaluator = BlockEvaluator(self.candidate.family, self.coefficients, rows)
         found = np.zeros((rows.n_rows, rows.n_features))
         for tile, terms in evaluator.tiles(evaluator.design(scores), order=2):
             scale = np.sqrt(np.where(terms.curvature > 0, terms.curvature, 1.0))
             found[:, tile] = np.clip(terms.gradient / scale, -limit[tile], limit[tile])
         return observed_only(rows, slice(None), found)
 
-    def product(basis: Floats | None) -> Floats:
+    def _product(self, basis: Floats | None) -> Floats:
         """``R' W R basis``, or the matrix itself without a basis."""
 
         def of_block(rows: OpenedBlock, scores: Floats) -> Floats:
-            seen = residuals(rows, scores)
+            seen = self._residuals(rows, scores)
             right = seen if basis is None else seen @ basis
             return np.asarray(seen.T @ (right * rows.weights[:, None]))
 
-        return candidate.visit.sum(of_block)
+        found: Floats = self.candidate.visit.sum(of_block, self.local)
+        return found
 
-    squares = candidate.visit.sum(lambda rows, scores: rows.weights @ residuals(rows, scores) ** 2)
-    n, varies = count_rows(session), squares > 0
-    size = np.where(varies, np.where(has_units, 1.0, np.sqrt(squares / n)), 1.0)
-    most = candidate.settings.max_components
-    leading = _leading(product, size, most + 1)
-    return standing_out(leading, float((squares / size**2).sum()), n, int(varies.sum()), most)
+
+def count_above_noise(candidate: Candidate, null: Coefficients) -> int:
+    """Directions of the residuals of a model without components that stand out of noise."""
+    found, most = ResidualSpectrum(candidate, null), candidate.settings.max_components
+    squares, n = found.squares, count_rows(candidate.session)
+    return standing_out(found.leading(most + 1), float(squares.sum()), n, int((squares > 0).sum()), most)
 
 
 def _leading(product: Callable[[Floats | None], Floats], size: Floats, most: int) -> Floats:

@@ -1,0 +1,63 @@
+"""What the spectrum of residuals says of components that a fit cannot keep."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from anypca import SePCA
+from anypca.models.sepca._unseen import likelihood_gain, log_mean_exp
+
+
+def spiked(rng, n, p, strengths):
+    """Unit noise with orthogonal components; strengths are in units of what can be detected."""
+    basis = np.linalg.qr(rng.normal(size=(p, len(strengths))))[0]
+    loadings = basis * np.sqrt(np.array(strengths) * np.sqrt(p / n))
+    return rng.normal(size=(n, len(strengths))) @ loadings.T + rng.normal(size=(n, p))
+
+
+def squared(X):
+    return np.linalg.svd(X - X.mean(axis=0), compute_uv=False) ** 2
+
+
+def test_the_saddle_point_is_near_the_mean_over_directions():
+    rng = np.random.default_rng(0)
+    values, theta = np.array([3.0, 2.0, 1.5, 1.0, 0.5, 0.2]), np.array([0.1, 0.5, 2.0])
+    v = rng.normal(size=(400_000, len(values)))
+    v /= np.linalg.norm(v, axis=1, keepdims=True)
+    exact = np.log(np.exp(np.outer(v**2 @ values, theta)).mean(axis=0))
+    np.testing.assert_allclose(log_mean_exp(theta, values), exact, atol=0.1)
+
+
+def test_noise_gains_little_and_signal_more_with_its_strength():
+    rng = np.random.default_rng(1)
+    gains = {
+        m: [likelihood_gain(squared(spiked(rng, 150, 40, [m])), 149.0) for _ in range(10)]
+        for m in (0.0, 2.0, 4.0)
+    }
+    assert max(gains[0.0]) < 4.0
+    assert np.median(gains[0.0]) < 1.0 < np.median(gains[2.0]) < 20.0 < np.median(gains[4.0])
+
+
+def test_units_of_the_whole_table_do_not_matter():
+    values = squared(spiked(np.random.default_rng(2), 100, 30, [3.0]))
+    assert likelihood_gain(1e6 * values, 99.0) == pytest.approx(likelihood_gain(values, 99.0), abs=1e-6)
+    assert likelihood_gain(np.zeros(5), 10.0) == 0.0
+
+
+def test_weak_components_beside_strong_ones_are_possible():
+    """Ten components of equal, small strength: some fade in the fit, and the residuals tell of more."""
+    rng = np.random.default_rng(5)
+    model = SePCA(family="gaussian", n_jobs=1).fit(spiked(rng, 200, 60, [3.0] * 10))
+    k, probabilities = model.n_components_, model.rank_probabilities_
+    assert k < 10
+    assert probabilities[k + 1] > 2.0 * probabilities[k] / np.sqrt(60.0)
+    assert max(probabilities.values()) == probabilities[k]
+
+
+def test_nothing_is_left_beside_strong_components():
+    rng = np.random.default_rng(4)
+    model = SePCA(family="gaussian", n_jobs=1).fit(spiked(rng, 150, 30, [12.0, 8.0]))
+    probabilities = model.rank_probabilities_
+    assert model.n_components_ == 2
+    assert probabilities[3] == pytest.approx(probabilities[2] / np.sqrt(30.0), rel=0.1)
