@@ -1903,6 +1903,13 @@ READING = [
         _MODEL_FILES,
     ),
     Mutation(
+        "an open quotation mark swallows a row",
+        "io/_text.py",
+        "if len(taken) > 1 and not _is_closed(taken, delimiter):",
+        "if False:",
+        _READING,
+    ),
+    Mutation(
         "streams: all rows at once",
         "engine/streams.py",
         "batches(max(1, _BATCH_ENTRIES // max(n_columns, 1)))",

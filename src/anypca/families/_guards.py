@@ -48,7 +48,7 @@ LABEL = _words(
 NO_LABEL = _words(
     r"(covid|acid|rapid|solid|fluid|thyroid|valid|humid|grid|paid|aid|bid|mid|kid|liquid|resid)$"
 )
-YEAR = _words(_START + r"(year|yr|date|season|jahr|birthyear|yob)s?$|^(year|yr)")
+YEAR = _words(_START + r"(year|yr|date|season|jahr|birthyear|yob|born)s?$|^(year|yr)")
 CODE = _words(
     _START
     + r"(code|type|group|grp|region|state|county|country|race|ethnic\w*|site|treat\w*|trt|block|batch|cluster|plot|"

@@ -283,7 +283,7 @@ def _row_namer(columns: list[Column], given: str | None) -> tuple[Column | None,
     """The column that names the rows, and all columns that are names and not quantities."""
     marked = [column for column in columns if column.name.strip().lower() in _ID_NAMES]
     first = columns[0]
-    candidates = [first] if first.values is None and first not in marked else []
+    candidates = [first] if (first.values is None or is_turned(first)) and first not in marked else []
     chosen = [column for column in columns if column.name == given]
     namer = next((column for column in chosen or candidates + marked if column.labels is not None), None)
     # A column called id is never a quantity, even if its values repeat and cannot name the rows.

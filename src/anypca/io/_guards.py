@@ -40,6 +40,8 @@ def say_no_amount(name: str, values: Any) -> str:
         return ""
     if YEAR.search(name) and found.min() >= FIRST_YEAR and found.max() <= LAST_YEAR:
         return "it holds years"
+    if _are_days(found):
+        return "it holds dates"
     # Few values may be answers or counts, whatever they are called.
     if is_label(name) and len(np.unique(found)) > min(_FEW_VALUES, found.size / 2):
         return "its name says that it labels rows"
@@ -48,6 +50,14 @@ def say_no_amount(name: str, values: Any) -> str:
     if is_range and found.size >= (LEAST_RUNNING if is_sorted else LEAST_RANGE):
         return "it numbers the rows"
     return ""
+
+
+def _are_days(found: Any) -> bool:
+    """Whether whole numbers are days such as 20210304."""
+    years, days = found // 10000, found % 10000
+    months, days = days // 100, days % 100
+    is_possible = (months >= 1) & (months <= 12) & (days >= 1) & (days <= 31)
+    return bool(np.all((years >= FIRST_YEAR) & (years <= LAST_YEAR) & is_possible))
 
 
 def find_codes(values: Any) -> tuple[float, ...]:

@@ -61,7 +61,7 @@ def find_head(rows: Rows, given: ReadOptions) -> Head:
     if n_titles:
         said = [" ".join(cell for cell in row if cell.strip()) for row in rows[:n_titles]]
         what = "1 row above the column names" if n_titles == 1 else f"{n_titles} rows above the column names"
-        notes.append(f"{what} left out: {quoted(said, most=3)}")
+        notes.append(f"{what} left out: {quoted([text for text in said if text], most=3)}")
     if given.header is None and n_header == 0:
         notes.append(
             "the first line holds numbers: columns are called x1, x2, ... (header=True reads it as names)"
@@ -101,8 +101,8 @@ def _names_below(rows: Rows, h: int) -> int:
 
 def _is_title(row: Sequence[str], names: Sequence[str]) -> bool:
     """Whether a row above the column names is a sentence and no row of names."""
-    filled = [cell for cell in row if cell.strip()]
-    return len(row) < len(names) or (len(filled) == 1 and row[0].strip() != "")
+    n_filled = sum(cell.strip() != "" for cell in row)
+    return len(row) < len(names) or n_filled == 0 or (n_filled == 1 and row[0].strip() != "")
 
 
 def _is_number(cell: str) -> bool:

@@ -48,6 +48,8 @@ class _Token(NamedTuple):
     affix: str
     """Currency or unit."""
     is_limit: bool
+    is_accounting: bool = False
+    """Whether parentheses stand for the minus sign."""
 
     def reads(self, decimal: str) -> bool:
         return self.body.isdigit() or _BODY[decimal].fullmatch(self.body) is not None
@@ -109,7 +111,8 @@ def tokenise(cell: str) -> _Token | None:
     affix = match["front"] or match["back"] or ""
     power = int(match["power"][1:]) if match["power"] else 0
     is_negative = is_accounting or "-" in (match["sign"], match["inner"])
-    return _Token(match["body"], is_negative, power + _PER.get(affix, 0), affix, match["limit"] is not None)
+    is_limit, power = match["limit"] is not None, power + _PER.get(affix, 0)
+    return _Token(match["body"], is_negative, power, affix, is_limit, is_accounting)
 
 
 def own_decimal(cells: Iterable[str]) -> str | None:
@@ -277,6 +280,8 @@ def _describe(tokens: Mapping[str, _Token], decimal: str) -> tuple[str, str]:
     repair = f"without {' and '.join(parts)}" if parts else ""
     if affix in _PER:
         repair = f"as shares{' ' + repair if repair else ''}"
+    if negative := next((cell for cell, token in tokens.items() if token.is_accounting), ""):
+        repair, cell = f"{repair + ', ' if repair else ''}with parentheses as minus signs", negative
     return repair, f"{cell!r} is {tokens[cell].value(decimal):.15g}" if cell else ""
 
 

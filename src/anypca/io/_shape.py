@@ -15,6 +15,7 @@ from anypca.io.frame import Frame, describe_missing
 
 #: What the first column of a table is called whose rows are taxa or other features and whose columns are samples.
 _FEATURES = re.compile(r"#?\s*(otu|asv|zotu|feature|taxon)[ _.-]?(id|ids|name)?|taxa|taxonomy", re.IGNORECASE)
+_NUMBERED_FEATURES = re.compile(r"#?\s*(otu|asv|zotu|feature|taxon)[ _.-]?ids?", re.IGNORECASE)
 _TOTAL = re.compile(r"(grand |sub)?totals?|sums?|summe|gesamt|insgesamt|somme|overall|all|Σ", re.IGNORECASE)
 _MEAN = re.compile(r"means?|averages?|avg|mittel(wert)?|durchschnitt|moyenne", re.IGNORECASE)
 #: Sums of rounded numbers agree to about this.
@@ -32,7 +33,8 @@ def is_turned(namer: Column) -> bool:
     -------
     bool
     """
-    return namer.labels is not None and bool(_FEATURES.fullmatch(namer.name.strip()))
+    names = _FEATURES if namer.values is None else _NUMBERED_FEATURES
+    return namer.labels is not None and bool(names.fullmatch(namer.name.strip()))
 
 
 def turn(frame: Frame, why: str = "") -> Frame:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain, islice
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from anypca._words import quoted
 from anypca.io._classify import import_pandas
 from anypca.io._columns import frame_from_pandas
 from anypca.io._heads import PEEK, find_head, join_names
+from anypca.io._numbers import tokenise
 from anypca.io._source import ReadOptions, Refused, check_archive, check_size, reading
 from anypca.io.frame import Frame
 
@@ -62,8 +65,7 @@ def read_xlsx(path: Path, options: ReadOptions) -> Frame:
     with reading(path, "a spreadsheet program, as xlsx or CSV") as stream:
         check_archive(path, stream, _SWELLING)
         book = pandas.ExcelFile(stream, engine="openpyxl")
-        sheet = _choose_sheet(book.sheet_names, options, path)
-        cells = book.parse(sheet, header=None, dtype=object)
+        sheet, cells = _choose_sheet(book, options, path)
         others = [name for name in book.sheet_names if name != sheet]
     notes = [f"sheet {sheet!r} read; left out: {quoted(others)}"] if others else []
     # A sheet's used range often ends in formatted but empty rows and columns.
@@ -90,9 +92,19 @@ def _peek(cells: Any) -> Any:
     return top.where(top.notna(), None).to_numpy()
 
 
-def _choose_sheet(sheets: list[str], options: ReadOptions, path: Path) -> str:
-    if options.part is None:
-        return sheets[0]
-    if options.part not in sheets:
-        raise Refused(f"{path}: there is no sheet {options.part!r}; it has {quoted(sheets)}.")
-    return options.part
+def _choose_sheet(book: Any, options: ReadOptions, path: Path) -> tuple[str, Any]:
+    """The sheet that is asked for, or the first with numbers, and its cells."""
+    sheets = [options.part] if options.part is not None else book.sheet_names
+    if options.part is not None and options.part not in book.sheet_names:
+        raise Refused(f"{path}: there is no sheet {options.part!r}; it has {quoted(book.sheet_names)}.")
+    parsed = ((sheet, book.parse(sheet, header=None, dtype=object)) for sheet in sheets)
+    first = next(parsed)
+    return next((found for found in chain([first], parsed) if _has_numbers(found[1])), first)
+
+
+def _has_numbers(cells: Any) -> bool:
+    """Whether at least two cells of a sheet are numbers, or text that is one."""
+    found = (
+        cell for cell in cells.to_numpy().ravel() if isinstance(cell, Real) or tokenise(str(cell)) is not None
+    )
+    return sum(1 for _ in islice((cell for cell in found if cell == cell), 2)) == 2

@@ -117,19 +117,22 @@ def _decode(path: Path) -> tuple[str, list[str]]:
         raise ValueError(
             f"{path} is not a text file (it holds zero bytes). Save the table as CSV or rename the file."
         )
-    try:
+    with suppress(UnicodeDecodeError):
         return raw.decode("utf-8-sig"), []
-    except UnicodeDecodeError:
-        # Every byte string is valid here, so this reading cannot fail; names may be off, numbers are not.
-        return raw.decode("latin-1"), [
-            "the file is not in UTF-8; read as Latin-1, so check names with accents"
-        ]
+    # Every byte string is valid Latin-1; what lies between its letters are signs of Windows, such as the euro.
+    text, name = raw.decode("latin-1"), "Latin-1"
+    with suppress(UnicodeDecodeError):
+        if (windows := raw.decode("cp1252")) != text:
+            text, name = windows, "Windows-1252"
+    return text, [f"the file is not in UTF-8; read as {name}, so check names with accents"]
 
 
 def _rows(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Line number and cells of each row that is not blank."""
+    taken: list[str] = []
     lines = itertools.chain(io.StringIO(text, newline=""), ["\n", _END])
-    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
+    noted = (taken.append(line) or line for line in lines)  # type: ignore[func-returns-value]
+    reader = csv.reader(noted, delimiter=delimiter, skipinitialspace=True)
     before = 0
     while True:
         try:
@@ -143,11 +146,23 @@ def _rows(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
         if row and row[-1].endswith(_END):
             # Line breaks in cells before the open one are closed.
             raise _OpenQuote(before + 1 + sum(cell.count("\n") for cell in row[:-1]))
+        if len(taken) > 1 and not _is_closed(taken, delimiter):
+            raise _OpenQuote(before + 1)
+        taken.clear()
         before = reader.line_num
         if delimiter == " " and row and row[-1] == "":
             row = row[:-1]
         if len(row) > 1 or (row and row[0].strip()):
             yield before, row
+
+
+def _is_closed(lines: list[str], delimiter: str) -> bool:
+    """Whether the cell that spans some lines ends with its quotation mark, and not with one that opens another."""
+    with suppress(csv.Error):
+        for _ in csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True):
+            pass
+        return True
+    return False
 
 
 def _peek(text: str, delimiter: str) -> list[tuple[int, list[str]]]:
