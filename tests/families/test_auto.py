@@ -109,6 +109,29 @@ def test_small_counts_with_extra_zeros_are_no_ratings():
     assert one(values).kind == "counts"
 
 
+def test_extra_zeros_of_most_columns_are_those_of_all():
+    """A way of counting that leaves zeros leaves them in all columns; one column alone has to show them clearly."""
+    rng = np.random.default_rng(1)
+    mean = np.exp(rng.uniform(0.5, 2.0, 20))
+    counts = np.where(rng.random((N, 20)) < 0.3, 0, rng.poisson(mean, (N, 20)))
+    together = [record.family for record in infer(counts).report]
+    alone = [one(column).family for column in counts.T]
+    extra = "zero_inflated_negative_binomial"
+    assert together.count(extra) >= alone.count(extra) + 4
+    plain = infer(rng.poisson(mean, (N, 20))).report
+    assert {record.family for record in plain} == {"negative_binomial"}
+
+
+def test_few_values_are_levels_whatever_they_are():
+    """Logarithms of a few numbers lie on no lattice, and populations of a few towns far apart."""
+    rng = np.random.default_rng(2)
+    choice = infer(np.column_stack([np.log([1, 2, 3, 5, 7])[rng.integers(0, 5, N)], rng.normal(size=N)]))
+    assert (choice.report[0].family, len(choice.forms[0].levels)) == ("ordinal", 5)
+    towns = np.array([2e3, 3.5e4, 7e5, 6e6])[rng.integers(0, 4, N)] + 11.0
+    model = EPCA(1, family="auto").fit(np.column_stack([towns, rng.normal(size=(N, 2))]))
+    assert model.family_report_[0].family == "ordinal"
+
+
 def test_over_dispersion_is_not_decided_from_the_margin():
     """Poisson counts with a strong factor are far from Poisson in the margin, and counts all the same."""
     counts = np.random.default_rng(0).poisson(np.exp(0.5 + SCORE))

@@ -170,3 +170,12 @@ def test_estimated_parameters_are_counted():
     assert family.count_estimated(2) == 1
     assert Ordinal(cuts=(-1.0, 1.0)).count_estimated(2) == 0
     assert Mixed((family, Gaussian()), (0, 1, 0)).count_estimated(3) == 1
+
+
+def test_missing_cells_of_levels_without_a_one():
+    """What stands in the place of a missing cell need not be a level."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(10, 15, (60, 3)).astype(float), rng.normal(size=60)])
+    model = EPCA(1, family=["ordinal"] * 3 + ["gaussian"]).fit(X)
+    X[2, 1] = np.nan
+    assert np.isfinite(model.transform(X)).all()

@@ -155,9 +155,23 @@ FAMILIES = [
     Mutation(
         "extra zeros have to be earned against ratings too",
         "families/_candidates.py",
-        "inflated - _ZERO_INFLATED / 2 + _HAS_ZEROS",
-        "inflated",
+        "scores.add(EXTRA_ZEROS, margins.hurdle(column), 3, prior + _HAS_ZEROS)",
+        "scores.add(EXTRA_ZEROS, margins.hurdle(column), 3, prior - 6.0)",
         "tests/families/test_auto.py",
+    ),
+    Mutation(
+        "columns say nothing of the extra zeros of others",
+        "families/_whole_table.py",
+        "        odds = np.log(share) - np.log1p(-share)",
+        "        pass",
+        "tests/families/test_auto.py",
+    ),
+    Mutation(
+        "what stands for a missing cell must be a level",
+        "models/_opened.py",
+        "bad &= rows.observed",
+        "pass",
+        "tests/families/test_ordinal.py",
     ),
     Mutation(
         "labels in disorder enter the model",

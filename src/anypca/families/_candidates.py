@@ -11,7 +11,7 @@ from anypca.families._guards import ADDITIVE, COUNT, MEASURE, SCORE, SHARE, Colu
 #: would outvote names and zeros.
 _COARSENING = 1000.0
 #: Log prior odds in nats. Heavy tails, zeros of their own and a bound need to be earned; names are weak evidence.
-_STUDENT, _ZERO_INFLATED, _FEW_ZEROS, _BOUND = -8.0, -6.0, -10.0, -3.0
+_STUDENT, _FEW_ZEROS, _BOUND = -8.0, -10.0, -3.0
 #: Few counts have no over-dispersion at all, not even that of factors.
 _POISSON = -1.7
 _COUNT_NAME, _MEASURE_NAME, _HAS_ZEROS, _NEVER_SMALL = 10.0, -6.0, 3.0, -3.0
@@ -30,6 +30,8 @@ _LARGEST_SCORE, _SMALL_COUNTS, _LARGE_COUNTS = 60, 50.0, 200.0
 _MOST_EDGES = 0.02
 
 
+#: Counts with zeros of their own; how much these have to be earned against plain counts, the whole table tells.
+EXTRA_ZEROS = "zero_inflated_negative_binomial"
 #: Zeros and amounts, with the log-mass of the amounts.
 TWO_PARTS = {"zero_inflated_log_normal": margins.log_normal, "zero_inflated_gamma": margins.gamma}
 
@@ -138,12 +140,9 @@ def _add_counts(scores: _Scores, column: Column) -> None:
         scores.of(margins.negative_binomial(values, weights), 2, prior),
         scores.of(margins.poisson(values, weights), 1, prior + _POISSON),
     )
-    if zeros >= 5 and (values > 0).sum() >= 3 and mean < _LARGE_COUNTS:
-        inflated = scores.of(margins.hurdle(column), 3, _ZERO_INFLATED)
-        if inflated > scores.found["negative_binomial"]:
-            # Zeros of their own have to be earned among counts; that they are counts has not.
-            scores.found["zero_inflated_negative_binomial"] = inflated - _ZERO_INFLATED / 2 + _HAS_ZEROS
     scores.found["negative_binomial"] += _HAS_ZEROS if zeros else 0.0
+    if zeros >= 5 and (values > 0).sum() >= 3 and mean < _LARGE_COUNTS:
+        scores.add(EXTRA_ZEROS, margins.hurdle(column), 3, prior + _HAS_ZEROS)
     of_positive = mean * column.total / max(column.total - zeros, 1.0)
     if of_positive < _SMALL_COUNTS and not MEASURE.search(name):
         for part in TWO_PARTS:
@@ -157,12 +156,13 @@ def _add_counts(scores: _Scores, column: Column) -> None:
 def _add_levels(scores: _Scores, column: Column) -> None:
     """Ratings: a few values, whatever their distribution."""
     k, places = column.n_distinct, column.n_places
-    if not (3 <= k <= _MOST_LEVELS and column.n_observed >= 3 * k and column.is_lattice):
+    if not (3 <= k <= _MOST_LEVELS and column.n_observed >= 3 * k):
         return
     is_rare_count = column.is_whole and column.low == 0 and places > 1.5 * k + 1
     if is_rare_count and column.share(column.values == 0) >= 0.2:
         return
     prior = 0.5 * (k - 1) * float(np.log(k))
+    # Values that are repeated are levels even if no lattice holds them, such as logarithms of a few numbers.
     prior += (0.0 if column.is_whole else _ODD_LEVELS) + (_ODD_LEVELS if k > _FEW_LEVELS else 0.0)
     if column.is_whole and places == k <= _FEW_LEVELS and column.low == 1:
         prior += _USUAL_LEVELS

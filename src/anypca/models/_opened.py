@@ -220,6 +220,9 @@ def refuse_missing(session: Session, model: str) -> None:
 def check_rows(family: Family, rows: OpenedBlock, names: Sequence[str] | None = None) -> None:
     """Raise on the first entry of an opened block that its column's family cannot have produced, or is infinite."""
     bad = ~(np.isfinite(rows.x) & family.in_support(rows.x))
+    if rows.observed is not None:
+        # The number in the place of a missing entry need not be among the levels of an ordinal column.
+        bad &= rows.observed
     if bad.any():
         row, column = np.argwhere(bad)[0]
         member = family.columns(slice(column, column + 1))
