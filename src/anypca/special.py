@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from anypca._typing import Bools, Floats
 __all__ = [
     "TruncatedNormal",
     "digamma_rise",
+    "inverted",
     "log1pexp",
     "log_bessel_k",
     "log_ndtr_difference",
@@ -23,6 +25,8 @@ __all__ = [
     "truncated_normal",
 ]
 
+#: Steps of `inverted`: Newton's method doubles its digits, and nearly linear functions start with one.
+_NEWTON_STEPS = 20
 #: From this order on the uniform expansion is used: with eleven terms its error is below 1e-13 there.
 _DEBYE_ORDER = 15.0
 _DEBYE_TERMS = 11
@@ -369,3 +373,19 @@ def _moments_quadrature(a: Floats, b: Floats) -> tuple[Floats, Floats, Floats]:
     with np.errstate(divide="ignore"):  # an empty interval has log mass -inf
         log_mass = np.log(width * total) - 0.5 * (a * a + np.log(2.0 * np.pi))
     return log_mass, a + shift, variance
+
+
+def inverted(goal: Floats, start: Floats, function: Callable[[Floats], tuple[Floats, Floats]]) -> Floats:
+    """Where an increasing function reaches a goal, by Newton's method.
+
+    Parameters
+    ----------
+    goal, start : ndarray of the same shape
+    function : callable
+        Value and slope at a point; so nearly linear that steps do not overshoot, such as the logarithm of a mean.
+    """
+    eta = start
+    for _ in range(_NEWTON_STEPS):
+        value, slope = function(eta)
+        eta = eta + (goal - value) / slope
+    return eta

@@ -16,10 +16,6 @@ from anypca._typing import Bools, Floats, Ints, PerColumn
 column_forms: Registry[Any] = Registry("family")
 families: Registry[Family] = Registry("family", beside=column_forms)
 
-#: Steps of `inverted`: Newton's method doubles its digits, and nearly linear functions start with one.
-_NEWTON_STEPS = 20
-
-
 #: Sums a function of blocks over a table, for each column; see `Family.adapted`.
 Total = Callable[[Callable[..., Floats]], Floats]
 
@@ -362,22 +358,6 @@ def like(dispersion: PerColumn, eta: Floats) -> Floats:
 def over_dispersion(dispersion: PerColumn, eta: Floats) -> Floats:
     """The dispersion in the dtype of eta, kept away from zero so that its reciprocal is finite."""
     return np.maximum(like(dispersion, eta), np.sqrt(np.finfo(eta.dtype).tiny))
-
-
-def inverted(goal: Floats, start: Floats, function: Callable[[Floats], tuple[Floats, Floats]]) -> Floats:
-    """Where an increasing function reaches a goal, by Newton's method.
-
-    Parameters
-    ----------
-    goal, start : ndarray of the same shape
-    function : callable
-        Value and slope at a point; so nearly linear that steps do not overshoot, such as the logarithm of a mean.
-    """
-    eta = start
-    for _ in range(_NEWTON_STEPS):
-        value, slope = function(eta)
-        eta = eta + (goal - value) / slope
-    return eta
 
 
 def filled(values: PerColumn, eta: Floats) -> Floats:

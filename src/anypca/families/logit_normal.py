@@ -8,8 +8,9 @@ import numpy as np
 from scipy.special import expit
 
 from anypca._typing import Bools, Floats, PerColumn
-from anypca.families._base import families, inverted, like, positive_or_none
+from anypca.families._base import families, like, positive_or_none
 from anypca.families._transformed import TransformedNormal
+from anypca.special import inverted
 
 #: Nodes of the rule for means over the normal logit: right to 1e-9 up to a standard deviation of 1.6, where shares lie
 #: near 0 and 1 more often than between.

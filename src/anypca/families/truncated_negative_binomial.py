@@ -14,12 +14,11 @@ from anypca.families._base import (
     Evaluation,
     Family,
     families,
-    inverted,
     over_dispersion,
     positive_or_none,
 )
 from anypca.families.truncated_poisson import TruncatedPoisson
-from anypca.special import log_rising
+from anypca.special import inverted, log_rising
 
 #: Below this ``(1 + a) mu`` series replace differences: the terms left out are below 1e-8 of the first, while the
 #: differences have lost four digits.

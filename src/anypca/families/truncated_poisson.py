@@ -8,8 +8,9 @@ import numpy as np
 from scipy.special import gammaln
 
 from anypca._typing import Bools, Floats, PerColumn
-from anypca.families._base import NOT_ASKED, Evaluation, families, inverted
+from anypca.families._base import NOT_ASKED, Evaluation, families
 from anypca.families._canonical import CanonicalFamily
+from anypca.special import inverted
 
 #: Rate below which series replace quotients: their next terms are below 1e-15 of the first, while the quotients have
 #: lost four digits.

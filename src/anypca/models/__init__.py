@@ -40,22 +40,8 @@ __all__ = [
     "SePCA",
 ]
 
-_FOLDERS = {
-    "Autoencoder": "autoencoder",
-    "BEPCA": "bepca",
-    "EPCA": "epca",
-    "GPCA": "gpca",
-    "GSPPCA": "gsppca",
-    "ISFA": "isfa",
-    "KernelPCA": "kernel",
-    "PiecewisePCA": "piecewise",
-    "PLNPCA": "plnpca",
-    "PPCA": "ppca",
-    "SePCA": "sepca",
-    "SPCA": "spca",
-    "SPPCA": "sppca",
-    "SSPPCA": "sppca",
-    "SSPCA": "sspca",
-    "VAE": "vae",
-}
-__getattr__, __dir__ = attach(__name__, {name: f"{__name__}.{folder}" for name, folder in _FOLDERS.items()})
+# Those whose folder has not their name in lower case.
+_FOLDERS = {"KernelPCA": "kernel", "PiecewisePCA": "piecewise", "SSPPCA": "sppca"}
+__getattr__, __dir__ = attach(
+    __name__, {name: f"{__name__}.{_FOLDERS.get(name, name.lower())}" for name in __all__}
+)
