@@ -120,6 +120,8 @@ class Outcome:
     """Sentences about differences from the paper's setting."""
     pictures: Sequence[str] = ()
     """Names of the files written to ``options.pictures``."""
+    is_whole: bool = False
+    """All of it goes to the results whatever the seed, which is drawn once the code is frozen."""
 
     @property
     def is_met(self) -> bool:
@@ -182,17 +184,18 @@ class Record:
         return "\n\n".join(parts) + f"\n({self.seconds:.1f} s)"
 
     def as_markdown(self) -> str:
-        """A section of ``RESULTS.md``; that of another seed has the targets only."""
+        """A section of ``RESULTS.md``; that of another seed has the targets only, unless the outcome is to be whole."""
         used = ", ".join(f"{name} {number}" for name, number in versions().items())
         kept = ", with answers kept from earlier runs" if self.is_resumed else ""
         run = f"Run on {self.date} in {self.seconds:.0f} s{kept} {self.origin.as_text()} with {used}."
         parts = [f"## {self.section}", f"{self.title} {run}"]
-        if not self.options.seed:
+        is_whole = not self.options.seed or self.outcome.is_whole
+        if is_whole:
             parts += [table.as_markdown() for table in self.outcome.tables]
             parts += list(self.outcome.notes)
         if self.outcome.targets:
             parts.append("\n".join(f"- {target.as_text()}" for target in self.outcome.targets))
-        parts += [f"![{name}](pictures/{name})" for name in self.outcome.pictures if not self.options.seed]
+        parts += [f"![{name}](pictures/{name})" for name in self.outcome.pictures if is_whole]
         return "\n\n".join(parts) + "\n"
 
 

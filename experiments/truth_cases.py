@@ -108,7 +108,7 @@ def run(options: Options) -> Outcome:
     rows = [(kind, KINDS[kind][0], 100.0 * shares[kind], tally(answers)) for kind, answers in found.items()]
     head = ("table", "truth", f"right: % of {n_runs}", "answers")
     targets = [Target(f"right dimension, {kind}", share, ">=", LEAST) for kind, share in shares.items()]
-    return Outcome([Table("Ordinary tables", head, rows)], targets)
+    return Outcome([Table("Ordinary tables", head, rows)], targets, is_whole=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

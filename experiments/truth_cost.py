@@ -88,7 +88,7 @@ def run(options: Options) -> Outcome:
             targets.append(Target(f"processor time over that of 51f71f2, {kind}", ratio, "<=", most))
     head = ("tables of", "number", "s", "s of 51f71f2", "ratio", "right", "right at 51f71f2")
     notes = [] if baseline else ["ANYPCA_BASELINE is not set: there is nothing to compare with."]
-    return Outcome([Table("Fits of rank 3 at m = 5", head, rows)], targets, notes)
+    return Outcome([Table("Fits of rank 3 at m = 5", head, rows)], targets, notes, is_whole=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

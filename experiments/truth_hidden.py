@@ -138,7 +138,7 @@ def run(options: Options) -> Outcome:
     head = ("table", "SePCA's ranks", "SePCA", "EM-PCA", "NMF-KL", "EPCA", "SePCA first")
     least = 1.0 if options.quick else float(LEAST)
     target = Target(f"tables of {len(names)} on which SePCA is first", float(wins), ">=", least)
-    return Outcome([Table("Mean log-probability of a hidden cell", head, rows)], [target])
+    return Outcome([Table("Mean log-probability of a hidden cell", head, rows)], [target], is_whole=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -180,7 +180,7 @@ def run(options: Options) -> Outcome:
     )
     noise, targets = _noisy(options, ["gaussian"] if quick else list(NOISE), 1 if quick else N_NOISE)
     first = Target("the true family has the most evidence, share of tables", right, ">=", LEAST)
-    return Outcome([evidence, noise], [first, *targets])
+    return Outcome([evidence, noise], [first, *targets], is_whole=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -275,7 +275,7 @@ def run(options: Options) -> Outcome:
         if (path := options.picture(name)) is not None:
             make(found, path)
             pictures.append(name)
-    return Outcome(_tables(found), _targets(found), [_hopeless(found)], pictures)
+    return Outcome(_tables(found), _targets(found), [_hopeless(found)], pictures, is_whole=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

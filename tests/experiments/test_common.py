@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from types import ModuleType
 
 import numpy as np
@@ -104,6 +105,9 @@ def test_another_seed_stands_beside_the_first_with_its_targets():
     assert "a.png" in sections["a"]
     assert "| 1 |" not in sections["a, seed 7"]
     assert "a.png" not in sections["a, seed 7"]
+    whole = replace(records[1], outcome=replace(outcome, is_whole=True))
+    assert "| 1 |" in whole.as_markdown()
+    assert "a.png" in whole.as_markdown()
 
 
 def test_repeat_keeps_the_order():
