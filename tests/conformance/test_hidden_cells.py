@@ -1,4 +1,4 @@
-"""Hidden cells of small tables of counts: predictions are not absurd, and mostly better than the columns' means."""
+"""Hidden cells of small tables of counts are predicted at least as well as by the columns' means."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from anypca import EPCA, GPCA, PLNPCA, PPCA, SPPCA, VAE, PiecewisePCA, SePCA, datasets
+from anypca import EPCA, GPCA, PLNPCA, PPCA, SPPCA, SSPPCA, VAE, PiecewisePCA, SePCA, datasets
 from anypca.families import Family, Gaussian, resolve_family
 from anypca.models._row_model import usual_range
 
 N_ROWS, N_COLUMNS, N_COMPONENTS = 100, 60, 6
-# Over the errors of the columns' means. Squared errors hang on the few largest entries; most models are better than the
-# means, maximum likelihood on the oaks is not, and without limits errors were up to 1e8 times as large.
-NOT_ABSURD = 2.0
+# Root mean squared errors over those of the columns' means, over three sets of hidden cells. Squared errors hang on the
+# few largest entries: predictions that are in truth as good as the means differ from them by some hundredths in so few
+# cells. Written down before these samples were looked at.
+LIMIT = 1.05
+TABLES = ["oaks", "newsgroups4", "pbmc_facs", "scrna_mixology", "mollusk", "barents", "trichoptera"]
 MODELS = {
     "EPCA": lambda: EPCA(N_COMPONENTS),
     "EPCA of Poisson counts": lambda: EPCA(N_COMPONENTS, family="poisson"),
@@ -28,8 +30,10 @@ MODELS = {
     "VAE": lambda: VAE(N_COMPONENTS),
 }
 SLOW = {
+    "EPCA with ridge='auto'": lambda: EPCA(N_COMPONENTS, ridge="auto"),
     "SePCA": SePCA,
     "SPPCA": lambda: SPPCA(N_COMPONENTS),
+    "SSPPCA": lambda: SSPPCA(N_COMPONENTS),
     "PiecewisePCA": lambda: PiecewisePCA(N_COMPONENTS),
 }
 
@@ -43,12 +47,12 @@ needs_data = pytest.mark.skipif(
 def sample(name: str) -> np.ndarray:
     """Some rows of a stored table, and some of its columns with the largest totals that vary."""
     X = getattr(datasets, f"load_{name}")().X
-    rng = np.random.default_rng(7)
-    rows = np.sort(rng.choice(X.shape[0], N_ROWS, replace=False))
+    rng = np.random.default_rng(2027)
+    rows = np.sort(rng.choice(X.shape[0], min(N_ROWS, X.shape[0]), replace=False))
     X = X[rows].toarray() if sp.issparse(X) else np.asarray(X)[rows]
     varied = np.flatnonzero(X.std(axis=0) > 0)
     largest = varied[np.argsort(-X[:, varied].sum(axis=0), kind="stable")][:600]
-    return X[:, np.sort(rng.choice(largest, N_COLUMNS, replace=False))].astype(float)
+    return X[:, np.sort(rng.choice(largest, min(N_COLUMNS, len(largest)), replace=False))].astype(float)
 
 
 def known(family: Family, dispersion: np.ndarray) -> Any:
@@ -56,31 +60,33 @@ def known(family: Family, dispersion: np.ndarray) -> Any:
     return SimpleNamespace(family=family, dispersion=dispersion)
 
 
-def relative_error(make: Any, X: np.ndarray) -> float:
+def relative_error(make: Any, X: np.ndarray, n_masks: int) -> float:
     """Root mean squared error of predicted cells over that of the columns' means; a tenth of the cells is hidden."""
-    hidden = np.random.default_rng([0, 1]).random(X.shape) < 0.1
-    left = np.where(hidden, np.nan, X)
-    means = np.broadcast_to(np.nanmean(left, axis=0), X.shape)
-    found = make().set_params(n_jobs=1).fit(left).impute(left)
-    error, usual = (np.square(X - guess)[hidden].mean() for guess in (found, means))
-    return float(np.sqrt(error / usual))
+    errors = np.zeros(2)
+    for mask in range(n_masks):
+        hidden = np.random.default_rng([2027, mask]).random(X.shape) < 0.1
+        left = np.where(hidden, np.nan, X)
+        means = np.broadcast_to(np.nanmean(left, axis=0), X.shape)
+        found = make().set_params(n_jobs=1).fit(left).impute(left)
+        errors += [np.square(X - guess)[hidden].sum() for guess in (found, means)]
+    return float(np.sqrt(errors[0] / errors[1]))
 
 
 @needs_data
 @pytest.mark.filterwarnings("ignore::anypca.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("table", ["oaks", "newsgroups4"])
-def test_hidden_cells_are_not_predicted_absurdly(name: str, table: str) -> None:
-    assert relative_error(MODELS[name], sample(table)) <= NOT_ABSURD
+def test_hidden_cells_are_predicted_no_worse_than_by_means(name: str, table: str) -> None:
+    assert relative_error(MODELS[name], sample(table), 1) <= LIMIT
 
 
 @pytest.mark.conformance
 @needs_data
 @pytest.mark.filterwarnings("ignore::anypca.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", [*MODELS, *SLOW])
-@pytest.mark.parametrize("table", ["oaks", "newsgroups4", "pbmc_facs", "scrna_mixology"])
+@pytest.mark.parametrize("table", TABLES)
 def test_hidden_cells_of_every_table(name: str, table: str) -> None:
-    assert relative_error({**MODELS, **SLOW}[name], sample(table)) <= NOT_ABSURD
+    assert relative_error({**MODELS, **SLOW}[name], sample(table), 3) <= LIMIT
 
 
 @pytest.mark.parametrize(

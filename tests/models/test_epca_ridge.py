@@ -1,4 +1,4 @@
-"""The ridge of EPCA chosen by hidden entries."""
+"""The ridge of EPCA from the size of noise, or chosen by hidden entries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from anypca import EPCA
 from anypca.models.epca._fit import _damped
-from anypca.models.epca._ridge import Trial, _keys, _search
+from anypca.models.epca._ridge import Trial, _search
 
 
 def _counts(seed: int, n: int = 60, p: int = 15) -> np.ndarray:
@@ -23,25 +23,37 @@ def test_hidden_entries_are_predicted_no_worse_than_by_means(seed: int) -> None:
     hidden = np.random.default_rng([seed, 1]).random(X.shape) < 0.1
     left = np.where(hidden, np.nan, X)
     means = np.broadcast_to(np.nanmean(left, axis=0), X.shape)
-    model = EPCA(6, family="poisson", ridge="auto", n_jobs=1).fit(left)
+    model = EPCA(6, family="poisson", ridge="cv", n_jobs=1).fit(left)
     error, usual = (np.square(X - guess)[hidden].mean() for guess in (model.impute(left), means))
     assert error <= 1.1 * usual
     assert model.ridge_ in model.ridge_trials_
     assert model.ridge_ >= 1.0
 
 
-def test_the_ridge_does_not_depend_on_the_order_of_rows() -> None:
-    X = _counts(3)
-    order = np.random.default_rng(0).permutation(len(X))
-    first, second = (EPCA(2, family="poisson", ridge="auto", n_jobs=1).fit(x).ridge_ for x in (X, X[order]))
-    assert first == second
+def test_the_ridge_does_not_depend_on_the_order_of_rows_and_columns() -> None:
+    X, rng = _counts(3), np.random.default_rng(0)
+    rows, columns = rng.permutation(X.shape[0]), rng.permutation(X.shape[1])
+    tables = X, X[rows], X[:, columns]
+    first, *others = (EPCA(2, family="poisson", ridge="cv", n_jobs=1).fit(x).ridge_ for x in tables)
+    assert others == [first, first]
 
 
-def test_keys_are_those_of_the_entries() -> None:
-    X = _counts(4)
-    keys = _keys(X)
-    assert len(np.unique(keys)) == len(np.unique(X, axis=0))
-    np.testing.assert_array_equal(_keys(X[::-1]), keys[::-1])
+def test_auto_is_half_of_what_noise_has() -> None:
+    """Of the numbers of entries alone: a row of weight 2 is two rows, and a share of missing entries has less noise."""
+    X = _counts(5)
+    ridge = {"family": "poisson", "ridge": "auto", "n_jobs": 1}
+    plain = EPCA(2, **ridge).fit(X)
+    assert plain.ridge_ == pytest.approx(0.5 * (np.sqrt(60) + np.sqrt(15)))
+    assert plain.ridge_trials_ is None
+    assert EPCA(2, **ridge).fit(X, sample_weight=np.full(60, 2.0)).ridge_ == pytest.approx(
+        0.5 * (np.sqrt(120) + np.sqrt(15))
+    )
+    # Each column has 55 of 60 entries.
+    missing = np.add.outer(np.arange(60), np.arange(15)) % 12 == 0
+    assert EPCA(2, **ridge).fit(np.where(missing, np.nan, X)).ridge_ < plain.ridge_
+    assert EPCA(0, **ridge).fit(X).ridge_ == 1.0
+    assert EPCA(2, **ridge, score_penalty="l1").fit(X).ridge_ == 1.0
+    assert EPCA(0.3, **ridge).fit(X).ridge_ == 1.0
 
 
 def test_the_search_goes_up_where_the_first_is_absurd_and_down_while_it_gains() -> None:

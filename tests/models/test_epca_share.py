@@ -57,10 +57,10 @@ def test_a_share_is_the_fit_of_its_number():
 def test_the_ridge_is_that_of_the_fit_that_is_kept():
     rng = np.random.default_rng(0)
     X = 3 * rng.normal(size=(60, 2)) @ rng.normal(size=(2, 8)) + rng.normal(size=(60, 8))
-    model = EPCA(0.9, family="gaussian", ridge="auto").fit(X)
+    model = EPCA(0.9, family="gaussian", ridge="cv").fit(X)
     assert model.n_components_ == 2
     assert model.ridge_ in model.ridge_trials_
-    assert model.ridge_ == EPCA(2, family="gaussian", ridge="auto").fit(X).ridge_
+    assert model.ridge_ == EPCA(2, family="gaussian", ridge="cv").fit(X).ridge_
 
 
 @pytest.mark.parametrize("penalty", ["ridge", "l1"])

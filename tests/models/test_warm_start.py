@@ -75,6 +75,6 @@ def test_models_that_choose_their_dimension_start_near_the_end(
 
 def test_trials_start_afresh_and_modes_have_no_warm_start() -> None:
     model = EPCA(1, family="poisson", warm_start=True, n_jobs=1).fit(COUNTS)
-    assert EPCA(1, family="poisson", ridge="auto", init=model, n_jobs=1).fit(COUNTS).ridge_trials_
+    assert EPCA(1, family="poisson", ridge="cv", init=model, n_jobs=1).fit(COUNTS).ridge_trials_
     with pytest.raises(ValueError, match="inference='vb'"):
         SePCA(inference="map", warm_start=True).fit(COUNTS)

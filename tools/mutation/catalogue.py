@@ -26,6 +26,7 @@ _SELECTION = "tests/selection"
 _RANKS = "tests/selection/test_rank_methods.py"
 _DIAGNOSTICS = "tests/selection/test_diagnostics.py"
 
+_CALIBRATION = "tests/models/test_calibration.py"
 _LABELS = "tests/models/test_labels.py"
 _LAYOUT = "tests/engine/test_layout.py tests/models/test_layouts.py tests/conformance/test_forms.py"
 
@@ -1751,6 +1752,48 @@ EPCA = [
         "precision = np.repeat([weight, 0.0], [self.settings.n_components, n_fixed])",
         "precision = np.repeat([0.0, 0.0], [self.settings.n_components, n_fixed])",
         _EPCA,
+    ),
+    Mutation(
+        "slopes of predictions are not cautious",
+        "models/_calibration.py",
+        "products / squares - _CAUTION * error",
+        "products / squares",
+        _CALIBRATION,
+    ),
+    Mutation(
+        "columns have no slopes of their own",
+        "models/_calibration.py",
+        "products, squares = products + products.mean(), squares + squares.mean()",
+        "products, squares = products * 0 + products.mean(), squares * 0 + squares.mean()",
+        _CALIBRATION,
+    ),
+    Mutation(
+        "hidden entries depend on the order of columns",
+        "models/_calibration.py",
+        "mix(np.add.outer(of_rows, of_columns))",
+        "mix(np.add.outer(of_rows, np.arange(len(of_columns), dtype=np.uint64)))",
+        _CALIBRATION,
+    ),
+    Mutation(
+        "imputed entries are not drawn to the mean",
+        "models/_row_model.py",
+        "self.mean + self.slope * (cut - self.mean)",
+        "cut",
+        _CALIBRATION,
+    ),
+    Mutation(
+        "a fold hides all of a row",
+        "models/_calibration.py",
+        "    hidden[~(seen & ~hidden).any(axis=1)] = False\n",
+        "",
+        _CALIBRATION,
+    ),
+    Mutation(
+        "the ridge of noise ignores missing entries",
+        "models/epca/_ridge.py",
+        "np.sqrt(weight.mean()) + np.sqrt(in_rows)",
+        "np.sqrt(weight.max()) + np.sqrt(len(weight))",
+        "tests/models/test_epca_ridge.py",
     ),
     Mutation(
         "units of the columns do not reach the penalty",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -14,18 +14,19 @@ from anypca.engine import Block, Data, check_data
 from anypca.families import Mixed, Nominal
 from anypca.models._arguments import check_entries, check_n_samples, entries_of, in_order, make_generator
 from anypca.models._base import LatentModel
+from anypca.models._calibration import calibrate
 from anypca.models._description import Description, describe
 from anypca.models._given_back import give_back, give_back_named
 from anypca.models._opened import OpenedBlock
 from anypca.models._rotation import Rotation, rotate
 from anypca.models._row_model import (
+    Expectations,
     RowModel,
     draw_table,
     fill,
     log_steps,
     plug_in,
     predict_table,
-    usual_range,
 )
 from anypca.models._session import Session
 
@@ -220,6 +221,10 @@ class RowMethods(LatentModel):
 class GenerativeModel(RowMethods):
     """Models in which entries are independent given a predictor that the scores decide."""
 
+    #: Whether fits to tables with missing entries find out how far their predictions may be believed.
+    _is_calibrated: ClassVar[bool] = False
+    calibration_slope_: Floats | None = None
+
     def describe(self) -> Description:
         found = replace(super().describe(), has_entries=True)
         if not self.__sklearn_is_fitted__():
@@ -232,22 +237,25 @@ class GenerativeModel(RowMethods):
         self.resolution_ = session.summary.resolution
 
     def _report_columns(self, session: Session) -> None:
+        if self._is_calibrated and "n_components_" in vars(self):
+            self.calibration_slope_ = calibrate(self, session)
         super()._report_columns(session)
         summary = session.summary
         self._moments = summary.mean, summary.variance, summary.minimum, summary.maximum
 
     @property
-    def _limits(self) -> tuple[Floats, Floats]:
+    def _limits(self) -> Expectations:
         """Between what imputed entries lie; offsets and covariates tell how rows leave the usual range."""
         # A file of an earlier version has no moments.
         if not hasattr(self, "_moments") or self._uses_offset or self._n_covariates:
-            return np.array(-np.inf), np.array(np.inf)
-        return usual_range(self._row_model(), *self._moments)
+            return Expectations()
+        return Expectations.of(self._row_model(), self._moments, self.calibration_slope_)
 
     def impute(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Any:
         """The table with missing entries replaced by their expectations given the observed ones.
 
-        Without offsets and covariates they stay within what the column holds, or three deviations of its mean.
+        Without offsets and covariates they stay in the column's range, or three deviations around its mean, to which
+        ``calibration_slope_`` draws them.
 
         Parameters
         ----------
@@ -365,9 +373,7 @@ class GenerativeModel(RowMethods):
 def linear_predictor(
     model: GenerativeModel, scores: Floats, *, offset: Any = None, covariates: Any = None
 ) -> Floats:
-    """eta (n_samples, n_columns) of rows with given scores, which means may not tell where they round to 0 or 1.
-
-    The columns are those of the model, see ``layout_``.
+    """eta of rows with given scores, in the columns of the model; means do not tell it where they round to 0 or 1.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -170,6 +170,26 @@ def log_steps(model: RowModel[Any], rows: OpenedBlock, steps: Floats | None) -> 
     return np.asarray(terms.sum(axis=1, dtype=float))
 
 
+class Expectations(NamedTuple):
+    """What is known of expectations of missing entries before their rows are seen; (n_features,) each, or a number."""
+
+    low: Floats | float = -np.inf
+    high: Floats | float = np.inf
+    mean: Floats | float = 0.0
+    slope: Floats | float = 1.0
+    """Of entries on what the model expects of them, both as deviations from the mean."""
+
+    @classmethod
+    def of(cls, model: RowModel[Any], moments: tuple[Floats, ...], slope: Floats | None) -> Expectations:
+        """From the mean, the variance and the extremes of the columns of a table."""
+        return cls(*usual_range(model, *moments), moments[0], 1.0 if slope is None else slope)
+
+    def believed(self, expected: Floats) -> Floats:
+        """Expectations as far as they may be believed."""
+        cut = np.clip(expected, self.low, self.high)
+        return np.asarray(self.mean + self.slope * (cut - self.mean))
+
+
 def usual_range(
     model: RowModel[Any], mean: Floats, variance: Floats, low: Floats, high: Floats
 ) -> tuple[Floats, Floats]:
@@ -188,24 +208,22 @@ def usual_range(
     return np.fmin(mean - reach, low), np.fmax(mean + reach, high)
 
 
-def fill(
-    model: RowModel[Any], block: Block, rows: OpenedBlock, usual: tuple[Floats, Floats]
-) -> tuple[Floats, Any]:
+def fill(model: RowModel[Any], block: Block, rows: OpenedBlock, usual: Expectations) -> tuple[Floats, Any]:
     """The rows with expectations in place of missing entries, and what they were solved to (None if complete).
 
-    Expectations are cut to the range ``usual``.
+    Expectations are believed as far as ``usual`` says.
     """
     if rows.observed is None:
         return rows.x, None
     solved = model.solve(rows)
     # Where a single entry is told by next to nothing its expectation may overflow.
     with np.errstate(over="ignore"):
-        expected = np.clip(model.expected(block, rows, solved), *usual)
+        expected = usual.believed(model.expected(block, rows, solved))
     return np.where(rows.observed, rows.x, expected).astype(rows.dtype, copy=False), solved
 
 
 def fill_with_deviations(
-    model: RowModel[Any], block: Block, rows: OpenedBlock, usual: tuple[Floats, Floats]
+    model: RowModel[Any], block: Block, rows: OpenedBlock, usual: Expectations
 ) -> tuple[Floats, Floats]:
     """The same, and the standard deviations of what was filled in, 0 elsewhere."""
     filled, solved = fill(model, block, rows, usual)

@@ -14,6 +14,7 @@ from anypca._typing import Floats
 from anypca.engine import check_data, hide_entries, take_entries
 from anypca.models._arguments import check_ranks
 from anypca.models._bilinear.row_model import BilinearModel
+from anypca.models._calibration import without_calibration
 from anypca.models._description import describe, find_attribute
 from anypca.models._session import lay_out, open_session, read_family
 from anypca.selection.facts import Companions
@@ -272,10 +273,11 @@ def _score_split(
     weight = np.ones(len(values))
     if companions.sample_weight is not None:
         weight = np.asarray(companions.sample_weight, dtype=float)[entries.rows]
-    if name is None:
-        models: tuple[Any, ...] = (clone(estimator).fit(hidden, **companions.for_fit()),)
-    else:
-        models = fit_ranks(estimator, name, hidden, ranks, companions)
+    with without_calibration():  # of expectations, where log-likelihoods are asked for
+        if name is None:
+            models: tuple[Any, ...] = (clone(estimator).fit(hidden, **companions.for_fit()),)
+        else:
+            models = fit_ranks(estimator, name, hidden, ranks, companions)
     totals = []
     for model in models:
         terms = model.entry_log_likelihood(hidden, *entries, values, **companions.for_rows())

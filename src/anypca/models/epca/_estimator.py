@@ -19,7 +19,7 @@ from anypca.models._manners import NOT_NEGATIVE
 from anypca.models._session import Session, choose_family
 from anypca.models._stream import Stream, StreamingRows
 from anypca.models.epca._fit import EPCAFit, EPCAFitter, Settings
-from anypca.models.epca._ridge import choose_ridge
+from anypca.models.epca._ridge import LEAST_RIDGE, choose_ridge, noise_ridge
 from anypca.models.epca._share import least_rank
 from anypca.models.epca._stream import report, rule_of
 from anypca.priors import Prior, Ridge, Scaled, find_prior
@@ -47,14 +47,15 @@ class EPCA(StreamingRows, BilinearModel):
     resolution : None, float, sequence or dict, default=None
         Step with which columns are recorded, such as 0.1 for one decimal: one for all, one per column, or a dict from
         column to step. None finds it from the values.
-    ridge : float or "auto", default=1.0
+    ridge : float, "auto" or "cv", default=1.0
         Strength of the quadratic penalty on scores *and* loadings. Together the two shrink the singular values
         of the predictor by ``ridge`` in units of information (they are a nuclear norm of that weight), where
-        noise alone has singular values of about ``sqrt(n_samples) + sqrt(n_features)``. ``"auto"`` takes the ridge
-        under which hidden entries are predicted best, of those that predict them no worse than column means do;
-        it is tried on a part of a large table, and takes about ten times as long as a fit of a small one. The
-        default removes infinite estimates and little else, and 0 is maximum likelihood; on small tables both may
-        predict single entries absurdly.
+        noise alone has singular values of about ``sqrt(n_samples) + sqrt(n_features)``. ``"auto"`` is half of that, so
+        that what could be noise counts for little (1 with other penalties, and where ``n_components`` is a share).
+        ``"cv"`` takes the ridge under which hidden entries are predicted best, of those that predict them no worse
+        than column means do; it is tried on a part of a large table, and takes about ten times as long as a fit of a
+        small one. 1 removes infinite estimates and little else, and 0 is maximum likelihood; on small tables both
+        describe rows more closely and predict what was not seen worse, single entries absurdly.
     score_penalty : str or Prior, default="ridge"
         ``"l1"`` penalises absolute scores instead, so that each row uses few components (SpEPCA); ``"scad"`` does so
         without shrinking large scores, ``"group"`` makes rows zero as a whole. Also a `anypca.priors.Prior`.
@@ -96,6 +97,10 @@ class EPCA(StreamingRows, BilinearModel):
         B.
     dispersion_ : ndarray of shape (n_features,)
         Dispersion of each column, estimated where the family leaves it open.
+    calibration_slope_ : ndarray of shape (n_columns,) or None
+        What ``impute`` multiplies deviations of its expectations from the columns' means with, between 0 and 1: the
+        slope of entries on what trial fits that did not see them expect, less one standard error, for each column of
+        the model. None in tables that are complete, have over a million entries, or come with offsets or covariates.
     explained_deviance_ratio_ : ndarray of shape (n_components,)
         Share of the deviance of the model without components that each component explains: the deviance lost
         without it, scaled to sum to the share of the whole model, which is never above 1.
@@ -110,7 +115,7 @@ class EPCA(StreamingRows, BilinearModel):
     ridge_ : float
         The ridge used.
     ridge_trials_ : dict or None
-        With ``ridge="auto"``: mean log-likelihood of hidden entries for each ridge that was tried.
+        With ``ridge="cv"``: mean log-likelihood of hidden entries for each ridge that was tried.
     family_ : Family
         The family used.
     layout_ : Layout
@@ -163,12 +168,13 @@ class EPCA(StreamingRows, BilinearModel):
     (100, 2)
     """
 
+    _is_calibrated: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [
             Interval(Integral, 0, None, closed="left"),
             Interval(RealNotInt, 0, 1, closed="neither"),
         ],
-        "ridge": [StrOptions({"auto"}), NOT_NEGATIVE],
+        "ridge": [StrOptions({"auto", "cv"}), NOT_NEGATIVE],
         "score_penalty": "no_validation",
         "loading_penalty": "no_validation",
         "l1_strength": [NOT_NEGATIVE],
@@ -259,8 +265,14 @@ class EPCA(StreamingRows, BilinearModel):
         if not isinstance(self.ridge, str):
             return float(self.ridge), None
         if self.n_components_ == 0:
-            return 1.0, None
-        return choose_ridge(self, session, family)
+            return LEAST_RIDGE, None
+        if self.ridge == "cv":
+            return choose_ridge(self, session, family)
+        wants_share = not isinstance(self.n_components, Integral)
+        penalties = ("score_penalty", "loading_penalty")
+        priors = [find_prior(getattr(self, name), name, self.n_components_) for name in penalties]
+        is_plain = all(isinstance(prior, Ridge) for prior in priors) and not wants_share
+        return (noise_ridge(session) if is_plain else LEAST_RIDGE), None
 
     def _settings(self) -> Settings:
         scores = self._prior("score_penalty", self.l1_strength)

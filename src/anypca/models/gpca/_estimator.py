@@ -86,6 +86,8 @@ class GPCA(WarmStart, GenerativeModel):
         With ``bound="cv"``: deviance per held-out entry for each bound.
     dispersion_ : float
         Variance of the noise for the gaussian family, else 1.
+    calibration_slope_ : ndarray of shape (n_columns,) or None
+        What ``impute`` multiplies deviations of its expectations from the columns' means with, see `EPCA`.
     explained_deviance_ratio_ : ndarray of shape (n_components,)
         Share of the null deviance that each component explains: the deviance lost without it, scaled to sum to the
         share of the whole model.
@@ -152,6 +154,7 @@ class GPCA(WarmStart, GenerativeModel):
     True
     """
 
+    _is_calibrated: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "bound": [StrOptions({"cv"}), POSITIVE],
         "penalty": "no_validation",

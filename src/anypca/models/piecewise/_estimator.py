@@ -114,6 +114,8 @@ class PiecewisePCA(PosteriorModel):
         ``(L - L_min) / (L_max - L_min)`` with the model's log-likelihood L, that of one mean per column L_min (with
         covariates and offsets) and of one mean per entry L_max, at the fitted dispersions. At most 1. It is no
         explained variance: it grows when the noise variance falls.
+    calibration_slope_ : ndarray of shape (n_columns,) or None
+        What ``impute`` multiplies deviations of its expectations from the columns' means with, see `EPCA`.
     explained_deviance_ratio_ : ndarray of shape (n_components,)
         ``pseudo_r2_`` shared out over the principal axes of the training scores, by their variances.
     n_restarts_ : int
@@ -167,6 +169,7 @@ class PiecewisePCA(PosteriorModel):
     True
     """
 
+    _is_calibrated: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_pieces": [AT_LEAST_ONE],
         "coupling": [StrOptions(set(COUPLINGS))],

@@ -77,6 +77,8 @@ class PLNPCA(StreamingRows, BilinearModel):
         without components and of the saturated model; never above 1.
     percent_variance_ : ndarray of shape (n_components,)
         ``100 pseudo_r2_`` split in proportion to ``explained_variance_``.
+    calibration_slope_ : ndarray of shape (n_columns,) or None
+        What ``impute`` multiplies deviations of its expectations from the columns' means with, see `EPCA`.
     explained_deviance_ratio_ : ndarray of shape (n_components,)
         The same as a share of 1; 0 where ``pseudo_r2_`` is negative.
     bic_, icl_, aic_ : float
@@ -129,6 +131,7 @@ class PLNPCA(StreamingRows, BilinearModel):
     (100, 2)
     """
 
+    _is_calibrated = True
     family = "poisson"
     n_components: int = 2
     _: KW_ONLY

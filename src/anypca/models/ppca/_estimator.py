@@ -69,6 +69,8 @@ class PPCA(Streaming, PosteriorModel):
         Variance of the rows along each component, noise included.
     explained_variance_ratio_ : ndarray of shape (n_components,)
         The same as a share of the total variance.
+    calibration_slope_ : ndarray of shape (n_columns,) or None
+        What ``impute`` multiplies deviations of its expectations from the columns' means with, see `EPCA`.
     explained_deviance_ratio_ : ndarray of shape (n_components,)
         Equal to ``explained_variance_ratio_``: for Gaussian data the deviance is the sum of squares.
     n_components_ : int
@@ -120,6 +122,7 @@ class PPCA(Streaming, PosteriorModel):
     True
     """
 
+    _is_calibrated: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [
             AT_LEAST_ONE,
