@@ -1847,8 +1847,8 @@ IMPUTED = [
     Mutation(
         "imputed entries have no limits",
         "models/_row_model.py",
-        "expected = np.clip(model.expected(block, rows, solved), *usual)",
-        "expected = model.expected(block, rows, solved)",
+        "cut = np.clip(expected, self.low, self.high)",
+        "cut = expected",
         _HIDDEN,
     ),
     Mutation(

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from anypca._typing import Floats, Ints
+from anypca._typing import Bools, Floats, Ints
 from anypca.engine import Block, Data, Layout
 from anypca.families import Family
 from anypca.models._opened import OpenedBlock, check_rows, observed_only, open_block
@@ -182,12 +182,22 @@ class Expectations(NamedTuple):
     @classmethod
     def of(cls, model: RowModel[Any], moments: tuple[Floats, ...], slope: Floats | None) -> Expectations:
         """From the mean, the variance and the extremes of the columns of a table."""
-        return cls(*usual_range(model, *moments), moments[0], 1.0 if slope is None else slope)
+        believed = 1.0 if slope is None else np.where(is_completed(model, moments[1]), 1.0, slope)
+        return cls(*usual_range(model, *moments), moments[0], believed)
 
     def believed(self, expected: Floats) -> Floats:
         """Expectations as far as they may be believed."""
         cut = np.clip(expected, self.low, self.high)
         return np.asarray(self.mean + self.slope * (cut - self.mean))
+
+
+def is_completed(model: RowModel[Any], variance: Floats) -> Bools:
+    """Columns of which the model leaves nothing unexplained: their missing entries are what it says, (n_features,)."""
+    found, dispersion = np.zeros(len(variance), dtype=bool), np.broadcast_to(model.dispersion, len(variance))
+    for member, columns in model.family.member_columns(len(variance)):
+        if member.has_units:
+            found[columns] = dispersion[columns] < _REPRODUCED * variance[columns]
+    return found
 
 
 def usual_range(
@@ -202,9 +212,7 @@ def usual_range(
     family, dispersion = model.family, np.broadcast_to(model.dispersion, len(mean))
     first, second = family.mean(ends, dispersion)
     reach = np.where(np.isclose(first, second), np.inf, _USUAL * np.sqrt(variance))
-    for member, columns in family.member_columns(len(mean)):
-        if member.has_units:
-            reach[columns[dispersion[columns] < _REPRODUCED * variance[columns]]] = np.inf
+    reach[is_completed(model, variance)] = np.inf
     return np.fmin(mean - reach, low), np.fmax(mean + reach, high)
 
 
