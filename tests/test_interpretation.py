@@ -97,7 +97,7 @@ def test_models_without_directions_or_a_way_back():
         cos2(model, X)
     pieces = PiecewisePCA(2, n_init=1).fit(X)
     assert contributions(pieces, pieces.transform(X)).columns is None
-    with pytest.raises(ValueError, match=r"scores must have shape \(n_samples, 2\).*got \(60, 7\)"):
+    with pytest.raises(ValueError, match=r"scores must have shape \(n_samples, 2\).*got shape \(60, 7\)"):
         contributions(model, X)
 
 

@@ -14,6 +14,7 @@ from anypca.engine import Block, Layout, check_data
 from anypca.families import Family, Gaussian
 from anypca.models._description import describe, numbers_for, project_rows
 from anypca.models._row_methods import model_predictor
+from anypca.plotting._common import check_scores
 from anypca.plotting._groups import Groups, is_scale, split_groups
 from anypca.plotting._reading import (
     choose_rows,
@@ -156,12 +157,7 @@ def contributions(model: Any, scores: Any) -> Parts:
     [1.0, 1.0]
     """
     found = describe(model)
-    z: Floats = np.asarray(scores, dtype=float)
-    if z.ndim != 2 or z.shape[1] != found.n_components:
-        raise ValueError(
-            f"scores must have shape (n_samples, {found.n_components}), a column for each component; got {z.shape}. "
-            "Pass what model.transform(X) returned."
-        )
+    z = check_scores("scores", scores, found.n_components)
     strengths = None if found.has_pieces else found.strengths
     return Parts(_shares(z), None if strengths is None else _shares(strengths.T))
 

@@ -30,6 +30,8 @@ from anypca.plotting._reading import correlate, name_columns
 
 #: How far arrows reach towards the border of the point cloud, which leaves room for their names.
 _REACH = 0.9
+#: Arrows from point to point in the units of the axes, as thin as lines.
+_ARROWS: dict[str, Any] = {"angles": "xy", "scale_units": "xy", "scale": 1.0, "width": 0.0035}
 #: The power of the scores' standard deviations that goes from the scores to the loadings.
 _SHARES = {"rows": 0.0, "symmetric": 0.5, "columns": 1.0}
 
@@ -176,8 +178,7 @@ def _finish_axes(ax: Any, geometry: _Geometry, model: Any, plane: Sequence[int])
 def _draw_arrows(ax: Any, geometry: _Geometry, names: Sequence[str], color: str) -> list[Box]:
     """Arrows with names; return the places that are taken."""
     tails, steps = geometry.tails, geometry.tips - geometry.tails
-    style = {"angles": "xy", "scale_units": "xy", "scale": 1.0, "width": 0.0035, "zorder": 3}
-    ax.quiver(*tails.T, *steps.T, color=color, **style)
+    ax.quiver(*tails.T, *steps.T, color=color, zorder=3, **_ARROWS)
     texts = [shorten(names[j], most=20) for j in geometry.chosen]
     arrows = along(ax, tails, geometry.tips)
     return place_labels(ax, geometry.tips, texts, color=color, avoid=arrows)
@@ -271,8 +272,7 @@ def _draw_supplementary(ax: Any, given: Any, scores: Any, plane: list[int], boxe
     columns = given if isinstance(given, Mapping) else name_columns(given)
     table = np.column_stack([np.asarray(values, dtype=float) for values in columns.values()])
     points = correlate(table, np.asarray(scores, dtype=float))[0][plane].T
-    style = {"angles": "xy", "scale_units": "xy", "scale": 1.0, "width": 0.0035}
-    ax.quiver(*np.zeros((2, len(points))), *points.T, color=BLUE, zorder=3, **style)
+    ax.quiver(*np.zeros((2, len(points))), *points.T, color=BLUE, zorder=3, **_ARROWS)
     texts = [shorten(name, most=20) for name in columns]
     place_labels(ax, points, texts, color=BLUE, taken=boxes, avoid=along(ax, np.zeros_like(points), points))
 
@@ -319,11 +319,10 @@ def _draw_circle(ax: Any) -> None:
 
 def _draw_columns(ax: Any, points: Floats, chosen: Ints) -> None:
     others = np.setdiff1d(np.arange(len(points)), chosen)
-    style = {"angles": "xy", "scale_units": "xy", "scale": 1.0, "width": 0.0035}
     if len(points) > _MOST_ARROWS:
         many = {"s": 6, "linewidths": 0, "alpha": 0.5, "rasterized": len(points) > 2000}
         ax.scatter(*points[others].T, color="0.6", zorder=2, **many)
     elif len(others):
-        ax.quiver(*np.zeros((2, len(others))), *points[others].T, color="0.75", zorder=2, **style)
+        ax.quiver(*np.zeros((2, len(others))), *points[others].T, color="0.75", zorder=2, **_ARROWS)
     if len(chosen):
-        ax.quiver(*np.zeros((2, len(chosen))), *points[chosen].T, color=VERMILLION, zorder=3, **style)
+        ax.quiver(*np.zeros((2, len(chosen))), *points[chosen].T, color=VERMILLION, zorder=3, **_ARROWS)

@@ -60,6 +60,11 @@ class Diagnostic(NamedTuple):
     text: str
     """What was found and what to do about it."""
 
+    @classmethod
+    def of(cls, name: str, is_found: bool, effect: float, z: float, text: str) -> Diagnostic:
+        """The outcome of a look, which has a text only if something was found."""
+        return cls(name, is_found, float(effect), float(z), text if is_found else "")
+
 
 def diagnose(
     model: Any,
@@ -211,7 +216,7 @@ class _Noise:
             f"residuals of neighbouring rows correlate by {found:.2f}: components may be made of what changes along "
             "the rows. Give it as covariates, or use every few rows only."
         )
-        return Diagnostic("neighbouring rows", is_found, found, float(z), text if is_found else "")
+        return Diagnostic.of("neighbouring rows", is_found, found, z, text)
 
     def correlated(self, names: Sequence[Any]) -> Diagnostic:
         """Whether columns correlate beyond the components."""
@@ -230,9 +235,7 @@ class _Noise:
             "measure the same, or give what they share as covariates."
         )
         is_found = is_wide or is_far
-        return Diagnostic(
-            "correlated noise", is_found, float(excess), max(float(z), pair_z), text if is_found else ""
-        )
+        return Diagnostic.of("correlated noise", is_found, excess, max(z, pair_z), text)
 
     def _strongest_pair(self) -> tuple[tuple[int, int], float, bool]:
         """The two columns whose correlation is furthest from what it should be, and whether chance does not do it."""
@@ -264,7 +267,7 @@ class _Noise:
             "the mean): components may be made of the rows with much noise. Give these less sample_weight, or use "
             "family='student_t'."
         )
-        return Diagnostic("uneven rows", is_found, variation, float(z), text if is_found else "")
+        return Diagnostic.of("uneven rows", is_found, variation, z, text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,10 +321,7 @@ def _about_outliers(outliers: Ints, names: Sequence[Any], n_rows: int) -> Diagno
         f"{counted(len(outliers), 'row')} of {n_rows} far from the others ({told}): components may be made of that. "
         "Look at them, give them sample_weight 0, or use family='student_t'."
     )
-    is_found = bool(len(outliers))
-    return Diagnostic(
-        "outlying rows", is_found, float(len(outliers)), float(len(outliers)), text if is_found else ""
-    )
+    return Diagnostic.of("outlying rows", len(outliers) > 0, len(outliers), len(outliers), text)
 
 
 def _about_copies(copies: Sequence[tuple[int, int]], names: Sequence[Any]) -> Diagnostic:
@@ -330,10 +330,7 @@ def _about_copies(copies: Sequence[tuple[int, int]], names: Sequence[Any]) -> Di
         f"{counted(len(copies), 'column')} with the entries of another ({told}): components may be made of that. Leave "
         "one of them out, by the family 'excluded', unless they measure two things."
     )
-    is_found = bool(copies)
-    return Diagnostic(
-        "equal columns", is_found, float(len(copies)), float(len(copies)), text if is_found else ""
-    )
+    return Diagnostic.of("equal columns", len(copies) > 0, len(copies), len(copies), text)
 
 
 def _copies(family: Family, x: Floats, seen: Bools, columns: Ints) -> Iterator[tuple[int, int]]:
