@@ -7,6 +7,7 @@ import pytest
 
 from anypca import SePCA
 from anypca.models.sepca._problem import VariationalProblem
+from anypca.models.sepca._sweeps import falling_from, is_time_to_judge
 from anypca.solvers import Loop
 
 
@@ -38,3 +39,24 @@ def test_columns_that_overshoot_go_slower_from_then_on(rare_counts, monkeypatch)
     assert model.converged_
     assert np.diff(model.objective_trace_).min(initial=0.0) > -1e-9 * abs(model.evidence_)
     assert 0 < sum(repairs) <= 0.08 * len(visits)
+
+
+def test_a_slow_fall_counts_from_where_it_began():
+    reference = None
+    for ratio in ([5.0, 3.0], [4.9, 3.1], [4.8, 3.0]):
+        reference = falling_from(reference, np.array(ratio))
+    np.testing.assert_array_equal(reference, [5.0, 3.1])
+
+
+def test_states_are_judged_ever_more_rarely():
+    assert [looks for looks in range(1, 40) if is_time_to_judge(looks)] == [4, 8, 16, 32]
+
+
+def test_a_component_at_the_edge_of_noise_leaves_by_evidence():
+    # Three real columns in a tall table: the noise of one of them looks like a component for long.
+    rng = np.random.default_rng(5)
+    eta = rng.normal(size=(3000, 2)) @ rng.normal(size=(2, 9))
+    table = np.hstack([eta[:, :6] + rng.normal(size=(3000, 6)), rng.poisson(np.exp(0.5 * eta[:, 6:]))])
+    model = SePCA(family=["gaussian"] * 6 + ["poisson"] * 3, n_jobs=1).fit(table)
+    assert model.n_components_ == 2
+    assert any(removal.reason == "evidence" for removal in model.pruning_path_)

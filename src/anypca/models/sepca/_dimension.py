@@ -10,13 +10,16 @@ from anypca._typing import Floats
 from anypca.models.sepca._start import with_direction
 from anypca.models.sepca._sweeps import (
     MAX_ROUNDS,
+    PATIENCE,
     State,
     converge,
     drop_faded,
     estimate,
+    falling_from,
     hold,
     is_fading,
     is_settled,
+    is_time_to_judge,
     join,
     judge,
     last_gain,
@@ -29,14 +32,9 @@ from anypca.models.sepca._sweeps import (
 # Nats by which a smaller dimension may fall behind before those below it are given up: a ratio of evidences of 20, the
 # usual mark of strong evidence.
 _NEAR_TIE = 3.0
-# A neighbour is given up when it lags by more than this many looks would gain at the present rate. Gains fall from look
-# to look, so that what is still to come is a few times the last one.
-_PATIENCE = 20.0
 # A neighbour's bound may stay below the rival's evidence by the coupling that it can expect, taken 1.5 times, and by
 # four nats, which is more than a near tie.
 _GENEROUS, _MARGIN = 1.5, 4.0
-# Looks after which the coupling of a neighbour is first computed, then after twice as many each time.
-_FIRST_JUDGED = 4
 
 
 def compare_dimensions(state: State, seed: int) -> list[State]:
@@ -134,12 +132,12 @@ def _chase(state: State, rival: State, *, may_fade: bool, rough: bool) -> State 
     """Sweep until convergence, or until the goal is out of reach; ``None`` when a component fades that may."""
     max_iter, looks = state.candidate.session.max_iter, 1
     state = look(state, rough=rough)
-    ratio: Floats | None = None
+    before: Floats | None = None
     gain, goal = last_gain(state), _goal(state, rival)
     while True:
-        before, ratio = ratio, signal_ratio(state.loadings)
         if may_fade and is_fading(state, before).any():
             return None
+        before = falling_from(before, signal_ratio(state.loadings))
         result = state.result
         if result.converged or result.n_iter >= max_iter or _lags(state.bound, goal, gain):
             return state
@@ -148,10 +146,10 @@ def _chase(state: State, rival: State, *, may_fade: bool, rough: bool) -> State 
         state = join(state, more)
         looks += 1
         # Sweeps see the bound alone; what the coupling adds takes about as long as one of them.
-        if looks >= _FIRST_JUDGED and looks & (looks - 1) == 0:
+        if is_time_to_judge(looks):
             goal = _goal(judge(state), rival)
 
 
 def _lags(value: float, goal: float, gain: float) -> bool:
     """Whether a goal is out of reach at the present gain per look."""
-    return goal - value > _PATIENCE * max(gain, 0.0)
+    return goal - value > PATIENCE * max(gain, 0.0)

@@ -36,8 +36,14 @@ from anypca.solvers import Result
 # table, and more where there are more rows than columns; only with 400 columns to a row it could have as little.
 PRUNE_RATIO = 0.05
 # A component is given up earlier, to save the sweeps, when its ratio is below half of what lasts and has fallen by this
-# factor since the last look: below the lower of the two fixed points it can only fall, in tall tables slowly.
+# factor since it last rose: below the lower of the two fixed points it can only fall, in tall tables slowly.
 _FADING_RATIO, _FADING_RATE = 0.5, 0.95
+# Ratio, in units of what lasts, up to which a component may be standing at the edge of noise, where nothing moves.
+_IDLE_RATIO = 2.0
+# Looks after which a state is first judged on its way.
+_FIRST_JUDGED = 4
+# What is still to come is a few times the gain of the last look, since gains fall from look to look.
+PATIENCE = 20.0
 # Signal ratio from which on a component is taken to last: that of the edge of noise in a square table.
 _SURVIVING_RATIO = 1.0
 # Sweeps between two looks at the components: enough to see at what rate a ratio falls, and few enough that not many are
@@ -129,14 +135,17 @@ def signal_ratio(loadings: Loadings) -> Floats:
 
 
 def is_fading(state: State, before: Floats | None) -> Bools:
-    """Components without signal, shape (k,): nothing is left, or little and less than at the last look."""
+    """Components without signal, shape (k,): nothing is left, or little and less than where they began to fall."""
     ratio = signal_ratio(state.loadings)
     fading: Bools = ratio < PRUNE_RATIO
     if before is not None:
-        # What lasts in a square table is enough in a wide one.
-        lasting = max(1.0, np.sqrt(state.weight / len(state.loadings.mean)))
-        fading |= (ratio < _FADING_RATIO * lasting) & (ratio < _FADING_RATE * before)
+        fading |= (ratio < _FADING_RATIO * _lasting(state)) & (ratio < _FADING_RATE * before)
     return fading
+
+
+def _lasting(state: State) -> float:
+    """Signal ratio at the edge of noise; what lasts in a square table is enough in a wide one."""
+    return max(1.0, float(np.sqrt(state.weight / len(state.loadings.mean))))
 
 
 def look(state: State, *, rough: bool = False, is_held: bool = False) -> State:
@@ -188,24 +197,51 @@ def prune(state: State, *, loose: bool = False, rough: bool = False) -> State:
     then still be on its way out.
     """
     before: Floats | None = None
-    state = look(state, rough=rough)
+    state, looks = look(state, rough=rough), 1
     while state.n_components:
         ratio = signal_ratio(state.loadings)
         weak = np.flatnonzero(is_fading(state, before))
         if weak.size:
             # The components that stay have a trace of their own: a bound with fewer components may be lower.
             state = look(without(state, weak, "relevance"), rough=rough)
-            before = np.delete(ratio, weak)
+            before, looks = np.delete(ratio, weak), 1
             continue
         if _has_ended(state):
             break
-        before = ratio
+        before = falling_from(before, ratio)
         more = look(state, rough=rough)
         gain = more.bound - state.bound
-        state = join(state, more)
+        state, looks = join(state, more), looks + 1
         if loose and gain < _NEGLIGIBLE and (signal_ratio(state.loadings) > _SURVIVING_RATIO).all():
             return state
+        fewer = _without_idle(state, gain, rough=rough) if is_time_to_judge(looks) else None
+        if fewer is not None:
+            state, before, looks = fewer, None, 1
     return join(state, converge(state, rough=rough))
+
+
+def _without_idle(state: State, gain: float, *, rough: bool) -> State | None:
+    """The state without its weakest component, if that is near the edge of noise and not worth its place.
+
+    There components stand for hundreds of sweeps before they fade. What the present gain per look may lead to is
+    granted to the component.
+    """
+    ratio = signal_ratio(state.loadings)
+    weakest = int(np.argmin(ratio))
+    if ratio[weakest] > _IDLE_RATIO * _lasting(state):
+        return None
+    fewer = look(without(state, np.array([weakest]), "evidence"), rough=rough)
+    return fewer if judge(fewer).evidence > judge(state).evidence + PATIENCE * max(gain, 0.0) else None
+
+
+def is_time_to_judge(looks: int) -> bool:
+    """Whether the evidence is worth the time of a sweep: after 4 looks, then after twice as many each time."""
+    return looks >= _FIRST_JUDGED and looks & (looks - 1) == 0
+
+
+def falling_from(before: Floats | None, ratio: Floats) -> Floats:
+    """The ratios from which the components have been falling, for `is_fading` at the next look, shape (k,)."""
+    return ratio if before is None else np.where(ratio < before, before, ratio)
 
 
 def _has_ended(state: State) -> bool:
