@@ -47,6 +47,7 @@ browser:
 lint: venv
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m tools.docstrings
 
 typecheck: venv
 	$(BIN)/mypy

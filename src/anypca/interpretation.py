@@ -38,7 +38,13 @@ _STEPS, _LONGEST_STEP = 15, 3.0
 
 
 class Parts(NamedTuple):
-    """Shares of rows and of columns, a column for each component."""
+    """Shares of rows and of columns, a column for each component.
+
+    See Also
+    --------
+    contributions : shares of a component.
+    cos2 : shares of a row or column.
+    """
 
     rows: Floats
     """(n_samples, n_components)."""
@@ -48,7 +54,12 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SupplementaryColumn:
-    """A column that took no part in the fit, beside the components."""
+    """A column that took no part in the fit, beside the components.
+
+    See Also
+    --------
+    supplementary_columns : finds it.
+    """
 
     name: str
     strength: Floats
@@ -131,6 +142,7 @@ def contributions(model: Any, scores: Any) -> Parts:
     Parameters
     ----------
     model : fitted estimator
+        The fitted model.
     scores : array-like of shape (n_samples, n_components)
         As given by ``model.transform`` for the rows of the fit.
 
@@ -289,6 +301,7 @@ def supplementary_columns(scores: Any, columns: Any) -> list[SupplementaryColumn
     Returns
     -------
     list of SupplementaryColumn
+        One for each column, or for each group of a column of labels.
 
     See Also
     --------

@@ -64,15 +64,22 @@ def total_counts(X: Any) -> Floats:
     Parameters
     ----------
     X : table of counts of shape (n_samples, n_features)
+        Counts.
 
     Returns
     -------
     ndarray of shape (n_samples,)
+        An offset for each row.
 
     Raises
     ------
     ValueError
         If an entry is negative or infinite, or a row has no counts; the message names it.
+
+    See Also
+    --------
+    tss : divided by their mean.
+    rle : not led by a few large columns.
 
     Examples
     --------
@@ -91,15 +98,21 @@ def tss(X: Any) -> Floats:
     Parameters
     ----------
     X : table of counts of shape (n_samples, n_features)
+        Counts.
 
     Returns
     -------
     ndarray of shape (n_samples,)
+        An offset for each row, 0 for a row of average total.
 
     Raises
     ------
     ValueError
         As `total_counts`.
+
+    See Also
+    --------
+    total_counts : without the division.
 
     Examples
     --------
@@ -119,6 +132,7 @@ def rle(X: Any, *, pseudocount: float = 0.0, zeros: Literal["drop", "skip"] = "d
     Parameters
     ----------
     X : table of counts of shape (n_samples, n_features)
+        Counts.
     pseudocount : float, default=0.0
         Added to every count.
     zeros : {"drop", "skip"}, default="drop"
@@ -129,11 +143,17 @@ def rle(X: Any, *, pseudocount: float = 0.0, zeros: Literal["drop", "skip"] = "d
     Returns
     -------
     ndarray of shape (n_samples,)
+        An offset for each row, in logarithms.
 
     Raises
     ------
     ValueError
         If an entry is negative or infinite, a row has no counts, or there are zeros in every column.
+
+    See Also
+    --------
+    tmm : trimmed means.
+    total_counts : plain totals.
 
     References
     ----------
@@ -180,6 +200,7 @@ def tmm(
     Parameters
     ----------
     X : table of counts of shape (n_samples, n_features)
+        Counts.
     reference : int or None, default=None
         Number of the row to compare with; by default the one whose upper quartile of shares is nearest to the mean of
         these quartiles.
@@ -198,6 +219,11 @@ def tmm(
     ValueError
         If an entry is negative or infinite, a row has no counts, a parameter is out of range, or a row shares no
         positive column with the reference.
+
+    See Also
+    --------
+    rle : medians of ratios.
+    total_counts : plain totals.
 
     References
     ----------

@@ -108,7 +108,12 @@ def _download(address: str, name: str) -> Path:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A data set with everything known about its rows and columns."""
+    """A data set with everything known about its rows and columns.
+
+    See Also
+    --------
+    load_digits_counts : one that needs no files.
+    """
 
     X: Floats | Any
     """Values (n_samples, n_features), dense or CSR, float64; NaN where missing."""

@@ -34,7 +34,13 @@ _SHARES: Mapping[int, tuple[float, ...]] = MappingProxyType({2: (0.5, 0.5), 3: (
 
 @dataclass(frozen=True, eq=False)
 class HiddenFactors:
-    """Counts and the hidden factors they are sums of."""
+    """Counts and the hidden factors they are sums of.
+
+    See Also
+    --------
+    make_sppca_order : draws it.
+    make_sppca_loadings : draws a published table.
+    """
 
     X: Floats
     """Counts (n_samples, n_features)."""
@@ -46,7 +52,12 @@ class HiddenFactors:
 
 @dataclass(frozen=True, eq=False)
 class ClassedCounts:
-    """Counts of several classes."""
+    """Counts of several classes.
+
+    See Also
+    --------
+    make_sppca_classes : draws it.
+    """
 
     X: Floats
     """Counts (n_samples, n_features), rows in the order of their classes."""
@@ -58,7 +69,12 @@ class ClassedCounts:
 
 @dataclass(frozen=True, eq=False)
 class SparseCounts:
-    """Counts with sparse loadings on the log scale."""
+    """Counts with sparse loadings on the log scale.
+
+    See Also
+    --------
+    make_sparse_counts : draws it.
+    """
 
     X: Floats
     """Counts (n_samples, n_features)."""
@@ -86,18 +102,26 @@ def make_sppca_order(
     n_components : {1, 2, 3}
         Number of factors: models (4), (5) and (6) of the paper.
     n_samples : int, default=100
+        Number of rows.
     n_features : int, default=20
         At least 3, 5 and 7.
     random_state : int, Generator or None, default=None
+        Seed, or generator, of the draws.
 
     Returns
     -------
     drawn : HiddenFactors
+        The table, and what it was drawn from.
 
     Raises
     ------
     ValueError
         If the model is unknown or has more kinds of columns than there are columns.
+
+    See Also
+    --------
+    make_sppca_loadings : the published tables.
+    anypca.SPPCA : the model of it.
 
     Notes
     -----
@@ -137,10 +161,12 @@ def make_sppca_loadings(
     ----------
     n_components : {1, 2}, default=1
     random_state : int, Generator or None, default=None
+        Seed, or generator, of the draws.
 
     Returns
     -------
     drawn : HiddenFactors
+        The table, and what it was drawn from.
 
     See Also
     --------
@@ -175,15 +201,21 @@ def make_sppca_classes(
     n_features : int, default=10
         At least 3.
     random_state : int, Generator or None, default=None
+        Seed, or generator, of the draws.
 
     Returns
     -------
     drawn : ClassedCounts
+        The table, and what it was drawn from.
 
     Raises
     ------
     ValueError
         If a size makes no sense.
+
+    See Also
+    --------
+    make_sppca_order : without classes.
 
     Notes
     -----
@@ -246,6 +278,7 @@ def make_low_rank_counts(
     missing : float, default=0.0
         Share of cells set to NaN at random, in [0, 1).
     random_state : int, Generator or None, default=None
+        Seed, or generator, of the draws.
 
     Returns
     -------
@@ -256,6 +289,10 @@ def make_low_rank_counts(
     ------
     ValueError
         If a number makes no sense.
+
+    See Also
+    --------
+    make_low_rank : any family.
 
     Examples
     --------
@@ -294,6 +331,7 @@ def make_sparse_counts(
     Parameters
     ----------
     n_samples, n_features, n_components : int, default=300, 200, 3
+        Sizes of the table, and the number of components.
     n_nonzero : int, default=15
         Columns of each component; no column belongs to two.
     strength : float, default=1.0
@@ -301,15 +339,21 @@ def make_sparse_counts(
     typical_mean : float, default=2.0
         Rate at zero scores.
     random_state : int, Generator or None, default=None
+        Seed, or generator, of the draws.
 
     Returns
     -------
     drawn : SparseCounts
+        The table, and what it was drawn from.
 
     Raises
     ------
     ValueError
         If the components need more columns than there are, or a number is not positive.
+
+    See Also
+    --------
+    anypca.SSPPCA : finds the zeros.
 
     Examples
     --------

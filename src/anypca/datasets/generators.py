@@ -14,7 +14,12 @@ from anypca.linalg import fix_signs
 
 @dataclass(frozen=True, eq=False)
 class LowRank:
-    """A drawn table and the truth behind it."""
+    """A drawn table and the truth behind it.
+
+    See Also
+    --------
+    make_low_rank : draws it.
+    """
 
     X: Floats
     """Values (n_samples, n_features), NaN where missing."""
@@ -52,11 +57,13 @@ def make_low_rank(
     signal : float, default=1.0
         Root mean square of the entries of ``Z W'`` in expectation.
     intercept : float or array-like of shape (n_features,), default=0.0
+        Of the columns, on the scale of the linear predictor.
     dispersion : float or array-like of shape (n_features,), default=1.0
         For families that leave theirs open: variance (gaussian), 1/shape (gamma), 1/size (negative binomial).
     missing : float, default=0.0
         Share of cells set to NaN at random, in [0, 1).
     random_state : int, Generator or None, default=None
+        Seed, or generator, of the draws.
 
     Returns
     -------
@@ -67,6 +74,11 @@ def make_low_rank(
     ------
     ValueError
         If the sizes, the family or the share of missing cells make no sense.
+
+    See Also
+    --------
+    anypca.EPCA : the model of it.
+    make_low_rank_counts : counts that vary more or less than Poisson counts.
 
     Notes
     -----
@@ -126,7 +138,12 @@ def _dispersion(family: Family, given: Any, n_features: int) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class PrototypeBits:
-    """Noisy bits and the prototypes behind them."""
+    """Noisy bits and the prototypes behind them.
+
+    See Also
+    --------
+    make_prototype_bits : draws it.
+    """
 
     X: Floats
     """Bits (n_samples, n_features), NaN where missing; rows in the order of their prototypes."""
@@ -159,6 +176,7 @@ def make_prototype_bits(
     n_features : int, default=16
         Ignored when ``prototypes`` are given.
     samples_per_prototype : int, default=40
+        Rows that are copies of each prototype.
     flip : float, default=0.1
         Probability that a bit is flipped, in [0, 0.5).
     missing : float, default=0.0
@@ -166,15 +184,21 @@ def make_prototype_bits(
     prototypes : array-like of shape (n_prototypes, n_features), default=None
         Use these, for a second table from the same truth; ``None`` draws fair bits.
     random_state : int, Generator or None, default=None
+        Seed, or generator, of the draws.
 
     Returns
     -------
     drawn : PrototypeBits
+        The table, and what it was drawn from.
 
     Raises
     ------
     ValueError
         If a size or a share makes no sense.
+
+    See Also
+    --------
+    anypca.SePCA : finds their number.
 
     Notes
     -----

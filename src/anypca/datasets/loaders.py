@@ -27,7 +27,12 @@ def _choose(stem: str, option: str, value: str, allowed: tuple[str, ...]) -> Dat
 
 
 def load_barents() -> Dataset:
-    """Fish of the Barents Sea: counts 89 x 30, with offset and covariates."""
+    """Fish of the Barents Sea: counts 89 x 30, with offset and covariates.
+
+    See Also
+    --------
+    load_trichoptera : another table of species counts.
+    """
     return load(SPECS["barents"])
 
 
@@ -41,22 +46,42 @@ def load_bibliometrics(kind: str = "counts") -> Dataset:
     Returns
     -------
     dataset : Dataset
+        The table, with what is known of its rows and columns.
+
+    See Also
+    --------
+    load_digits_counts : counts that need no files.
     """
     return _choose("bibliometrics", "kind", kind, ("counts", "standardized"))
 
 
 def load_breast_cancer_original() -> Dataset:
-    """Wisconsin breast cancer, the original set: grades 699 x 9 from 1 to 10, with missing cells."""
+    """Wisconsin breast cancer, the original set: grades 699 x 9 from 1 to 10, with missing cells.
+
+    See Also
+    --------
+    load_wine : measurements that need no files.
+    """
     return load(SPECS["breast_cancer_original"])
 
 
 def load_golub() -> Dataset:
-    """Leukemia gene expression: real values 38 x 3051, two classes."""
+    """Leukemia gene expression: real values 38 x 3051, two classes.
+
+    See Also
+    --------
+    load_scrna_mixology : counts of genes.
+    """
     return load(SPECS["golub"])
 
 
 def load_mnist_5000() -> Dataset:
-    """Handwritten digits: grey values 5000 x 784, ten classes."""
+    """Handwritten digits: grey values 5000 x 784, ten classes.
+
+    See Also
+    --------
+    load_mnist_sevens : sevens on three backgrounds.
+    """
     return load(SPECS["mnist_5000"])
 
 
@@ -70,27 +95,52 @@ def load_mnist_sevens(variant: str = "basic") -> Dataset:
     Returns
     -------
     dataset : Dataset
+        The table, with what is known of its rows and columns.
+
+    See Also
+    --------
+    load_mnist_5000 : all digits.
     """
     return _choose("mnist_sevens", "variant", variant, ("basic", "back_rand", "back_image"))
 
 
 def load_mollusk() -> Dataset:
-    """Molluscs in rivers: counts 163 x 32, with covariates."""
+    """Molluscs in rivers: counts 163 x 32, with covariates.
+
+    See Also
+    --------
+    load_oaks : another table of species counts with covariates.
+    """
     return load(SPECS["mollusk"])
 
 
 def load_newsgroups4() -> Dataset:
-    """Posts of 4 newsgroups: sparse word counts 3730 x 10254."""
+    """Posts of 4 newsgroups: sparse word counts 3730 x 10254.
+
+    See Also
+    --------
+    load_newsgroups20 : all groups.
+    """
     return load(SPECS["newsgroups4"])
 
 
 def load_newsgroups20() -> Dataset:
-    """Posts of 20 newsgroups: sparse word counts 18774 x 29360."""
+    """Posts of 20 newsgroups: sparse word counts 18774 x 29360.
+
+    See Also
+    --------
+    load_newsgroups4 : four of the groups.
+    """
     return load(SPECS["newsgroups20"])
 
 
 def load_oaks() -> Dataset:
-    """Microbes on oak leaves: counts 116 x 114, with offset and covariates."""
+    """Microbes on oak leaves: counts 116 x 114, with offset and covariates.
+
+    See Also
+    --------
+    load_trichoptera : a smaller table with an offset.
+    """
     return load(SPECS["oaks"])
 
 
@@ -104,27 +154,52 @@ def load_pbmc_facs(subset: str = "train") -> Dataset:
     Returns
     -------
     dataset : Dataset
+        The table, with what is known of its rows and columns.
+
+    See Also
+    --------
+    load_scrna_mixology : fewer genes.
     """
     return _choose("pbmc_facs", "subset", subset, ("train", "test"))
 
 
 def load_pitprops() -> Dataset:
-    """Pit props: the correlation matrix 13 x 13 of 180 logs."""
+    """Pit props: the correlation matrix 13 x 13 of 180 logs.
+
+    See Also
+    --------
+    load_wine : measurements of rows.
+    """
     return load(SPECS["pitprops"])
 
 
 def load_scrna_mixology() -> Dataset:
-    """Five cancer cell lines: gene counts 3918 x 500."""
+    """Five cancer cell lines: gene counts 3918 x 500.
+
+    See Also
+    --------
+    load_pbmc_facs : more cells and genes.
+    """
     return load(SPECS["scrna_mixology"])
 
 
 def load_sms_lexicon() -> Dataset:
-    """Wanted and unwanted text messages: term counts 100 x 55."""
+    """Wanted and unwanted text messages: term counts 100 x 55.
+
+    See Also
+    --------
+    load_newsgroups4 : words of texts.
+    """
     return load(SPECS["sms_lexicon"])
 
 
 def load_trichoptera() -> Dataset:
-    """Caddisflies: counts 49 x 17, with the weather as covariates."""
+    """Caddisflies: counts 49 x 17, with the weather as covariates.
+
+    See Also
+    --------
+    load_oaks : another table of species counts with an offset.
+    """
     return load(SPECS["trichoptera"])
 
 
@@ -138,6 +213,11 @@ def load_usps(subset: str = "train") -> Dataset:
     Returns
     -------
     dataset : Dataset
+        The table, with what is known of its rows and columns.
+
+    See Also
+    --------
+    load_usps_012 : three of the digits, fewer grey values.
     """
     return _choose("usps", "subset", subset, ("train", "test"))
 
@@ -150,6 +230,11 @@ def load_usps_012() -> Dataset:
     Returns
     -------
     dataset : Dataset
+        The table, with what is known of its rows and columns.
+
+    See Also
+    --------
+    load_usps : all digits.
     """
     return load(SPECS["usps_012"])
 
@@ -166,6 +251,12 @@ def fetch_reference(name: str) -> Mapping[str, Any]:
     Returns
     -------
     arrays : mapping of str to ndarray
+        The published results, by name.
+
+    See Also
+    --------
+    load_pbmc_facs : a table with such results.
+    load_bibliometrics : another one.
     """
     if name not in _REFERENCES:
         raise ValueError(f"name must be one of {', '.join(map(repr, _REFERENCES))}; got {name!r}.")
@@ -178,6 +269,11 @@ def load_iris() -> Dataset:
     Returns
     -------
     dataset : Dataset
+        The table, with what is known of its rows and columns.
+
+    See Also
+    --------
+    load_wine : more columns.
     """
     from sklearn import datasets
 
@@ -191,6 +287,11 @@ def load_wine() -> Dataset:
     Returns
     -------
     dataset : Dataset
+        The table, with what is known of its rows and columns.
+
+    See Also
+    --------
+    load_iris : fewer columns.
     """
     from sklearn import datasets
 
@@ -206,6 +307,11 @@ def load_digits_counts() -> Dataset:
     Returns
     -------
     dataset : Dataset
+        The table, with what is known of its rows and columns.
+
+    See Also
+    --------
+    load_usps : digits in grey values.
 
     Examples
     --------

@@ -12,7 +12,13 @@ from anypca._typing import Bools, Floats, Ints
 
 @dataclass(frozen=True, eq=False)
 class BentSheet:
-    """Points near a sheet that bends where the last coordinate of the latent points crosses a corner."""
+    """Points near a sheet that bends where the last coordinate of the latent points crosses a corner.
+
+    See Also
+    --------
+    make_hinge : draws one in three columns.
+    make_wide_hinge : draws one in many.
+    """
 
     X: Floats
     """Points with noise (n_samples, n_features)."""
@@ -26,7 +32,12 @@ class BentSheet:
 
 @dataclass(frozen=True, eq=False)
 class BentCounts:
-    """Counts whose log rates lie on a bent sheet."""
+    """Counts whose log rates lie on a bent sheet.
+
+    See Also
+    --------
+    make_bent_counts : draws it.
+    """
 
     X: Floats
     """Counts (n_samples, n_features)."""
@@ -42,7 +53,12 @@ class BentCounts:
 
 @dataclass(frozen=True, eq=False)
 class SwissRoll:
-    """A rectangle wound up in space."""
+    """A rectangle wound up in space.
+
+    See Also
+    --------
+    make_swiss_roll : draws it.
+    """
 
     X: Floats
     """Points on the roll (n_samples, 3)."""
@@ -52,7 +68,12 @@ class SwissRoll:
 
 @dataclass(frozen=True, eq=False)
 class GloballySparse:
-    """A table near a subspace that only some columns take part in."""
+    """A table near a subspace that only some columns take part in.
+
+    See Also
+    --------
+    make_globally_sparse : draws it.
+    """
 
     X: Floats
     """Values (n_samples, n_features)."""
@@ -77,6 +98,7 @@ def make_hinge(
     Parameters
     ----------
     n_samples : int, default=500
+        Number of rows.
     corner : float, default=0.0
         Where the sheet bends.
     jump : float, default=0.0
@@ -84,11 +106,17 @@ def make_hinge(
     noise : float or array-like of shape (3,), default=0.1
         Standard deviation of the noise, the same or one for each coordinate; the thesis has noise on the last alone.
     random_state : int, Generator or None, default=None
+        Seed, or generator, of the draws.
 
     Returns
     -------
     drawn : BentSheet
         ``latent`` holds (x, y), standard normal; the sheet bends along x.
+
+    See Also
+    --------
+    anypca.PiecewisePCA : the model of it.
+    make_wide_hinge : more columns.
 
     References
     ----------
@@ -128,15 +156,22 @@ def make_wide_hinge(
     noise : float, default=0.2
         Standard deviation.
     random_state : int, Generator or None, default=None
+        Seed, or generator, of the draws.
 
     Returns
     -------
     drawn : BentSheet
+        The table, and what it was drawn from.
 
     Raises
     ------
     ValueError
         If the sheet does not fit into the columns.
+
+    See Also
+    --------
+    anypca.PiecewisePCA : the model of it.
+    make_hinge : three columns.
     """
     if not 1 <= n_components < n_features:
         raise ValueError(
@@ -162,13 +197,21 @@ def make_bent_counts(
     Parameters
     ----------
     n_samples, n_features : int, default=400, 8
+        Size of the table.
     design_seed : int, default=42
         Seed of the slopes and means, apart from that of the rows, so that several tables share a truth.
     random_state : int, Generator or None, default=None
+        Seed, or generator, of the draws.
 
     Returns
     -------
     drawn : BentCounts
+        The table, and what it was drawn from.
+
+    See Also
+    --------
+    anypca.PiecewisePCA : the model of it.
+    make_hinge : real numbers.
 
     References
     ----------
@@ -193,11 +236,18 @@ def make_swiss_roll(
     Parameters
     ----------
     n_samples : int, default=1000
+        Number of rows.
     random_state : int, Generator or None, default=None
+        Seed, or generator, of the draws.
 
     Returns
     -------
     drawn : SwissRoll
+        The table, and what it was drawn from.
+
+    See Also
+    --------
+    anypca.KernelPCA : unrolls it.
 
     Notes
     -----
@@ -241,15 +291,21 @@ def make_globally_sparse(
     noise : float, default=0.3
         Standard deviation of the noise in all columns.
     random_state : int, Generator or None, default=None
+        Seed, or generator, of the draws.
 
     Returns
     -------
     drawn : GloballySparse
+        The table, and what it was drawn from.
 
     Raises
     ------
     ValueError
         If more columns are active than there are.
+
+    See Also
+    --------
+    anypca.GSPPCA : the model of it.
 
     References
     ----------

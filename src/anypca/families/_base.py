@@ -26,7 +26,12 @@ NOT_ASKED = cast("Floats", None)
 
 
 class Evaluation(NamedTuple):
-    """Log-likelihood terms of one fused call, elementwise in the linear predictor ``eta``."""
+    """Log-likelihood terms of one fused call, elementwise in the linear predictor ``eta``.
+
+    See Also
+    --------
+    Family : whose ``evaluate`` returns it.
+    """
 
     value: Floats
     """Log-likelihood without the terms that do not depend on eta."""
@@ -51,6 +56,11 @@ class Family(ABC):
     A family knows densities and derivatives in the linear predictor eta and nothing of scores, loadings or
     solvers. All methods are elementwise on arrays whose last axis is the columns; ``dispersion`` is a scalar
     or one value per column.
+
+    See Also
+    --------
+    Form : columns that do not enter a model as they are.
+    resolve_family : a family by its name.
 
     Notes
     -----

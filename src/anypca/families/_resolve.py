@@ -51,6 +51,10 @@ def resolve_family(family: Any, n_features: int, feature_names: Sequence[str] | 
     TypeError
         If something is neither a name nor a Family.
 
+    See Also
+    --------
+    resolve_columns : with forms of columns that do not enter as they are.
+
     Examples
     --------
     >>> resolve_family({"default": "poisson", 2: "bernoulli"}, 3)
@@ -80,6 +84,11 @@ def resolve_columns(
     family : Family
         Of all columns; what it says of columns with forms is a stand-in.
     forms : dict of int to Form
+        Of the columns that do not enter as they are, by number.
+
+    See Also
+    --------
+    resolve_family : families alone.
     """
     if isinstance(family, str) and family == "auto":
         raise RuntimeError("family='auto' must be resolved from the data before resolve_family is called")
@@ -207,15 +216,21 @@ def resolve_resolution(resolution: Any, found: Floats, feature_names: Sequence[s
     found : ndarray of shape (n_features,)
         The steps that the values show.
     feature_names : sequence of str, optional
+        Names of the columns, for a mapping by name and for messages.
 
     Returns
     -------
     ndarray of shape (n_features,)
+        The steps with which columns are recorded.
 
     Raises
     ------
     ValueError, TypeError
         If a step is not a positive number, a column does not exist, or the number of steps is not that of columns.
+
+    See Also
+    --------
+    resolve_family : families by their names.
     """
     if resolution is None:
         return found

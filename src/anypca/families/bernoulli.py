@@ -19,6 +19,10 @@ class Bernoulli(Logistic):
     The domain is x in {0, 1}. The link is the logit, so that eta is any real number. There is no dispersion.
     ``evaluate`` drops nothing.
 
+    See Also
+    --------
+    Binomial : several trials.
+
     Examples
     --------
     >>> import numpy as np

@@ -47,6 +47,10 @@ class BetaBinomial(Family):
     precision : float, optional
         The precision s; estimated when left out.
 
+    See Also
+    --------
+    Binomial : without more variation than trials have.
+
     Examples
     --------
     >>> import numpy as np

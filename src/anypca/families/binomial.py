@@ -30,6 +30,10 @@ class Binomial(Logistic):
     ValueError
         If ``n_trials`` is missing or not a positive integer.
 
+    See Also
+    --------
+    BetaBinomial : for trials that vary more.
+
     Examples
     --------
     >>> Binomial(n_trials=16).support

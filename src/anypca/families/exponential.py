@@ -19,6 +19,10 @@ class Exponential(Amounts):
     The domain is x > 0. The link is the logarithm, so that eta is any real number. There is no dispersion.
     ``evaluate`` drops nothing.
 
+    See Also
+    --------
+    Gamma : with a shape to estimate.
+
     Examples
     --------
     >>> import numpy as np

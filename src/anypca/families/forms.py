@@ -39,6 +39,11 @@ class Form(ABC):
     """How one column of a table becomes columns of a model, its parts, and comes back from them.
 
     Arrays of a column have shape (rows,), those of its parts (rows, n_parts); NaN is a missing entry.
+
+    See Also
+    --------
+    Excluded : a column that is left out.
+    Family : what the columns of a model have.
     """
 
     name: ClassVar[str]
@@ -160,7 +165,12 @@ class Combination(Form):
 @column_forms.register
 @dataclass(frozen=True)
 class Excluded(Form):
-    """Left out since it says nothing of the rows, as running numbers do; the mean of the column comes back."""
+    """Left out since it says nothing of the rows, as running numbers do; the mean of the column comes back.
+
+    See Also
+    --------
+    Form : what all forms share.
+    """
 
     name = "excluded"
     center: float | None = None

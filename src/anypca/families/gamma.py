@@ -29,6 +29,10 @@ class Gamma(Amounts):
     shape : float, optional
         The shape 1/phi > 0; estimated when left out.
 
+    See Also
+    --------
+    LogNormal : heavier in the tails.
+
     Examples
     --------
     >>> Gamma(shape=4.0).fixed_dispersion

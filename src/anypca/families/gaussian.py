@@ -28,6 +28,10 @@ class Gaussian(Family):
     variance : float, optional
         Variance of the noise; estimated when left out.
 
+    See Also
+    --------
+    StudentT : for outlying cells.
+
     Examples
     --------
     >>> Gaussian(variance=2.0).fixed_dispersion

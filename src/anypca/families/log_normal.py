@@ -28,6 +28,10 @@ class LogNormal(TransformedNormal):
     variance : float, optional
         Variance of the logarithm; estimated when left out.
 
+    See Also
+    --------
+    Gamma : lighter in the tails.
+
     Examples
     --------
     >>> import numpy as np

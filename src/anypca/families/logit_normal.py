@@ -39,6 +39,10 @@ class LogitNormal(TransformedNormal):
     step : float
         The step with which shares are recorded, in units of x.
 
+    See Also
+    --------
+    BetaBinomial : shares of known totals.
+
     Examples
     --------
     >>> import numpy as np

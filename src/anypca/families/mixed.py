@@ -42,6 +42,10 @@ class Mixed(Family):
     ValueError
         If a number in ``assignment`` has no member.
 
+    See Also
+    --------
+    combine : makes one.
+
     Examples
     --------
     >>> from anypca.families import Bernoulli, Poisson
@@ -280,6 +284,10 @@ def combine(families: Sequence[Family]) -> Family:
     ------
     ValueError
         If there is no column.
+
+    See Also
+    --------
+    Mixed : what it makes.
     """
     members = tuple(dict.fromkeys(families))
     if not members:

@@ -32,6 +32,10 @@ class NegativeBinomial(Counts):
     size : float, optional
         The size 1/a > 0; estimated when left out.
 
+    See Also
+    --------
+    Poisson : counts that vary no more than their mean.
+
     Notes
     -----
     An a below the square root of the smallest normal number is read as that root (1.5e-154 in float64), which

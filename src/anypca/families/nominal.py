@@ -34,6 +34,10 @@ class Nominal(Form):
     levels : tuple of float
         The categories in increasing order; found in the table when left out.
 
+    See Also
+    --------
+    Ordinal : categories with an order.
+
     Examples
     --------
     >>> import numpy as np

@@ -46,6 +46,10 @@ class Ordinal(ColumnFamily):
     levels : tuple of float, or tuple of such tuples, optional
         The levels, one more than cut points; 0, 1, 2, ... by default.
 
+    See Also
+    --------
+    Nominal : categories without an order.
+
     Examples
     --------
     >>> import numpy as np

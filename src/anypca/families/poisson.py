@@ -21,6 +21,10 @@ class Poisson(Counts, CanonicalFamily):
     The domain is x in {0, 1, 2, ...}. The link is the logarithm, so that eta is any real number. There is no
     dispersion. ``evaluate`` drops ``-log x!``.
 
+    See Also
+    --------
+    NegativeBinomial : counts that vary more.
+
     Examples
     --------
     >>> import numpy as np

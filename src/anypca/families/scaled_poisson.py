@@ -33,6 +33,10 @@ class ScaledPoisson(Counts):
     phi : float, optional
         Ratio of variance to mean; estimated when left out.
 
+    See Also
+    --------
+    NegativeBinomial : a likelihood for counts that vary more.
+
     Examples
     --------
     >>> import numpy as np

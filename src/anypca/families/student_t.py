@@ -28,6 +28,10 @@ class StudentT(Family):
     scale : float, optional
         The squared scale s^2; estimated when left out.
 
+    See Also
+    --------
+    Gaussian : without outlying cells.
+
     Examples
     --------
     >>> import numpy as np

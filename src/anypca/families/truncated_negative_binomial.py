@@ -63,6 +63,10 @@ class TruncatedNegativeBinomial(Family):
     size : float, optional
         The size 1/a > 0; estimated when left out.
 
+    See Also
+    --------
+    HurdleNegativeBinomial : where zeros have a part of their own.
+
     Notes
     -----
     The log-likelihood is not concave in eta for a of 3 and more, though it has a single maximum; steps go by the

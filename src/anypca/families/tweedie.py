@@ -37,6 +37,10 @@ class Tweedie(LogLink):
     phi : float, optional
         The dispersion; estimated when left out.
 
+    See Also
+    --------
+    ZeroInflatedGamma : zeros with a part of their own.
+
     References
     ----------
     P. K. Dunn, G. K. Smyth (2005). Series evaluation of Tweedie exponential dispersion model densities. Statistics and

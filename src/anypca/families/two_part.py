@@ -69,6 +69,10 @@ class TwoPart(Form):
 class ZeroInflatedLogNormal(TwoPart):
     """Amounts with zeros; those above zero are log-normal.
 
+    See Also
+    --------
+    ZeroInflatedGamma : lighter in the tails.
+
     Examples
     --------
     >>> import numpy as np
@@ -86,7 +90,12 @@ class ZeroInflatedLogNormal(TwoPart):
 @column_forms.register
 @dataclass(frozen=True)
 class ZeroInflatedGamma(TwoPart):
-    """Amounts with zeros; those above zero have a gamma distribution."""
+    """Amounts with zeros; those above zero have a gamma distribution.
+
+    See Also
+    --------
+    Tweedie : zeros and amounts from one mean.
+    """
 
     name = "zero_inflated_gamma"
 
@@ -98,7 +107,12 @@ class ZeroInflatedGamma(TwoPart):
 @column_forms.register
 @dataclass(frozen=True)
 class HurdlePoisson(TwoPart):
-    """Counts with zeros of another origin; those above zero are Poisson counts that are not zero."""
+    """Counts with zeros of another origin; those above zero are Poisson counts that are not zero.
+
+    See Also
+    --------
+    ZeroInflatedPoisson : zeros of two kinds.
+    """
 
     name = "hurdle_poisson"
 
@@ -110,7 +124,12 @@ class HurdlePoisson(TwoPart):
 @column_forms.register
 @dataclass(frozen=True)
 class HurdleNegativeBinomial(TwoPart):
-    """Counts with zeros of another origin; those above zero are negative binomial counts that are not zero."""
+    """Counts with zeros of another origin; those above zero are negative binomial counts that are not zero.
+
+    See Also
+    --------
+    ZeroInflatedNegativeBinomial : zeros of two kinds.
+    """
 
     name = "hurdle_negative_binomial"
 

@@ -24,6 +24,10 @@ class ZeroInflatedNegativeBinomial(ZeroInflated):
     size : float, optional
         The size 1/a > 0; estimated when left out.
 
+    See Also
+    --------
+    NegativeBinomial : without a surplus of zeros.
+
     Examples
     --------
     >>> ZeroInflatedNegativeBinomial(size=4.0).fixed_dispersion

@@ -24,6 +24,10 @@ class ZeroInflatedPoisson(ZeroInflated):
     share : float or tuple of float, optional
         Share of extra zeros, one for all columns or one for each; estimated when left out.
 
+    See Also
+    --------
+    Poisson : without a surplus of zeros.
+
     References
     ----------
     D. Lambert (1992). Zero-inflated Poisson regression, with an application to defects in manufacturing.

@@ -50,6 +50,10 @@ def write_atomically(folder: str | os.PathLike[str], files: Mapping[str, Writer]
         If the place is not writable.
     BlockingIOError
         If another process is writing there.
+
+    See Also
+    --------
+    check_target : asks before a long fit.
     """
     with claim(folder, files) as place:
         place.stage(files)
@@ -189,6 +193,10 @@ def check_target(folder: str | os.PathLike[str], files: Iterable[str]) -> None:
     ------
     NotADirectoryError, IsADirectoryError, ValueError, PermissionError
         As `write_atomically` does.
+
+    See Also
+    --------
+    write_atomically : writes there.
     """
     target = Path(os.path.abspath(folder))
     for place in (target, *target.parents):

@@ -18,6 +18,10 @@ class Frame:
     """A numeric table as read from a file.
 
     Equality is identity: comparing two tables entry by entry is the caller's business.
+
+    See Also
+    --------
+    read_table : reads it.
     """
 
     values: Any

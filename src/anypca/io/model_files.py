@@ -55,6 +55,7 @@ def save(model: Any, path: str | os.PathLike[str], *, key: str | bytes | None = 
     Parameters
     ----------
     model : estimator of this package
+        The model, fitted or not.
     path : path-like
         The file; one of the same name is replaced. The ending is yours to choose.
     key : str or bytes, optional
@@ -105,6 +106,7 @@ def load(path: str | os.PathLike[str], *, key: str | bytes | None = None) -> Any
     Parameters
     ----------
     path : path-like
+        The file that `save` wrote.
     key : str or bytes, optional
         The secret that the file was signed with. Without it a signature is not looked at.
 

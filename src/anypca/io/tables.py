@@ -111,6 +111,10 @@ def read_table(
         If the file cannot be understood, is damaged, declares or becomes more than 4 GiB when unpacked, or (h5ad)
         refers to other files; the message names the file and the remedy.
 
+    See Also
+    --------
+    Frame : what it returns.
+
     Notes
     -----
     In text files, workbooks and parquet files a column of unique text in first place, or one named id, name, sample

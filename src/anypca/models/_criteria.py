@@ -17,7 +17,12 @@ criteria: Registry[Criterion] = Registry("criterion")
 
 
 class Likelihood(NamedTuple):
-    """A maximised log-likelihood and what it was bought with."""
+    """A maximised log-likelihood and what it was bought with.
+
+    See Also
+    --------
+    FitFacts : has it.
+    """
 
     value: float
     """With all constants."""
@@ -46,7 +51,12 @@ class Likelihood(NamedTuple):
 
 @dataclass(frozen=True)
 class FitFacts:
-    """Numbers of a fit; None where the model does not have them."""
+    """Numbers of a fit; None where the model does not have them.
+
+    See Also
+    --------
+    describe_fit : collects them.
+    """
 
     likelihood: Likelihood | None = None
     """Of the model as it was fitted: scores integrated out, or plugged in as further parameters."""
@@ -63,6 +73,10 @@ class Criterion(ABC):
     """A number that is lower for better fits.
 
     To add one, write a subclass with ``name``, ``label`` and ``evaluate`` and register it.
+
+    See Also
+    --------
+    select_rank : uses it.
     """
 
     name: ClassVar[str]

@@ -53,12 +53,7 @@ def write_plainly(texts: Iterable[Any]) -> None:
 
 
 def tidy(ax: Any) -> None:
-    """Remove the frame's upper and right line.
-
-    Parameters
-    ----------
-    ax : matplotlib.axes.Axes
-    """
+    """Remove the frame's upper and right line."""
     ax.spines[["top", "right"]].set_visible(False)
 
 
@@ -68,9 +63,15 @@ def save_figure(ax: Any, path: str | os.PathLike[str], *, dpi: int = 150) -> Non
     Parameters
     ----------
     ax : matplotlib.axes.Axes
+        What was drawn.
     path : path-like
+        The picture; its ending says of which kind.
     dpi : int
         Dots per inch.
+
+    See Also
+    --------
+    plot_biplot : one of the pictures to save.
     """
     with warnings.catch_warnings():
         # Names in scripts that the font lacks are drawn as boxes; the tables still hold them.

@@ -20,7 +20,12 @@ OTHERS, NOT_KNOWN = "others", "not known"
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Scores of groups of rows in numbers."""
+    """Scores of groups of rows in numbers.
+
+    See Also
+    --------
+    anypca.plotting.plot_scores : draws them.
+    """
 
     names: tuple[str, ...]
     counts: Ints

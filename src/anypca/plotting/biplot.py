@@ -88,6 +88,7 @@ def plot_biplot(
     Returns
     -------
     ax : matplotlib.axes.Axes
+        What it was drawn on.
 
     Raises
     ------
@@ -97,6 +98,11 @@ def plot_biplot(
         If the model has no loadings.
     ValueError
         If scores or names do not fit the model, or ``scaling`` is unknown.
+
+    See Also
+    --------
+    plot_scores : the rows alone.
+    plot_correlation_circle : the columns alone.
 
     Notes
     -----
@@ -225,6 +231,7 @@ def plot_correlation_circle(
     Returns
     -------
     ax : matplotlib.axes.Axes
+        What it was drawn on.
 
     Raises
     ------
@@ -234,6 +241,11 @@ def plot_correlation_circle(
         If the model lacks what the picture is made of.
     ValueError
         If there are fewer than two components, or arguments do not fit the model or each other.
+
+    See Also
+    --------
+    plot_biplot : with the rows.
+    plot_loadings : numbers as bars.
 
     Notes
     -----

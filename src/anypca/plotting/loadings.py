@@ -65,6 +65,10 @@ def plot_loadings(
     ValueError
         If there is no such component, ``top`` is less than 1, or ``feature_names`` do not fit the model.
 
+    See Also
+    --------
+    plot_biplot : loadings of two components as arrows.
+
     Examples
     --------
     >>> from anypca import PPCA
@@ -132,6 +136,7 @@ def plot_evidence_path(model: Any, ax: Any = None) -> Any:
     Returns
     -------
     ax : matplotlib.axes.Axes
+        What it was drawn on.
 
     Raises
     ------
@@ -139,6 +144,10 @@ def plot_evidence_path(model: Any, ax: Any = None) -> Any:
         If the model is not fitted.
     AttributeError
         If the model selects no variables.
+
+    See Also
+    --------
+    plot_support : the variables that were selected.
     """
     evidence = np.asarray(fitted(model, "evidence_path_", remedy=_REMEDY), dtype=float)
     chosen = int(fitted(model, "n_features_selected_"))
@@ -179,6 +188,7 @@ def plot_support(
     Returns
     -------
     ax : matplotlib.axes.Axes
+        What it was drawn on.
 
     Raises
     ------
@@ -188,6 +198,10 @@ def plot_support(
         If the model selects no variables.
     ValueError
         If the shape or the names do not fit the number of variables.
+
+    See Also
+    --------
+    plot_evidence_path : why so many.
     """
     support = np.asarray(fitted(model, "support_", remedy=_REMEDY), dtype=bool)
     if shape is not None:

@@ -69,6 +69,7 @@ def plot_fitted(
     X : table of shape (n_samples, n_features)
         NaN marks missing entries, which are not drawn.
     offset, covariates : as in ``fit``
+        As in the fit, if it had them.
     features : sequence of int or str, optional
         Columns to draw, by position or by name; all if not given.
     scale : {"auto", "linear", "log", "standardised"}, default="auto"
@@ -88,6 +89,7 @@ def plot_fitted(
     Returns
     -------
     ax : matplotlib.axes.Axes
+        What it was drawn on.
 
     Raises
     ------
@@ -97,6 +99,10 @@ def plot_fitted(
         If the model has no ``inverse_transform``.
     ValueError
         If ``scale`` or a column is unknown, or nothing is observed.
+
+    See Also
+    --------
+    plot_predicted : rows drawn from the model.
 
     Examples
     --------

@@ -37,6 +37,7 @@ def plot_hinge(
     Parameters
     ----------
     model : fitted PiecewisePCA
+        The fitted model.
     X : table of shape (n_samples, n_features)
         The rows to show.
     features : pair of int or str, default=(0, 1)
@@ -60,6 +61,10 @@ def plot_hinge(
         If the model has no pieces.
     ValueError
         If a column is unknown.
+
+    See Also
+    --------
+    plot_latent_pieces : the scores.
     """
     edges = np.concatenate([[-_REACH], fitted(model, "breakpoints_", remedy=_REMEDY), [_REACH]])
     plane = [find_column(model, feature) for feature in features]
@@ -88,7 +93,9 @@ def plot_latent_pieces(
     Parameters
     ----------
     model : fitted PiecewisePCA
+        The fitted model.
     X : table of shape (n_samples, n_features)
+        Rows to draw.
     coordinates : pair of int, default=(-1, 0)
         For the horizontal and the vertical axis; -1 is t.
     ax : matplotlib.axes.Axes, optional
@@ -110,6 +117,10 @@ def plot_latent_pieces(
         If the model has no pieces.
     ValueError
         If there is no such coordinate.
+
+    See Also
+    --------
+    plot_hinge : the sheet among the rows.
     """
     breakpoints = fitted(model, "breakpoints_", remedy=_REMEDY)
     q = int(fitted(model, "n_components_"))
@@ -154,17 +165,20 @@ def plot_predicted(
     X : array-like or data frame of shape (n_samples, n_features)
         Observed rows.
     features : pair of int or str, default=(0, 1)
+        The two columns, by number or by name.
     ax : matplotlib.axes.Axes, optional
         Where to draw; new Axes on a new figure if not given.
     n_samples : int, optional
         Number of rows to draw; as many as were observed if not given.
     random_state : int, RandomState instance, Generator or None, default=0
+        Seed, or generator, of the draws.
     label : str, optional
         Name of the model; that of its class if not given.
 
     Returns
     -------
     ax : matplotlib.axes.Axes
+        What it was drawn on.
 
     Raises
     ------
@@ -174,6 +188,10 @@ def plot_predicted(
         If the model cannot generate rows.
     ValueError
         If a column is unknown.
+
+    See Also
+    --------
+    plot_fitted : cells against their means.
     """
     fitted(model, "n_components_", "components_")
     fitted(model, "sample", remedy="Draw a model that generates rows, such as PPCA.")

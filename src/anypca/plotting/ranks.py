@@ -25,6 +25,11 @@ def plot_rank_comparison(result: Any, ax: Any = None) -> Any:
     Returns
     -------
     ax : matplotlib.axes.Axes
+        What it was drawn on.
+
+    See Also
+    --------
+    anypca.selection.compare_ranks : computes it.
     """
     answers = result.answers
     ax = new_axes(6.4, 1.1 + 0.3 * len(answers)) if ax is None else ax
@@ -91,6 +96,11 @@ def plot_survival(curve: Any, ax: Any = None) -> Any:
     Returns
     -------
     ax : matplotlib.axes.Axes
+        What it was drawn on.
+
+    See Also
+    --------
+    anypca.selection.survival_curve : computes it.
 
     References
     ----------

@@ -75,6 +75,7 @@ def plot_scores(
     Returns
     -------
     ax : matplotlib.axes.Axes
+        What it was drawn on.
 
     Raises
     ------
@@ -82,6 +83,10 @@ def plot_scores(
         If the model is not fitted.
     ValueError
         If scores, names, ``axes`` or ``coverage`` do not fit.
+
+    See Also
+    --------
+    plot_biplot : with loadings as arrows.
 
     Notes
     -----

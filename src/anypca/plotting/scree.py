@@ -52,6 +52,10 @@ def plot_scree(
         If the model is not fitted.
     AttributeError
         If the model explains no share of anything.
+
+    See Also
+    --------
+    plot_rank_selection : what a criterion says of the number of components.
     """
     ratio, what = explained(model)
     ax = new_axes(5.4, 3.8) if ax is None else ax

@@ -28,6 +28,7 @@ def plot_trace(model: Any, ax: Any = None, *, gap: bool = False) -> Any:
     Returns
     -------
     ax : matplotlib.axes.Axes
+        What it was drawn on.
 
     Raises
     ------
@@ -37,6 +38,10 @@ def plot_trace(model: Any, ax: Any = None, *, gap: bool = False) -> Any:
         If the model keeps no trace of its fit.
     ValueError
         If ``gap`` is asked of a trace that never changed.
+
+    See Also
+    --------
+    plot_pruning_path : when components left.
     """
     trace = np.asarray(fitted(model, "objective_trace_", remedy="Nothing iterates in its fit."), dtype=float)
     converged = bool(fitted(model, "converged_"))
@@ -109,6 +114,10 @@ def plot_pruning_path(model: Any, ax: Any = None) -> Any:
         If the model is not fitted.
     AttributeError
         If the model prunes no components.
+
+    See Also
+    --------
+    plot_survival : how firmly the components stand that stayed.
     """
     path = tuple(fitted(model, "pruning_path_", remedy="Draw a model that prunes components, such as SePCA."))
     last = int(fitted(model, "n_components_"))
@@ -178,6 +187,11 @@ def plot_rank_selection(result: Any, ax: Any = None) -> Any:
     Returns
     -------
     ax : matplotlib.axes.Axes
+        What it was drawn on.
+
+    See Also
+    --------
+    anypca.selection.select_rank : computes it.
     """
     ax = new_axes(5.0, 3.6) if ax is None else ax
     ranks, values, errors = result.ranks, result.values, result.standard_errors

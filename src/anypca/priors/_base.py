@@ -18,7 +18,12 @@ priors: Registry[Prior] = Registry(
 
 
 class NewtonStep(NamedTuple):
-    """A step to the best point of a penalised quadratic model."""
+    """A step to the best point of a penalised quadratic model.
+
+    See Also
+    --------
+    Prior : whose ``newton`` returns it.
+    """
 
     step: Floats
     """(n, m): the proposed change."""
@@ -31,6 +36,11 @@ class Prior(ABC):
 
     A subclass writes `value` and `newton`. It works on rows of any length m without being told, so that one object
     serves any number of components, and it never looks at how many rows it is given.
+
+    See Also
+    --------
+    Entrywise : penalties that add up over entries.
+    find_prior : a prior by its name.
     """
 
     name: str
@@ -76,7 +86,12 @@ class Prior(ABC):
 
 
 def step_to(prior: Prior, u: Floats, target: Floats, gradient: Floats, curvature: Floats) -> NewtonStep:
-    """The step from u to the optimum of its model and what it gains; arguments as in `Prior.newton`."""
+    """The step from u to the optimum of its model and what it gains; arguments as in `Prior.newton`.
+
+    See Also
+    --------
+    NewtonStep : what it returns.
+    """
     step = target - u
     quadratic = np.einsum("ia,iab,ib->i", step, unpack_symmetric(curvature, u.shape[1]), step)
     gain = np.einsum("ia,ia->i", gradient, step) - 0.5 * quadratic + prior.value(u) - prior.value(target)
@@ -102,6 +117,10 @@ def find_prior(penalty: Any, parameter: str, n_components: int) -> Prior:
         If there is no such name, the message lists them, or if it does not treat all components alike.
     TypeError
         If it is neither a text nor a prior.
+
+    See Also
+    --------
+    Prior : what it finds.
     """
     prior = _create(penalty, parameter)
     probe = np.arange(1.0, n_components + 1.0)[None]
@@ -148,6 +167,10 @@ class Entrywise(Prior):
 
     A subclass writes `penalty` and its derivative `slope`, all else follows: a concave function lies below its
     tangents, so that a step minimises the quadratic model plus ``sum_a slope(|u_a|) |v_a|``, a weighted lasso.
+
+    See Also
+    --------
+    Prior : penalties that do not add up over entries.
     """
 
     @abstractmethod

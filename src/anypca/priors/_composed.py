@@ -19,12 +19,17 @@ class Scaled(Prior):
     Parameters
     ----------
     prior : Prior
+        The penalty that is composed.
     strength : float, default=1.0
         At least 0.
     unit : float or ndarray that broadcasts to (n, m), default=1.0
         What the entries are measured in; never 0.
     ridge : float or ndarray of shape (m,), default=0.0
         Of a quadratic penalty beside the prior.
+
+    See Also
+    --------
+    Leading : another composition.
     """
 
     prior: Prior
@@ -83,8 +88,13 @@ class Leading(Prior):
     Parameters
     ----------
     prior : Prior
+        The penalty that is composed.
     n_free : int
         At least 1.
+
+    See Also
+    --------
+    Scaled : another composition.
 
     Notes
     -----

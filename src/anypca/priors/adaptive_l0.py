@@ -32,6 +32,11 @@ class AdaptiveL0(Prior):
         k; zeros leave coordinates without the count.
     delta : float, default=1e-8
         Entries below its root count as zeros.
+
+    See Also
+    --------
+    L1 : convex.
+    Scad : without bias for large loadings, too.
     """
 
     precision: Floats | float = 0.0

@@ -26,6 +26,11 @@ class Group(Prior):
     Parameters
     ----------
     strength : float, default=1.0
+        Weight of the penalty; 0 is none.
+
+    See Also
+    --------
+    L1 : zeros for single entries.
 
     Notes
     -----

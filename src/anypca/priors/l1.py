@@ -18,6 +18,12 @@ class L1(Entrywise):
     Parameters
     ----------
     strength : ndarray of shape (m,) or float, default=1.0
+        Weight of the penalty; 0 is none.
+
+    See Also
+    --------
+    Scad : less bias for large entries.
+    Ridge : no zeros.
     """
 
     strength: Floats | float = 1.0

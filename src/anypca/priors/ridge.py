@@ -22,6 +22,10 @@ class Ridge(Prior):
         P: one number, diagonal or full; zeros leave coordinates free.
     strength : float or ndarray of shape (n,), default=1.0
         s: one factor for all rows, or one for each.
+
+    See Also
+    --------
+    L1 : zeros.
     """
 
     precision: Floats | float = 1.0

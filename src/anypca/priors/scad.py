@@ -20,10 +20,15 @@ class Scad(Entrywise):
     Parameters
     ----------
     strength : float, default=1.0
+        Weight of the penalty; 0 is none.
     flat : float, default=1.0
         Size from which on entries are taken for signal and cost the same.
     shape : float, default=3.7
         Ratio of ``flat`` to the knee, above 2. The default is that of the reference, eq. 2.8 and below.
+
+    See Also
+    --------
+    L1 : convex.
 
     Notes
     -----

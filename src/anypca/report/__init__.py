@@ -54,11 +54,13 @@ def write_report(
     Parameters
     ----------
     model : fitted estimator of the package
+        The fitted model.
     path : path-like
         Where to write; the file appears whole or not at all.
     X : table of shape (n_samples, n_features)
         The rows to report on, usually those of ``fit``.
     offset, covariates : as in ``fit``
+        As in the fit, if it had them.
     row_names : sequence of length n_samples, optional
         The index of a pandas frame, or row1, row2, ... when not given.
     feature_names : sequence of length n_features, optional
@@ -66,6 +68,7 @@ def write_report(
     metadata : data frame or dict of str to sequences of length n_samples, optional
         Further columns to colour the rows by; the first one is shown at the start.
     title : str, optional
+        Headline of the page.
     notes : sequence of str
         Sentences on how the table was read, for the section on it.
     code : str, optional
@@ -84,6 +87,10 @@ def write_report(
         If the table or what comes along with it does not fit the model.
     ImportError
         Without plotly.
+
+    See Also
+    --------
+    anypca.plotting : single pictures.
 
     Examples
     --------

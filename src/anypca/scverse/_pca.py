@@ -65,7 +65,9 @@ def pca(
         Fit this one, in place, instead of `SePCA` or `EPCA`; it has its own family and number of components. Keep it
         for `project` and for `anypca.save`.
     random_state : int, RandomState instance or None, default=0
+        Seed, or generator, of the draws.
     n_jobs : int or None, default=None
+        Threads; as in the estimator.
     **parameters : dict
         Further parameters of `SePCA` or `EPCA`.
 
@@ -78,6 +80,10 @@ def pca(
     ------
     ValueError
         If the layer or a named column is missing, or sizes do not fit; the message says what there is.
+
+    See Also
+    --------
+    project : new cells.
 
     Notes
     -----
@@ -286,6 +292,10 @@ def project(
     -----
     UserWarning
         If some genes of the model are missing.
+
+    See Also
+    --------
+    pca : the fit.
     """
     check_is_fitted(model)
     if copy:

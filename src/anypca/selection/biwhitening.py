@@ -30,6 +30,10 @@ class Biwhitening(RankMethod):
     The variance function must be known: poisson, binomial of two or more trials, negative_binomial and gamma with a
     given size or shape. Offsets and covariates would change the mean's rank and are refused.
 
+    See Also
+    --------
+    ParallelAnalysis : by permutation.
+
     References
     ----------
     B. Landa, T. Zhang, Y. Kluger (2022). Biwhitening reveals the rank of a count matrix. SIAM Journal on Mathematics

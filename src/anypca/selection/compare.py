@@ -22,7 +22,12 @@ _REFUSALS = (ValueError, TypeError, ArithmeticError)
 
 @dataclass(frozen=True, eq=False)
 class RankComparison:
-    """What `compare_ranks` found."""
+    """What `compare_ranks` found.
+
+    See Also
+    --------
+    compare_ranks : computes it.
+    """
 
     answers: tuple[RankAnswer, ...]
     """One for each method, in the order in which they were asked."""
@@ -88,6 +93,7 @@ def compare_ranks(
     max_rank : int, optional
         The largest answer; by default 10, or less than the table's sides.
     offset, covariates : as in `anypca.EPCA`
+        What comes along with the table; as in ``fit``.
     random_state : int, RandomState, Generator or None, default=0
         Seed of what is drawn.
 
@@ -96,6 +102,10 @@ def compare_ranks(
     RankComparison
         ``answers`` with method, rank, seconds and remark, ``to_frame()`` and ``plot()``. A method that is not for the
         table has no rank, and its remark says why.
+
+    See Also
+    --------
+    select_rank : one criterion for one model.
 
     Notes
     -----

@@ -47,14 +47,18 @@ _MOST_ROWS, _MOST_COLUMNS, _MOST_ENTRIES = 5000, 500, 4_000_000
 
 
 class Diagnostic(NamedTuple):
-    """One way in which a table may break a model's assumptions."""
+    """One way in which a table may break a model's assumptions.
+
+    See Also
+    --------
+    diagnose : finds it.
+    """
 
     name: str
     """``"outlying rows"``, ``"neighbouring rows"``, ``"correlated noise"``, ``"uneven rows"``, ``"equal columns"``."""
     is_found: bool
     effect: float
-    """How large: a number of rows or columns, a correlation, a relative change of eigenvalues, or a squared coefficient
-    of variation."""
+    """How large: a number of rows or columns, a correlation, a relative change of eigenvalues, or a squared spread."""
     z: float
     """In standard errors, of the noise that the model assumes."""
     text: str
@@ -84,6 +88,7 @@ def diagnose(
     X : table of shape (n_samples, n_features)
         The one that it was fitted to, rows in their order. Of large tables the first rows and some columns are used.
     offset, covariates : as in ``fit``
+        As in the fit, if it had them.
     row_names : sequence of length n_samples, optional
         For the texts; rows are numbered from 1 otherwise.
     feature_names : sequence of length n_features, optional
@@ -93,6 +98,10 @@ def diagnose(
     -------
     tuple of Diagnostic
         All five; empty for models without loadings or distribution, and for tables too small to tell.
+
+    See Also
+    --------
+    compare_ranks : whether other methods find as many components.
 
     Examples
     --------

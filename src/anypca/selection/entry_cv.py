@@ -46,6 +46,7 @@ def rank_path(
     estimator : estimator with a parameter ``n_components`` or ``max_components``
         Left as it is.
     X : table of shape (n_samples, n_features)
+        The table.
     ranks : int or sequence of int, optional
         Numbers of components; 1, 2, ... up to 10 or less than the table's sides by default. 0 is allowed where the
         estimator allows it (`EPCA`, `SePCA`): no components at all.
@@ -56,6 +57,10 @@ def rank_path(
     -------
     tuple of fitted estimators
         By increasing rank.
+
+    See Also
+    --------
+    select_rank : chooses among the ranks.
 
     Examples
     --------
@@ -134,7 +139,12 @@ def settle_family(estimator: Any, X: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class EntryScores:
-    """Log-likelihoods of held-out entries."""
+    """Log-likelihoods of held-out entries.
+
+    See Also
+    --------
+    entry_cross_validate : computes it.
+    """
 
     log_likelihood: Floats
     """Sum over the held-out entries of each split, with sample weights, shape (n_splits,)."""
@@ -203,11 +213,16 @@ def entry_cross_validate(
     Returns
     -------
     EntryScores
+        The scores of all folds.
 
     Raises
     ------
     TypeError
         If ``cv`` splits rows, or the estimator cannot score entries.
+
+    See Also
+    --------
+    select_rank : the number of components by it.
 
     Examples
     --------

@@ -54,13 +54,20 @@ def describe_fit(model: Any, X: Any, companions: Companions) -> FitFacts:
     Parameters
     ----------
     model : fitted estimator
+        The fitted model.
     X : table of shape (n_samples, n_features)
         The one it was fitted to.
     companions : Companions
+        ``offset`` and ``covariates`` of the table, as in the fit.
 
     Returns
     -------
     FitFacts
+        What criteria need to know of the fit.
+
+    See Also
+    --------
+    Criterion : uses it.
     """
     found, likelihood = describe(model), None
     known = found.criteria

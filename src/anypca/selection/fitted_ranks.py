@@ -32,7 +32,12 @@ class CriterionMethod(RankMethod):
 @rank_methods.register
 @dataclass(frozen=True)
 class BICMethod(CriterionMethod):
-    """BIC of `EPCA` with the scores integrated out; ``"marginal_bic"`` of `select_rank`."""
+    """BIC of `EPCA` with the scores integrated out; ``"marginal_bic"`` of `select_rank`.
+
+    See Also
+    --------
+    ICLMethod : counts also how sure scores are.
+    """
 
     name = "bic"
     label = "BIC, scores integrated out"
@@ -42,7 +47,12 @@ class BICMethod(CriterionMethod):
 @rank_methods.register
 @dataclass(frozen=True)
 class ICLMethod(CriterionMethod):
-    """Integrated completed likelihood of `EPCA`; ``"icl"`` of `select_rank`."""
+    """Integrated completed likelihood of `EPCA`; ``"icl"`` of `select_rank`.
+
+    See Also
+    --------
+    BICMethod : without that.
+    """
 
     name = "icl"
     label = "integrated completed likelihood"
@@ -58,6 +68,10 @@ class HiddenEntries(CriterionMethod):
     ----------
     cv : EntryKFold, EntryShuffleSplit or int, optional
         Which entries are hidden; by default a tenth, three times.
+
+    See Also
+    --------
+    EntryKFold : hides them.
     """
 
     name = "held_out"
@@ -74,7 +88,12 @@ class HiddenEntries(CriterionMethod):
 @rank_methods.register
 @dataclass(frozen=True)
 class SePCAMethod(RankMethod):
-    """The dimension that `anypca.SePCA` chooses while it fits."""
+    """The dimension that `anypca.SePCA` chooses while it fits.
+
+    See Also
+    --------
+    Minka : real numbers, in closed form.
+    """
 
     name = "sepca"
     label = "SePCA"

@@ -31,7 +31,12 @@ rank_methods: Registry[RankMethod] = Registry("method")
 
 
 class RankAnswer(NamedTuple):
-    """What one method says of a table."""
+    """What one method says of a table.
+
+    See Also
+    --------
+    RankMethod : gives it.
+    """
 
     method: str
     """Its name."""
@@ -126,6 +131,10 @@ class RankMethod(ABC):
 
     To add one, write a frozen dataclass with a ``name``, a ``label`` and ``find``, and register it with
     ``rank_methods.register``: `compare_ranks` and the command line know it at once.
+
+    See Also
+    --------
+    compare_ranks : runs several.
     """
 
     name: ClassVar[str]

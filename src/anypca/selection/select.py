@@ -27,7 +27,12 @@ from anypca.selection.splits import check_splitter
 
 @dataclass(frozen=True, eq=False)
 class RankSelection:
-    """What `select_rank` found."""
+    """What `select_rank` found.
+
+    See Also
+    --------
+    select_rank : computes it.
+    """
 
     criterion: str
     """Name of the criterion that decided."""
@@ -132,6 +137,7 @@ def select_rank(
     estimator : estimator with a parameter ``n_components`` or ``max_components``
         Left as it is.
     X : table of shape (n_samples, n_features)
+        The table.
     ranks : int or sequence of int, optional
         Numbers of components to compare; 1, 2, ... up to 10 or less than the table's sides by default. 0, no
         components at all, can be among them for `EPCA` and `SePCA`.
@@ -145,6 +151,7 @@ def select_rank(
         For ``"held_out"``: take the smallest rank whose loss is at most one standard error above the lowest one, the
         standard error being that of the lowest.
     offset, covariates, sample_weight : as in ``fit``
+        What comes along with the table; as in ``fit``.
     n_jobs : int or None, default=None
         Splits worked on at a time, for ``"held_out"``.
 
@@ -153,6 +160,10 @@ def select_rank(
     RankSelection
         ``best_rank``, ``best_estimator_``, the table (``rows``, ``to_frame()``) and ``plot()``. The table has all
         criteria that the fits offer, whichever decides.
+
+    See Also
+    --------
+    compare_ranks : the answers of several methods.
 
     Notes
     -----

@@ -80,6 +80,10 @@ class ParallelAnalysis(SpectralMethod):
     level : float, default=0.95
         Share of them that an eigenvalue must exceed.
 
+    See Also
+    --------
+    ParametricParallelAnalysis : noise drawn from the family.
+
     References
     ----------
     J. Horn (1965). A rationale and test for the number of factors in factor analysis. Psychometrika.
@@ -129,6 +133,10 @@ class ParametricParallelAnalysis(ParallelAnalysis):
     """Parallel analysis with tables drawn from the family at the fit without components.
 
     Columns have the family's distribution rather than their own. Otherwise as `ParallelAnalysis`, with its parameters.
+
+    See Also
+    --------
+    ParallelAnalysis : noise by permutation.
     """
 
     name = "parametric"
@@ -150,6 +158,10 @@ class GavishDonoho(SpectralMethod):
     Parameters
     ----------
     residual : {"deviance", "pearson", "quantile"}, default="deviance"
+
+    See Also
+    --------
+    ScreeNot : for correlated noise.
 
     References
     ----------
@@ -180,6 +192,10 @@ class ScreeNot(SpectralMethod):
     Parameters
     ----------
     residual : {"deviance", "pearson", "quantile"}, default="deviance"
+
+    See Also
+    --------
+    GavishDonoho : for white noise.
 
     References
     ----------
@@ -215,6 +231,10 @@ class Minka(SpectralMethod):
     ----------
     residual : {"deviance", "pearson", "quantile"}, default="deviance"
 
+    See Also
+    --------
+    BICMethod : any model with a likelihood.
+
     References
     ----------
     T. Minka (2000). Automatic choice of dimensionality for PCA. NIPS.
@@ -247,6 +267,10 @@ class BiCrossValidation(SpectralMethod):
     residual : {"deviance", "pearson", "quantile"}, default="deviance"
     n_repeats : int, default=10
         Random cuts, each of which gives four corners.
+
+    See Also
+    --------
+    EntryKFold : hides single entries.
 
     References
     ----------

@@ -151,6 +151,10 @@ class EntryKFold(EntrySplitter):
     random_state : int, RandomState, Generator or None, default=0
         Seed of the folds. The same seed gives the same folds, whatever the form of the table.
 
+    See Also
+    --------
+    EntryShuffleSplit : random parts.
+
     Examples
     --------
     >>> import numpy as np
@@ -190,6 +194,10 @@ class EntryShuffleSplit(EntrySplitter):
         Share of the entries of each row that is held out, between 0 and 1.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the splits.
+
+    See Also
+    --------
+    EntryKFold : every entry once.
 
     Examples
     --------

@@ -36,7 +36,12 @@ _ZOOM = 21
 
 @dataclass(frozen=True, eq=False)
 class SurvivalCurve:
-    """The pull of the data on each component, and on the best candidate for one more, against its size."""
+    """The pull of the data on each component, and on the best candidate for one more, against its size.
+
+    See Also
+    --------
+    survival_curve : computes it.
+    """
 
     sizes: Floats
     """g, shape (n_sizes,)."""
@@ -68,6 +73,7 @@ def survival_curve(
     X : table of shape (n_samples, n_features)
         The one that the model was fitted to; models do not keep it.
     sample_weight, offset, covariates : as in ``fit``
+        What comes along with the table; as in ``fit``.
 
     Returns
     -------
@@ -79,6 +85,10 @@ def survival_curve(
     ------
     TypeError, ValueError
         If the model is not a joint mode.
+
+    See Also
+    --------
+    anypca.plotting.plot_survival : draws it.
 
     References
     ----------

@@ -58,6 +58,10 @@ class DataThinning(RankMethod):
     share : float, default=0.8
         Share of the information that is fitted.
 
+    See Also
+    --------
+    BiCrossValidation : for numbers that are no counts.
+
     Notes
     -----
     For poisson, negative_binomial, binomial of two or more trials, gamma, exponential and gaussian columns, and

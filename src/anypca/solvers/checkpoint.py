@@ -41,8 +41,13 @@ class Checkpoint:
     Parameters
     ----------
     path : path-like
+        The file of the progress.
     every : float, default=60.0
         Seconds between two writes; what happened since the last one is done again after a kill.
+
+    See Also
+    --------
+    EPCA : whose ``fit(checkpoint=...)`` takes it, as that of all models that iterate.
     """
 
     path: str | os.PathLike[str]

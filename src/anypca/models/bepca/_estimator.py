@@ -92,6 +92,11 @@ class BEPCA(DrawnModel):
     n_iter_ : int
         Draws of each chain.
 
+    See Also
+    --------
+    SePCA : takes minutes where sampling takes hours.
+    ISFA : factors that rows use or do not.
+
     Notes
     -----
     ``transform``, ``impute``, ``inverse_transform``, ``entry_posterior``, ``entry_log_likelihood``, ``score_samples``

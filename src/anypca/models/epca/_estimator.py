@@ -135,6 +135,12 @@ class EPCA(StreamingRows, BilinearModel):
     status_ : str
         How the fit ended.
 
+    See Also
+    --------
+    SePCA : chooses the number of components.
+    GPCA : projects saturated parameters: scores of new rows in one product.
+    PPCA : real numbers, in closed form.
+
     Notes
     -----
     ``transform`` gives the modes of the scores under the penalty, standard deviations come from the curvature there

@@ -87,6 +87,11 @@ class ISFA(DrawnModel):
     n_iter_ : int
         Draws of each chain.
 
+    See Also
+    --------
+    BEPCA : every row uses every component.
+    SPCA : loadings of which most are zero.
+
     Notes
     -----
     Given a likelihood that is quadratic in the predictor, mask and value are drawn together. Bernoulli, binomial and

@@ -102,6 +102,11 @@ class PLNPCA(StreamingRows, BilinearModel):
     status_ : str
         How the fit ended.
 
+    See Also
+    --------
+    SePCA : counts and all other families; chooses the number of components.
+    anypca.offsets : offsets from the counts.
+
     Notes
     -----
     Sweeps alternate one Newton step for all rows (means and log variances jointly) with one for all columns, halved

@@ -184,6 +184,12 @@ class SePCA(StreamingRows, BilinearModel):
         evidences, dispersions and the trace stay those of that call, and ``components_std_`` are those of the loadings'
         posterior alone.
 
+    See Also
+    --------
+    EPCA : with a number of components that you give.
+    BEPCA : the full posterior by sampling.
+    PLNPCA : for counts with an offset, as in R's PLNmodels.
+
     References
     ----------
     J. Li, D. Tao (2013). Simple exponential family PCA. IEEE Transactions on Neural Networks and Learning Systems.

@@ -167,6 +167,11 @@ class SSPPCA(SPPCA):
     n_components_, components_, components_std_, alpha_, intercept_, dispersion_, evidence_, pruning_path_ : various
         As in `SePCA`, with all others.
 
+    See Also
+    --------
+    SPPCA : without zeros in the loadings.
+    SePCA : the model behind both.
+
     Examples
     --------
     >>> from anypca import SSPPCA
