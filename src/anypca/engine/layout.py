@@ -42,7 +42,7 @@ class Layout(ColumnMap):
     --------
     >>> import numpy as np
     >>> from anypca.families.forms import Constant, Recoded
-    >>> layout = Layout(3, table_names=("site", "sex", "age")).leave_out({0: Constant(7.0)})
+    >>> layout = Layout(3, table_names=("site", "sex", "age")).with_forms({0: Constant(7.0)})
     >>> layout = layout.with_forms({1: Recoded((1.0, 2.0))})
     >>> layout.names
     ('sex', 'age')
@@ -57,24 +57,6 @@ class Layout(ColumnMap):
     def with_forms(self, forms: Mapping[int, Form]) -> Layout:
         """The same with other forms for some columns; a new one replaces an old one."""
         return replace(self, forms=tuple({**dict(self.forms), **forms}.items()))
-
-    def leave_out(self, forms: Mapping[int, Form]) -> Layout:
-        """The same without some columns, each with a form that says why and what comes back in its place.
-
-        Parameters
-        ----------
-        forms : mapping of int to Form
-            Such as ``{2: Constant(1.0), 5: Copy(source=4, slope=1000.0), 0: Excluded(reason="running numbers")}``.
-
-        Raises
-        ------
-        ValueError
-            If a form leaves nothing out, or no column would remain.
-        """
-        wrong = [form for form in forms.values() if not form.is_left_out]
-        if wrong:
-            raise ValueError(f"{wrong[0]!r} does not leave its column out; use with_forms.")
-        return self.with_forms(forms)
 
     def with_levels(self, data: Data, executor: Executor) -> Layout:
         """The same with forms that know the values of their columns, from a pass over the table if any needs it."""
