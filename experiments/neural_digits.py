@@ -23,7 +23,7 @@ N_SEEN = 1437
 REFERENCE = {("gaussian", 2): (-2.782, -2.647), ("gaussian", 10): (-2.518, -2.341)}
 REFERENCE |= {("binomial(16)", 2): (-3.196, -2.260), ("binomial(16)", 10): (-1.808, -1.466)}
 BOUNDS = {2: -2.66, 10: -2.36}
-#: DenseRows whose likelihood is compared with a grid, and its points along each latent.
+#: Rows whose likelihood is compared with a grid, and its points along each latent.
 N_CHECKED, N_POINTS = 40, 301
 
 
