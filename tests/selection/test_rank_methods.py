@@ -372,3 +372,15 @@ def test_picture():
 def test_picture_without_answers():
     found = compare_ranks(gaussian(0), "biwhitening", family="gaussian")
     assert found.plot().get_title() == "no method is for this table"
+
+
+def test_every_method_answers_or_refuses_a_table_of_several_families():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(40, 1))
+    answers = np.clip(np.rint(3 + z @ np.ones((1, 4)) + 0.8 * rng.normal(size=(40, 4))), 1, 6)
+    answers[:, 3] = np.clip(answers[:, 3], 2, 5)
+    X = np.hstack([answers, rng.poisson(np.exp(1 + 0.5 * z @ np.ones((1, 3))))])
+    found = compare_ranks(X, family=["ordinal"] * 4 + ["negative_binomial"] * 3, max_rank=2, random_state=0)
+    remarks = {answer.method: answer.remark for answer in found.answers if answer.rank is None}
+    assert set(remarks) <= {"biwhitening", "thinning", "minka"}
+    assert all("broadcast" not in remark and len(remark) < 300 for remark in remarks.values())

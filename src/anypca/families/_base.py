@@ -119,7 +119,7 @@ class Family(ABC):
     @property
     def is_nonnegative(self) -> bool:
         """Whether negative values are outside the support."""
-        return not bool(self.in_support(np.array([-1.0]))[0])
+        return not np.any(self.in_support(np.array([-1.0])))
 
     @classmethod
     def examples(cls) -> tuple[Family, ...]:

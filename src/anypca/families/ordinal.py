@@ -224,9 +224,7 @@ class Ordinal(ColumnFamily):
         if self.cuts is None:
             whole: Bools = np.isfinite(x) & (x == np.floor(x))
             return whole
-        known = np.zeros(x.shape, dtype=bool)
-        for value in self._values:
-            known |= x == value
+        known: Bools = np.any([x == value for value in self._values], axis=0)
         return known
 
     def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:

@@ -67,12 +67,12 @@ def noise_variances(family: Family, x: Floats, name: str) -> Floats:
     found = np.empty_like(x)
     for member, index in family.member_columns(x.shape[1]):
         known = member.fixed_dispersion
-        # A bit says nothing of its variance: x (1 - x) is 0.
-        bend = None if known is None else _quadratic_term(member, known)
+        # A bit says nothing of its variance: x (1 - x) is 0; levels of the columns' own make no common function.
+        bend = None if known is None or member.has_parameters else _quadratic_term(member, known)
         if known is None or bend is None or bend <= -1.0 + 1e-9:
             raise ValueError(
                 f"method {name!r} needs a variance that is a known quadratic function of the mean, as of poisson, "
-                f"binomial(16), negative_binomial(3) or gamma(2); {member!r} has none. Give its size or shape, or use "
+                f"binomial(16), negative_binomial(3) or gamma(2); {member.name!r} has none. Give its size or shape, or use "
                 "'parallel'."
             )
         # With V(mu) = a + b mu + c mu^2 the mean of V(x) is (1 + c) V(mu).

@@ -130,7 +130,7 @@ def split_columns(
     """
     raise ValueError(
         f"method 'thinning' splits poisson, negative_binomial, binomial (2 trials or more), gamma, exponential and "
-        f"gaussian entries; {family!r} does not split. Use 'parallel', 'held_out' or 'sepca'."
+        f"gaussian entries; {family.name!r} does not. Use 'parallel', 'held_out' or 'sepca'."
     )
 
 
