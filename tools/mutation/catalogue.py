@@ -140,6 +140,20 @@ FAMILIES = [
         "tests/families/test_auto.py",
     ),
     Mutation(
+        "nodes lie where nothing is known of the value",
+        "models/_row_model.py",
+        "eta = eta + np.clip(step, -longest, longest)",
+        "pass",
+        "tests/models/test_predictive.py",
+    ),
+    Mutation(
+        "unseen entries have the noise alone",
+        "models/_row_model.py",
+        "eta = centre + np.multiply.outer(_NODES, width)",
+        "eta = mean + 0.0 * np.multiply.outer(_NODES, width)",
+        "tests/models/test_predictive.py",
+    ),
+    Mutation(
         "nearly normal measurements are amounts",
         "families/_candidates.py",
         "prior = min(_odds_of_amount(column), 0.0) + (",

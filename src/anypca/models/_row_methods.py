@@ -312,8 +312,8 @@ class GenerativeModel(RowMethods):
         """Log-probability of values at some entries, given the scores that the observed entries of X decide.
 
         The scores are plugged in: ``log P(value | eta)`` at the predictor and the dispersion of the fit. Values that X
-        does not show are thereby predicted; their uncertainty is that of the family alone. A posterior that is known by
-        draws (`BEPCA`, `ISFA`) is averaged over, and over the scores that each draw leaves possible. Continuous
+        does not show are thereby predicted; their uncertainty is that of the family alone. A posterior of scores and
+        loadings (`SePCA` unless ``inference="map"``, `BEPCA`, `ISFA`) is averaged over. Continuous
         families give the probability of the interval of a step (``resolution_``) around the value, so that models of
         all kinds that were fitted to the same table, with the same steps, are comparable.
 

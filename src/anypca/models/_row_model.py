@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
+from scipy.special import logsumexp
 
 from anypca._typing import Bools, Floats, Ints
 from anypca.engine import Block, Data, Layout
@@ -18,7 +19,9 @@ Solved = TypeVar("Solved")
 # Nodes of the quadrature over a normal predictor: moments of its exponential are right to 1e-6 up to a standard
 # deviation of 1.5, beyond which a prediction says little.
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
-
+# Newton steps to the peak of a likelihood times a normal density, none longer than the standard deviation of that; the
+# nodes around it need not be centred to many digits.
+_STEPS_TO_PEAK = 20
 
 # Standard deviations of a column within which an expectation of a missing entry may lie where no entry is: expectations
 # vary less than entries, of which 0.3 per cent are beyond in a normal column. Without a limit the errors of single
@@ -127,6 +130,38 @@ def predictive_deviations(family: Family, mean: Floats, variance: Floats, disper
     noise = weights @ family.variance(means, dispersion)
     spread = weights @ (means - weights @ means) ** 2
     return np.asarray(np.sqrt(noise + spread))
+
+
+def predictive_log_mass(
+    family: Family, values: Floats, moments: tuple[Floats, Floats], dispersion: Floats, steps: Floats
+) -> Floats:
+    """Log-probability of values, recorded in steps, whose predictors are normal with such moments, (n,) each.
+
+    The nodes lie around the mode of the product of likelihood and normal density, and as wide as that: a value that
+    tells much more of its predictor than is known beforehand would fall between nodes of the normal distribution.
+    """
+    # So much spread that its nodes are not lost in rounding.
+    mean, variance = moments[0], np.maximum(moments[1], 1e-12 * (1.0 + moments[0] ** 2))
+    centre, width = _peak(family, values, mean, variance, dispersion)
+    eta = centre + np.multiply.outer(_NODES, width)
+    log_prior = -0.5 * (eta - mean) ** 2 / variance - 0.5 * np.log(variance)
+    log_nodes = (np.log(_WEIGHTS / _WEIGHTS.sum()) + 0.5 * _NODES**2)[:, None] + np.log(width)
+    terms = family.log_mass(np.broadcast_to(values, eta.shape), eta, dispersion, steps)
+    return np.asarray(logsumexp(terms + log_prior + log_nodes, axis=0))
+
+
+def _peak(
+    family: Family, values: Floats, mean: Floats, variance: Floats, dispersion: Floats
+) -> tuple[Floats, Floats]:
+    """Where the product of likelihood and normal density is largest, and its width there, (n,) each."""
+    eta, longest = mean, np.sqrt(variance)
+    for _ in range(_STEPS_TO_PEAK):
+        found = family.evaluate(values, eta, dispersion)
+        assert found.gradient is not None
+        curvature = family.newton_curvature(values, eta, found, dispersion) + 1.0 / variance
+        step = (found.gradient - (eta - mean) / variance) / curvature
+        eta = eta + np.clip(step, -longest, longest)
+    return eta, 1.0 / np.sqrt(curvature)
 
 
 def predict_table(model: RowModel[Any], data: Data, scores: Floats) -> Floats:

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from anypca._typing import Floats, Ints
+from anypca.engine import Block
 from anypca.linalg import PackedCholesky
 from anypca.models._bilinear.row_model import BilinearRowModel, Reported, warn_unsolved
 from anypca.models._opened import OpenedBlock, observed_only
+from anypca.models._row_model import predictive_log_mass, with_offset
 from anypca.models.sepca._posterior import Loadings, Scores
 from anypca.models.sepca._problem import VariationalProblem
 
@@ -45,6 +47,15 @@ class PosteriorRowModel(BilinearRowModel[Scores]):
         base = observed_only(rows, slice(None), self.family.log_base(rows.x, self.dispersion))
         bound: Floats = self.problem.row_bounds(rows, self.loadings, self.solve(rows)) + base.sum(axis=1)
         return bound
+
+    def entry_log_likelihood(
+        self, block: Block, rows: OpenedBlock, index: Ints, columns: Ints, values: Floats, steps: Floats
+    ) -> Floats:
+        """Averaged over what the posterior leaves possible of scores and loadings."""
+        solved = self.solve(rows)
+        moments = with_offset(rows, index, columns, *self.entry_moments(rows, solved, index, columns))
+        family, dispersion = self.family.take(columns), self.dispersion[columns]
+        return predictive_log_mass(family, values, moments, dispersion, steps[columns])
 
     def entry_moments(
         self, rows: OpenedBlock, solved: Scores, index: Ints, columns: Ints
