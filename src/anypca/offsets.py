@@ -178,6 +178,7 @@ def rle(X: Any, *, pseudocount: float = 0.0, zeros: Literal["drop", "skip"] = "d
         _log_totals(counts)
         sums = counts.columns(lambda x: np.vstack([np.nansum(logs(x), axis=0), *_tally(x, logs(x))]))
         total, present, positive = sums
+        # A geometric mean with a zero is zero, and tells no ratios unless zeros are skipped.
         usable = positive == present if zeros == "drop" else positive > 0
         if not usable.any():
             raise ValueError(
@@ -250,6 +251,7 @@ def tmm(
 
         factors = counts.rows(compare)
         _raise_at_nan(factors, f"shares no positive column with row {chosen}", "Choose another reference.")
+        # Factors of mean 0 leave the offsets those of the totals on average.
         offset: Floats = np.log(totals) + factors - factors.mean()
         return offset
 
@@ -306,6 +308,7 @@ def _reference(counts: _Counts, reference: int | None) -> int:
         ):
             raise ValueError(f"reference must be the number of a row, 0 to {n - 1}; got {reference!r}.")
         return int(reference)
+    # The row whose upper quartile is nearest to the average one, as edgeR chooses it.
     quartiles = counts.rows(lambda x: np.nanquantile(x / np.nansum(x, axis=1, keepdims=True), 0.75, axis=1))
     return int(np.argmin(np.abs(quartiles - quartiles.mean())))
 

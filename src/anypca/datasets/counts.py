@@ -311,6 +311,7 @@ def make_low_rank_counts(
     eta = intercept + raw @ loadings.T
     X = family.sample(eta, family.known_dispersion(n_features), rng)
     X[rng.random(X.shape) < missing] = np.nan
+    # The same product in canonical form: orthonormal loadings, and scores of decreasing size.
     left, values, right = np.linalg.svd(loadings, full_matrices=False)
     flip = fix_signs(left.T)
     return LowRank(X, raw @ right.T * (values * flip), (left * flip).T, intercept, eta, family)
@@ -380,6 +381,7 @@ def make_sparse_counts(
 
 def _add_error(values: Floats, rng: np.random.Generator) -> Floats:
     """Counts: the values plus a Poisson error of random sign, at least 0."""
+    # As published: a Poisson size with a random sign, and no count below 0.
     error = rng.poisson(_ERROR_RATE, values.shape) * rng.choice([-1.0, 1.0], values.shape)
     return np.asarray(np.maximum(values + error, 0.0))
 

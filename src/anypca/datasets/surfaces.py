@@ -179,6 +179,7 @@ def make_wide_hinge(
         )
     rng = np.random.default_rng(random_state)
     latent = rng.standard_normal((n_samples, n_components))
+    # One direction more than components, for the bend.
     basis = np.linalg.qr(rng.standard_normal((n_features, n_components + 1)))[0]
     surface = np.column_stack([latent, bend * np.abs(latent[:, -1])]) @ basis.T
     X = surface + noise * rng.standard_normal((n_samples, n_features))
@@ -267,6 +268,7 @@ def make_swiss_roll(
     if isinstance(random_state, np.random.Generator):
         seed = int(random_state.integers(2**31))
     X, angle = draw(n_samples, random_state=seed)
+    # The length of the spiral up to an angle: the flat sheet has the distances of the roll.
     length = 0.5 * (angle * np.sqrt(1 + angle**2) + np.arcsinh(angle))
     return SwissRoll(X, np.column_stack([length, X[:, 1]]))
 

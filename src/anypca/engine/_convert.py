@@ -167,6 +167,7 @@ def _from_frame(frame: Any, name: str) -> Matrix:
     if is_from(frame, "polars"):
         return Matrix(_stack(frame.get_columns(), _polars_column, name, names), names)
     dtypes = list(frame.dtypes)
+    # Frames of sparse columns whose gaps are zeros stay sparse.
     if dtypes and all(getattr(dtype, "fill_value", None) == 0 for dtype in dtypes):
         return Matrix(frame.sparse.to_coo(), names)
     if all(isinstance(dtype, np.dtype) and dtype.kind in _NUMERIC_KINDS for dtype in dtypes):
@@ -186,6 +187,7 @@ def _column_names(frame: Any, name: str) -> tuple[str, ...] | None:
             f"{name} has {most_common[0][1]} columns called {most_common[0][0]!r}; names must be unique. "
             "Rename or drop the duplicates."
         )
+    # Names of several kinds are refused in scikit-learn's words.
     kinds = sorted({type(column).__qualname__ for column in columns})
     if len(kinds) > 1 and any(isinstance(column, str) for column in columns):
         raise TypeError(
@@ -212,6 +214,7 @@ def _stack(
         convert(column, lambda index, j=j: describe_entry(name, index[0], j, names))  # type: ignore[misc]
         for j, column in enumerate(columns)
     ]
+    # Work is in single precision only if every column is.
     single = all(part.dtype == np.float32 for part in parts)
     table = np.empty((len(parts[0]), len(parts)), dtype=np.float32 if single else np.float64)
     for j in range(len(parts)):

@@ -25,6 +25,7 @@ class DenseSource:
 
     def read(self, start: int, stop: int) -> Floats:
         """Rows start..stop as a new C-contiguous array (stop - start, n_columns), NaN where missing."""
+        # A copy, since missing entries of a block are overwritten.
         return np.array(self.array[start:stop], dtype=self.dtype, order="C", copy=True)
 
     def matrix(self, start: int, stop: int) -> Floats:
@@ -162,6 +163,7 @@ def mask_missing(x: Floats) -> Table:
     missing = np.isnan(x)
     if not missing.any():
         return Table(x, None)
+    # 1 is in the support of every family, so that arrays can be evaluated whole.
     x[missing] = 1.0
     return Table(x, ~missing)
 
@@ -294,6 +296,7 @@ class Executor(ABC):
         self, function: Callable[[Block, Any], Any], data: Data, local: Sequence[Any] | None = None
     ) -> Sequence[Any]:
         """``function(block, local)`` of each block, where the blocks are."""
+        # A sweep that adds up nothing.
         return self.sweep(lambda block, rows: (function(block, rows), 0.0), data, local)[0]
 
     def collect(self, function: Callable[[Block], Any], data: Data) -> list[Any]:

@@ -229,6 +229,7 @@ def _first(pair: tuple[Local, Any]) -> Local:
 def _tree_sum(pairs: Sequence[Any]) -> Any:
     """Handle to the sum of the second parts, a few at a time and always in row order."""
     add, take = dask.delayed(_add, pure=False), True
+    # The first round takes the sums out of the pairs; each adds a few of them where they lie.
     while take or len(pairs) > 1:
         pairs = [add(take, *pairs[i : i + _FAN_IN]) for i in range(0, len(pairs), _FAN_IN)]
         take = False
@@ -243,6 +244,7 @@ def _keep(handles: Sequence[Any]) -> tuple[Any, ...]:
     """Compute on the workers of a cluster and keep there; stay lazy without one."""
     if _client() is None:
         return tuple(handles)
+    # On a cluster blocks are made once and stay with their workers.
     return tuple(dask.persist(*handles))
 
 

@@ -356,6 +356,7 @@ def default_block_rows(n_features: int, itemsize: int) -> int:
 
 def cut_rows(n_samples: int, rows: int) -> list[tuple[int, int]]:
     """Cut 0..n_samples into runs of at most ``rows``, as equal as possible so that workers share evenly."""
+    # Blocks of nearly equal sizes: a last one of a few rows would cost as much as a whole one.
     n_blocks = math.ceil(n_samples / rows)
     edges = [i * n_samples // n_blocks for i in range(n_blocks + 1)]
     return list(itertools.pairwise(edges))

@@ -227,6 +227,7 @@ def _of_categories(counts: Mapping[Any, int], declared: list[Any], is_ordered: b
     used = [level for level in declared if counts.get(level)]
     if not used or not all(isinstance(level, str | bool | int | float) for level in used):
         return None
+    # The most frequent category comes first: the question for it has the most answers of both kinds.
     if not is_ordered and len(used) > 2:
         used.sort(key=lambda level: -counts[level])
     return Labels(tuple(used), is_ordered=is_ordered, kind="category")

@@ -155,6 +155,7 @@ def in_order(found: Sequence[tuple[Ints, Floats]], n_entries: int) -> Floats:
     IndexError
         If some entry lies in no block.
     """
+    # Blocks answer in their own order; an entry of no block is a row that is not there.
     places = np.concatenate([place for place, _ in found])
     if len(places) < n_entries:
         missing = int(np.setdiff1d(np.arange(n_entries), places)[0])

@@ -151,6 +151,7 @@ class Description:
         columns = self.model_columns(
             self.loadings.shape[1] if self.layout is None else self.layout.n_features
         )
+        # Loadings of columns with units are told in standard deviations of the noise; others have no units.
         unit = np.ones(len(self.dispersion))
         for member, places in self.family.member_columns(len(unit)):
             if member.has_units:
@@ -169,6 +170,7 @@ class Description:
         """For each column of ``loadings`` its column of the model, -1 where it is left out."""
         layout = self._layout_of(n_features)
         columns = np.arange(layout.n_columns)
+        # Columns that are left out are padded with 0, which the shift by one makes -1.
         return layout.pad(columns + 1) - 1
 
     def _layout_of(self, n_features: int) -> Layout:

@@ -54,6 +54,7 @@ class CheckedParameters(BaseEstimator):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        # The class itself comes first in this order, and what comes first counts.
         own = (vars(base).get("_parameter_constraints", {}) for base in cls.__mro__)
         cls._parameter_constraints = dict(ChainMap(*own))
 

@@ -160,6 +160,7 @@ def lay_out(session: Session, choice: FamilyChoice | None, left_out: Mapping[int
     forms = {**({} if choice is None else choice.forms), **left_out}
     layout = session.layout.with_forms(forms).with_levels(session.data, session.executor)
     layout = layout.adapted(session.summary).without_names()
+    # Nothing changes, and the table need not be summarised again.
     if layout.is_identity:
         return replace(session, choice=choice)
     data = layout.lay_out(session.data)
@@ -191,6 +192,7 @@ def choose_family(family: Any, session: Session) -> tuple[Family, FamilyReport |
     """
     choice = read_family(family, session) if session.choice is None else session.choice
     resolved = session.layout.family(choice.family)
+    # Families that were chosen by the values have them in their support; given ones may not.
     if choice.report is None or any(record.rule == GIVEN for record in choice.report):
         check_support(resolved, session)
         warn_non_integers(resolved, session)

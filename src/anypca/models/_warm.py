@@ -81,6 +81,7 @@ class _Relay(NoJournal):
         key = key_of(problem, shared)
         if type(self._start) is not type(shared) or key_of(problem, self._start) != key:
             return None
+        # The first run that it fits takes it; later ones, as of other dimensions, start on their own.
         start, self._start = self._start, None
         return Entry(0, key, start, np.empty(0))
 

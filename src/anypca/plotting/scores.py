@@ -149,6 +149,7 @@ def _crowding(points: Floats, reach: Floats) -> float:
     """The share of the picture that one ellipse covers, on average; 0 for bars, which have no area."""
     if reach.shape[1] == 1:
         return 0.0
+    # The share of the picture that one ellipse covers on average.
     frame = np.prod(np.ptp(np.vstack([points - reach, points + reach]), axis=0))
     return float(np.pi * np.mean(reach[:, 0] * reach[:, 1]) / frame) if frame > 0 else 0.0
 

@@ -146,6 +146,7 @@ def _effects(subject: Subject) -> Floats | None:
     """Change of each column's predictor by one standard deviation of each score; ``None`` where it varies."""
     if subject.description.loadings is None or subject.description.has_pieces:
         return None
+    # What one standard deviation of a score does to the predictor of each column.
     return np.asarray(subject.description.loadings * subject.scores.std(axis=0)[:, None])
 
 

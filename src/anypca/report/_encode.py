@@ -74,6 +74,7 @@ def encode_scores(scores: Floats) -> list[dict[str, Any]]:
     columns = []
     for values in scores.T:
         low, high = float(values.min()), float(values.max())
+        # Sixteen bits a score: no screen shows the error.
         step = (high - low) / 65535.0
         codes = np.rint((values - low) / (step or 1.0)).astype("<u2")
         columns.append({"low": low, "step": step, "codes": _base64(codes)})

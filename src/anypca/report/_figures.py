@@ -106,6 +106,7 @@ def _loading_text(name: str, value: float, std: float | None, part: float | None
 
 def shares(names: Sequence[str], values: Floats) -> Figure:
     """Explained share of each column: named bars for few columns, a histogram for many."""
+    # Bars with names as long as these can be read, a histogram beyond.
     if len(values) <= 30:
         figure = loadings(names, 100.0 * values, None, "explained deviance (%)")
         figure["data"][0]["marker"] = {"color": "@accent"}

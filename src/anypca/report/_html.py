@@ -202,6 +202,7 @@ def build_page(subject: Subject, sections: Sequence[Section], rows: dict[str, An
 
 def _policy(*scripts: str) -> str:
     """Only these two scripts may run and nothing may be fetched: whatever a table holds, it stays text."""
+    # The page runs these scripts and loads nothing from elsewhere.
     hashes = " ".join(
         f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
         for text in scripts

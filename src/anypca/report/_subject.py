@@ -122,6 +122,7 @@ def draw_sample(
     Sample
     """
     n, p = shape
+    # However wide the table is, some hundred rows are shown.
     size = min(n, MOST_ROWS, max(500, _MOST_ENTRIES // p))
     index = choose_rows(n, size)
     names = _check_row_names(X, row_names, n)

@@ -79,6 +79,7 @@ class Axes:
 def _information(model: BilinearModel) -> Floats:
     """Fisher information about the predictor in one count of each gene, (n_genes,)."""
     layout, rows = model.layout_, model._row_model()
+    # At the typical cell: one with the mean offset and scores of 0.
     eta = layout.pick(np.asarray(model.intercept_ + vars(model).get("mean_offset_", 0.0)))
     curvature = rows.family.evaluate(rows.family.mean(eta), eta, rows.dispersion).curvature
     return layout.pad(np.asarray(curvature))

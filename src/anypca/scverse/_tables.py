@@ -40,6 +40,7 @@ class Genes:
         if len(self.columns) == self.count:
             order = np.argsort(self.places)
             return found if np.array_equal(order, np.arange(self.count)) else found[:, order]
+        # Genes that the table lacks are missing entries of every cell.
         absent = np.full((rows.shape[0], self.count - len(self.columns)), np.nan)
         is_dense = isinstance(rows, np.ndarray)
         joined = np.hstack([found, absent]) if is_dense else sparse.hstack([found, absent], format="csr")
@@ -98,6 +99,7 @@ def open_table(matrix: Any, genes: Genes) -> Iterator[CellTable]:
         rows = matrix if isinstance(matrix, np.ndarray) else matrix.tocsr()
         yield CellTable(genes.take(rows), np.asarray(rows.sum(axis=1), dtype=float).ravel())
         return
+    # Each row of such a file would be gathered from all of it.
     if getattr(matrix, "format", "") == "csc":
         yield _gather(matrix, genes)
         return
@@ -109,6 +111,7 @@ def _gather(matrix: Any, genes: Genes) -> CellTable:
     """The chosen columns of a file in column order, into memory; rows are spread over all of such a file."""
     totals = np.zeros(matrix.shape[0])
     parts = []
+    # A file by columns is read once, from left to right.
     order = np.argsort(genes.columns)
     for start in range(0, matrix.shape[1], _ROWS):
         columns = matrix[:, start : start + _ROWS]
@@ -121,6 +124,7 @@ def _gather(matrix: Any, genes: Genes) -> CellTable:
 
 def _spool(matrix: Any, genes: Genes, folder: Path) -> CellTable:
     """Copy the chosen genes into files of a folder, some rows at a time, and map them."""
+    # Rows go to scratch files as they are read, which are then mapped: a slice of them is in memory at a time.
     totals, counts = [], [0]
     spools = {name: (folder / name).open("wb") for name in ("data", "indices")}
     dtypes: dict[str, Any] = {}

@@ -83,6 +83,7 @@ def describe_fit(model: Any, X: Any, companions: Companions) -> FitFacts:
 def _describe_ppca(model: PPCA, X: Any, companions: Companions) -> FitFacts:
     """Exact likelihood; loadings, mean and noise are the parameters."""
     k, p = model.components_.shape
+    # Loadings up to rotations, the means, and the noise.
     count = p * k - k * (k - 1) // 2 + p + 1
     likelihood = Likelihood.integrated(
         float(model.objective_trace_[-1]), count, companions.total_weight(n_rows(X))

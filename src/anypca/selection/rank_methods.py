@@ -188,6 +188,7 @@ class RankMethod(ABC):
             found = self.find(task)
         seconds = time.perf_counter() - start
         remarks = [found.remark, *dict.fromkeys(str(warning.message) for warning in said)]
+        # An answer at the end of the range may have been cut off by it.
         if found.rank >= task.max_rank:
             remarks.append(f"the largest that was asked for: raise max_rank={task.max_rank}")
         return RankAnswer(self.name, found.rank, seconds, "; ".join(filter(None, remarks)))
