@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,13 @@ class Cells:
         Whose answers they are; part of their names in the file.
     options : Options
         Quick forms keep nothing.
+    first : int
+        Added to the seed of full forms, where quick forms or the writing of the study have used the first ones.
     """
 
-    def __init__(self, study: str, options: Options) -> None:
+    def __init__(self, study: str, options: Options, first: int = 0) -> None:
         self.study = study
-        self.options = options
+        self.options = options if options.quick else replace(options, seed=options.seed + first)
         name = os.environ.get("ANYPCA_CELLS")
         self.path = Path(name) if name and not options.quick else None
         self.answers: dict[str, list[Any]] = {}

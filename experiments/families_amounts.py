@@ -82,7 +82,7 @@ def evidences(kind: str, n: int, p: int, rank: int, seed: int) -> list[float]:
 
 def run(options: Options) -> Outcome:
     """Dimensions, and the order of evidences."""
-    cells = Cells("families_amounts", options)
+    cells = Cells("families_amounts", options, first=61_000)
     n_runs, n_tables = (2, 1) if options.quick else (N_RUNS, N_TABLES)
     cases = [
         ("log-normal amounts", 150, 25, 0),

@@ -79,7 +79,7 @@ def _is_above(found: Found) -> bool:
 
 def run(options: Options) -> Outcome:
     """Tables drawn, questionnaires, and the public one."""
-    cells = Cells("families_ratings", options)
+    cells = Cells("families_ratings", options, first=61_000)
     n_runs, n_scales_runs = (2, 0) if options.quick else (N_RUNS, N_SCALES_RUNS)
     drawn = {
         f"{_N} x {_P}, rank {rank}": [Found(*each) for each in cells.get(answers, (_N, _P, rank), n_runs)]
