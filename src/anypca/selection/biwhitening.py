@@ -72,8 +72,8 @@ def noise_variances(family: Family, x: Floats, name: str) -> Floats:
         if known is None or bend is None or bend <= -1.0 + 1e-9:
             raise ValueError(
                 f"method {name!r} needs a variance that is a known quadratic function of the mean, as of poisson, "
-                f"binomial(16), negative_binomial(3) or gamma(2); {member.name!r} has none. Give its size or shape, or use "
-                "'parallel'."
+                f"binomial(16), negative_binomial(3) or gamma(2); {member.name!r} has none. Give its size or shape, or "
+                "use 'parallel'."
             )
         # With V(mu) = a + b mu + c mu^2 the mean of V(x) is (1 + c) V(mu).
         found[:, index] = member.variance(x[:, index], known) / (1.0 + bend)
