@@ -1235,6 +1235,13 @@ BILINEAR = [
         "tests/models/test_bilinear_start.py",
     ),
     Mutation(
+        "leaps go back",
+        "models/sepca/_sweeps.py",
+        "start + 2.0 * reach * step",
+        "start - 2.0 * reach * step",
+        "tests/models/test_sepca.py",
+    ),
+    Mutation(
         "loadings start as uncertain whatever an entry tells",
         "models/sepca/_start.py",
         "np.minimum(units, directions.noise)",

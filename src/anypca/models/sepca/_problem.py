@@ -224,7 +224,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
 
     def settled(self, shared: Loadings, stats: VariationalStats) -> Loadings:
         """A new posterior of the columns in the best latent coordinates, with the relevance that belongs to it."""
-        return self._relevance(self._change(shared, stats))
+        return self.with_best_relevance(self._change(shared, stats))
 
     def at_rest(self, shared: Loadings) -> Loadings:
         """The posterior without the change of coordinates that led to it."""
@@ -295,7 +295,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
             fraction = np.where(worse, np.where(fraction > _LEAST_FRACTION, 0.5 * fraction, 0.0), fraction)
         return after, sums
 
-    def _relevance(self, shared: Loadings) -> Loadings:
+    def with_best_relevance(self, shared: Loadings) -> Loadings:
         """The loadings with the best relevance, alpha = D / E||w||^2, unless it is held."""
         return shared if self.hold_relevance else shared.with_relevance(len(shared.mean) / shared.sizes)
 

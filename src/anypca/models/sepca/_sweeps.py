@@ -49,6 +49,10 @@ _SURVIVING_RATIO = 1.0
 # Sweeps between two looks at the components: enough to see at what rate a ratio falls, and few enough that not many are
 # wasted on components that have faded meanwhile.
 _SWEEPS_PER_LOOK = 3
+# How far a leap may go at first; by what that changes after a leap that went so far and gained, after one that lost,
+# and after a look without one. The factors of four are those of Varadhan and Roland; after a loss the next leap is tried
+# some looks later.
+FIRST_REACH, _LONGER, _SHORTER, _RECOVERED = 4.0, 4.0, 0.25, 1.5
 # Nats between two looks below which loose pruning ends. Components of about the same size turn for hundreds of sweeps
 # more, which is left to the fit that is kept; a choice of the dimension takes three nats.
 _NEGLIGIBLE = 0.05
@@ -84,6 +88,8 @@ class State:
     """All sweeps on the way; those of rivals and neighbours that were given up do not count."""
     stats: VariationalStats | None = None
     """Of the last sweep, from which the next ones go on; ``None`` where the posterior or its model changed since."""
+    reach: float = FIRST_REACH
+    """How many times the way of a sweep the next leap may go; see `look`."""
     coupling: float = 0.0
     """What the coupling of scores and loadings adds to the bound once it is judged; see `coupling_gain`."""
 
@@ -149,8 +155,58 @@ def _lasting(state: State) -> float:
 
 
 def look(state: State, *, rough: bool = False, is_held: bool = False) -> State:
-    """Sweeps until the components are to be looked at again, with the relevance held where asked for."""
-    return _sweep(state, _SWEEPS_PER_LOOK, rough=rough, is_held=is_held)
+    """Sweeps until the components are to be looked at again, with the relevance held where asked for.
+
+    Two sweeps tell how the loadings move, and a third starts from where they are heading to. It counts if the bound is
+    larger there.
+    """
+    first = state if state.stats is not None else _sweep(state, 1, rough=rough, is_held=is_held)
+    second = _sweep(first, 2, rough=rough, is_held=is_held)
+    if second.result.converged:
+        return second
+    third = join(second, _sweep(second, 2, rough=rough, is_held=is_held))
+    if third.result.converged or not third.n_components or third.loadings.sparsity > 0:
+        return third
+    return _leap(first.loadings, second.loadings, third, rough=rough, is_held=is_held)
+
+
+def _leap(first: Loadings, second: Loadings, third: State, *, rough: bool, is_held: bool) -> State:
+    """One sweep from beyond the last of three states, or that state if the bound is not larger there.
+
+    The steps are those of the squared iterative scheme SqS3 (Varadhan and Roland 2008, Scandinavian Journal of
+    Statistics 35, 335-353), in units of the columns' noise and up to the signs of the components.
+    """
+    here = third.loadings
+    unit = np.sqrt(here.unit_column)
+    end = here.mean / unit
+    start, middle = (
+        _with_signs(loadings.mean / unit, end, here.n_components) for loadings in (first, second)
+    )
+    step, bend = middle - start, (end - middle) - (middle - start)
+    length = float(np.linalg.norm(step)) / max(float(np.linalg.norm(bend)), np.finfo(float).tiny)
+    reach = min(length, third.reach)
+    if reach <= 1.0:
+        return replace(third, reach=_RECOVERED * third.reach)
+    mean = (start + 2.0 * reach * step + reach**2 * bend) * unit
+    there = replace(here, change=None).with_posterior(mean, here.precision)
+    if not is_held:
+        there = third.problem.with_best_relevance(there)
+    trial = _sweep(third.moved(there, third.local), 1, rough=rough, is_held=is_held)
+    if not trial.bound > third.bound:
+        return replace(third, reach=_SHORTER * reach, n_sweeps=trial.n_sweeps)
+    trace = np.append(third.result.trace, trial.bound)
+    longer = _LONGER if reach == third.reach else 1.0
+    return replace(
+        trial, result=replace(trial.result, trace=trace, n_iter=len(trace)), reach=longer * third.reach
+    )
+
+
+def _with_signs(loadings: Floats, like: Floats, k: int) -> Floats:
+    """The loadings with signs of the components as those of others have them."""
+    is_opposite = (loadings[:, :k] * like[:, :k]).sum(axis=0) < 0.0
+    signs = np.ones(loadings.shape[1])
+    signs[:k][is_opposite] = -1.0
+    return loadings * signs
 
 
 def _sweep(state: State, max_iter: int, *, rough: bool = False, is_held: bool = False) -> State:
@@ -187,7 +243,13 @@ def join(before: State, after: State) -> State:
 
 def converge(state: State, *, rough: bool = False, is_held: bool = False) -> State:
     """Sweeps until convergence, with the relevance held where asked for."""
-    return _sweep(state, state.candidate.session.max_iter, rough=rough, is_held=is_held)
+    limit = state.candidate.session.max_iter
+    if state.loadings.sparsity > 0 or not state.n_components:
+        return _sweep(state, limit, rough=rough, is_held=is_held)
+    state = look(state, rough=rough, is_held=is_held)
+    while not state.result.converged and 1 < state.result.n_iter < limit:
+        state = join(state, look(state, rough=rough, is_held=is_held))
+    return state
 
 
 def prune(state: State, *, loose: bool = False, rough: bool = False) -> State:
