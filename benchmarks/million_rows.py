@@ -12,7 +12,6 @@ and the pass, pages of the mapped files included.
 from __future__ import annotations
 
 import argparse
-import json
 import resource
 import sys
 import tempfile
@@ -27,6 +26,7 @@ import scipy.linalg
 from scipy import sparse
 
 from anypca import EPCA
+from benchmarks.report import conclude
 
 K, COLUMNS, SHARE, UNSEEN, REFERENCE = 10, 2000, 0.06, 20_000, 100_000
 BLOCK = 2000
@@ -147,11 +147,7 @@ def main(arguments: list[str] | None = None) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         report = run(folder, options.rows, options.seed, options.threads)
     report["missed"] = [name for name, most in TARGETS.items() if not report[name] <= most]
-    text = json.dumps(report, indent=2)
-    sys.stdout.write(text + "\n")
-    if options.json is not None:
-        options.json.write_text(text + "\n", encoding="utf-8")
-    return 1 if report["missed"] else 0
+    return conclude(report, options.json)
 
 
 if __name__ == "__main__":

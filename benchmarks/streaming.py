@@ -11,7 +11,6 @@ by the mean log-likelihood of rows (or its bound), and SePCA has no further pass
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import warnings
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ import numpy as np
 import scipy.linalg
 
 from anypca import EPCA, PLNPCA, PPCA, SePCA
+from benchmarks.report import conclude
 
 # Of the mean over the seeds, Poisson: gap and angle after one epoch, and after one further pass.
 TARGETS = {"epoch_gap": 1e-3, "epoch_angle": 3.0, "pass_gap": 1e-4, "pass_angle": 1.5}
@@ -130,11 +130,7 @@ def main(arguments: list[str] | None = None) -> int:
     size = (3000, 60, 3, range(1)) if options.quick else (6000, 150, 5, range(5))
     report = run(("poisson",) if options.quick else ("poisson", "gaussian", *OTHERS), *size)
     report["missed"] = missed(report, QUICK_SLACK if options.quick else 1.0)
-    text = json.dumps(report, indent=2)
-    sys.stdout.write(text + "\n")
-    if options.json is not None:
-        options.json.write_text(text + "\n", encoding="utf-8")
-    return 1 if report["missed"] else 0
+    return conclude(report, options.json)
 
 
 if __name__ == "__main__":
