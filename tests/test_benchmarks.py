@@ -158,9 +158,31 @@ def test_the_league_judges_by_deviance_and_by_what_was_left_out(tmp_path):
     size = table.x.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(table.held_out(size * table.x.sum(axis=0) / size.sum()), 0.0, atol=1e-12)
     calls = {
-        "anypca EPCA": league.Calls([1.0, 2.0], [101.0, 100.0], 0.5, 10.0),
-        "glmpca": league.Calls([3.0], [102.0], 0.4, 11.0, "stopped"),
+        "anypca EPCA": league.Calls([4, 16], [1.0, 2.0], [101.0, 100.0], 0.5, 10.0),
+        "glmpca": league.Calls([4], [3.0], [102.0], 0.4, 11.0, "stopped"),
     }
     page = league.lines(table, calls)
     assert "| anypca EPCA | 2.0 | 1.00 | 2.00 | 2.00 | 0.500 | 10 |  |" in page
     assert "| glmpca | 3.0 | > 3.0 | > 3.0 | > 3.0 | 0.400 | 11 | stopped |" in page
+    assert "Times to a gap of 0.0001 in units of that of anypca EPCA: glmpca more than 1.5." in page
+
+
+def test_the_league_finds_the_fewest_iterations_to_a_gap(monkeypatch, tmp_path):
+    def call(program, path, budget, options):
+        return {"seconds": 0.1 * budget, "mean": budget}
+
+    class Table:
+        @staticmethod
+        def loss(budget):
+            return 100.0 if budget >= 23 else 101.5 if budget >= 7 else 120.0
+
+    calls = league.Calls()
+    for budget in (4, 16, 64):
+        calls.note(budget, 0.1 * budget, Table.loss(budget))
+    monkeypatch.setattr(league, "call", call)
+    league.refine({"glmpca": calls}, Table, tmp_path, None)
+    for goal, fewest in ((101.0, 23), (100.01, 23)):
+        low, high = calls.bracket(goal)
+        assert low < fewest <= high <= 1.3 * low + 1
+        assert calls.reach(goal) == pytest.approx(0.1 * high)
+    assert calls.bracket(99.0) is None
