@@ -9,12 +9,14 @@ import pytest
 import scipy.sparse as sp
 from scipy.linalg import subspace_angles
 
+from anypca import EPCA
 from anypca.datasets import make_low_rank
 from anypca.engine import check_data
 from anypca.families import Poisson, resolve_family
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._bilinear.passes import Pass
 from anypca.models._bilinear.start import (
+    BilinearFitter,
     _count_product,
     _residual_product,
     link_loadings,
@@ -142,6 +144,21 @@ def test_products_of_rare_counts_are_those_of_all_residuals(container, size):
     expected = _residual_product(Poisson(), null, rows, np.zeros((60, 0)), basis)
     rows = open_block(data, fit_intercept=True, family=Poisson())
     np.testing.assert_allclose(_count_product(null, rows, basis), expected, rtol=1e-10, atol=1e-10)
+    rows = open_block(data, fit_intercept=True, family=Poisson(), precision="float32")
+    np.testing.assert_allclose(_count_product(null, rows, basis), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("has_offset", [False, True], ids=["no offset", "offset"])
+def test_intercepts_of_counts_in_closed_form_are_those_of_sweeps(has_offset, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, given = rng.poisson(2.0, (50, 6)).astype(float), {"sample_weight": rng.uniform(0.5, 2.0, 50)}
+    if has_offset:
+        given["offset"] = rng.normal(size=50)
+    found = EPCA(0, family="poisson", tol=1e-10, n_jobs=1).fit(X, **given)
+    monkeypatch.setattr(BilinearFitter, "_closed_null", lambda self: None)
+    expected = EPCA(0, family="poisson", tol=1e-10, n_jobs=1).fit(X, **given)
+    np.testing.assert_allclose(found.intercept_, expected.intercept_, rtol=1e-8)
+    np.testing.assert_allclose(found.null_deviance_, expected.null_deviance_, rtol=1e-10)
 
 
 @pytest.mark.parametrize("missing", [False, True], ids=["complete", "missing"])

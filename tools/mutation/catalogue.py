@@ -212,8 +212,8 @@ FAMILIES = [
     Mutation(
         "the factorial is off by one",
         "families/poisson.py",
-        "-gammaln(x + 1.0)",
-        "-gammaln(x + 2.0)",
+        "-gammaln(following[is_many])",
+        "-gammaln(following[is_many] + 1.0)",
         _FAMILIES,
     ),
     Mutation(
@@ -471,6 +471,27 @@ SOLVERS = [
         _SOLVERS,
     ),
     Mutation(
+        "the end of a rough start is rough",
+        "solvers/_loop.py",
+        "        self._working = self.problem\n        exact = self._visit(proposal, point.local)",
+        "        exact = self._visit(proposal, point.local)",
+        _SOLVERS,
+    ),
+    Mutation(
+        "a rough start that fails is kept",
+        "solvers/_loop.py",
+        "if rough is None or not np.isfinite(point.objective):",
+        "if rough is None:",
+        _SOLVERS,
+    ),
+    Mutation(
+        "any table has rough sweeps",
+        "models/epca/_fit.py",
+        "starts_rough=is_first and self._suits_single",
+        "starts_rough=is_first",
+        "tests/models/test_epca_invariance.py",
+    ),
+    Mutation(
         "a checkpoint with a torn record is read",
         "solvers/checkpoint.py",
         "if len(record) < length or zlib.crc32(record) != checksum:",
@@ -487,7 +508,7 @@ SOLVERS = [
     Mutation(
         "rows after a checkpoint start at the origin",
         "solvers/_loop.py",
-        "if not point.objective - last.objective > self.problem.resolution(shared, point.stats):",
+        "if not point.objective - last.objective > self._working.resolution(shared, point.stats):",
         "if point.objective is not None:",
         _CHECKPOINT,
     ),

@@ -48,11 +48,16 @@ class Poisson(Counts, CanonicalFamily):
         return Evaluation(rate, rate, rate)
 
     def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
-        base: Floats = -gammaln(x + 1.0)
+        # Most counts of many tables are 0 or 1, whose term is 0, and logarithms of factorials take as long as a sweep.
+        following = np.asarray(x + 1.0)
+        base, is_many = np.zeros_like(following), (following != 1.0) & (following != 2.0)
+        base[is_many] = -gammaln(following[is_many])
         return base
 
     def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
-        value: Floats = xlogy(x, x) - x
+        x = np.asarray(x)
+        value, is_many = 0.0 - x, (x != 0.0) & (x != 1.0)
+        value[is_many] += xlogy(x[is_many], x[is_many])
         return value
 
     def variance(self, mu: Floats, dispersion: PerColumn = 1.0) -> Floats:

@@ -108,6 +108,23 @@ class OpenedBlock:
             entry=None if self.entry is None else self.entry[index],
         )
 
+    def astype(self, dtype: np.dtype[Any]) -> OpenedBlock:
+        """The same rows in another precision."""
+
+        def cast(part: Any) -> Any:
+            return None if part is None else part.astype(dtype)
+
+        table = None if self.table is None else Table(cast(self.table.x), self.table.observed)
+        is_same = table is not None and self.table is not None and self.product is self.table.x
+        return replace(
+            self,
+            table=table,
+            product=table.x if is_same and table is not None else cast(self.product),
+            offset=cast(self.offset),
+            entry=cast(self.entry),
+            dtype=dtype,
+        )
+
     def tiles(self) -> Iterator[slice]:
         """Runs of columns."""
         width = max(_TILE_ELEMENTS // max(self.n_rows, 1), _MIN_TILE)
@@ -124,7 +141,12 @@ class OpenedBlock:
 
 
 def open_block(
-    block: Block, *, fit_intercept: bool = False, family: Family | None = None, dense: bool = False
+    block: Block,
+    *,
+    fit_intercept: bool = False,
+    family: Family | None = None,
+    dense: bool = False,
+    precision: str | None = None,
 ) -> OpenedBlock:
     """Read a block and lay out its fixed features.
 
@@ -137,6 +159,8 @@ def open_block(
         through products only, and a sparse complete block is not made dense.
     dense : bool, default=False
         Whether the entries themselves are needed all the same.
+    precision : str or None
+        The dtype of the arithmetic; ``None`` for that of the block.
     """
     features = fixed_features(block, fit_intercept=fit_intercept)
     offset = block.offset()
@@ -154,9 +178,10 @@ def open_block(
         product = (table.x if entry is None else table.x * entry) if is_linear else None
     n_features = product.shape[1] if table is None else table.x.shape[1]
     numbers = np.arange(block.start, block.stop)
-    return OpenedBlock(
+    opened = OpenedBlock(
         table, product, offset, block.weight, features, n_features, block.dtype, numbers, block.columns, entry
     )
+    return opened if precision in (None, block.dtype.name) else opened.astype(np.dtype(precision))
 
 
 def fixed_features(block: Block, *, fit_intercept: bool) -> Floats:

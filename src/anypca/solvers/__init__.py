@@ -1,16 +1,7 @@
 """Solvers: they know problems only through the protocols they state."""
 
-from anypca.solvers._loop import (
-    BlockProblem,
-    Callback,
-    Coordinates,
-    Loop,
-    Progress,
-    Result,
-    Status,
-    Total,
-    Update,
-)
+from anypca.solvers._block_problem import BlockProblem, Coordinates, Total, Update
+from anypca.solvers._loop import Callback, Loop, Progress, Result, Status
 from anypca.solvers.checkpoint import Checkpoint
 
 __all__ = [

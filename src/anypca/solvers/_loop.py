@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple
 
 import numpy as np
 
 from anypca._typing import Floats
 from anypca.engine import Block, Data, Executor
 from anypca.exceptions import NonFiniteError
+from anypca.solvers._block_problem import BlockProblem, Local, Shared, Stats, Total
 from anypca.solvers.bfgs import QuasiNewton
 from anypca.solvers.checkpoint import NO_JOURNAL, Entry, NoJournal
-
-Shared = TypeVar("Shared")
 
 
 class Status(Enum):
@@ -49,85 +47,19 @@ class Result(Generic[Shared]):
         return self.status in (Status.CONVERGED, Status.PRECISION, Status.PLATEAU)
 
 
-Local = TypeVar("Local")
-Stats = TypeVar("Stats")
-
-#: The sum of a function of a block and of what belongs to its rows, over the blocks of a table.
-Total = Callable[[Callable[[Block, Any], Any]], Any]
-
 # A repaired proposal approaches the current point by halving; after 30 halvings it is the current point.
 _MAX_REPAIRS = 30
-# Units in the last place by which a sum of many terms may be off.
-_SLACK_ULPS = 16.0
+# A rough proposal that needs more than this suffers from rounding, which the exact problem has less of.
+_MAX_ROUGH_REPAIRS = 3
 # Sweeps without a smaller gradient that are tolerated where rounding hides what they gain.
 _PATIENCE = 5
+# Scaled gradient at which rough sweeps end: a quadratic model gains a millionth per entry there, near to what single
+# precision resolves, and the tail of a fit is then in double precision.
+_ROUGH_TOL = 1e-3
+# Runs of so few sweeps have no rough ones, as the last is exact and the first tells where they start.
+_FEWEST_SWEEPS = 2
 # Sweeps to solve the rows anew under given shared parameters: Newton steps need about ten, held back some tens.
 _MAX_REBUILDS = 50
-
-
-class Update(NamedTuple, Generic[Shared]):
-    """A proposed change of the shared parameters."""
-
-    shared: Shared
-    criterion: float
-    """Scaled gradient at the point the proposal starts from; zero at a stationary point."""
-    gain: float = np.inf
-    """What the proposal is expected to add to the objective; infinite when the problem cannot tell."""
-
-
-class Coordinates(NamedTuple):
-    """Shared parameters as a vector, for extrapolation."""
-
-    vector: Floats
-    metric: Floats
-    """Square roots of the diagonal curvature: makes distances comparable between coordinates."""
-
-
-class BlockProblem(ABC, Generic[Shared, Local, Stats]):
-    """What the loop needs to know of a model; the first three methods must be written, the others have defaults."""
-
-    @abstractmethod
-    def step(self, block: Block, shared: Shared, local: Local | None) -> tuple[Local, Stats]:
-        """Improve the rows of a block under ``shared``; return them and their statistics. Pure."""
-
-    @abstractmethod
-    def update(self, shared: Shared, stats: Stats) -> Update[Shared]:
-        """Propose better shared parameters from the summed statistics."""
-
-    def propose(self, shared: Shared, stats: Stats, total: Total) -> Update[Shared]:
-        """The same, for a problem that needs more sums over the blocks than those of the sweep.
-
-        ``total(function)`` is the sum of ``function(block, local)`` over the blocks, at the rows of the sweep.
-        """
-        return self.update(shared, stats)
-
-    @abstractmethod
-    def objective(self, shared: Shared, stats: Stats) -> float:
-        """The objective to maximise, at ``shared`` and the rows that ``stats`` was made from."""
-
-    def resolution(self, shared: Shared, stats: Stats) -> float:
-        """Rounding level of the objective: a loss below it is none."""
-        # Sums of many terms lose a few units in the last place.
-        return _SLACK_ULPS * float(np.finfo(float).eps) * abs(self.objective(shared, stats))
-
-    def repair(self, shared: Shared, proposal: Shared, before: Stats, after: Stats) -> Shared | None:
-        """A more cautious proposal where some part of the shared parameters got worse, else ``None``.
-
-        ``before`` was summed at ``shared``; ``after`` by the sweep that started with ``proposal``.
-        """
-        return None
-
-    def at_rest(self, shared: Shared) -> Shared:
-        """``shared`` for rows that are in its coordinates already, without how to get there from the previous ones."""
-        return shared
-
-    def coordinates(self, shared: Shared, stats: Stats) -> Coordinates | None:
-        """Shared parameters as a vector; ``None`` switches extrapolation off."""
-        return None
-
-    def with_coordinates(self, vector: Floats, like: Shared) -> Shared:
-        """``like`` with its parameters replaced by a vector of `coordinates`."""
-        raise NotImplementedError(f"{type(self).__name__} has coordinates but cannot be built from them")
 
 
 class Progress(NamedTuple):
@@ -162,6 +94,11 @@ class _Patience:
         self._idle = 0 if criterion < self._best else self._idle + 1
         self._best = min(self._best, criterion)
         return self._idle >= _PATIENCE
+
+
+def _rising(trace: Sequence[float], objective: float) -> list[float]:
+    """A trace with a further value, without what is above that by the rounding of another arithmetic."""
+    return [*(value for value in trace if value < objective), objective]
 
 
 class _Rebuilt(Sequence[Any]):
@@ -220,6 +157,8 @@ class Loop(Generic[Shared, Local, Stats]):
         journal: NoJournal = NO_JOURNAL,
     ) -> None:
         self.problem = problem
+        # The problem in the arithmetic of the present sweeps.
+        self._working = problem
         self.data = data
         self.executor = executor
         self.max_iter = max_iter
@@ -255,8 +194,16 @@ class Loop(Generic[Shared, Local, Stats]):
         if known is not None and known.status is not None:
             result = Result(known.shared, known.trace, known.status, known.criterion, len(known.trace))
             return result, _Rebuilt(self, known.shared), known.stats
-        point, trace = self._begin(shared, local, stats, known)
-        self._check_finite(point.objective, 0)
+        rough = self.problem.rough() if self.max_iter > _FEWEST_SWEEPS else None
+        if rough is not None:
+            self._working = rough
+            point, trace = self._begin(shared, local, stats, known)
+        if rough is None or not np.isfinite(point.objective):
+            self._working = self.problem
+            point, trace = self._begin(shared, local, stats, known)
+            self._check_finite(point.objective, 0)
+        else:
+            point, trace = self._approach(point, trace)
         result, point = self._iterate(point, trace)
         self.journal.finish(result, point.stats, is_reported=is_reported)
         return result, point.local, point.stats
@@ -269,11 +216,11 @@ class Loop(Generic[Shared, Local, Stats]):
             if local is None or stats is None:
                 point = self._visit(shared, local)
             else:
-                point = _Point(shared, local, stats, self.problem.objective(shared, stats))
+                point = _Point(shared, local, stats, self._working.objective(shared, stats))
             return point, [point.objective]
         point = self.rebuild(known.shared)
         # Rows that were solved anew are at least as good, unless they have several optima: the trace never decreases.
-        return point, [*(value for value in known.trace.tolist() if value < point.objective), point.objective]
+        return point, _rising(known.trace.tolist(), point.objective)
 
     def _iterate(
         self, point: _Point[Shared, Stats], trace: list[float]
@@ -295,7 +242,7 @@ class Loop(Generic[Shared, Local, Stats]):
             if is_hidden and patience.is_spent(criterion):
                 status = Status.PRECISION
                 break
-            better = self._extrapolate(point, plain.shared) or self._advance(point, plain.shared)
+            better = self._improve(point, plain.shared)
             if better is None:
                 status = Status.PRECISION if is_hidden else Status.STALLED
                 break
@@ -305,18 +252,43 @@ class Loop(Generic[Shared, Local, Stats]):
             self.journal.note(point.shared, trace)
         return Result(point.shared, np.array(trace), status, float(criterion), len(trace)), point
 
+    def _approach(
+        self, point: _Point[Shared, Stats], trace: list[float]
+    ) -> tuple[_Point[Shared, Stats], list[float]]:
+        """Rough sweeps until they have done what they can, then an exact one."""
+        proposal, slack = self._working.at_rest(point.shared), 0.0
+        for iteration in range(len(trace), self.max_iter - 1):
+            plain = self._working.propose(point.shared, point.stats, self._total_at(point))
+            slack = self._working.resolution(point.shared, point.stats)
+            if self.callback is not None:
+                self.callback(Progress(iteration, self.max_iter, point.objective, plain.criterion))
+            if plain.gain <= slack or not plain.criterion > max(self.tol, _ROUGH_TOL):
+                proposal = plain.shared
+                break
+            better = self._improve(point, plain.shared)
+            if better is None or not np.isfinite(better.objective):
+                break
+            point, trace = better, _rising(trace, better.objective)
+            proposal = self._working.at_rest(point.shared)
+            self.journal.note(point.shared, trace)
+        self._working = self.problem
+        exact = self._visit(proposal, point.local)
+        if not exact.objective >= point.objective - slack:
+            exact = self._visit(self.problem.at_rest(point.shared), point.local)
+        return exact, _rising(trace, exact.objective)
+
     def rebuild(self, shared: Shared) -> _Point[Shared, Stats]:
         """The rows solved anew under shared parameters that stay as they are."""
-        shared = self.problem.at_rest(shared)
+        shared = self._working.at_rest(shared)
         point = self._visit(shared, None)
         for _ in range(_MAX_REBUILDS):
             last, point = point, self._visit(shared, point.local)
-            if not point.objective - last.objective > self.problem.resolution(shared, point.stats):
+            if not point.objective - last.objective > self._working.resolution(shared, point.stats):
                 break
         return point
 
     def _visit(self, shared: Shared, local: Sequence[Any] | None) -> _Point[Shared, Stats]:
-        problem = self.problem
+        problem = self._working
 
         def step(block: Block, rows: Local | None) -> tuple[Local, Any]:
             return problem.step(block, shared, rows)
@@ -327,6 +299,10 @@ class Loop(Generic[Shared, Local, Stats]):
     def _total_at(self, point: _Point[Shared, Stats]) -> Total:
         """Sums over the blocks at the rows of a point."""
         return lambda function: self.executor.sum(function, self.data, point.local)
+
+    def _improve(self, point: _Point[Shared, Stats], plain: Shared) -> _Point[Shared, Stats] | None:
+        """A better point, from the extrapolated proposal or else the plain one; ``None`` if there is none."""
+        return self._extrapolate(point, plain) or self._advance(point, plain)
 
     def _extrapolate(self, point: _Point[Shared, Stats], plain: Shared) -> _Point[Shared, Stats] | None:
         """Try the extrapolated proposal; ``None`` when there is none or it is not better."""
@@ -343,22 +319,22 @@ class Loop(Generic[Shared, Local, Stats]):
     def _extrapolated(
         self, point: _Point[Shared, Stats], plain: Shared, acceleration: QuasiNewton
     ) -> Shared | None:
-        here = self.problem.coordinates(point.shared, point.stats)
-        there = self.problem.coordinates(plain, point.stats)
+        here = self._working.coordinates(point.shared, point.stats)
+        there = self._working.coordinates(plain, point.stats)
         if here is None or there is None:
             return None
         vector = acceleration.propose(here.vector, there.vector, here.metric)
-        return None if vector is None else self.problem.with_coordinates(vector, plain)
+        return None if vector is None else self._working.with_coordinates(vector, plain)
 
     def _advance(self, point: _Point[Shared, Stats], proposal: Shared) -> _Point[Shared, Stats] | None:
         """Sweep with the plain proposal, repaired until no part of it is worse."""
-        for _ in range(_MAX_REPAIRS):
+        for _ in range(_MAX_REPAIRS if self._working is self.problem else _MAX_ROUGH_REPAIRS):
             trial = self._visit(proposal, point.local)
-            repaired = self.problem.repair(point.shared, proposal, point.stats, trial.stats)
+            repaired = self._working.repair(point.shared, proposal, point.stats, trial.stats)
             if repaired is None:
                 # Rounding aside this cannot be worse; if it is, nothing better can be had. A value that is not
                 # finite goes back to be reported.
-                slack = self.problem.resolution(point.shared, point.stats)
+                slack = self._working.resolution(point.shared, point.stats)
                 is_worse = trial.objective < point.objective - slack
                 return None if is_worse and np.isfinite(trial.objective) else trial
             proposal = repaired

@@ -155,6 +155,8 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
         Added to the objective: the likelihood's terms that do not depend on the parameters.
     eps : float
         Relative rounding error of the blocks' arithmetic.
+    precision : str or None
+        The dtype of that arithmetic; ``None`` for that of the table.
     """
 
     family: Family
@@ -163,6 +165,7 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
     fit_intercept: bool
     constant: float
     eps: float
+    precision: str | None = None
 
     @abstractmethod
     def regauge(self, coefficients: Coefficients, stats: Sums) -> Shared:
@@ -171,6 +174,11 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
     def add_up(self, rows: OpenedBlock, found: RowStep, stats: SweepSums) -> Sums:
         """The sums of a block with what `regauge` asks for beyond them; by default nothing."""
         return stats  # type: ignore[return-value]
+
+    def open(self, block: Block, *, dense: bool = False) -> OpenedBlock:
+        """The rows of a block for sweeps; ``dense`` as in `open_block`."""
+        how = {"fit_intercept": self.fit_intercept, "dense": dense}
+        return open_block(block, family=self.family, precision=self.precision, **how)
 
     def evaluator(self, coefficients: Coefficients, rows: OpenedBlock) -> BlockEvaluator:
         """Evaluates the model on a block."""
@@ -182,7 +190,7 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
 
     def step(self, block: Block, shared: Shared, local: Floats | None) -> tuple[Floats, Sums]:
         """One Newton step of the block's rows; statistics for the columns at the new points."""
-        rows = open_block(block, fit_intercept=self.fit_intercept, family=self.family)
+        rows = self.open(block)
         evaluator = self.evaluator(shared.coefficients, rows)
         points = evaluator.origin if local is None else local
         if local is not None and shared.gauge is not None:
@@ -300,7 +308,9 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
         linear = np.einsum("ja,ja->j", before.linear, new)
         value_after = after.entry_columns + linear - self.loading_prior.value(new)
         moved = (np.abs(new - old) > _ROUND_TRIP * (1.0 + np.abs(old))).any(axis=1)
-        worse = self._is_worse(value_after, value_before, before.exit_columns) & moved
+        # Rounding is that of the parts, which may cancel.
+        size = np.abs(before.exit_columns) + np.abs(linear)
+        worse = self._is_worse(value_after, value_before, size) & moved
         if not worse.any():
             return None
         halved = 0.5 * (old + new)

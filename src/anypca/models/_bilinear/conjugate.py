@@ -26,7 +26,7 @@ from anypca.models._bilinear.evaluator import (
     joint_and_loadings,
 )
 from anypca.models._bilinear.problem import BilinearProblem
-from anypca.models._opened import OpenedBlock, open_block
+from anypca.models._opened import OpenedBlock
 from anypca.priors import NewtonStep
 from anypca.solvers import Coordinates, Total, Update
 from anypca.solvers.conjugate import conjugate_gradients
@@ -280,7 +280,7 @@ class _ColumnProducts:
     direction: Floats
 
     def __call__(self, block: Block, points: Floats) -> Floats:
-        rows = open_block(block, fit_intercept=self.problem.fit_intercept, family=self.problem.family)
+        rows = self.problem.open(block)
         evaluator = self.problem.evaluator(self.shared.coefficients, rows)
         with np.errstate(over="ignore", invalid="ignore"):
             return evaluator.column_products(points, self.direction)

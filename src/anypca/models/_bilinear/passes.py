@@ -45,10 +45,13 @@ class Pass:
     ----------
     session : Session
     fit_intercept : bool
+    precision : str or None
+        As in `open_block`.
     """
 
     session: Session
     fit_intercept: bool
+    precision: str | None = None
 
     def sum(
         self,
@@ -79,10 +82,10 @@ class Pass:
         dense: bool = True,
     ) -> Callable[[Block, Any], Any]:
         """``function`` of a block in place of its opened rows."""
-        fit_intercept = self.fit_intercept
+        how: dict[str, Any] = {"fit_intercept": self.fit_intercept, "precision": self.precision}
 
         def visit(block: Block, scores: Floats | None) -> Any:
-            rows = open_block(block, fit_intercept=fit_intercept, family=family, dense=dense)
+            rows = open_block(block, family=family, dense=dense, **how)
             return function(rows, np.zeros((rows.n_rows, 0)) if scores is None else scores)
 
         return visit

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -22,11 +23,13 @@ class BilinearProblem(AlternatingNewton[SweepSums]):
 
     Parameters
     ----------
-    family, score_prior, loading_prior, fit_intercept, constant, eps
+    family, score_prior, loading_prior, fit_intercept, constant, eps, precision
         See `AlternatingNewton`; the points of the rows are their scores.
     ridges : tuple of a float and an array of shape (n_features,) (or a float), or None
         Strengths of isotropic ridges on scores and on the loadings of each column when both priors are that. The
         latent coordinates can then be changed freely, and are chosen after each update to make the penalty least.
+    starts_rough : bool
+        Whether all but the last sweeps may be in single precision.
     """
 
     family: Family
@@ -36,6 +39,15 @@ class BilinearProblem(AlternatingNewton[SweepSums]):
     constant: float = 0.0
     ridges: tuple[float, Floats | float] | None = None
     eps: float = float(np.finfo(float).eps)
+    precision: str | None = None
+    starts_rough: bool = False
+
+    def rough(self) -> Self | None:
+        """The same in single precision."""
+        if not self.starts_rough:
+            return None
+        eps = float(np.finfo(np.float32).eps)
+        return replace(self, precision="float32", eps=eps, starts_rough=False)
 
     def regauge(self, coefficients: Coefficients, stats: SweepSums) -> Shared:
         """Move the mean score into the intercept and balance the two penalties at constant predictor."""

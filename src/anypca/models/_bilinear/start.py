@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from anypca._typing import Floats, Ints
-from anypca.engine import Summary, Table
+from anypca.engine import Summary
 from anypca.families import Family, Poisson
 from anypca.linalg import leading_directions
 from anypca.models._bilinear.alternating import Gauge, Shared
@@ -35,6 +35,8 @@ _CLIP = 3.0
 _MOST_COUNTS = 0.25
 # Share of the typical curvature that is added to each column's: one that tells little cannot have huge loadings.
 _SHRINKAGE = 0.1
+# Columns with less than half a count have no finite intercept, or hardly.
+_LEAST_TOTAL = 0.5
 # Newton's method needs about ten steps; only columns whose intercept is infinite take more, and are left then.
 _NULL_ITERATIONS = 100
 
@@ -138,7 +140,7 @@ def _residual_product(
     family: Family, null: Coefficients, rows: OpenedBlock, scores: Floats, basis: Floats
 ) -> Floats:
     """``R' (R basis)``, the columns' squares and summed curvature, the rows' weight: (n_features, width + 3)."""
-    evaluator = BlockEvaluator(family, null, rows)
+    evaluator, basis = BlockEvaluator(family, null, rows), basis.astype(rows.dtype, copy=False)
     n_features, width = basis.shape
     design = evaluator.design(scores)
     image = np.zeros((rows.n_rows, width))
@@ -151,7 +153,7 @@ def _residual_product(
         image += residual @ basis[tile]
         found[tile, -2] = rows.weights @ terms.curvature
         residuals.append((tile, residual))
-    image *= rows.weights[:, None]
+    image = (image * rows.weights[:, None]).astype(rows.dtype, copy=False)
     for tile, residual in residuals:
         found[tile, :-3] = residual.T @ image
         found[tile, -3] = rows.weights @ (residual * residual)
@@ -159,31 +161,51 @@ def _residual_product(
 
 
 def _count_product(null: Coefficients, rows: OpenedBlock, basis: Floats) -> Floats:
-    """The same for Poisson counts: the residual of a zero is minus the root of its mean, which has rank one.
+    """The same for Poisson counts, whose expected values have rank one.
 
-    Where means are so small that no zero is clipped, and few counts are not zero, what remains is sparse.
+    Where they are so small that no zero is clipped, and few counts are not zero, residuals are sparse beyond those that
+    zeros would have.
     """
-    offset = np.zeros((rows.n_rows, 1)) if rows.offset is None else rows.offset
-    by_row, by_column = np.exp(0.5 * offset[:, 0]), np.exp(0.5 * null.fixed.sum(axis=1))
+    offset = np.zeros((rows.n_rows, 1), rows.dtype) if rows.offset is None else rows.offset
+    if rows.observed is not None or rows.entry is not None or offset.shape[1] > 1:
+        nothing = np.zeros((rows.n_rows, 0))
+        return _residual_product(Poisson(), null, replace(rows, product=None), nothing, basis)
+    by_row = np.exp(0.5 * offset[:, 0])
+    by_column = np.exp(0.5 * null.fixed.sum(axis=1)).astype(rows.dtype, copy=False)
+    basis, weighted = basis.astype(rows.dtype, copy=False), (rows.weights * by_row**2).sum()
+    found = np.empty((len(basis), basis.shape[1] + 3))
+    found[:, -2] = by_column**2 * weighted
+    found[:, -1] = rows.weights.sum()
     counts = sparse.csr_array(rows.product)
-    is_narrow = rows.observed is None and rows.entry is None and offset.shape[1] == 1
-    if (
-        not is_narrow
-        or counts.nnz > _MOST_COUNTS * rows.n_rows * rows.n_features
-        or by_row.max() * by_column.max() > _CLIP
-    ):
-        table = Table(counts.toarray(), None) if rows.table is None else rows.table
-        dense = replace(rows, table=table, product=None)
-        return _residual_product(Poisson(), null, dense, np.zeros((rows.n_rows, 0)), basis)
+    is_rare = counts.nnz <= _MOST_COUNTS * rows.n_rows * rows.n_features
+    if not is_rare or by_row.max() * by_column.max() > _CLIP:
+        _add_dense(found, counts, rows, (by_row, by_column), basis)
+        return found
     rest, squares = _beyond_zeros(counts, rows.weights, by_row, by_column)
+    rest = rest.astype(rows.dtype, copy=False)
     image = rest @ basis - np.outer(by_row, by_column @ basis)
     image *= rows.weights[:, None]
-    found = np.empty((len(basis), basis.shape[1] + 3))
     found[:, :-3] = rest.T @ image - np.outer(by_column, by_row @ image)
-    found[:, -2] = by_column**2 * (rows.weights @ by_row**2)
     found[:, -3] = squares + found[:, -2]
-    found[:, -1] = rows.weights.sum()
     return found
+
+
+def _add_dense(
+    found: Floats, counts: sparse.csr_array, rows: OpenedBlock, roots: tuple[Floats, Floats], basis: Floats
+) -> None:
+    """Write products and squares of residuals, all of which are computed, beside the curvatures."""
+    x, image, residuals = counts.toarray(), np.zeros((rows.n_rows, basis.shape[1])), []
+    for tile in rows.tiles():
+        root = np.multiply.outer(roots[0], roots[1][tile])
+        residual = x[:, tile] / root
+        residual -= root
+        np.clip(residual, -_CLIP, _CLIP, out=residual)
+        image += residual @ basis[tile]
+        residuals.append((tile, residual))
+    image = (image * rows.weights[:, None]).astype(basis.dtype, copy=False)
+    for tile, residual in residuals:
+        found[tile, :-3] = residual.T @ image
+        found[tile, -3] = rows.weights @ (residual * residual)
 
 
 def _beyond_zeros(
@@ -196,6 +218,14 @@ def _beyond_zeros(
     squares = np.bincount(column, weights[row] * (residual**2 - root**2), minlength=len(by_column))
     rest = sparse.csr_array((residual + root, counts.indices, counts.indptr), counts.shape)
     return rest, squares.astype(float, copy=False)
+
+
+def _exposure(rows: OpenedBlock, _: Floats) -> Floats:
+    """Summed exposures of rows, NaN where they differ between columns."""
+    is_wide = rows.offset is not None and rows.offset.shape[1] > 1
+    if is_wide or rows.observed is not None or rows.entry is not None:
+        return np.array([np.nan])
+    return np.array([rows.weights.sum() if rows.offset is None else rows.weights @ np.exp(rows.offset[:, 0])])
 
 
 def link_loadings(
@@ -269,7 +299,20 @@ class BilinearFitter(Generic[Settings]):
     def null(self, dispersion: Floats, fixed: Floats) -> Coefficients:
         """The model without components, from the start ``fixed``."""
         start = Coefficients(np.zeros((len(dispersion), 0)), fixed, dispersion)
+        closed = self._closed_null()
+        if closed is not None:
+            return replace(start, fixed=closed)
         return null_coefficients(self.family, start, self.visit, tol=self.session.tol)
+
+    def _closed_null(self) -> Floats | None:
+        """Intercepts (n_features, 1) of Poisson counts: their totals over the exposures, where these are of rows."""
+        session, summary = self.session, self.session.summary
+        totals = summary.mean * summary.weight
+        is_simple = isinstance(self.family, Poisson) and self.settings.fit_intercept
+        if not is_simple or session.data.n_covariates or totals.min() < _LEAST_TOTAL:
+            return None
+        exposure = float(self.visit.sum(_exposure, family=self.family, dense=False)[0])
+        return np.log(totals / exposure)[:, None] if exposure > 0 else None
 
     @property
     def log_fixed_prior(self) -> float:

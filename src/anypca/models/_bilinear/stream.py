@@ -11,7 +11,7 @@ from anypca._typing import Floats
 from anypca.engine import Block
 from anypca.families import Family
 from anypca.models._bilinear.alternating import AlternatingNewton, Shared, SweepSums
-from anypca.models._opened import OpenedBlock, open_block
+from anypca.models._opened import OpenedBlock
 from anypca.models._stream import BlockSums, StreamRule, design_change, held_back
 
 
@@ -30,8 +30,7 @@ class BilinearRule(StreamRule[Shared]):
 
     def solve(self, block: Block, shared: Shared) -> BlockSums:
         problem, coefficients = self.problem, shared.coefficients
-        how = {"fit_intercept": problem.fit_intercept, "dense": self.is_dense}
-        rows = open_block(block, family=problem.family, **how)
+        rows = problem.open(block, dense=self.is_dense)
         evaluator = problem.evaluator(coefficients, rows)
         points = problem.solve_rows(evaluator, problem.first_points(evaluator)).points
         k, sums = coefficients.loadings.shape[1], evaluator.column_sums(points)

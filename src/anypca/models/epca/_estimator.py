@@ -157,6 +157,8 @@ class EPCA(StreamingRows, BilinearModel):
     fits. Above 15 components, if both penalties are ridges, steps are a few conjugate gradients towards Newton's: time
     is then proportional to ``n_samples * n_features * n_components`` and memory beyond the table is a few blocks and
     some twenty times ``n_features * n_components`` numbers. Otherwise the square of ``n_components`` takes its place.
+    Early sweeps are in single precision, if no column is too far from zero for it, the last ones in double precision,
+    whatever the type of X.
 
     References
     ----------

@@ -33,6 +33,10 @@ _MAX_ROUNDS = 10
 # fits between two estimates are solved.
 _ROUND_TOLERANCE = 0.01
 _ROUND_SOLVE_TOLERANCE = 1e-3
+# Distances from zero, in standard deviations, at which single precision still has three digits of what varies, and
+# sizes of values whose squares and their inverses are far from its limits.
+_MOST_DEVIATIONS = 1e3
+_FAR = 1e8
 # A singular value of the predictor, as scores and loadings of balanced ridges share it, below which a component moves
 # no entry by a tenth of its noise.
 _VANISHED = 0.1
@@ -88,7 +92,9 @@ class EPCAFitter(BilinearFitter[Settings]):
         session = self.session
         dispersion = start = start_dispersion(self.family, session.summary.mean, session.summary.variance)
         null = self.null(dispersion, self.mean_fixed())
-        loadings = residual_loadings(self.family, null, self.visit, self.settings.n_components, session.rng)
+        # The sweeps correct what a start in single precision leaves.
+        rough = replace(self.visit, precision="float32" if self._suits_single else "float64")
+        loadings = residual_loadings(self.family, null, rough, self.settings.n_components, session.rng)
         if not self.settings.loading_prior.is_isotropic:
             # Where the coordinates matter: few large loadings in each component.
             loadings = loadings @ varimax(loadings)
@@ -96,7 +102,8 @@ class EPCAFitter(BilinearFitter[Settings]):
         local: Sequence[Any] | None = None
         fitter, previous = self, dispersion
         for _ in range(_MAX_ROUNDS if self.open_columns() or self.family.has_parameters else 0):
-            loop = session.loop(fitter._problem(dispersion), tol=max(session.tol, _ROUND_SOLVE_TOLERANCE))
+            problem = fitter._problem(dispersion, is_first=local is None)
+            loop = session.loop(problem, tol=max(session.tol, _ROUND_SOLVE_TOLERANCE))
             result, local, stats = loop.run(shared, local)
             fitted = result.shared.coefficients
             last, previous = previous, fitted.dispersion
@@ -108,9 +115,11 @@ class EPCAFitter(BilinearFitter[Settings]):
             slack = _ROUND_TOLERANCE * fitted.dispersion + 1e-6 * start
             if family is old and np.all(np.abs(dispersion - fitted.dispersion) <= slack):
                 break
-        problem = fitter._problem(dispersion)
+        problem = fitter._problem(dispersion, is_first=local is None)
         result, local, stats = session.loop(problem).run(shared, local)
-        return fitter._report(problem, result, local, stats, fitter.null(dispersion, null.fixed))
+        if fitter.family is not self.family or not np.array_equal(dispersion, null.dispersion):
+            null = fitter.null(dispersion, null.fixed)
+        return fitter._report(problem, result, local, stats, null)
 
     def _dispersion(self, fitted: Coefficients, local: Sequence[Any], start: Floats, weight: float) -> Floats:
         """A new dispersion after a round; components that the ridge has made vanish take no degrees of freedom."""
@@ -120,7 +129,8 @@ class EPCAFitter(BilinearFitter[Settings]):
         n_left = int((squares > _VANISHED).sum()) if self.settings.ridges else None
         return estimate_dispersion(self.family, fitted, self.visit, local, start, weight, n_components=n_left)
 
-    def _problem(self, dispersion: Floats) -> BilinearProblem:
+    def _problem(self, dispersion: Floats, *, is_first: bool) -> BilinearProblem:
+        # Sweeps that follow are few, and dispersions would tell the rounding of rough ones.
         units = noise_units(self.family, dispersion)
         ridges = self.settings.ridges
         return self._problem_class(
@@ -130,8 +140,20 @@ class EPCAFitter(BilinearFitter[Settings]):
             fit_intercept=self.settings.fit_intercept,
             constant=self.visit.log_base(self.family, dispersion),
             ridges=None if ridges is None else (ridges[0], ridges[1] / units),
-            eps=float(np.finfo(self.session.data.dtype).eps),
+            precision="float64",
+            starts_rough=is_first and self._suits_single,
         )
+
+    @property
+    def _suits_single(self) -> bool:
+        """Whether single precision has the range of the columns, and tells their values apart."""
+        summary = self.session.summary
+        largest = np.maximum(np.abs(summary.minimum), np.abs(summary.maximum))
+        deviation = np.sqrt(summary.variance)
+        varying = deviation > 0
+        is_told = largest[varying] <= _MOST_DEVIATIONS * deviation[varying]
+        sizes = np.append(largest, deviation)[np.append(largest > 0, varying)]
+        return bool(is_told.all() and np.all((sizes < _FAR) & (sizes > 1.0 / _FAR)))
 
     @property
     def _problem_class(self) -> type[BilinearProblem]:
