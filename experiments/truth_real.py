@@ -24,6 +24,7 @@ import pandas as pd
 from sklearn.exceptions import ConvergenceWarning
 
 from anypca import SePCA
+from anypca.engine import encode
 from anypca.selection import compare_ranks
 from experiments._common import Options, Outcome, Table, Target, run_module
 from experiments._journal import Journal
@@ -31,7 +32,7 @@ from experiments._journal import Journal
 LEAST_TABLES = 100
 _MOST_ROWS, _MOST_COLUMNS, _QUICK = 1000, 100, 5
 _LEAST_ROWS, _LEAST_COLUMNS = 10, 2
-_N_LISTED = 10
+_N_LISTED, _MOST_RANK = 10, 20
 
 
 class Answer(NamedTuple):
@@ -94,12 +95,15 @@ def answer(name: str, frame: pd.DataFrame) -> Answer:
 
 
 def _parallel(model: Any, frame: pd.DataFrame) -> int | None:
-    """Parallel analysis of the columns of the model; None where it cannot be asked."""
-    try:
-        family = model.layout_.settled(model.family_)
-        return compare_ranks(frame, "parallel", family=family, max_rank=20).ranks.get("parallel")
-    except (ValueError, TypeError):
+    """Parallel analysis of the columns that the model has; None where there are too few."""
+    layout = model.layout_
+    coded = encode(frame, dict(layout.labels)).apply(pd.to_numeric, errors="coerce")
+    n_entering = len(np.unique(layout.sources))
+    if n_entering < _LEAST_COLUMNS:
         return None
+    most = min(_MOST_RANK, n_entering - 1, len(frame) - 1)
+    found = compare_ranks(coded, "parallel", family=layout.settled(model.family_), max_rank=most)
+    return found.ranks.get("parallel")
 
 
 def run(options: Options) -> Outcome:
