@@ -96,14 +96,12 @@ def answer(name: str, frame: pd.DataFrame) -> Answer:
 
 def _parallel(model: Any, frame: pd.DataFrame) -> int | None:
     """Parallel analysis of the columns that the model has; None where there are too few."""
-    layout = model.layout_
-    coded = encode(frame, dict(layout.labels)).apply(pd.to_numeric, errors="coerce")
-    n_entering = len(np.unique(layout.sources))
-    if n_entering < _LEAST_COLUMNS:
+    coded = encode(frame, dict(model.layout_.labels)).apply(pd.to_numeric, errors="coerce")
+    X = model.layout_.split(coded.to_numpy(dtype=float))
+    if X.shape[1] < _LEAST_COLUMNS:
         return None
-    most = min(_MOST_RANK, n_entering - 1, len(frame) - 1)
-    found = compare_ranks(coded, "parallel", family=layout.settled(model.family_), max_rank=most)
-    return found.ranks.get("parallel")
+    most, family = min(_MOST_RANK, min(X.shape) - 1), model.describe().family
+    return compare_ranks(X, "parallel", family=family, max_rank=most).ranks.get("parallel")
 
 
 def run(options: Options) -> Outcome:
