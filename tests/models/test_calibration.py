@@ -90,7 +90,7 @@ def test_slopes_are_those_of_the_entries() -> None:
     bold = slopes(HiddenEntries(found, predicted), weight)
     np.testing.assert_allclose(bold, 0.5, atol=0.05)
     products, squares = (found * predicted).sum(axis=0), (predicted**2).sum(axis=0)
-    assert np.all(bold < (products + products.mean()) / (squares + squares.mean()))  # cautious
+    assert np.all(bold < (products + products.mean()) / (squares + squares.mean()) - 1e-3)  # cautious
     noise = slopes(HiddenEntries(truth, rng.normal(size=truth.shape)), weight)
     assert noise.max() < 0.03
     np.testing.assert_array_equal(slopes(HiddenEntries(truth, -truth), weight), 0.0)

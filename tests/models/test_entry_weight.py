@@ -9,14 +9,16 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.stats import multivariate_normal
 
-from anypca import EPCA
+from anypca import EPCA, GPCA, PLNPCA, PPCA, SPCA, VAE
 from anypca.datasets import make_low_rank
-from anypca.engine import check_data
+from anypca.engine import Table, check_data
 from anypca.engine.executors import executor_for
 from anypca.engine.summary import summarise
 from anypca.families import resolve_family
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
+from anypca.models._gaussian.posterior import Parameters, Patterns, find_posterior
 from anypca.models._opened import open_block
 
 N, P = 60, 7
@@ -160,3 +162,87 @@ def test_dask_says_no() -> None:
     X = draw("poisson")
     with pytest.raises(ValueError, match="Dask"):
         EPCA(2).fit(da.from_array(X), entry_weight=np.ones(X.shape))
+
+
+OTHERS: dict[str, Any] = {
+    "GPCA of counts": lambda: GPCA(2, family="poisson", tol=1e-8, max_iter=3000, n_jobs=1),
+    "GPCA of numbers": lambda: GPCA(2, family="gaussian", tol=1e-8, max_iter=3000, n_jobs=1),
+    "PLNPCA": lambda: PLNPCA(2, tol=1e-7, max_iter=3000, n_jobs=1),
+    "PPCA": lambda: PPCA(2, tol=1e-8, max_iter=5000, n_jobs=1),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_models_take_ones_and_zeros(name: str) -> None:
+    X, make = draw("poisson"), OTHERS[name]
+    hidden = np.random.default_rng(1).random(X.shape) < 0.15
+    holed, weight = np.where(hidden, np.nan, X), (~hidden).astype(float)
+    for plain, weighted in (
+        (make().fit(X), make().fit(X, entry_weight=np.ones(X.shape))),
+        (make().fit(holed), make().fit(X, entry_weight=weight)),
+    ):
+        np.testing.assert_allclose(weighted.components_, plain.components_, rtol=0, atol=1e-4)
+        np.testing.assert_allclose(weighted.intercept_, plain.intercept_, rtol=0, atol=1e-4)
+        np.testing.assert_allclose(weighted.objective_trace_[-1], plain.objective_trace_[-1], rtol=1e-8)
+    np.testing.assert_allclose(
+        plain.transform(X, entry_weight=weight), plain.transform(holed), rtol=1e-9, atol=1e-9
+    )
+    both = make().fit_transform(X, entry_weight=weight)
+    np.testing.assert_allclose(both, weighted.transform(X, entry_weight=weight))
+
+
+@pytest.mark.parametrize("family", ["poisson", "gaussian"])
+def test_equal_weights_in_a_row_are_the_weight_of_the_row_in_projections(family: str) -> None:
+    """Scores have no penalty there."""
+    X, rows = draw("poisson"), np.random.default_rng(2).uniform(0.5, 2.0, N)
+    make = OTHERS["GPCA of counts" if family == "poisson" else "GPCA of numbers"]
+    by_row = make().fit(X, sample_weight=rows)
+    by_entry = make().fit(X, entry_weight=np.repeat(rows[:, None], P, axis=1))
+    # Within the space axes are those of uncorrelated scores, to which only weights of rows matter.
+    by_row, by_entry = ((model.components_.T @ model.components_, model) for model in (by_row, by_entry))
+    np.testing.assert_allclose(by_entry[0], by_row[0], rtol=0, atol=1e-4)
+    np.testing.assert_allclose(by_entry[1].objective_trace_[-1], by_row[1].objective_trace_[-1], rtol=1e-8)
+
+
+def test_an_entry_of_weight_two_was_seen_twice() -> None:
+    """The marginal density of a row in which some entries were measured again with the same result."""
+    rng = np.random.default_rng(6)
+    W, mean, noise = rng.normal(size=(P, 2)), rng.normal(size=P), 0.4
+    X, weight = rng.normal(size=(5, P)), rng.integers(1, 4, (5, P)).astype(float)
+    found = find_posterior(Table(X, None), Parameters(mean, W, noise), Patterns(None, None), weight)
+    for x, times, value, score in zip(X, weight.astype(int), found.log_likelihood, found.mean, strict=True):
+        again = np.repeat(np.arange(P), times)
+        covariance = W[again] @ W[again].T + noise * np.eye(len(again))
+        assert value == pytest.approx(multivariate_normal(mean[again], covariance).logpdf(x[again]))
+        gain = W[again].T @ np.linalg.solve(covariance, x[again] - mean[again])
+        np.testing.assert_allclose(score, gain)
+
+
+@pytest.mark.parametrize("name", ["GPCA of numbers", "PPCA"])
+def test_other_models_use_known_errors(name: str) -> None:
+    rng = np.random.default_rng(3)
+    truth = rng.normal(size=(200, 2)) @ rng.normal(size=(2, 12))
+    error = np.where(rng.random(truth.shape) < 0.1, 5.0, 0.5)
+    X, axes, missed = truth + error * rng.normal(size=truth.shape), np.linalg.svd(truth)[2][:2], []
+    for weight in (np.ones(X.shape), 0.25 / error**2):
+        found = OTHERS[name]().set_params(tol=1e-5).fit(X, entry_weight=weight).components_
+        missed.append(np.linalg.norm(axes - axes @ found.T @ found))
+    assert missed[1] < 0.5 * missed[0]
+
+
+def test_monotone_with_weights() -> None:
+    X, weight = draw("poisson"), np.random.default_rng(7).uniform(0.0, 2.0, (N, P))
+    for make in OTHERS.values():
+        trace = make().set_params(tol=1e-6).fit(X, entry_weight=weight).objective_trace_
+        assert np.diff(trace).min(initial=0.0) >= -1e-9 * abs(trace[-1])
+
+
+def test_models_without_weights_of_entries_say_so() -> None:
+    X = draw("poisson")
+    model = VAE(1, max_iter=2, n_jobs=1)
+    with pytest.warns(match="max_iter"):
+        model.fit(X)
+    with pytest.raises(ValueError, match="VAE has no weights of entries"):
+        model.transform(X, entry_weight=np.ones(X.shape))
+    with pytest.raises(TypeError, match="entry_weight"):
+        SPCA(1).fit(X, entry_weight=np.ones(X.shape))

@@ -27,6 +27,7 @@ _RANKS = "tests/selection/test_rank_methods.py"
 _DIAGNOSTICS = "tests/selection/test_diagnostics.py"
 
 _CALIBRATION = "tests/models/test_calibration.py"
+_ENTRY_WEIGHT = "tests/models/test_entry_weight.py"
 _LABELS = "tests/models/test_labels.py"
 _LAYOUT = "tests/engine/test_layout.py tests/models/test_layouts.py tests/conformance/test_forms.py"
 
@@ -1794,6 +1795,27 @@ EPCA = [
         "precision = np.repeat([weight, 0.0], [self.settings.n_components, n_fixed])",
         "precision = np.repeat([0.0, 0.0], [self.settings.n_components, n_fixed])",
         _EPCA,
+    ),
+    Mutation(
+        "weights of entries do not reach the normal equations of projections",
+        "models/gpca/_projection.py",
+        "rows.weigh(np.ones_like(deviation))",
+        "rows.only_observed(np.ones_like(deviation))",
+        _ENTRY_WEIGHT,
+    ),
+    Mutation(
+        "weights of entries do not reach the residuals of PPCA",
+        "models/_gaussian/posterior.py",
+        "residual if entry is None else residual * entry",
+        "residual",
+        _ENTRY_WEIGHT,
+    ),
+    Mutation(
+        "fit_transform forgets weights of entries",
+        "models/_base.py",
+        'names = ("offset", "covariates", "entry_weight")',
+        'names = ("offset", "covariates")',
+        _ENTRY_WEIGHT,
     ),
     Mutation(
         "slopes of predictions are not cautious",

@@ -256,6 +256,7 @@ class Data:
     may_miss: bool
     is_distributed: bool
     has_weights: bool
+    has_entry_weights: bool = False
     labels: Mapping[int, Labels] = field(default_factory=dict)
     """What the numbers of columns of text, answers and categories stand for."""
     block_rows: tuple[int, ...] = ()

@@ -294,7 +294,7 @@ def check_data(
     if entries is None:
         return data
     blocks = tuple(replace(block, entry_source=entries, may_miss=True) for block in data.blocks)
-    return replace(data, blocks=blocks, may_miss=True)
+    return replace(data, blocks=blocks, may_miss=True, has_entry_weights=True)
 
 
 def as_lazy(frame: Any) -> Matrix:

@@ -67,6 +67,8 @@ class LatentModel(
 
     layout_: Layout
 
+    #: Whether ``fit`` and ``transform`` take ``entry_weight``.
+    _takes_entry_weight: ClassVar[bool] = False
     #: Whether the training table must be complete.
     _needs_every_entry: ClassVar[bool] = False
     #: Fitted arrays with numbers of the columns, and the axis of the columns.
@@ -96,15 +98,14 @@ class LatentModel(
         y : None
             Ignored.
         **fit_params : dict
-            Further arguments of ``fit``; ``offset`` and ``covariates`` are passed to ``transform`` too.
+            Further arguments of ``fit``; what belongs to rows or entries is passed to ``transform`` too.
 
         Returns
         -------
         ndarray of shape (n_samples, n_components)
         """
-        again = {
-            name: fit_params[name] for name in ("offset", "covariates") if fit_params.get(name) is not None
-        }
+        names = ("offset", "covariates", "entry_weight")
+        again = {name: fit_params[name] for name in names if fit_params.get(name) is not None}
         return self.fit(X, y, **fit_params).transform(X, **again)
 
     def score(self, X: Any, y: Any = None, **score_params: Any) -> float:
@@ -303,7 +304,13 @@ class LatentModel(
 
     @contextmanager
     def _open_new(
-        self, X: Any, *, offset: Any = None, covariates: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        *,
+        offset: Any = None,
+        covariates: Any = None,
+        sample_weight: Any = None,
+        entry_weight: Any = None,
     ) -> Iterator[tuple[Data, Executor]]:
         """Check a table of new rows against the fitted model, and open an executor for it.
 
@@ -313,9 +320,15 @@ class LatentModel(
         executor : Executor
         """
         check_is_fitted(self)
+        if entry_weight is not None and not self._takes_entry_weight:
+            raise ValueError(
+                f"{type(self).__name__} has no weights of entries. Leave out entry_weight=, or use EPCA, GPCA, PLNPCA "
+                "or PPCA."
+            )
         # By the labels of the fit: an unknown one is a missing cell.
         table = encode(X, dict(self.layout_.labels))
-        data = check_data(table, offset=offset, covariates=covariates, sample_weight=sample_weight)
+        weights = {"sample_weight": sample_weight, "entry_weight": entry_weight}
+        data = check_data(table, offset=offset, covariates=covariates, **weights)
         check_features(self, header_of(X), reset=False)
         self._check_companions(offset, data)
         with executor_for(data, self.n_jobs) as executor:
@@ -357,7 +370,12 @@ class LatentModel(
         return checked
 
     def _map_rows(
-        self, function: Callable[[Block], Any], X: Any, *, offset: Any = None, covariates: Any = None
+        self,
+        function: Callable[[Block], Any],
+        X: Any,
+        offset: Any = None,
+        covariates: Any = None,
+        entry_weight: Any = None,
     ) -> list[Any]:
         """``function`` of every block of new rows, in row order.
 
@@ -366,12 +384,13 @@ class LatentModel(
         function : callable
             Takes a `Block`; must not depend on how the rows are cut into blocks.
         X : table of shape (n_samples, n_features)
-        offset, covariates : as in ``fit``
+        offset, covariates, entry_weight : as in ``fit``
 
         Returns
         -------
         list
             One value per block.
         """
-        with self._open_new(X, offset=offset, covariates=covariates) as (data, executor):
+        companions = {"offset": offset, "covariates": covariates, "entry_weight": entry_weight}
+        with self._open_new(X, **companions) as (data, executor):
             return executor.collect(function, data)

@@ -73,7 +73,7 @@ def calibrate(model: Any, session: Session) -> Floats | None:
     -------
     ndarray or None
         None where predictions stay as they are: in tables that are complete or large, or have offsets or covariates,
-        whose rows are not to be compared with the columns' means.
+        whose rows are not to be compared with the columns' means; and in tables that are too small for trials.
     """
     data = session.data
     is_asked = _is_on.get() and model.n_components_ and session.summary.has_missing
@@ -100,7 +100,10 @@ def calibrate(model: Any, session: Session) -> Floats | None:
     with warnings.catch_warnings(), without_calibration():
         # A trial that stopped early predicts as well as it can; the fit that is kept says how it ended.
         warnings.simplefilter("ignore")
-        hidden = _hide(trial, x, weight, entry)
+        try:
+            hidden = _hide(trial, x, weight, entry)
+        except (ValueError, FloatingPointError, np.linalg.LinAlgError):
+            return None  # two thirds of the table are too little for a fit, and tell nothing of that of all of it
     return slopes(hidden, weight)
 
 

@@ -32,14 +32,20 @@ class PosteriorModel(GenerativeModel):
         return replace(super().describe(), has_posterior=True)
 
     def transform(
-        self, X: Any, *, offset: Any = None, covariates: Any = None, return_std: bool = False
+        self,
+        X: Any,
+        *,
+        offset: Any = None,
+        covariates: Any = None,
+        entry_weight: Any = None,
+        return_std: bool = False,
     ) -> Any:
         """Scores of rows under the fitted model, each row solved to its own convergence.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-        offset, covariates : as in ``fit``, for these rows
+        offset, covariates, entry_weight : as in ``fit``, for these rows
         return_std : bool, default=False
             Also return posterior standard deviations (see the class for how they are found).
 
@@ -50,13 +56,13 @@ class PosteriorModel(GenerativeModel):
             Only with ``return_std=True``.
         """
         if not return_std:
-            return super().transform(X, offset=offset, covariates=covariates)
+            return super().transform(X, offset=offset, covariates=covariates, entry_weight=entry_weight)
 
         def project(model: RowModel[Any], block: Block, rows: OpenedBlock) -> tuple[Floats, Floats]:
             solved = model.solve(rows)
             return model.scores(solved).astype(rows.dtype), model.deviations(solved).astype(rows.dtype)
 
-        return _joined(self._visit_rows(project, X, offset, covariates))
+        return _joined(self._visit_rows(project, X, offset, covariates, entry_weight))
 
     def impute(self, X: Any, *, offset: Any = None, covariates: Any = None, return_std: bool = False) -> Any:
         """The table with missing entries replaced by their expectations given the observed ones.

@@ -52,13 +52,15 @@ class RowMethods(LatentModel):
         kind = self._row_model().likelihood if self.__sklearn_is_fitted__() else None
         return replace(super().describe(), has_way_back=True, likelihood=kind)
 
-    def transform(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Any:
+    def transform(
+        self, X: Any, *, offset: Any = None, covariates: Any = None, entry_weight: Any = None
+    ) -> Any:
         """Scores of rows under the fitted model, each row solved to its own convergence.
 
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-        offset, covariates : as in ``fit``, for these rows
+        offset, covariates, entry_weight : as in ``fit``, for these rows
 
         Returns
         -------
@@ -70,7 +72,8 @@ class RowMethods(LatentModel):
             return model.scores(model.solve(rows)).astype(rows.dtype)
 
         visit = self._visitor(project)
-        with self._open_new(X, offset=offset, covariates=covariates) as (data, executor):
+        companions = {"offset": offset, "covariates": covariates, "entry_weight": entry_weight}
+        with self._open_new(X, **companions) as (data, executor):
             return executor.stack(visit, data, self._n_features_out)
 
     def inverse_transform(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Any:
@@ -189,14 +192,10 @@ class RowMethods(LatentModel):
         return rotate(self, method, normalize=normalize)
 
     def _visit_rows(
-        self,
-        function: Callable[[RowModel[Any], Block, OpenedBlock], Found],
-        X: Any,
-        offset: Any = None,
-        covariates: Any = None,
+        self, function: Callable[[RowModel[Any], Block, OpenedBlock], Found], X: Any, *companions: Any
     ) -> list[Found]:
         """``function(model, block, opened rows)`` of every block of new rows, in row order."""
-        return self._map_rows(self._visitor(function), X, offset=offset, covariates=covariates)
+        return self._map_rows(self._visitor(function), X, *companions)
 
     def _visitor(
         self, function: Callable[[RowModel[Any], Block, OpenedBlock], Found]

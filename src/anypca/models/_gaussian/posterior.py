@@ -57,19 +57,23 @@ class Patterns:
         return np.asarray(indicator @ values)
 
 
-def find_patterns(observed: Bools | None, n_rows: int) -> Patterns:
+def find_patterns(observed: Bools | None, n_rows: int, *, is_weighted: bool = False) -> Patterns:
     """Group the rows of a block by their missing entries.
 
     Parameters
     ----------
     observed : ndarray of shape (rows, n_features) or None
     n_rows : int
+    is_weighted : bool, default=False
+        Whether entries have weights, in which all rows may differ.
 
     Returns
     -------
     Patterns
         Without grouping when more than half of the rows differ: then it would cost more than it saves.
     """
+    if is_weighted:
+        return Patterns(None, None)
     if observed is None:
         return Patterns(np.zeros(1, dtype=np.intp), np.zeros(n_rows, dtype=np.intp))
     # Rows of bits as single keys: sorting them is far cheaper than sorting rows.
@@ -97,12 +101,14 @@ class Posterior:
     log_likelihood: Floats
     """Marginal log density of the observed entries (rows,)."""
     centred: Floats
-    """Entries less their mean, 0 where missing (rows, n_features)."""
+    """Entries less their mean, 0 where missing, times their weights (rows, n_features)."""
     squares: Floats
-    """Sum of squared residuals at the posterior mean (rows,)."""
+    """Weighted sum of squared residuals at the posterior mean (rows,)."""
 
 
-def find_posterior(table: Table, parameters: Parameters, patterns: Patterns) -> Posterior:
+def find_posterior(
+    table: Table, parameters: Parameters, patterns: Patterns, entry: Floats | None = None
+) -> Posterior:
     """Posterior of the scores of a block's rows, and the marginal density of their observed entries.
 
     Parameters
@@ -110,6 +116,8 @@ def find_posterior(table: Table, parameters: Parameters, patterns: Patterns) -> 
     table : Table
     parameters : Parameters
     patterns : Patterns
+    entry : ndarray of shape (rows, n_features) or None
+        What the log densities of entries are multiplied with; every row is then its own pattern.
 
     Returns
     -------
@@ -123,21 +131,23 @@ def find_posterior(table: Table, parameters: Parameters, patterns: Patterns) -> 
     W, noise = parameters.loadings, parameters.noise
     k = W.shape[1]
     centred: Floats = table.x - parameters.mean
-    if table.observed is None:
+    if table.observed is not None:
+        centred[~table.observed] = 0.0
+    weighted = centred if entry is None else centred * entry
+    if table.observed is None and entry is None:
         gram: Floats = (W.T @ W)[None]
         count: Floats = np.full(len(centred), float(len(W)))
     else:
-        centred[~table.observed] = 0.0
-        mask = patterns.one_each(table.observed).astype(np.float64)
+        mask = entry_masks(table, patterns, entry)
         gram = unpack_symmetric(mask @ packed_products(W), k)
         count = patterns.spread(mask.sum(axis=1))
     inverse, log_determinant = inverse_and_log_determinant(gram + noise * np.eye(k))
-    mean = multiply(inverse, centred @ W, patterns)
+    mean = multiply(inverse, weighted @ W, patterns)
     residual = mean @ W.T
     np.subtract(centred, residual, out=residual)
     if table.observed is not None:
         residual[~table.observed] = 0.0
-    squares = np.einsum("ij,ij->i", residual, residual)
+    squares = np.einsum("ij,ij->i", residual, residual if entry is None else residual * entry)
     log_likelihood = -0.5 * (
         count * _LOG_2PI
         + (count - k) * np.log(noise)
@@ -145,7 +155,15 @@ def find_posterior(table: Table, parameters: Parameters, patterns: Patterns) -> 
         + squares / noise
         + np.einsum("ia,ia->i", mean, mean)
     )
-    return Posterior(mean, inverse, log_likelihood, centred, squares)
+    return Posterior(mean, inverse, log_likelihood, weighted, squares)
+
+
+def entry_masks(table: Table, patterns: Patterns, entry: Floats | None = None) -> Floats:
+    """Weights of the entries, 0 where missing, one row for each pattern."""
+    observed = np.ones(table.x.shape, dtype=bool) if table.observed is None else table.observed
+    if entry is not None:
+        return np.where(observed, entry, 0.0).astype(np.float64)
+    return np.asarray(patterns.one_each(observed).astype(np.float64))
 
 
 def multiply(matrices: Floats, vectors: Floats, patterns: Patterns) -> Floats:

@@ -79,7 +79,7 @@ def fit_principal(
     k = choose_n_components(n_components, spectrum, weight)
     floor = noise_floor(float(np.mean(summary.variance)))
     start = _from_spectrum(spectrum, k, summary.mean, n_features, floor)
-    if not session.data.may_miss:
+    if not (session.data.may_miss or session.data.has_entry_weights):
         trace = np.array([log_likelihood(start, spectrum.trace, weight)])
         result = Result(start, trace, Status.CONVERGED, 0.0, 1)
     else:

@@ -9,7 +9,7 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.engine import Block, Statistics
 from anypca.linalg import PackedCholesky, packed_products, symmetric_power, unpack_symmetric
-from anypca.models._gaussian.posterior import Parameters, Patterns, find_patterns, find_posterior
+from anypca.models._gaussian.posterior import Parameters, Patterns, entry_masks, find_patterns, find_posterior
 from anypca.solvers import BlockProblem, Coordinates, Update
 
 
@@ -59,16 +59,18 @@ class MissingProblem(BlockProblem[Parameters, Patterns, ExpectedSums]):
 
     def step(self, block: Block, shared: Parameters, local: Patterns | None) -> tuple[Patterns, ExpectedSums]:
         """Expected sums of a block's rows; ``local`` only remembers which rows miss the same entries."""
-        table = block.read()
-        patterns = find_patterns(table.observed, block.n_rows) if local is None else local
-        rows = find_posterior(table, shared, patterns)
+        table, entry = block.read(), block.entry_weight()
+        is_weighted = entry is not None
+        patterns = (
+            find_patterns(table.observed, block.n_rows, is_weighted=is_weighted) if local is None else local
+        )
+        rows = find_posterior(table, shared, patterns, entry)
         noise = shared.noise
         n, k = rows.mean.shape
         weight = block.weights
         covariance = noise * rows.inverse
         second = _second_moments(rows.mean, covariance, weight, patterns)
-        observed = np.ones(table.x.shape, dtype=bool) if table.observed is None else table.observed
-        mask = patterns.one_each(observed).astype(np.float64)
+        mask = entry_masks(table, patterns, entry)
         entries = patterns.collect(weight[:, None])[:, 0] @ mask.sum(axis=1)
         # E|x_o - mean_o - W_o z|^2 adds tr(W_o S W_o') = noise (k - tr S) to that at the posterior mean.
         spread = noise * (k - patterns.spread(np.einsum("iaa->i", covariance)))

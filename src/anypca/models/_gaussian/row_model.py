@@ -41,9 +41,10 @@ class PrincipalRowModel(RowModel[SolvedRows]):
         return np.asarray(np.sqrt(self.principal.signal))
 
     def solve(self, rows: OpenedBlock) -> SolvedRows:
-        patterns = find_patterns(rows.observed, rows.n_rows)
+        patterns = find_patterns(rows.observed, rows.n_rows, is_weighted=rows.entry is not None)
         assert rows.table is not None
-        return SolvedRows(rows, find_posterior(rows.table, self.principal.parameters, patterns), patterns)
+        found = find_posterior(rows.table, self.principal.parameters, patterns, rows.entry)
+        return SolvedRows(rows, found, patterns)
 
     def scores(self, solved: SolvedRows) -> Floats:
         return self.posterior_means(solved)

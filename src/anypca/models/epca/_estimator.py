@@ -177,6 +177,7 @@ class EPCA(StreamingRows, BilinearModel):
     """
 
     _is_calibrated: ClassVar[bool] = True
+    _takes_entry_weight: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [
             Interval(Integral, 0, None, closed="left"),
@@ -232,8 +233,7 @@ class EPCA(StreamingRows, BilinearModel):
             Known influences, taken out before the components.
         entry_weight : array-like of shape (n_samples, n_features) or None
             What the log-likelihood of each entry is multiplied with, such as the inverse of a known variance of its
-            error, with mean 1; an entry of weight 0 is missing. Not for Dask arrays. Rows that come later, as in
-            ``transform``, have weights of 1.
+            error, with mean 1; an entry of weight 0 is missing. Not for Dask arrays.
         checkpoint : path-like, Checkpoint or None
             File for the progress of the fit: after a kill or an interrupt the same call goes on from there. It is
             removed when the fit has ended.

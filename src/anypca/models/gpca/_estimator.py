@@ -155,6 +155,7 @@ class GPCA(WarmStart, GenerativeModel):
     """
 
     _is_calibrated: ClassVar[bool] = True
+    _takes_entry_weight: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "bound": [StrOptions({"cv"}), POSITIVE],
         "penalty": "no_validation",
@@ -174,7 +175,15 @@ class GPCA(WarmStart, GenerativeModel):
     tol: float = 1e-5
     random_state: Any = 0
 
-    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, checkpoint: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        entry_weight: Any = None,
+        checkpoint: Any = None,
+    ) -> Self:
         """Fit the model.
 
         Parameters
@@ -185,6 +194,9 @@ class GPCA(WarmStart, GenerativeModel):
             Ignored.
         sample_weight : array-like of shape (n_samples,) or None
             A row of weight 2 counts as two equal rows.
+        entry_weight : array-like of shape (n_samples, n_features) or None
+            What the log-likelihood of each entry is multiplied with, with mean 1; an entry of weight 0 is missing, one
+            of weight 2 was seen twice. Not for Dask arrays.
         checkpoint : path-like, Checkpoint or None
             File for the progress of the fit: after a kill or an interrupt the same call goes on from there. It is
             removed when the fit has ended.
@@ -193,7 +205,8 @@ class GPCA(WarmStart, GenerativeModel):
         -------
         self
         """
-        with self._open_fit(X, sample_weight=sample_weight, checkpoint=checkpoint) as session:
+        weights = {"sample_weight": sample_weight, "entry_weight": entry_weight}
+        with self._open_fit(X, **weights, checkpoint=checkpoint) as session:
             check_rank(self.n_components, session.data)
             family = find_family(self.family, session)
             settings = self._settings()

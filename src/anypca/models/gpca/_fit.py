@@ -162,7 +162,7 @@ def _deviances(session: Session, reader: Reader, at: Subspace) -> Floats:
     def deviance(rows: SaturatedRows, model: Subspace) -> float:
         eta = project(rows, model).scores @ model.loadings.T + model.intercept
         terms = reader.family.deviance(rows.x, rows.only_observed(eta))
-        return float(rows.weight @ rows.only_observed(terms).sum(axis=1))
+        return float(rows.weight @ rows.weigh(terms).sum(axis=1))
 
     return reader.sum(session, lambda rows: np.array([deviance(rows, model) for model in models]))
 
@@ -210,4 +210,5 @@ def _judge(family: Family, rows: SaturatedRows, at: Subspace) -> Floats:
     assert rows.held is not None
     eta = at.intercept + project(rows, at).scores @ at.loadings.T
     terms = np.where(rows.held, family.deviance(rows.x, np.where(rows.held, eta, 0.0)), 0.0)
-    return np.array([rows.weight @ terms.sum(axis=1), rows.weight @ rows.held.sum(axis=1)])
+    entry = np.where(rows.held, 1.0 if rows.entry is None else rows.entry, 0.0)
+    return np.array([rows.weight @ (entry * terms).sum(axis=1), rows.weight @ entry.sum(axis=1)])

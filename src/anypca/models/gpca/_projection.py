@@ -45,9 +45,9 @@ class Projection:
     deviation: Floats
     """Saturated (where missing, typical) parameters less main effects, shape (n, p)."""
     trust: Floats | None
-    """Weights of the entries, 1 or `PULL`, shape (n, p); ``None`` for complete rows."""
+    """Weights of the entries, `PULL` where missing, shape (n, p); ``None`` for complete rows of weights 1."""
     normal: PackedCholesky | None
-    """Normal equations of the rows; ``None`` for complete rows, where they are the identity."""
+    """Normal equations of the rows; ``None`` where they are the identity."""
 
     def solve(self, right: Floats) -> Floats:
         """Solutions of the rows' normal equations, (n, k) from (n, k)."""
@@ -62,11 +62,12 @@ def project(rows: SaturatedRows, at: Subspace) -> Projection:
     """Scores of rows."""
     U = at.loadings
     deviation = rows.saturated - at.intercept
-    if rows.observed is None:
+    if rows.observed is None and rows.entry is None:
         return Projection(deviation @ U, deviation, None, None)
-    k = U.shape[1]
-    deviation = np.where(rows.observed, deviation, at.typical - at.intercept)
-    trust = np.where(rows.observed, 1.0, PULL)
+    k, trust = U.shape[1], rows.weigh(np.ones_like(deviation))
+    if rows.observed is not None:
+        deviation = np.where(rows.observed, deviation, at.typical - at.intercept)
+        trust = np.where(rows.observed, trust, PULL)
     normal = PackedCholesky(trust @ packed_products(U), k)
     return Projection(normal.solve((deviation * trust) @ U), deviation, trust, normal)
 
@@ -119,11 +120,11 @@ def evaluate(family: Family, rows: SaturatedRows, at: Subspace) -> Sums:
     # At missing entries eta may be anything, also too large for its exponential.
     eta = rows.only_observed(linear + at.intercept)
     value, gradient, curvature = family.evaluate(rows.x, eta)
-    value = rows.only_observed(value)
+    value = rows.weigh(value)
     total = float(rows.weight @ value.sum(axis=1))
     if not np.isfinite(total):
         return Sums.overflown(at)
-    gradient, curvature = rows.only_observed(gradient), rows.only_observed(curvature)
+    gradient, curvature = rows.weigh(gradient), rows.weigh(curvature)
     residual = found.trusted(found.deviation - linear)
     size = np.abs(value) + np.abs(gradient * eta)
     weighted = rows.weight[:, None] * found.scores

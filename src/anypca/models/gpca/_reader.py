@@ -134,6 +134,13 @@ class SaturatedRows:
     """True where held out (n, p)."""
     weight: Floats
     """(n,)."""
+    entry: Floats | None = None
+    """Weights of the entries besides those of their rows (n, p), ``None`` for all one."""
+
+    def weigh(self, terms: Floats) -> Floats:
+        """The terms (n, p) times the weights of their entries, 0 where missing."""
+        found = self.only_observed(terms)
+        return found if self.entry is None else found * self.entry
 
     def only_observed(self, terms: Floats) -> Floats:
         """The terms (n, p), 0 where missing."""
@@ -141,9 +148,9 @@ class SaturatedRows:
 
     def count(self) -> float:
         """Weighted number of observed entries."""
-        if self.observed is None:
+        if self.observed is None and self.entry is None:
             return float(self.weight.sum() * self.x.shape[1])
-        return float(self.weight @ self.observed.sum(axis=1))
+        return float(self.weight @ self.weigh(np.ones(self.x.shape)).sum(axis=1))
 
 
 @dataclass(frozen=True)
@@ -188,4 +195,6 @@ class Reader:
                 held &= True if observed is None else observed
                 observed = ~held if observed is None else observed & ~held
             weight = opened.weights[part].astype(np.float64)
-            yield SaturatedRows(x, saturated_parameters(self.family, x, self.bound), observed, held, weight)
+            saturated = saturated_parameters(self.family, x, self.bound)
+            entry = None if opened.entry is None else opened.entry[part].astype(np.float64)
+            yield SaturatedRows(x, saturated, observed, held, weight, entry)

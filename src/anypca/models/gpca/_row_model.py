@@ -9,7 +9,7 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.engine import Block
 from anypca.families import Family
-from anypca.models._opened import OpenedBlock, observed_only
+from anypca.models._opened import OpenedBlock, observed_only, weigh
 from anypca.models._row_model import RowModel
 from anypca.models.gpca._projection import Subspace, project
 from anypca.models.gpca._reader import Reader
@@ -44,7 +44,7 @@ class ProjectionRowModel(RowModel[Floats]):
         # At missing entries eta may be anything, also too large for its exponential.
         eta = observed_only(rows, slice(None), self._predict(self.solve(rows)))
         terms = self.family.log_likelihood(rows.x.astype(np.float64), eta, self.dispersion)
-        return np.asarray(observed_only(rows, slice(None), terms).sum(axis=1))
+        return np.asarray(weigh(rows, slice(None), terms).sum(axis=1))
 
     def predictor(self, block: Block, scores: Floats) -> Floats:
         return self._predict(scores)

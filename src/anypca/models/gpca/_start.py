@@ -65,10 +65,10 @@ def facts_of(family: Family, rows: SaturatedRows) -> Facts:
     w = rows.weight
     counts = (w > 0)[:, None] & (True if rows.observed is None else rows.observed)
     return Facts(
-        w @ counts,
-        w @ rows.only_observed(rows.x),
-        w @ rows.only_observed(rows.saturated),
-        w @ rows.only_observed(family.saturated(rows.x)),
+        w @ rows.weigh(np.ones(rows.x.shape)),
+        w @ rows.weigh(rows.x),
+        w @ rows.weigh(rows.saturated),
+        w @ rows.weigh(family.saturated(rows.x)),
         rows.x.min(axis=0, where=counts, initial=np.inf),
         rows.x.max(axis=0, where=counts, initial=-np.inf),
     )
@@ -82,7 +82,7 @@ def null_deviance(session: Session, reader: Reader, facts: Facts, *, fit_interce
     used = varies.astype(float) if fit_intercept else np.ones(len(varies))
 
     def deviance(rows: SaturatedRows) -> float:
-        terms = rows.only_observed(family.deviance(rows.x, np.broadcast_to(eta, rows.x.shape)))
+        terms = rows.weigh(family.deviance(rows.x, np.broadcast_to(eta, rows.x.shape)))
         return float(rows.weight @ terms @ used)
 
     return reader.sum(session, deviance)

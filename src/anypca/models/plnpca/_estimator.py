@@ -137,6 +137,7 @@ class PLNPCA(StreamingRows, BilinearModel):
     """
 
     _is_calibrated = True
+    _takes_entry_weight = True
     family = "poisson"
     n_components: int = 2
     _: KW_ONLY
@@ -153,6 +154,7 @@ class PLNPCA(StreamingRows, BilinearModel):
         offset: Any = None,
         covariates: Any = None,
         sample_weight: Any = None,
+        entry_weight: Any = None,
         checkpoint: Any = None,
     ) -> Self:
         """Fit the model.
@@ -169,6 +171,9 @@ class PLNPCA(StreamingRows, BilinearModel):
             Known influences on the log rates.
         sample_weight : array-like of shape (n_samples,) or None
             A row of weight 2 counts as two equal rows.
+        entry_weight : array-like of shape (n_samples, n_features) or None
+            What the log-likelihood of each entry is multiplied with, with mean 1; an entry of weight 0 is missing, one
+            of weight 2 was seen twice. Not for Dask arrays.
         checkpoint : path-like, Checkpoint or None
             File for the progress of the fit: after a kill or an interrupt the same call goes on from there. It is
             removed when the fit has ended.
@@ -178,7 +183,7 @@ class PLNPCA(StreamingRows, BilinearModel):
         self
         """
         companions = {"sample_weight": sample_weight, "offset": offset, "covariates": covariates}
-        with self._open_fit(X, **companions, checkpoint=checkpoint) as session:
+        with self._open_fit(X, **companions, entry_weight=entry_weight, checkpoint=checkpoint) as session:
             check_rank(self.n_components, session.data)
             fits = self._fitter(session).fit([self.n_components])
             self._store(fits[0])

@@ -18,7 +18,7 @@ from anypca.families import Poisson
 from anypca.linalg import PackedCholesky, packed_diagonal, packed_products, packed_size
 from anypca.models._bilinear.alternating import AlternatingNewton, Gauge, RowFit, RowStep, Shared, SweepSums
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients, Operand, RowSums, Working
-from anypca.models._opened import OpenedBlock
+from anypca.models._opened import OpenedBlock, weigh
 from anypca.priors import NewtonStep, Prior, Ridge
 
 # The logarithm of a variance moves by at most this in a step, a factor of 20: its curvature vanishes where the variance
@@ -129,7 +129,7 @@ def information_of(evaluator: BlockEvaluator, points: Floats, loadings: Floats) 
     """``sum_j A c * c`` of each row for some loadings (n_features, k), shape (rows, k)."""
     found = np.zeros((evaluator.rows.n_rows, loadings.shape[1]))
     for tile in evaluator.rows.tiles():
-        found += evaluator.means(points, tile) @ loadings[tile] ** 2
+        found += weigh(evaluator.rows, tile, evaluator.means(points, tile)) @ loadings[tile] ** 2
     return found
 
 
@@ -250,10 +250,9 @@ def _regression_points(evaluator: BlockEvaluator) -> Floats:
     for tile in rows.tiles():
         x = np.asarray(rows.x[:, tile], dtype=float) + HALF
         residual = np.log(x) - np.log(plain.means(absent, tile) + HALF)
-        if rows.observed is not None:
-            x = np.where(rows.observed[:, tile], x, 0.0)
-        slope += (x * residual) @ loadings[tile]
-        packed += x @ packed_products(loadings[tile])
+        weight = weigh(rows, tile, x)
+        slope += (weight * residual) @ loadings[tile]
+        packed += weight @ packed_products(loadings[tile])
     diagonal = packed_diagonal(k)
     packed[:, diagonal] += 1.0
     mean = PackedCholesky(packed, k).solve(slope)

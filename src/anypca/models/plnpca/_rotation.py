@@ -12,7 +12,7 @@ from anypca._typing import Floats
 from anypca.linalg import packed_products, packed_size, unpack_symmetric
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._bilinear.passes import Pass
-from anypca.models._opened import OpenedBlock
+from anypca.models._opened import OpenedBlock, weigh
 from anypca.models.plnpca._problem import PLNProblem, Posterior, information_of
 
 # Rows whose precisions decide a rotation: it is a proposal, and a few thousand tell it well enough.
@@ -64,7 +64,7 @@ def _precisions(evaluator: BlockEvaluator, points: Floats) -> Floats:
     loadings = evaluator.coefficients.loadings
     found = np.zeros((evaluator.rows.n_rows, packed_size(loadings.shape[1])))
     for tile in evaluator.rows.tiles():
-        found += evaluator.means(points, tile) @ packed_products(loadings[tile])
+        found += weigh(evaluator.rows, tile, evaluator.means(points, tile)) @ packed_products(loadings[tile])
     return found
 
 

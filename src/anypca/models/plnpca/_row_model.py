@@ -11,7 +11,7 @@ from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.models._bilinear.alternating import RowFit
 from anypca.models._bilinear.row_model import BilinearRowModel, Reported
-from anypca.models._opened import OpenedBlock, check_rows, observed_only, open_block
+from anypca.models._opened import OpenedBlock, check_rows, open_block, weigh
 from anypca.models.plnpca._fit import PLNFit
 from anypca.models.plnpca._problem import Posterior
 
@@ -43,7 +43,7 @@ class CountRowModel(BilinearRowModel[RowFit]):
 
     def log_likelihood(self, rows: OpenedBlock) -> Floats:
         """A lower bound of each row's, shape (rows,)."""
-        base = observed_only(rows, slice(None), self.family.log_base(np.asarray(rows.x, dtype=float)))
+        base = weigh(rows, slice(None), self.family.log_base(np.asarray(rows.x, dtype=float)))
         return np.asarray(self.solve(rows).value + base.sum(axis=1))
 
     def expected(self, block: Block, rows: OpenedBlock, solved: RowFit) -> Floats:

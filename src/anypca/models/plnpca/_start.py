@@ -14,7 +14,7 @@ from anypca.linalg import leading_directions
 from anypca.models._bilinear.alternating import Shared
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._bilinear.passes import Pass
-from anypca.models._opened import OpenedBlock, observed_only
+from anypca.models._opened import OpenedBlock, observed_only, weigh
 from anypca.models.plnpca._problem import HALF, PLNProblem, Posterior, information_of
 
 # Products of the range finder; the sweeps of the fit correct what four of them leave.
@@ -101,8 +101,8 @@ def null_coefficients(visit: Pass, problem: PLNProblem) -> Coefficients:
             exposure = np.empty(rows.n_features)
             evaluator = problem.evaluator(start, rows)
             for tile in rows.tiles():
-                exposure[tile] = rows.weights @ evaluator.means(points, tile)
-            return np.vstack([rows.weights @ observed_only(rows, slice(None), rows.x), exposure])
+                exposure[tile] = rows.weights @ weigh(rows, tile, evaluator.means(points, tile))
+            return np.vstack([rows.weights @ weigh(rows, slice(None), rows.x), exposure])
 
         count, exposure = visit.sum(totals)
         # Half a count instead of none: the log of a mean of zero is not a start.

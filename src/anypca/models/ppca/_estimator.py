@@ -123,6 +123,7 @@ class PPCA(Streaming, PosteriorModel):
     """
 
     _is_calibrated: ClassVar[bool] = True
+    _takes_entry_weight: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [
             AT_LEAST_ONE,
@@ -139,7 +140,15 @@ class PPCA(Streaming, PosteriorModel):
     max_iter: int = 1000
     random_state: Any = None
 
-    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, checkpoint: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        entry_weight: Any = None,
+        checkpoint: Any = None,
+    ) -> Self:
         """Fit the model.
 
         Parameters
@@ -150,6 +159,9 @@ class PPCA(Streaming, PosteriorModel):
             Ignored.
         sample_weight : array-like of shape (n_samples,) or None, default=None
             A weight of 2 has the effect of repeating the row.
+        entry_weight : array-like of shape (n_samples, n_features) or None, default=None
+            What the log-likelihood of each entry is multiplied with, with mean 1; an entry of weight 0 is missing, one
+            of weight 2 was seen twice. Not for Dask arrays.
         checkpoint : path-like, Checkpoint or None
             File for the progress of the fit: after a kill or an interrupt the same call goes on from there. It is
             removed when the fit has ended.
@@ -158,7 +170,8 @@ class PPCA(Streaming, PosteriorModel):
         -------
         self : PPCA
         """
-        with self._open_fit(X, sample_weight=sample_weight, checkpoint=checkpoint) as session:
+        weights = {"sample_weight": sample_weight, "entry_weight": entry_weight}
+        with self._open_fit(X, **weights, checkpoint=checkpoint) as session:
             principal, result = fit_principal(session, self.n_components)
             self._store(principal, result)
         self._warn_unless_converged(result)
