@@ -1935,8 +1935,8 @@ GPCA = [
     Mutation(
         "missing entries count as observed",
         "models/gpca/_projection.py",
-        "trust = np.where(rows.observed, 1.0, PULL)",
-        "trust = np.where(rows.observed, 1.0, 1.0)",
+        "trust = np.where(rows.observed, trust, PULL)",
+        "trust = np.where(rows.observed, trust, 1.0)",
         _GPCA,
     ),
     Mutation(
