@@ -64,7 +64,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 # The list of families is written by ``setup`` and is a part of the API's page.
-exclude_patterns = ["_build", "_scripts", "_generated", "api/families.rst"]
+exclude_patterns = ["_build", "_scripts", "_generated", "api/families.rst", "peers_measured.md"]
 # Words in single backticks in docstrings are names of the package where they can be.
 default_role = "py:obj"
 templates_path = ["_templates"]

@@ -40,6 +40,10 @@ def test_codes(values, codes):
 @pytest.mark.parametrize(
     ("name", "values", "reason"),
     [
+        ("h_index", RNG.permutation(9000)[:50], ""),
+        ("index", RNG.permutation(9000)[:50], "its name says that it labels rows"),
+        ("day", np.array([20210304, 20200229, 19991231]), "it holds dates"),
+        ("price", np.array([20210304, 20211329, 19991231]), ""),
         ("respondent_id", RNG.permutation(9000)[:50], "its name says that it labels rows"),
         ("patientID", RNG.permutation(9000)[:50], "its name says that it labels rows"),
         ("acid", RNG.permutation(9000)[:50], ""),

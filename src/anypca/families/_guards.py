@@ -39,10 +39,9 @@ def _words(pattern: str, *, flags: int = re.IGNORECASE) -> re.Pattern[str]:
 
 _START = r"(^|[._\- ])"
 LABEL = _words(
-    _START
-    + r"(id|idno|idnum|pid|subj(ect)?|obs|obsno|index|idx|case|caseid|caseno|rownames?|row|serial|seq|seqno|"
+    _START + r"(id|idno|idnum|pid|subj(ect)?|obs|obsno|case|caseid|caseno|rownames?|row|serial|seq|seqno|"
     r"seqn|zip|zipcode|fips|key|uid|uuid|ssn|ids|nr|rowid|postcode|plz|phone|barcode)$|[a-z]id$"
-    r"|^(zip|postal|post)[._\- ]?codes?$|^(patient|person|individual)(id|no|num|nr)?$"
+    r"|^(index|idx)$|^(zip|postal|post)[._\- ]?codes?$|^(patient|person|individual)(id|no|num|nr)?$"
     r"|(subject|respondent|participant|customer|user|case)(no|num|nr)$"
 )
 NO_LABEL = _words(

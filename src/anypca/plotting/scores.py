@@ -184,8 +184,11 @@ def _draw_supplementary(ax: Any, points: Floats) -> None:
 
 def _draw_group_means(ax: Any, points: Floats, color: Any, kind: str, coverage: float) -> None:
     """Means of the groups as large disks, and ellipses around those of three or more rows that do not lie on a line."""
-    if kind not in ("rows", "means"):
-        raise ValueError(f"groups must be 'rows', 'means' or None; got {kind!r}.")
+    if not isinstance(kind, str) or kind not in ("rows", "means"):
+        what = repr(kind) if isinstance(kind, str) else type(kind).__name__
+        raise ValueError(
+            f"groups must be 'rows', 'means' or None; got {what}. The group of each row goes to color=."
+        )
     values = np.asarray(color)
     if color is None or is_scale(values):
         raise ValueError(
