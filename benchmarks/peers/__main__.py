@@ -1,4 +1,4 @@
-"""The league table: ``python -m benchmarks.peers --python INTERPRETER [--page docs/peers_measured.md] [--quick]``.
+"""The league table: ``python -m benchmarks.peers --python INTERPRETER [--page FILE] [--same] [--quick]``.
 
 Every program of `benchmarks.peers.programs` fits the same tables on one thread, each call in a process of its own.
 Counts are thinned: four fifths of each count, by chance, are fitted, the rest judges the expected counts. Programs
@@ -145,15 +145,18 @@ class Reals:
         return float(np.sqrt(np.mean((self.whole - mean)[self.hidden] ** 2)))
 
 
-def tables(*, quick: bool) -> Iterator[Any]:
-    """The tables, one at a time."""
+def tables(*, quick: bool, same: bool = False) -> Iterator[Any]:
+    """The tables, one at a time; with ``same`` those of the programs of the same model, for these alone."""
     if quick:
-        yield Counts("Poisson counts", make_table(60, 30, 2, size=0.6).toarray(), 2)
-        yield Reals(60, 10, 2)
+        yield Counts("Poisson counts", make_table(60, 30, 2, size=0.6).toarray(), 2, SAME if same else COUNTS)
+        if not same:
+            yield Reals(60, 10, 2)
         return
-    yield Counts("Poisson counts", make_table(1000, 1000, 10).toarray(), 10)
-    yield Counts("Poisson counts", make_table(4000, 1000, 10).toarray(), 10)
-    yield Counts("Poisson counts", make_table(16000, 1000, 10).toarray(), 10, SAME)
+    for n in (1000, 4000, 16_000):
+        programs = SAME if same or n > 4000 else COUNTS
+        yield Counts("Poisson counts", make_table(n, 1000, 10).toarray(), 10, programs)
+    if same:
+        return
     try:
         from anypca.datasets import load_pbmc_facs
 
@@ -342,10 +345,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--patience", type=float, default=60.0, help="seconds after which a call is ended")
     parser.add_argument("--page", type=Path)
     parser.add_argument("--quick", action="store_true", help="small tables")
+    parser.add_argument("--same", action="store_true", help="the programs of the same model alone, on counts")
     options = parser.parse_args(arguments)
     parts: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
-        for table in tables(quick=options.quick):
+        for table in tables(quick=options.quick, same=options.same):
             path = Path(folder) / "table.npz"
             np.savez(path, **table.store())
             found = {program: follow(program, table, path, options) for program in table.programs}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tracemalloc
+import warnings
+from dataclasses import replace
 from typing import Any
 
 import dask.array as da
@@ -12,9 +14,10 @@ import pytest
 from anypca import EPCA
 from anypca.datasets import make_low_rank
 from anypca.engine import check_data, executor_for
+from anypca.exceptions import ConvergenceWarning
 from anypca.families import Family, Gaussian, NegativeBinomial, Poisson, families
 from anypca.models._bilinear.alternating import Shared
-from anypca.models._bilinear.conjugate import ConjugateProblem, Metric
+from anypca.models._bilinear.conjugate import MOST_EXACT, ConjugateProblem, Metric
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._opened import open_block
@@ -210,3 +213,22 @@ def test_a_predictor_that_overflows_is_left_by_the_penalty() -> None:
 def test_status_is_told() -> None:
     model = EPCA(20, family="poisson", n_jobs=1, tol=1e-3).fit(draw("poisson", n=60, p=30))
     assert model.status_ == Status.CONVERGED.value
+
+
+@pytest.mark.parametrize("k", [2, MOST_EXACT + 1])
+@pytest.mark.parametrize("ridge", [0.0, 1.0])
+@pytest.mark.parametrize("missing", [0.0, 0.2], ids=["complete", "missing"])
+def test_rows_that_start_in_single_precision_end_at_the_same_modes(k, ridge, missing):
+    drawn = make_low_rank(
+        60, 80, 2, family="poisson", signal=0.7, intercept=1.0, missing=missing, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a model to score rows with need not be the best
+        model = EPCA(k, family="poisson", ridge=ridge, max_iter=4, n_jobs=1).fit(drawn.X)
+    assert model._fit.problem.starts_rough
+    found = model.transform(drawn.X)
+    model._fit = replace(model._fit, problem=replace(model._fit.problem, starts_rough=False))
+    expected = model.transform(drawn.X)
+    # The value of a row is flat at its mode: half of its digits tell where that is.
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+    np.testing.assert_array_equal(model.transform(drawn.X[:7]).shape, (7, k))

@@ -55,9 +55,13 @@ class Ridge(Prior):
         """The precisions, packed, shape (m (m + 1) / 2,) or (n, m (m + 1) / 2)."""
         return np.asarray(np.multiply.outer(self.strength, self._packed(u.shape[1])))
 
+    def matrix(self, size: int) -> Floats:
+        """P in full, shape (size, size)."""
+        is_full = np.ndim(self.precision) == 2
+        return np.asarray(self.precision) if is_full else np.diag(expand(self.precision, size))
+
     def _packed(self, size: int) -> Floats:
-        full = np.ndim(self.precision) == 2
-        return pack_symmetric(np.asarray(self.precision) if full else np.diag(expand(self.precision, size)))
+        return pack_symmetric(self.matrix(size))
 
     def _times(self, u: Floats) -> Floats:
         product = u @ self.precision if np.ndim(self.precision) == 2 else u * self.precision

@@ -27,7 +27,7 @@ from anypca.models._bilinear.evaluator import (
 )
 from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._opened import OpenedBlock
-from anypca.priors import NewtonStep
+from anypca.priors import NewtonStep, Ridge
 from anypca.solvers import Coordinates, Total, Update
 from anypca.solvers.conjugate import conjugate_gradients
 
@@ -39,6 +39,8 @@ _ROW_STEPS = 3
 _COLUMN_STEPS = 3
 # Part of the residual at which further steps would only improve on what the next sweep changes anyway.
 _INNER_TOLERANCE = 0.05
+# Steps towards the modes of rows: some ten are usual, and exact steps follow.
+_MOST_STEPS = 50
 # Directions with less than this part of the largest curvature have none but that of rounding.
 _LEAST_CURVATURE = 1e-10
 
@@ -215,7 +217,8 @@ class ConjugateProblem(BilinearProblem):
     def _step_rows(self, evaluator: BlockEvaluator, points: Floats, shared: Shared) -> RowStep:
         assert isinstance(evaluator, ConjugateEvaluator)
         entry = evaluator.entry(points)
-        metric = shared.metric if isinstance(shared, ConjugateShared) else _own_metric(shared, entry)
+        known = shared.metric if isinstance(shared, ConjugateShared) else None
+        metric = _own_metric(shared.coefficients.loadings, entry) if known is None else known
         newton = self._conjugate_rows(evaluator, points, entry, metric)
         new, sums = self._guarded(evaluator, points, newton.step, entry.value)
         return RowStep(new, sums, entry.columns, newton.decrement, entry.totals)
@@ -234,6 +237,20 @@ class ConjugateProblem(BilinearProblem):
             tol=_INNER_TOLERANCE,
         )
         return NewtonStep(step, np.einsum("ia,ia->i", slope, step))
+
+    def modes(self, evaluator: ConjugateEvaluator) -> Floats:
+        """Modes of the rows of a block (rows, k), nearly."""
+        points = evaluator.origin
+        with np.errstate(over="ignore", invalid="ignore"):
+            for _ in range(_MOST_STEPS):
+                entry = evaluator.entry(points)
+                newton = self._conjugate_rows(
+                    evaluator, points, entry, _own_metric(evaluator.coefficients.loadings, entry)
+                )
+                points = self._halve(evaluator, points, newton.step, entry.value, first=1.0)
+                if np.all(newton.decrement <= self._slack(entry.value)):
+                    break
+        return points
 
     def regauge(self, coefficients: Coefficients, stats: SweepSums) -> ConjugateShared:
         """The same, and what the rows' preconditioner needs."""
@@ -291,13 +308,35 @@ def _with_ridge(product: Floats, ridge: Floats, direction: Floats) -> Floats:
     return product
 
 
-def _own_metric(shared: Shared, entry: Entry) -> Metric:
-    """The preconditioner of rows from their own block, in the first sweep."""
+def _own_metric(loadings: Floats, entry: Entry) -> Metric:
+    """The preconditioner of rows from their own block, where no sweep before tells of the columns."""
     information = np.concatenate([terms.sum(axis=0) for _, terms in entry.curvature])
-    return row_metric(shared.coefficients.loadings, information)
+    return row_metric(loadings, information)
 
 
 def row_metric(loadings: Floats, information: Floats) -> Metric:
     """The preconditioner of rows from the summed curvature (n_features,) of the columns."""
     share = information / max(float(information.sum()), np.finfo(float).tiny)
     return Metric.of(loadings.T @ (loadings * share[:, None]), loadings.shape[1])
+
+
+def nearby_modes(problem: BilinearProblem, evaluator: BlockEvaluator) -> Floats:
+    """Where exact steps of rows start, (rows, k): modes in single precision, the origin where these are not finite.
+
+    The score prior of a `ConjugateProblem` must be a ridge. Coordinates in which that is 1 are those of its steps.
+    """
+    rows, coefficients = evaluator.rows.astype(np.dtype(np.float32)), evaluator.coefficients
+    problem = replace(problem, eps=float(np.finfo(np.float32).eps))
+    if isinstance(problem, ConjugateProblem):
+        assert isinstance(problem.score_prior, Ridge)
+        precision = problem.score_prior.matrix(coefficients.loadings.shape[1])
+        is_definite = bool(np.diag(precision).min(initial=np.inf) > 0)
+        root = np.linalg.cholesky(precision) if is_definite else np.eye(len(precision))
+        inverse, ridge = np.linalg.inv(root), float(is_definite)
+        moved = Coefficients(coefficients.loadings @ inverse.T, coefficients.fixed, coefficients.dispersion)
+        inner = replace(problem, score_prior=Ridge(ridge), ridges=(ridge, 0.0))
+        found = inner.modes(ConjugateEvaluator(problem.family, moved, rows)) @ inverse
+    else:
+        single = problem.evaluator(coefficients, rows)
+        found = problem.solve_rows(single, single.origin).points
+    return np.where(np.isfinite(found).all(axis=1, keepdims=True), found, 0.0)

@@ -15,6 +15,7 @@ from anypca.exceptions import ConvergenceWarning, NonFiniteError
 from anypca.families import Family
 from anypca.linalg import PackedCholesky
 from anypca.models._bilinear.alternating import RowFit
+from anypca.models._bilinear.conjugate import nearby_modes
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._description import Description
@@ -168,7 +169,9 @@ class ModeRowModel(BilinearRowModel[RowFit]):
         """Modes of rows under a score prior."""
         problem = replace(self.problem, score_prior=prior, eps=float(np.finfo(rows.dtype).eps))
         evaluator = problem.evaluator(self.reported.coefficients, rows)
-        found = problem.solve_rows(evaluator, evaluator.origin)
+        is_rough = problem.starts_rough and rows.dtype == np.float64
+        start = nearby_modes(problem, evaluator) if is_rough else evaluator.origin
+        found = problem.solve_rows(evaluator, start)
         check_solved(found, rows.numbers)
         return found
 
