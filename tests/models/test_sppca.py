@@ -12,7 +12,7 @@ from sklearn.base import clone
 from anypca import SPPCA, SSPPCA, SePCA
 from anypca.datasets import make_low_rank_counts, make_sparse_counts, make_sppca_loadings, make_sppca_order
 from anypca.engine import check_data
-from anypca.families import ScaledPoisson, resolve_family
+from anypca.families import Poisson, ScaledPoisson, resolve_family
 from anypca.models._session import open_session
 from anypca.models.sepca._mode import ModeFitter, fit_mode
 from anypca.models.sepca._settings import ModeSettings
@@ -329,3 +329,12 @@ def test_negative_entries_are_named(counts, method):
     X[3, 4] = -2.0
     with pytest.raises(ValueError, match=r"X\[3, 4\] is -2"):
         SPPCA(2, method=method).fit(X)
+
+
+def test_counts_that_are_taken_as_poisson_stay_so_however_they_vary():
+    X = make_low_rank_counts(80, 8, 1, typical_mean=8.0, size=1.0, random_state=0).X
+    given, estimated = (SPPCA(3, dispersion=dispersion).fit(X) for dispersion in ("poisson", "auto"))
+    assert isinstance(given.family_, Poisson)
+    assert_array_equal(given.dispersion_, 1.0)
+    # What the variance beyond that of Poisson counts is taken for instead.
+    assert given.n_components_ > estimated.n_components_

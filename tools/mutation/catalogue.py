@@ -808,6 +808,34 @@ ROW_SIDE = [
 
 GAUSSIAN = [
     Mutation(
+        "the covariance of the model has no noise",
+        "models/ppca/_estimator.py",
+        "@ U + noise * np.eye(U.shape[1]))",
+        "@ U)",
+        _PPCA,
+    ),
+    Mutation(
+        "the precision of the model is in units of the noise",
+        "models/ppca/_estimator.py",
+        "(signal / (signal + noise))) @ U) / noise)",
+        "(signal / (signal + noise))) @ U))",
+        _PPCA,
+    ),
+    Mutation(
+        "complete rows are as uncertain as the prior",
+        "models/ppca/_estimator.py",
+        "np.diag(principal.noise * principal.signal / (principal.signal + principal.noise))",
+        "np.diag(principal.signal)",
+        _PPCA,
+    ),
+    Mutation(
+        "explained shares are variances",
+        "models/ppca/_estimator.py",
+        "self.explained_variance_ratio_ = principal.shares",
+        "self.explained_variance_ratio_ = principal.variances",
+        _PPCA,
+    ),
+    Mutation(
         "posterior spread does not reach the noise",
         "models/_gaussian/problem.py",
         "squares=float(weight @ (rows.squares + spread))",
@@ -1982,6 +2010,27 @@ PRIORS = [
 _SPPCA = "tests/models/test_sppca.py"
 
 SPPCA = [
+    Mutation(
+        "the published algorithm has an intercept",
+        "models/sppca/_estimator.py",
+        "return not self._follows_paper",
+        "return True",
+        _SPPCA,
+    ),
+    Mutation(
+        "the published algorithm weighs the data by half",
+        "models/sppca/_estimator.py",
+        'return 1.0 if self._follows_paper else "auto"',
+        'return 0.5 if self._follows_paper else "auto"',
+        _SPPCA,
+    ),
+    Mutation(
+        "the published algorithm has negative binomial counts",
+        "models/sppca/_estimator.py",
+        'if self._follows_paper or self.dispersion == "poisson"',
+        'if self.dispersion == "poisson"',
+        _SPPCA,
+    ),
     Mutation(
         "the published threshold cannot be changed",
         "models/sppca/_estimator.py",
