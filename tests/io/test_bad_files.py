@@ -41,6 +41,14 @@ FILES = {
     ),
     "same-names": ("t.csv", b"a,a\n1,2\n", ValueError, "'a' occur more than once", "Rename these columns"),
     "binary": ("t.csv", bytes(range(9)) * 9, ValueError, "is not a text file", "Save the table as CSV"),
+    "web-page": (
+        "t.csv",
+        b"\n<html><table></table></html>",
+        ValueError,
+        "holds a web page",
+        "save it as CSV",
+    ),
+    "json": ("t.csv", b'[{"a": 1, "b": 2}]', ValueError, "holds JSON", "save it as CSV"),
     "half-utf-16": ("t.csv", b"\xff\xfe\x00", ValueError, "not whole UTF-16", "Save it again as UTF-8"),
     "not-gzip": (
         "t.csv.gz",

@@ -71,3 +71,30 @@ def test_the_word_none_is_missing_where_it_is_no_answer(tmp_path):
     assert frame.labels["town"].levels == ("Bonn", "Köln")
     np.testing.assert_array_equal(frame.values[:, 1], [1, 3, 2, 4, 7, 5])
     assert "1 row without any number left out: '2'" in frame.notes
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["1 - strongly disagree", "2 - disagree", "3 - neither of them", "10 - strongly agree"],
+        ["(1) never", "(2) at times", "(3) always"],
+        ["1=no", "2=a bit", "3=yes"],
+        ["<18", "18-24", "25 to 34", "65+"],
+    ],
+    ids=["dash", "parentheses", "equals", "ranges"],
+)
+def test_answers_with_numbers_have_their_order(tmp_path, labels):
+    answers = np.take(labels, np.random.default_rng(0).permutation(np.arange(60) % len(labels)))
+    pd.DataFrame({"q": answers, "n": np.arange(60) % 7}).to_csv(tmp_path / "t.csv", index=False)
+    frame = read_table(tmp_path / "t.csv", categories=True)
+    assert frame.labels["q"].levels == tuple(labels)
+    assert frame.labels["q"].is_ordered
+    assert f"column 'q' read as ordered labels: {' < '.join(labels)}" in frame.notes
+
+
+def test_answers_in_full_and_in_letters(tmp_path):
+    answers = ["Y", "no", "Yes", "n", "NO", "y"] * 5
+    pd.DataFrame({"a": answers, "b": np.arange(30) % 4}).to_csv(tmp_path / "t.csv", index=False)
+    frame = read_table(tmp_path / "t.csv")
+    np.testing.assert_array_equal(frame.values[:6, 0], [1, 0, 1, 0, 0, 1])
+    assert "column 'a' read as 1 and 0 (n/no/y/yes)" in frame.notes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,10 @@ SCALES: tuple[tuple[str, ...], ...] = (
     ),
     ("very dissatisfied", "dissatisfied", "neutral", "satisfied", "very satisfied"),
 )
+#: ``1 - strongly disagree``, ``2 = no``, ``(3) often``: an answer with its number.
+_NUMBERED = re.compile(r"\s*[(\[]?(-?\d{1,2})(?:[)\]]|\s*[-–—:=.)]+)\s*[^\W\d]")
+#: ``18-24``, ``25 to 34``, ``< 18``, ``65+``: a range of numbers.
+_RANGE = re.compile(r"\s*[<>≤≥]?\s*(\d+)(?:\s*(?:[-–—]|to)\s*\d+|\s*\+)?\s*\Z")
 #: Labels from which on words say an order: two have the same in either direction.
 _LEAST_ORDERED = 3
 
@@ -91,8 +96,18 @@ def label_text(counts: Mapping[str, int]) -> Labels:
     return Labels(tuple(sorted(counts, key=lambda label: (-counts[label], label))))
 
 
+def _place(found: re.Match[str] | None) -> tuple[int, bool] | None:
+    """Where the number of a label belongs; below 18 comes before 18 to 24."""
+    return None if found is None else (int(found[1]), found[0].lstrip()[0] not in "<≤")
+
+
 def order_of(labels: Iterable[str]) -> tuple[str, ...] | None:
-    """Labels in the order that their words say, if they do."""
+    """Labels in the order that their words or the numbers before them say, if they do."""
+    labels = list(labels)
+    for pattern in (_NUMBERED, _RANGE):
+        places = {label: _place(pattern.match(label)) for label in labels}
+        if None not in places.values() and len(set(places.values())) == len(labels) >= _LEAST_ORDERED:
+            return tuple(sorted(places, key=lambda label: places[label] or (0, False)))
     words = {label: " ".join(label.lower().replace("_", " ").replace("-", " ").split()) for label in labels}
     if len(words) < _LEAST_ORDERED:
         return None

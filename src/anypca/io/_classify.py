@@ -20,6 +20,7 @@ _TRUE = frozenset({"yes", "true", "y", "t"})
 _ANSWERS = frozenset({"yes", "no", "true", "false"})
 #: Single letters are answers only as a pair: a column of T alone is more likely a kind than a truth.
 _LETTERS = (frozenset({"y", "n"}), frozenset({"t", "f"}))
+_SHORT = frozenset().union(*_LETTERS)
 #: Signs for a missing cell besides the empty one and pandas' own (NA, N/A, NaN, null, ...).
 MISSING = ("?", ".", "-")
 #: Cells of a text file that are missing in columns of any kind: pandas' own without None, which may be an answer.
@@ -149,7 +150,7 @@ def _classify_text(cells: Any, name: str, labels: tuple[str, ...] | None, spelli
     if not kinds:
         return Column(name, reason="it is empty")
     lower = frozenset(kinds.values())
-    if lower <= _ANSWERS or lower in _LETTERS:
+    if lower <= _ANSWERS or lower in _LETTERS or (lower <= _ANSWERS | _SHORT and lower & _ANSWERS):
         values = stripped.map({cell: float(kind in _TRUE) for cell, kind in kinds.items()})
         return Column(name, values.to_numpy(dtype=float), note=f"read as 1 and 0 ({'/'.join(sorted(lower))})")
     if all(map(is_date, kinds)):

@@ -46,6 +46,16 @@ class _Layout:
     """Columns that may hold whole numbers only, with points between thousands."""
 
 
+#: What begins like this is something else, whatever the file is called.
+_OTHERS = {
+    **dict.fromkeys(("<html", "<!doctype", "<table", "<head"), "a web page (HTML)"),
+    **dict.fromkeys(("<?xml", "<workbook"), "XML"),
+    **dict.fromkeys(('{"', "[{"), "JSON"),
+    "%pdf-": "a PDF",
+    "{\\rtf": "formatted text (RTF)",
+}
+
+
 class _OpenQuote(ValueError):
     """A quotation mark that is not closed; the argument is its line."""
 
@@ -64,6 +74,11 @@ def read_text(path: Path, given: ReadOptions) -> Frame:
     """
     _check_format(given)
     text, notes = _decode(path)
+    start = text[:100].lstrip().lower()
+    if kind := next((kind for sign, kind in _OTHERS.items() if start.startswith(sign)), ""):
+        raise ValueError(
+            f"{path} holds {kind} and no rows of cells. Open it with a program that knows it, and save it as CSV."
+        )
     text = blank_lines(text, given.skip or 0)
     text, said = blank_comments(text, given.comment, lambda part: _first_cells(part, given))
     if not text.strip():
