@@ -27,6 +27,8 @@ _WIDE = 2.0
 _OVER_DISPERSION = np.logspace(-4, 1.75, 24)
 #: Profiled sums of the two shapes of a beta distribution.
 _SHAPES = np.logspace(-1.3, 3.9, 20)
+#: Degrees of freedom of heavy tails; fits find those of each column.
+_DF = 4.0
 _STEPS_OF_EM, _STEPS_OF_MEAN, _STEPS_OF_NEWTON = 25, 60, 5
 
 
@@ -41,11 +43,11 @@ def normal(values: Floats, weights: Floats, step: float) -> float:
 
 def student(values: Floats, weights: Floats, step: float) -> float:
     """Log-mass of numbers with heavy tails, by EM."""
-    family, n = StudentT(), weights.sum()
+    family, df, n = StudentT(df=_DF), _DF, weights.sum()
     mean = float(np.average(values, weights=weights))
     scale = max(float(weights @ (values - mean) ** 2) / n / 4.0, (_LEAST_NOISE * step) ** 2)
     for _ in range(_STEPS_OF_EM):
-        weight = weights * (family.df + 1.0) / (family.df + (values - mean) ** 2 / scale)
+        weight = weights * (df + 1.0) / (df + (values - mean) ** 2 / scale)
         mean = float(weight @ values / weight.sum())
         scale = max(float(weight @ (values - mean) ** 2) / n, (_LEAST_NOISE * step) ** 2)
     return _total(family.log_mass(values, np.full_like(values, mean), scale, step), weights)

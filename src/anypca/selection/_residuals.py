@@ -162,4 +162,4 @@ def _(family: Gamma | Exponential, x: Floats, eta: Floats, dispersion: Floats) -
 
 @_distribution.register
 def _(family: StudentT, x: Floats, eta: Floats, dispersion: Floats) -> Floats:
-    return np.asarray(stdtr(family.df, (x - eta) / np.sqrt(dispersion)))
+    return np.asarray(stdtr(family.degrees(eta), (x - eta) / np.sqrt(dispersion)))

@@ -24,7 +24,7 @@ from anypca._typing import Floats, Ints
 from anypca.families import Bernoulli, Binomial, Family
 from anypca.linalg import PackedCholesky, packed_diagonal, varimax
 from anypca.models._bilinear.alternating import Gauge, Shared, SweepSums, intercept_shift
-from anypca.models._bilinear.dispersion import estimate_dispersion, has_settled
+from anypca.models._bilinear.dispersion import estimate_dispersion, has_settled, refined_family
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._bilinear.passes import Deviances
 from anypca.models._bilinear.problem import BilinearProblem
@@ -143,12 +143,13 @@ def _fit_weight(fitter: BilinearFitter[ModeSettings], nu: float, seed: int) -> M
         dispersion = _fit_weight(free, nu, other_seed).coefficients.dispersion
     for _ in range(_MAX_ROUNDS):
         fit = ModeFitter(session, family, settings, nu, dispersion).fit(seed)
-        if not is_open:
+        new = dispersion
+        if is_open:
+            new = estimate_dispersion(family, fit.coefficients, fitter.visit, fit.local, start, fit.weight)
+        better = refined_family(family, fit.coefficients, fitter.visit, fit.local)
+        if better is family and has_settled(family, new, dispersion, rtol=_ROUND_TOLERANCE):
             break
-        new = estimate_dispersion(family, fit.coefficients, fitter.visit, fit.local, start, fit.weight)
-        if has_settled(family, new, dispersion, rtol=_ROUND_TOLERANCE):
-            break
-        dispersion = new
+        family, dispersion = better, new
     return fit
 
 
