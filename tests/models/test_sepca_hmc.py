@@ -242,7 +242,7 @@ def test_fit_finds_the_dimension_on_its_own(fitted):
 
 
 def test_posterior_has_names_and_dimensions(fitted):
-    found = fitted[0].posterior.posterior
+    found = fitted[0].summary.posterior.posterior
     assert found["scores"].dims == ("chain", "draw", "row", "component")
     assert found["loadings"].dims == ("chain", "draw", "component", "feature")
     assert found["intercept"].dims == ("chain", "draw", "feature")
@@ -259,16 +259,16 @@ def test_posterior_has_names_and_dimensions(fitted):
 
 def test_chains_agree_after_alignment(fitted):
     fit = fitted[0]
-    assert set(fit.r_hat) == set(fit.ess) == {"scores", "loadings", "intercept", "coef"}
-    assert fit.result.criterion == max(values.max() for values in fit.r_hat.values())
+    assert set(fit.summary.r_hat) == set(fit.summary.ess) == {"scores", "loadings", "intercept", "coef"}
+    assert fit.result.criterion == max(values.max() for values in fit.summary.r_hat.values())
     assert fit.result.criterion < 1.1
-    assert fit.ess["loadings"].min() > 20
+    assert fit.summary.ess["loadings"].min() > 20
     assert fit.result.converged == (fit.result.criterion <= 1.05)
 
 
 def test_loadings_are_the_moments_of_the_draws(fitted):
     fit = fitted[0]
-    found = fit.posterior.posterior
+    found = fit.summary.posterior.posterior
     draws = np.concatenate(
         [found["loadings"].values, found["intercept"].values[:, :, None], found["coef"].values], axis=2
     ).reshape(-1, 3, 8)
@@ -280,14 +280,14 @@ def test_loadings_are_the_moments_of_the_draws(fitted):
 def test_rows_solved_with_the_loadings_agree_with_the_drawn_scores(fitted):
     fit = fitted[0]
     solved = np.concatenate([scores.mean for scores in fit.local])
-    drawn = fit.posterior.posterior["scores"].mean(("chain", "draw")).values
+    drawn = fit.summary.posterior.posterior["scores"].mean(("chain", "draw")).values
     assert_allclose(solved, drawn, atol=0.15)
 
 
 def test_drawn_predictors_are_near_the_truth_at_missing_entries(fitted, table):
     fit, (drawn, X, auxiliary) = fitted[0], table
     rows, columns = np.nonzero(np.isnan(X))
-    found = fit.posterior.posterior
+    found = fit.summary.posterior.posterior
     eta = found["scores"].values @ found["loadings"].values + found["intercept"].values[:, :, None]
     eta += auxiliary["covariates"] @ found["coef"].values + auxiliary["offset"][:, None]
     truth = (drawn.eta + auxiliary["offset"][:, None])[rows, columns]
@@ -297,11 +297,11 @@ def test_drawn_predictors_are_near_the_truth_at_missing_entries(fitted, table):
 def test_intercepts_alone_have_their_exact_posterior():
     X = np.random.default_rng(0).normal(3.0, 2.0, size=(50, 4))
     fit = fit_table(X, "gaussian", replace(SHORT, n_draws=300), max_components=0)
-    draws = fit.posterior.posterior["intercept"].values.reshape(-1, 4)
+    draws = fit.summary.posterior.posterior["intercept"].values.reshape(-1, 4)
     exact = np.sqrt(fit.loadings.dispersion / 50)
     assert_allclose(draws.mean(axis=0), X.mean(axis=0), atol=4 * exact.max() / np.sqrt(300))
     assert_allclose(draws.std(axis=0), exact, rtol=0.2)
-    assert fit.posterior.posterior["scores"].shape == (2, 300, 50, 0)
+    assert fit.summary.posterior.posterior["scores"].shape == (2, 300, 50, 0)
 
 
 def test_all_components_may_leave(monkeypatch):
@@ -310,7 +310,7 @@ def test_all_components_may_leave(monkeypatch):
     fit = fit_table(X, "gaussian", SamplerSettings(n_draws=20, n_tune=20, n_chains=2), max_components=2)
     assert fit.loadings.n_components == 0
     assert [removal.n_components for removal in fit.removals] == [2, 1]
-    assert fit.posterior.posterior["loadings"].shape == (2, 20, 0, 4)
+    assert fit.summary.posterior.posterior["loadings"].shape == (2, 20, 0, 4)
 
 
 def test_same_seed_same_draws():
@@ -318,7 +318,8 @@ def test_same_seed_same_draws():
     sampling = SamplerSettings(n_draws=10, n_tune=10, n_chains=2, max_rounds=1)
     first, second = (fit_table(X, "poisson", sampling, max_components=1) for _ in range(2))
     assert_array_equal(
-        first.posterior.posterior["intercept"].values, second.posterior.posterior["intercept"].values
+        first.summary.posterior.posterior["intercept"].values,
+        second.summary.posterior.posterior["intercept"].values,
     )
 
 
@@ -341,7 +342,7 @@ def test_too_few_draws_are_refused():
 def test_a_single_chain_is_compared_with_itself():
     X = np.random.default_rng(0).normal(size=(10, 3))
     fit = fit_table(X, "gaussian", SamplerSettings(n_draws=101, n_tune=50, n_chains=1), max_components=0)
-    assert fit.r_hat["intercept"].shape == fit.ess["intercept"].shape == (3,)
+    assert fit.summary.r_hat["intercept"].shape == fit.summary.ess["intercept"].shape == (3,)
     assert 0.9 < fit.result.criterion < 1.5
 
 
