@@ -50,8 +50,8 @@ _SURVIVING_RATIO = 1.0
 # wasted on components that have faded meanwhile.
 _SWEEPS_PER_LOOK = 3
 # How far a leap may go at first; by what that changes after a leap that went so far and gained, after one that lost,
-# and after a look without one. The factors of four are those of Varadhan and Roland; after a loss the next leap is tried
-# some looks later.
+# and after a look without one. The factors of four are those of Varadhan and Roland; after a loss the next leap is
+# tried some looks later.
 FIRST_REACH, _LONGER, _SHORTER, _RECOVERED = 4.0, 4.0, 0.25, 1.5
 # Nats between two looks below which loose pruning ends. Components of about the same size turn for hundreds of sweeps
 # more, which is left to the fit that is kept; a choice of the dimension takes three nats.
