@@ -94,8 +94,8 @@ def _column_fit(model: SePCA, X: Any, companions: Mapping[str, Any]) -> Floats:
     def visit(rows_model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
         return plug_in(rows_model, block, rows, steps, axis=0)
 
-    rows = {name: companions[name] for name in ("offset", "covariates")}
-    sums = np.sum(model._visit_rows(visit, X, **rows), axis=0)
+    rows = [companions[name] for name in ("offset", "covariates")]
+    sums = np.sum(model._visit_rows(visit, X, *rows), axis=0)
     return np.bincount(sources, sums, minlength=model.n_features_in_).astype(float)
 
 
