@@ -81,9 +81,8 @@ def write_questionnaire(path, n, seed=0):
 
 
 def test_a_questionnaire_has_its_scales(tmp_path, capsys, monkeypatch):
-    """Of a thousand rows the fit takes as long again, and finds the same."""
     monkeypatch.setattr(Outcome, "findings", ())  # residuals are not asked for here
-    write_questionnaire(tmp_path / "q.csv", 500)
+    write_questionnaire(tmp_path / "q.csv", 1000)
     assert main(["fit", str(tmp_path / "q.csv"), "--out", str(tmp_path / "out"), "--no-progress"]) == 0
     said = capsys.readouterr().out
     assert "taken as missing, far from all others" in said

@@ -41,7 +41,7 @@ def client(service):
 
 
 def wait(client, job):
-    for _ in range(300):
+    for _ in range(1200):
         found = client.get(f"/tables/{job}").json()
         if found["state"] != "running":
             return found
@@ -97,6 +97,22 @@ def test_files_are_those_of_the_command(client, counts, tmp_path, call):
     report = client.get(f"/tables/{found['id']}/report")
     assert "sandbox" in report.headers["content-security-policy"]
     assert "EPCA of counts.csv" in report.text
+
+
+def test_a_column_that_was_left_out_can_be_kept(client, counts):
+    lines = counts.read_text().splitlines()
+    years = [f"{line},{2000 + i // 2},w{i}" for i, line in enumerate(lines[1:])]
+    content = "\n".join([f"{lines[0]},year,word", *years])
+    found = client.post("/tables?name=counts.csv", content=content.encode()).json()
+    assert found["left_out"] == [
+        {"name": "year", "values": ["2000", "2000", "2001"]},
+        {"name": "word", "values": ["w0", "w1", "w2"]},
+    ]
+    wanted = {"model": "ppca", "components": "1", "roles": {"year": "in the model"}}
+    client.post(f"/tables/{found['id']}/fit", json=wanted)
+    assert wait(client, found["id"])["state"] == "done"
+    archive = zipfile.ZipFile(io.BytesIO(client.get(f"/tables/{found['id']}/files").content))
+    assert b"year," in archive.read("loadings.csv")
 
 
 def test_several_tables_and_one_that_is_stopped(client, service, counts):

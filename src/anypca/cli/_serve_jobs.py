@@ -17,6 +17,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 
+from anypca._words import shorten
 from anypca.cli._fitting import INTERVAL_VARIABLE, caught
 from anypca.cli._input_table import InputTable, TableRequest, load_table
 from anypca.cli._models import MODELS
@@ -33,6 +34,7 @@ _ROLES = {
     "row names": "--id={}",
     "covariate": "--covariates={}",
 }
+_PATTERNS = {"leave out": "drop", "in the model": "keep"}
 #: What separates names in options, or stands for others in patterns.
 _SIGNS = frozenset(",=()[]*?")
 #: Rows by which families are chosen for the page: some tenths of a second. The fit looks at all.
@@ -126,11 +128,11 @@ def look(job: Job) -> dict[str, Any]:
     -------
     dict
         ``rows``, ``notes``, ``columns`` (``name``, some ``values``, and the ``kind``, ``family``, ``reason`` and
-        ``doubt`` of ``family="auto"``), ``models`` and ``families``.
+        ``doubt`` of ``family="auto"``), columns that are ``left_out``, ``models`` and ``families``.
     """
     table = load_table(TableRequest(str(job.table), {"categories": True}))
     frame = table.frame
-    job.columns = tuple(frame.column_names)
+    job.columns = (*frame.column_names, *frame.extras)
     top = frame.values[:_SHOWN]
     top = top.toarray() if frame.is_sparse else top
     chosen = choose_families(table)
@@ -142,8 +144,13 @@ def look(job: Job) -> dict[str, Any]:
         }
         for j, name in enumerate(frame.column_names)
     ]
+    left_out = [
+        {"name": name, "values": [_cell(value, None) for value in cells[:_SHOWN]]}
+        for name, cells in frame.extras.items()
+    ]
     offered = {"models": list(MODELS), "families": [*families, *column_forms]}
-    return {"rows": frame.n_rows, "notes": list(frame.notes), "columns": columns, **offered}
+    found = {"columns": columns, "left_out": left_out, **offered}
+    return {"rows": frame.n_rows, "notes": list(frame.notes), **found}
 
 
 def choose_families(table: InputTable) -> list[dict[str, str]]:
@@ -160,8 +167,12 @@ def choose_families(table: InputTable) -> list[dict[str, str]]:
     return [{key: getattr(record, key) for key in keys} for record in found]
 
 
-def _cell(value: float, labels: Labels | None) -> str:
-    return f"{value:g}" if labels is None or value != value else labels.text(value)
+def _cell(value: Any, labels: Labels | None) -> str:
+    if value is None or value != value:
+        return "–"
+    if isinstance(value, str):
+        return shorten(value)
+    return f"{value:g}" if labels is None else labels.text(value)
 
 
 def fit_words(job: Job, wanted: Mapping[str, Any]) -> list[str]:
@@ -172,7 +183,7 @@ def fit_words(job: Job, wanted: Mapping[str, Any]) -> list[str]:
     job : Job
     wanted : mapping
         ``model``, ``family``, ``components``, ``seed``, ``families`` of single columns, and ``roles``: of columns,
-        ``offset``, ``log offset``, ``covariate``, ``row names`` or ``leave out``.
+        ``offset``, ``log offset``, ``covariate``, ``row names``, ``leave out``; of those left out ``in the model``.
 
     Returns
     -------
@@ -194,8 +205,8 @@ def fit_words(job: Job, wanted: Mapping[str, Any]) -> list[str]:
             words.append(f"--{key}={wanted[key]}")
     words += [f"--family={_pattern(name, job.columns)}={family}" for name, family in chosen.items()]
     for name, role in roles.items():
-        if role == "leave out":
-            words.append(f"--drop={_pattern(name, job.columns)}")
+        if role in _PATTERNS:
+            words.append(f"--{_PATTERNS[role]}={_pattern(name, job.columns)}")
         else:
             words.append(_ROLES[role].format(name))
     return words
