@@ -191,7 +191,7 @@ class _Visitor:
             slope = self._slope(rows_model, rows, self._predictor(rows_model, block))
             return (slope * self._weights_of(block)[:, None]).T @ slope
 
-        return np.asarray(sum(self.model._visit_rows(visit, self.X, **self.companions)))
+        return np.asarray(sum(self.model._visit_rows(visit, self.X, *self.companions.values())))
 
     def pulls(self, sizes: Floats) -> Floats:
         """L_j at the sizes in row j, the candidate's row being the last; shape of ``sizes``."""
@@ -199,7 +199,7 @@ class _Visitor:
         def visit(rows_model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
             return self._block_pulls(rows_model, block, rows, sizes)
 
-        return np.asarray(sum(self.model._visit_rows(visit, self.X, **self.companions)))
+        return np.asarray(sum(self.model._visit_rows(visit, self.X, *self.companions.values())))
 
     def _block_pulls(
         self, rows_model: RowModel[Any], block: Block, rows: OpenedBlock, sizes: Floats
