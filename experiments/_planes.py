@@ -60,7 +60,9 @@ def _draw_density(ax: Any, points: np.ndarray) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def draw_pairs(options: Options, name: str, X: np.ndarray, names: Sequence[str]) -> list[str]:
+def draw_pairs(
+    options: Options, name: str, X: np.ndarray, names: Sequence[str], *, size: float = 0.95
+) -> list[str]:
     """All pairs of columns: densities below the diagonal, histograms on it, correlations above.
 
     Parameters
@@ -70,6 +72,8 @@ def draw_pairs(options: Options, name: str, X: np.ndarray, names: Sequence[str])
         Of the file.
     X : ndarray of shape (n_samples, n_features)
     names : sequence of str
+    size : float, default=0.95
+        Of a panel, in inches.
 
     Returns
     -------
@@ -81,20 +85,20 @@ def draw_pairs(options: Options, name: str, X: np.ndarray, names: Sequence[str])
         return []
     from matplotlib.figure import Figure
 
-    p = X.shape[1]
-    figure = Figure(figsize=(0.95 * p, 0.95 * p), layout="constrained")
+    p, fonts = X.shape[1], size / 0.95
+    figure = Figure(figsize=(size * p, size * p), layout="constrained")
     axes = figure.subplots(p, p)
     labels = [each.removeprefix("log_").replace("_", "\n") for each in names]
     for i in range(p):
         for j in range(p):
-            _draw_pair(axes[i, j], X[:, j], X[:, i], i, j)
-        axes[i, 0].set_ylabel(labels[i], fontsize=7, rotation=0, ha="right", va="center")
-        axes[-1, i].set_xlabel(labels[i], fontsize=7)
+            _draw_pair(axes[i, j], X[:, j], X[:, i], i, j, 8 * fonts)
+        axes[i, 0].set_ylabel(labels[i], fontsize=7 * fonts, rotation=0, ha="right", va="center")
+        axes[-1, i].set_xlabel(labels[i], fontsize=7 * fonts)
     save_figure(axes[0, 0], path)
     return [path.name]
 
 
-def _draw_pair(ax: Any, x: np.ndarray, y: np.ndarray, row: int, column: int) -> None:
+def _draw_pair(ax: Any, x: np.ndarray, y: np.ndarray, row: int, column: int, font: float) -> None:
     ax.set(xticks=[], yticks=[])
     if row == column:
         ax.hist(x, bins=30, color="#4D4D4D")
@@ -102,5 +106,5 @@ def _draw_pair(ax: Any, x: np.ndarray, y: np.ndarray, row: int, column: int) -> 
         ax.hexbin(x, y, gridsize=22, cmap="cividis", mincnt=1, bins="log", linewidths=0.1)
     else:
         r = float(np.corrcoef(x, y)[0, 1])
-        ax.text(0.5, 0.5, f"{r:.2f}", ha="center", va="center", fontsize=8, transform=ax.transAxes)
+        ax.text(0.5, 0.5, f"{r:.2f}", ha="center", va="center", fontsize=font, transform=ax.transAxes)
         ax.set_facecolor((0.0, 0.45, 0.7, 0.5 * abs(r)) if r > 0 else (0.84, 0.37, 0.0, 0.5 * abs(r)))
