@@ -30,7 +30,7 @@ def test_by_hand():
         hidden = REALS.copy()
         hidden[rows, columns] = np.nan
         model = PPCA(2, n_jobs=1).fit(hidden)
-        filled = model.impute(hidden)[rows, columns]
+        filled = model.inverse_transform(model.transform(hidden))[rows, columns]
         terms = stats.norm.logpdf(REALS[rows, columns], filled, np.sqrt(model.noise_variance_))
         expected.append(terms + np.log(model.resolution_)[columns])
     np.testing.assert_allclose(scores.fold_means, [terms.mean() for terms in expected], rtol=1e-9)
