@@ -169,6 +169,13 @@ FAMILIES = [
         "tests/families/test_profiled.py",
     ),
     Mutation(
+        "hidden entries have families of other columns",
+        "selection/entry_cv.py",
+        "layout.settled(layout.family(chosen.choice.family))",
+        "layout.settled(chosen.choice.family)",
+        "tests/selection/test_labels.py",
+    ),
+    Mutation(
         "nodes lie where nothing is known of the value",
         "models/_row_model.py",
         "eta = eta + np.clip(step, -longest, longest)",

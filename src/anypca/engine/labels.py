@@ -59,6 +59,9 @@ def encode(X: Any, labels: LabelMap) -> Any:
     X = as_frame(X)
     # Arrays of numbers have no kinds; columns that are lacking are found out later.
     kinds = dict(enumerate(_kinds(X))) if labels else {}
+    if _is_lazy(X):
+        named = {j: known for j, known in labels.items() if j in kinds and not _is_numeric(kinds[j])}
+        return _encode_lazily(X, named) if named else X
     numbers = {
         j: number_cells(_cells(_column(X, j)), known, _name(X, j))
         for j, known in labels.items()
@@ -135,11 +138,18 @@ def _labels_at(values: Floats, known: Labels) -> list[Any]:
 
 def holds_labels(X: Any) -> bool:
     """Whether a table is of a kind whose columns may hold labels: a data frame, or an array of objects."""
-    return bool(_kinds(as_frame(X)))
+    return not _is_lazy(X) and bool(_kinds(as_frame(X)))
+
+
+def _is_lazy(X: Any) -> bool:
+    """Whether a table is a query of polars, whose rows are read when they are needed."""
+    return is_from(X, "polars") and hasattr(X, "collect_schema") and not hasattr(X, "get_columns")
 
 
 def _kinds(X: Any) -> list[Any]:
     """The types of the columns of a frame or of an array of objects; none of anything else."""
+    if _is_lazy(X):
+        return list(X.collect_schema().dtypes())
     if (is_from(X, "polars") and hasattr(X, "get_columns")) or (
         is_from(X, "pandas") and hasattr(X, "columns")
     ):
@@ -151,10 +161,14 @@ def _kinds(X: Any) -> list[Any]:
 def _column(X: Any, j: int) -> Any:
     if isinstance(X, np.ndarray):
         return X[:, j]
+    if _is_lazy(X):
+        return X.select(_name(X, j)).collect().to_series()
     return X.to_series(j) if is_from(X, "polars") else X.iloc[:, j]
 
 
 def _name(X: Any, j: int) -> str:
+    if _is_lazy(X):
+        return str(X.collect_schema().names()[j])
     return str(X.columns[j]) if hasattr(X, "columns") else f"x{j}"
 
 
@@ -238,15 +252,41 @@ def number_cells(cells: list[Any], known: Labels, name: str) -> Floats:
     # Labels of columns that are left out are not kept: any numbers will do.
     numbers = known.numbers or {cell: number for number, cell in enumerate(dict.fromkeys(cells))}
     found = np.array([np.nan if cell is None else numbers.get(cell, -1) for cell in cells], dtype=float)
-    strange = sorted({str(cells[row]) for row in np.flatnonzero(found == -1)})
-    if strange:
+    _warn_of_strange({str(cells[row]) for row in np.flatnonzero(found == -1)}, known, name)
+    return np.where(found == -1, np.nan, found)
+
+
+def _warn_of_strange(labels: set[str], known: Labels, name: str) -> None:
+    """Warn of labels that a column did not hold in fit."""
+    if labels:
         warnings.warn(
-            f"column {name!r} holds {listed(strange, form=repr)}, which it did not hold in fit; there it had "
+            f"column {name!r} holds {listed(sorted(labels), form=repr)}, which it did not hold in fit; there it had "
             f"{known}. Such cells are taken as missing.",
             DataConversionWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
-    return np.where(found == -1, np.nan, found)
+
+
+def _encode_lazily(X: Any, labels: LabelMap) -> Any:
+    """A query with numbers in place of labels; the different labels of each column are read, and nothing else."""
+    import polars
+
+    columns = []
+    for j, known in labels.items():
+        name = _name(X, j)
+        # Labels of columns that are left out are not kept: any number will do.
+        numbers = known.numbers or {}
+        if numbers:
+            cells = _cells(X.select(polars.col(name).unique()).collect().to_series())
+            _warn_of_strange({str(cell) for cell in cells if cell is not None} - set(map(str, numbers)), known, name)
+            keys, values = [str(label) for label in numbers], [float(number) for number in numbers.values()]
+            text = polars.col(name).cast(polars.String)
+            # polars writes answers as true and false.
+            old = [key.lower() for key in keys] if known.kind == "bool" else keys
+            columns.append(text.replace_strict(old, values, default=None, return_dtype=polars.Float64).alias(name))
+        else:
+            columns.append(polars.lit(0.0).alias(name))
+    return X.with_columns(columns)
 
 
 def _with_columns(X: Any, numbers: Mapping[int, Floats]) -> Any:

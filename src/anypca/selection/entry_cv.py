@@ -11,12 +11,13 @@ import numpy as np
 from sklearn.base import clone
 
 from anypca._typing import Floats
-from anypca.engine import check_data, hide_entries, take_entries
+from anypca.engine import hide_entries, take_entries
 from anypca.models._arguments import check_ranks
 from anypca.models._bilinear.row_model import BilinearModel
 from anypca.models._calibration import without_calibration
 from anypca.models._description import describe, find_attribute
 from anypca.models._session import lay_out, open_session, read_family
+from anypca.selection._numbers import as_numbers, check_numbers
 from anypca.selection.facts import Companions
 from anypca.selection.splits import Entries, check_splitter
 
@@ -114,7 +115,7 @@ def choose_ranks(ranks: Any, X: Any) -> list[int]:
     TypeError, ValueError
         If they are not integers from 0 to the smaller side of the table.
     """
-    data = check_data(X)
+    data = check_numbers(X)
     largest = min(data.n_samples, data.n_features)
     if ranks is None:
         return list(range(1, max(min(_DEFAULT_LARGEST, largest - 1), 1) + 1))
@@ -131,10 +132,11 @@ def settle_family(estimator: Any, X: Any) -> Any:
     family = copy.family if isinstance(copy, BilinearModel) else None
     if not (isinstance(family, str) and family.strip().lower() == "auto"):
         return copy
-    with open_session(check_data(X), copy.n_jobs) as session:
+    with open_session(check_numbers(X), copy.n_jobs) as session:
         chosen = lay_out(session, read_family(family, session), {})
         assert chosen.choice is not None
-    return copy.set_params(family=chosen.layout.settled(chosen.choice.family))
+    layout = chosen.layout
+    return copy.set_params(family=layout.settled(layout.family(chosen.choice.family)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,7 +258,7 @@ def cross_validate_ranks(
     """
     splitter = check_splitter(cv)
     check_scorable(estimator)
-    settled = settle_family(estimator, X)
+    settled, X = settle_family(estimator, X), as_numbers(X)
     # Threads: the table need not be copied, and the time goes into array operations that release the lock.
     parallel = joblib.Parallel(n_jobs=n_jobs, prefer="threads")
     if joblib.effective_n_jobs(n_jobs) > 1 and "n_jobs" in settled.get_params(deep=False):

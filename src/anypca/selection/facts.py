@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.engine import check_data, executor_for, summarise
+from anypca.engine import executor_for, summarise
 from anypca.models import EPCA, PPCA
 from anypca.models._criteria import FitFacts, Likelihood
 from anypca.models._description import describe
 from anypca.models._posterior_model import integrate_rows
+from anypca.selection._numbers import check_numbers
 
 
 class Companions(NamedTuple):
@@ -116,12 +117,12 @@ def _describe_epca(model: EPCA, X: Any, companions: Companions) -> FitFacts:
 
 def n_rows(X: Any) -> int:
     """Number of rows of a table of any kind."""
-    return check_data(X).n_samples
+    return check_numbers(X).n_samples
 
 
 def _count_entries(model: EPCA, X: Any, companions: Companions) -> float:
     """Observed entries of the columns of the model, weighted."""
-    data = model.layout_.lay_out(check_data(X, sample_weight=companions.sample_weight))
+    data = model.layout_.lay_out(check_numbers(X, sample_weight=companions.sample_weight))
     with executor_for(data, 1) as executor:
         return float(summarise(data, executor).weight.sum())
 

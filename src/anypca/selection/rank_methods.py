@@ -20,7 +20,8 @@ from anypca.families import Family
 from anypca.models import EPCA
 from anypca.models._arguments import check_ranks, make_generator
 from anypca.models._row_methods import linear_predictor
-from anypca.models._session import choose_family, open_session
+from anypca.models._session import choose_family, lay_out, open_session, read_family
+from anypca.selection._numbers import as_numbers, check_numbers, entries_of
 from anypca.selection._residuals import RESIDUALS, NullFit
 from anypca.selection.facts import Companions
 
@@ -110,7 +111,7 @@ def open_task(
     TypeError, ValueError
         If the table, the family or the largest rank is not possible.
     """
-    data = check_data(X, **companions.for_fit())
+    data = check_numbers(X, **companions.for_fit())
     if data.is_distributed:
         raise TypeError("X is a Dask array; ranks are compared in this process. Pass X.compute().")
     if min(data.n_samples, data.n_features) < 2:
@@ -121,8 +122,11 @@ def open_task(
     most = min(data.n_samples, data.n_features) - 1
     largest = min(_DEFAULT_LARGEST, most) if max_rank is None else max(check_ranks(max_rank, most, least=1))
     with open_session(data, 1) as session:
+        session = lay_out(session, read_family(family, session), {})
         resolved, _ = choose_family(family, session)
-    return RankTask(X, resolved, largest, companions, random_state)
+        # Methods see the columns of the model: parts of columns, questions in place of categories.
+        table = as_numbers(X) if session.layout.is_identity else entries_of(session.data)
+    return RankTask(table, resolved, largest, companions, random_state)
 
 
 @dataclass(frozen=True)

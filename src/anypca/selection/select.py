@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from anypca._typing import Floats
+from anypca.engine import find_labels
 from anypca.models._criteria import Criterion, FitFacts, evaluate_all, resolve_criterion
 from anypca.models._description import describe
 from anypca.selection.entry_cv import (
@@ -275,7 +276,7 @@ def _by_entries(
     if one_standard_error:
         best = int(np.flatnonzero(losses <= losses[best] + errors[best])[0])
     # The splits have chosen the rank; the model is fitted to all entries.
-    (model,) = task.fit(settled, [task.ranks[best]])
+    (model,) = task.fit(task.estimator if find_labels(task.X) else settled, [task.ranks[best]])
     rows = tuple(
         {
             "rank": rank,

@@ -11,8 +11,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from anypca._typing import Bools, Ints
-from anypca.engine import Block, Data, check_data
+from anypca.engine import Block, Data
 from anypca.models._arguments import make_generator
+from anypca.selection._numbers import check_numbers
 
 # Entries labelled at a time. The runs of rows depend on the shape of the table alone, so that the same seed hides the
 # same entries of a table in any form.
@@ -250,13 +251,13 @@ def check_splitter(cv: Any) -> EntrySplitter:
 
 def _open(X: Any) -> Data:
     """The table in runs of rows whose number depends on its shape alone."""
-    data = check_data(X)
+    data = check_numbers(X)
     if data.is_distributed:
         raise TypeError(
             "Entries of a Dask array cannot be held out; X must be in this process. Pass X.compute(), or choose the "
             "rank by a criterion of the fit such as criterion='bic'."
         )
-    return check_data(X, block_rows=max(1, _RUN_ENTRIES // data.n_features))
+    return check_numbers(X, block_rows=max(1, _RUN_ENTRIES // data.n_features))
 
 
 def _observed(block: Block, n_features: int) -> Bools:

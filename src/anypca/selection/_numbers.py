@@ -1,0 +1,29 @@
+"""Tables with labels as numbers: what selection does to entries it does to these."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from anypca._typing import Floats
+from anypca.engine import Data, check_data, encode, find_labels
+
+
+def as_numbers(X: Any) -> Any:
+    """A table with numbers in place of labels; the same if there are none."""
+    return encode(X, find_labels(X))
+
+
+def check_numbers(X: Any, **companions: Any) -> Data:
+    """A table as row blocks, with numbers in place of labels, which it knows."""
+    labels = find_labels(X)
+    return replace(check_data(encode(X, labels), **companions), labels=labels)
+
+
+def entries_of(data: Data) -> Floats:
+    """All entries of a table, NaN where they are missing, shape (n_samples, n_columns)."""
+    tables = [block.read() for block in data.blocks]
+    parts = [t.x if t.observed is None else np.where(t.observed, t.x, np.nan) for t in tables]
+    return np.concatenate(parts).astype(float)
