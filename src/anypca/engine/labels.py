@@ -278,12 +278,16 @@ def _encode_lazily(X: Any, labels: LabelMap) -> Any:
         numbers = known.numbers or {}
         if numbers:
             cells = _cells(X.select(polars.col(name).unique()).collect().to_series())
-            _warn_of_strange({str(cell) for cell in cells if cell is not None} - set(map(str, numbers)), known, name)
+            _warn_of_strange(
+                {str(cell) for cell in cells if cell is not None} - set(map(str, numbers)), known, name
+            )
             keys, values = [str(label) for label in numbers], [float(number) for number in numbers.values()]
             text = polars.col(name).cast(polars.String)
             # polars writes answers as true and false.
             old = [key.lower() for key in keys] if known.kind == "bool" else keys
-            columns.append(text.replace_strict(old, values, default=None, return_dtype=polars.Float64).alias(name))
+            columns.append(
+                text.replace_strict(old, values, default=None, return_dtype=polars.Float64).alias(name)
+            )
         else:
             columns.append(polars.lit(0.0).alias(name))
     return X.with_columns(columns)
