@@ -318,8 +318,8 @@ FAMILIES = [
     Mutation(
         "outliers keep their weight",
         "families/student_t.py",
-        "(self.df * scale * (1.0 + square))",
-        "(self.df * scale)",
+        "(df * scale * (1.0 + square))",
+        "(df * scale)",
         _FAMILIES,
     ),
     Mutation(
