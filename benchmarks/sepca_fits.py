@@ -77,7 +77,7 @@ def newsgroups(_: int) -> tuple[Any, dict[str, Any]]:
     """Words of posts to four newsgroups, yes or no."""
     from anypca.datasets import load_newsgroups4
 
-    return load_newsgroups4().X, {"family": "bernoulli"}
+    return (load_newsgroups4().X > 0).astype(float), {"family": "bernoulli"}
 
 
 LARGE_TABLES: dict[str, Callable[[int], tuple[Any, dict[str, Any]]]] = {
