@@ -57,17 +57,20 @@ def packed_products(u: Floats) -> Floats:
     return products
 
 
+@cache
 def packed_diagonal(size: int) -> Ints:
     """Positions of the diagonal in a packed symmetric matrix, shape (m,)."""
     return np.diag(_triangle(size)[2])
 
 
+@cache
 def packed_position(size: int, part: int) -> Ints:
     """Positions of the leading ``part`` x ``part`` block of a packed matrix of the given size, in packed order."""
     rows, cols, _ = _triangle(part)
     return _triangle(size)[2][rows, cols]
 
 
+@cache
 def packed_cross(size: int, part: int) -> Ints:
     """Positions of the block beside it, its rows and the other columns, shape (part, size - part)."""
     return _triangle(size)[2][:part, part:]

@@ -18,7 +18,6 @@ from anypca.linalg import pack_symmetric
 from anypca.models.sepca import _sweeps
 from anypca.models.sepca._posterior import Affine, Loadings
 from anypca.models.sepca._problem import VariationalProblem
-from anypca.models.sepca._sweeps import signal_ratio
 from anypca.solvers import Loop
 
 FAMILIES = ["gaussian", "poisson", "bernoulli", "binomial(8)", "negative_binomial", "exponential", "gamma"]
@@ -120,7 +119,7 @@ def test_signal_ratio_of_a_component_in_unit_noise(shape, excess):
     options = {"dispersion": 1.0, "fit_intercept": False, "tol": 1e-9}
     model = SePCA(2, family="gaussian", **options).fit(np.sqrt(squared) * left @ right.T)
     assert model.n_components_ == 1
-    (ratio,) = signal_ratio(model._rows.loadings)
+    (ratio,) = model._rows.loadings.signal_ratio
     assert ratio == pytest.approx(np.sqrt(n / p) * 0.5 * (excess + np.sqrt(excess**2 - 4.0)), rel=1e-6)
 
 

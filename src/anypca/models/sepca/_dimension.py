@@ -24,7 +24,6 @@ from anypca.models.sepca._sweeps import (
     judge,
     last_gain,
     look,
-    signal_ratio,
     with_dispersion,
     without,
 )
@@ -58,7 +57,7 @@ def _with_fewer(state: State) -> list[State]:
     """The state, then fits with one component less each, until one clearly falls behind the best so far."""
     found, best = [state], state
     while found[-1].n_components and best.evidence - found[-1].evidence <= _NEAR_TIE:
-        weakest = np.array([int(np.argmin(signal_ratio(found[-1].loadings)))])
+        weakest = np.array([int(np.argmin(found[-1].loadings.signal_ratio))])
         fewer = _neighbour(without(found[-1], weakest, "evidence"), best)
         assert fewer is not None
         found.append(fewer)
@@ -137,7 +136,7 @@ def _chase(state: State, rival: State, *, may_fade: bool, rough: bool) -> State 
     while True:
         if may_fade and is_fading(state, before).any():
             return None
-        before = falling_from(before, signal_ratio(state.loadings))
+        before = falling_from(before, state.loadings.signal_ratio)
         result = state.result
         if result.converged or result.n_iter >= max_iter or _lags(state.bound, goal, gain):
             return state

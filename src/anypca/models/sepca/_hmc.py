@@ -37,7 +37,7 @@ from anypca.models.sepca._posterior import Loadings, Scores
 from anypca.models.sepca._relevance import update_relevance
 from anypca.models.sepca._removal import Removal
 from anypca.models.sepca._settings import SamplerSettings, Settings
-from anypca.models.sepca._sweeps import PRUNE_RATIO, signal_ratio
+from anypca.models.sepca._sweeps import PRUNE_RATIO
 from anypca.solvers import Progress
 from anypca.solvers.nuts import Draws, NutsOptions, sample_nuts
 
@@ -218,7 +218,7 @@ class _Sampler:
         The evidence is asked only when the relevances have settled: before, a component may still be growing.
         """
         loadings = self._summary(state.draws)
-        ratio = signal_ratio(loadings)
+        ratio = loadings.signal_ratio
         if not ratio.size:
             return None
         weakest = int(ratio.argmin())

@@ -177,6 +177,15 @@ class Loadings:
         return found
 
     @cached_property
+    def signal_ratio(self) -> Floats:
+        """Squared loadings over their posterior variance, shape (k,)."""
+        k = self.n_components
+        squared = (self.mean[:, :k] ** 2 / self.unit_column).sum(axis=0)
+        variance = np.einsum("jaa->ja", self.covariance[:, :k, :k])
+        ratio: Floats = squared / (variance / self.unit_column).sum(axis=0)
+        return ratio
+
+    @cached_property
     def second_moment(self) -> Floats:
         """M = v v' + C, packed, shape (n_features, m (m + 1) / 2)."""
         moment = packed_products(self.mean)
@@ -209,7 +218,7 @@ class Loadings:
             self.squares[:, : self.n_components]
         )
 
-    @property
+    @cached_property
     def divergence(self) -> Floats:
         """KL of each column to its prior, up to the flat coordinates' constant, shape (n_features,).
 

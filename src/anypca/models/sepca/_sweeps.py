@@ -1,6 +1,6 @@
 """Sweeps of the variational posterior: from one state to the next, with fewer components or another dispersion.
 
-Which components last is known where the noise has unit variance. With r the `signal_ratio` of a component, its squared
+Which components last is known where the noise has unit variance. With r the signal ratio of a component, its squared
 loadings over their posterior variance, the updates of scores, loadings and relevance agree where the squared singular
 value of the table is ``n + p + n / r + r p``. That is least at ``r = sqrt(n / p)``, where it is the edge of noise,
 ``(sqrt n + sqrt p)^2``; for a larger one there are two such r, and the sweeps lead away from the lower. A component
@@ -131,18 +131,9 @@ class State:
         return replace(self, result=replace(self.result, shared=loadings), local=local, stats=None)
 
 
-def signal_ratio(loadings: Loadings) -> Floats:
-    """Squared loadings over their posterior variance, shape (k,)."""
-    k = loadings.n_components
-    squared = (loadings.mean[:, :k] ** 2 / loadings.unit_column).sum(axis=0)
-    variance = np.einsum("jaa->ja", loadings.covariance[:, :k, :k])
-    ratio: Floats = squared / (variance / loadings.unit_column).sum(axis=0)
-    return ratio
-
-
 def is_fading(state: State, before: Floats | None) -> Bools:
     """Components without signal, shape (k,): nothing is left, or little and less than where they began to fall."""
-    ratio = signal_ratio(state.loadings)
+    ratio = state.loadings.signal_ratio
     fading: Bools = ratio < PRUNE_RATIO
     if before is not None:
         fading |= (ratio < _FADING_RATIO * _lasting(state)) & (ratio < _FADING_RATE * before)
@@ -261,7 +252,7 @@ def prune(state: State, *, loose: bool = False, rough: bool = False) -> State:
     before: Floats | None = None
     state, looks = look(state, rough=rough), 1
     while state.n_components:
-        ratio = signal_ratio(state.loadings)
+        ratio = state.loadings.signal_ratio
         weak = np.flatnonzero(is_fading(state, before))
         if weak.size:
             # The components that stay have a trace of their own: a bound with fewer components may be lower.
@@ -274,7 +265,7 @@ def prune(state: State, *, loose: bool = False, rough: bool = False) -> State:
         more = look(state, rough=rough)
         gain = more.bound - state.bound
         state, looks = join(state, more), looks + 1
-        if loose and gain < _NEGLIGIBLE and (signal_ratio(state.loadings) > _SURVIVING_RATIO).all():
+        if loose and gain < _NEGLIGIBLE and (state.loadings.signal_ratio > _SURVIVING_RATIO).all():
             return state
         fewer = _without_idle(state, gain, rough=rough) if is_time_to_judge(looks) else None
         if fewer is not None:
@@ -288,7 +279,7 @@ def _without_idle(state: State, gain: float, *, rough: bool) -> State | None:
     There components stand for hundreds of sweeps before they fade. What the present gain per look may lead to is
     granted to the component.
     """
-    ratio = signal_ratio(state.loadings)
+    ratio = state.loadings.signal_ratio
     weakest = int(np.argmin(ratio))
     if ratio[weakest] > _IDLE_RATIO * _lasting(state):
         return None
@@ -321,7 +312,7 @@ def drop_faded(state: State) -> State:
 
 def without(state: State, leaving: Ints, reason: str) -> State:
     """The same state without some components."""
-    k, ratio, alpha = state.n_components, signal_ratio(state.loadings), state.loadings.alpha
+    k, ratio, alpha = state.n_components, state.loadings.signal_ratio, state.loadings.alpha
     removals = tuple(
         Removal(state.n_sweeps, k - count, float(alpha[component]), float(ratio[component]), reason)
         for count, component in enumerate(sorted(leaving, key=lambda c: ratio[c]))
