@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.models.sepca._start import with_direction
+from anypca.models.sepca._start import hold, with_direction
 from anypca.models.sepca._sweeps import (
     MAX_ROUNDS,
     PATIENCE,
@@ -16,7 +16,6 @@ from anypca.models.sepca._sweeps import (
     drop_faded,
     estimate,
     falling_from,
-    hold,
     is_fading,
     is_settled,
     is_time_to_judge,

@@ -14,7 +14,7 @@ from anypca.models.sepca._candidate import Candidate
 from anypca.models.sepca._posterior import Loadings, Scores, add_component, start_relevance
 from anypca.models.sepca._problem import VariationalProblem
 from anypca.models.sepca._spectrum import count_above_noise
-from anypca.models.sepca._sweeps import State, estimate, hold, with_candidate
+from anypca.models.sepca._sweeps import State, estimate, is_settled, look, with_candidate, with_dispersion
 from anypca.solvers import Result, Status
 
 # Variance of the loadings before the first sweep, in units of the noise's or of 1 where the noise of eta is larger. A
@@ -31,6 +31,8 @@ _MARGIN = 4
 # p) (Nakajima et al. 2013; ``experiments/sepca_analytic.py`` has the formula). The dispersion holds the component that
 # is missing, and other weak ones too, so that its direction may lie below the edge in units of it.
 _NOISE = 1.75
+# Rounds with the relevance held, of three sweeps each. Up to six are usual; a limit for what does not come to rest.
+_MAX_HELD_ROUNDS = 25
 
 
 def first_state(candidate: Candidate, seed: int) -> State:
@@ -150,3 +152,21 @@ def _fixed_precision(candidate: Candidate) -> Floats:
             # In a column with units a constant is a value like any other, and its intercept is that value.
             precision[columns, 0] = np.where(is_constant & (not member.has_units), _INTERCEPT_PRECISION, 0.0)
     return precision
+
+
+def hold(state: State) -> State:
+    """Bring dispersion and posterior into agreement while all components keep the same relevance.
+
+    A dispersion that was found without a component holds that component's signal too, and makes it fade before it has
+    shown its worth. With its relevance held it cannot fade; the dispersion falls to what the component leaves.
+    """
+    alpha = np.full(state.n_components, state.loadings.alpha.min(initial=np.inf))
+    state = state.moved(replace(state.loadings, alpha=alpha), state.local)
+    for _ in range(_MAX_HELD_ROUNDS):
+        state = look(state, is_held=True)
+        new = estimate(state)
+        settled = is_settled(state, new)
+        state = with_dispersion(state, new)
+        if settled:
+            break
+    return state

@@ -61,8 +61,6 @@ MAX_ROUNDS = 12
 # Relative change of the dispersion that ends the rounds: the standard error, sqrt(2 / (n p)), of one that is shared by
 # all columns of a 100 x 50 table.
 _ROUND_TOLERANCE = 0.02
-# Rounds with the relevance held, of three sweeps each. Up to six are usual; a limit for what does not come to rest.
-_MAX_HELD_ROUNDS = 25
 # Tolerance of a rough fit, ten times the default one: what it is for, the next dispersion, needs no more.
 _ROUGH_TOLERANCE = 1e-3
 # Pruning may take this many times ``max_iter`` sweeps, since each of up to twenty components may leave on its own.
@@ -322,24 +320,6 @@ def without(state: State, leaving: Ints, reason: str) -> State:
     return replace(
         state.moved(drop_components(state.loadings, keep), local), removals=state.removals + removals
     )
-
-
-def hold(state: State) -> State:
-    """Bring dispersion and posterior into agreement while all components keep the same relevance.
-
-    A dispersion that was found without a component holds that component's signal too, and makes it fade before it has
-    shown its worth. With its relevance held it cannot fade; the dispersion falls to what the component leaves.
-    """
-    alpha = np.full(state.n_components, state.loadings.alpha.min(initial=np.inf))
-    state = state.moved(replace(state.loadings, alpha=alpha), state.local)
-    for _ in range(_MAX_HELD_ROUNDS):
-        state = look(state, is_held=True)
-        new = estimate(state)
-        settled = is_settled(state, new)
-        state = with_dispersion(state, new)
-        if settled:
-            break
-    return state
 
 
 def residuals(state: State) -> Residuals:
