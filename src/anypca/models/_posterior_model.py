@@ -68,8 +68,8 @@ class PosteriorModel(GenerativeModel):
         """The table with missing entries replaced by their expectations given the observed ones.
 
         Without offsets and covariates none is outside of what its column holds and farther than three standard
-        deviations from the mean, unless it has bounds of its own, as shares have; ``inverse_transform`` of the scores
-        has them as they are.
+        deviations from the mean, unless it has bounds of its own, as shares have; ``calibration_slope_`` draws them to
+        the mean. ``inverse_transform`` of the scores has them as they are; standard deviations are those of the model.
 
         Parameters
         ----------
