@@ -196,6 +196,7 @@ def _visit(
             new, part = function(block, piece)
             after.append(new)
             total = part if total is None else total + part
+            del part  # else it would stay while the next block is visited
     except BaseException:
         stop.set()
         raise

@@ -319,8 +319,10 @@ class Loop(Generic[Shared, Local, Stats]):
     def _extrapolated(
         self, point: _Point[Shared, Stats], plain: Shared, acceleration: QuasiNewton
     ) -> Shared | None:
-        here = self._working.coordinates(point.shared, point.stats)
         there = self._working.coordinates(plain, point.stats)
+        if there is not None:
+            there = there._replace(metric=there.vector)  # not two metrics at a time
+        here = self._working.coordinates(point.shared, point.stats)
         if here is None or there is None:
             return None
         vector = acceleration.propose(here.vector, there.vector, here.metric)

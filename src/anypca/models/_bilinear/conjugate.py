@@ -220,6 +220,7 @@ class ConjugateProblem(BilinearProblem):
         known = shared.metric if isinstance(shared, ConjugateShared) else None
         metric = _own_metric(shared.coefficients.loadings, entry) if known is None else known
         newton = self._conjugate_rows(evaluator, points, entry, metric)
+        entry.curvature.clear()  # the largest part of a block's memory
         new, sums = self._guarded(evaluator, points, newton.step, entry.value)
         return RowStep(new, sums, entry.columns, newton.decrement, entry.totals)
 
