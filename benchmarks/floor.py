@@ -16,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
 from anypca.engine import Block, check_data
 from anypca.families import Poisson
@@ -29,22 +28,9 @@ from anypca.models._bilinear.start import null_coefficients, residual_loadings
 from anypca.models._opened import open_block
 from anypca.models._session import open_session
 from anypca.priors import Ridge
+from benchmarks.tables import make_table
 
 TARGET = 2.0
-
-
-def make_table(
-    n_samples: int, n_features: int, k: int, seed: int = 0, *, size: float = 0.3
-) -> sparse.csr_array:
-    """Poisson counts of a rank-k log-linear model, with 10 loadings of that size about 90 % zeros, made in slices."""
-    rng = np.random.default_rng(seed)
-    loadings = rng.normal(size=(k, n_features)) * size
-    base = rng.normal(size=n_features) * 0.5 - 2.9
-    parts = []
-    for start in range(0, n_samples, 2000):
-        rows = min(2000, n_samples - start)
-        parts.append(sparse.csr_array(rng.poisson(np.exp(rng.normal(size=(rows, k)) @ loadings + base))))
-    return sparse.vstack(parts, format="csr").astype(float)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from benchmarks.floor import make_table
+from benchmarks.tables import make_table
 
 GAPS = (1e-2, 1e-3, 1e-4)
 #: Programs whose objective is the deviance of the same model.

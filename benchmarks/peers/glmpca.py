@@ -38,7 +38,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from anypca import EPCA
-from benchmarks.floor import make_table
+from benchmarks.tables import make_table
 
 TARGET = 10.0
 #: Of glmpca and of EPCA (its ``ridge``).
