@@ -49,6 +49,10 @@ class StudentT(ColumnFamily):
     scale : float, optional
         The squared scale s^2; estimated when left out.
 
+    See Also
+    --------
+    Gaussian : without outlying cells.
+
     Examples
     --------
     >>> import numpy as np
