@@ -303,6 +303,9 @@ def run(options: Options) -> Outcome:
             "The first run on tables A to C had 183 of 208 right (0.8798, missed): a year in a table of counts was "
             "taken for a count, which was repaired. Ages and other positive measurements called amounts there led to "
             "the prior of amounts by their spread, whose constants come from those tables.",
+            "The first run on tables D to L had 226 of 254 right (0.8898). Two rules came after it: extra zeros of "
+            "counts learn from the other columns, found on drawn tables, and few values on no lattice are levels, "
+            "found on tables M to Z.",
             "Poisson and over-dispersed counts are both taken as negative binomial, whose dispersion a fit estimates.",
         ),
     )
