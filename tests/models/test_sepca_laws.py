@@ -74,6 +74,15 @@ def test_shifts_of_real_columns_change_nothing(family):
     assert second.evidence_ == pytest.approx(first.evidence_, abs=1e-5)
 
 
+def test_shifts_far_beyond_the_noise_change_nothing():
+    """Squares of such means would leave only rounding of the variances of predictors."""
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(60, 2)) @ rng.normal(size=(2, 6)) + 0.3 * rng.normal(size=(60, 6))
+    first, second = (SePCA(family="gaussian").fit(table) for table in (X, X + 1e5))
+    assert first.n_components_ == second.n_components_
+    assert second.evidence_ == pytest.approx(first.evidence_, abs=1e-4)
+
+
 @pytest.mark.parametrize("size", [1e-3, 1.0, 20.0, 1e5], ids=lambda value: f"{value:g}")
 def test_a_column_of_noise_is_no_component(size):
     X = draw("gaussian", seed=1)

@@ -112,7 +112,7 @@ def residual_gain(shared: Loadings, unknown: Floats, n: float) -> float:
     """
     k, (p, m) = shared.n_components, shared.mean.shape
     diagonal = packed_diagonal(m)[:k]
-    covariance = (shared.second_moment - packed_products(shared.mean))[:, diagonal]
+    covariance = shared.packed_covariance[:, diagonal]
     first = 0.5 * (unknown[:, diagonal] * covariance).sum(axis=0)
     second = (n + p) / (n * p) * first**2
     third = 4.0 / 3.0 * (n * n + 3.0 * n * p + p * p) / (n * p) ** 2 * first**3

@@ -2,7 +2,7 @@
 
 With second moments T of a row's scores and M of a column's coefficients, both with their fixed features, the predictor
 of an entry has mean ``o + m'v`` and second moment ``<T, M>``: one product of packed matrices gives the variances of a
-whole tile.
+whole tile, with M around the means of the fixed features' coefficients, which leaves variances as they are.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ class Expectation:
     mean: Floats
     """Means of the coefficients in the block's precision, shape (n_features, m)."""
     products: Floats
-    """Their second moments, doubled off the diagonal, shape (n_features, m (m + 1) / 2)."""
+    """Their second moments around the fixed ones' means, doubled off the diagonal, (n_features, m (m + 1) / 2)."""
 
     @classmethod
     def of(cls, family: Family, loadings: Loadings, rows: OpenedBlock) -> Expectation:
-        mean, second = loadings.mean, doubled(loadings.second_moment, loadings.mean.shape[1])
+        mean, second = loadings.mean, doubled(loadings.moment_around_fixed, loadings.mean.shape[1])
         working = (array.astype(rows.dtype, copy=False) for array in (mean, second))
         return cls(family, loadings, rows, *working)
 
@@ -141,12 +141,15 @@ class Expectation:
         """Mean of the predictor without offset, with it, and its variance, tile after tile."""
         rows = self.rows
         design, second = (array.astype(rows.dtype, copy=False) for array in (moments.design, moments.second))
+        k = self.loadings.n_components
         for tile in rows.tiles():
-            inner = design @ self.mean[tile].T
-            # <T, M> minus the squared mean; rounding may leave it a little below zero.
+            varying = design[:, :k] @ self.mean[tile, :k].T
+            # <T, M> minus the squared mean, both without fixed parts; rounding may leave it a little below zero.
             variance = second @ self.products[tile].T
-            variance -= inner * inner
+            variance -= varying * varying
             np.maximum(variance, 0.0, out=variance)
+            inner = varying
+            inner += design[:, k:] @ self.mean[tile, k:].T
             eta = inner
             if rows.offset is not None:
                 eta = inner + (rows.offset if rows.offset.shape[1] == 1 else rows.offset[:, tile])

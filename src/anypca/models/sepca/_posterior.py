@@ -128,31 +128,31 @@ class Loadings:
         precision: Floats,
         *,
         factor: PackedCholesky | None = None,
-        second_moment: Floats | None = None,
+        packed_covariance: Floats | None = None,
         log_determinant: Floats | None = None,
     ) -> Loadings:
         """Another posterior, with those of its properties that are known already."""
         new = replace(self, mean=mean, precision=precision)
         # A cached property looks for its value in ``__dict__`` before it computes it.
-        known = {"factor": factor, "second_moment": second_moment, "log_determinant": log_determinant}
+        known = {"factor": factor, "packed_covariance": packed_covariance, "log_determinant": log_determinant}
         new.__dict__.update({name: value for name, value in known.items() if value is not None})
         return new
 
     def with_relevance(self, alpha: Floats) -> Loadings:
         """The same posterior beside another prior."""
-        known = {name: self.__dict__.get(name) for name in ("factor", "second_moment", "log_determinant")}
+        known = {name: self.__dict__.get(name) for name in ("factor", "packed_covariance", "log_determinant")}
         return replace(self, alpha=alpha).with_posterior(self.mean, self.precision, **known)
 
     def in_coordinates(self, mapping: Floats, change: Affine) -> Loadings:
         """Coefficients in new coordinates, ``w -> mapping w``, shape (m, m)."""
         inverse = np.linalg.inv(mapping)
-        precision, moment = np.empty_like(self.precision), np.empty_like(self.precision)
+        precision, covariance = np.empty_like(self.precision), np.empty_like(self.precision)
         for part in self._parts():
             precision[part] = congruent(self.precision[part], inverse)
-            moment[part] = congruent(self.second_moment[part], mapping.T)
+            covariance[part] = congruent(self.packed_covariance[part], mapping.T)
         determinant = self.log_determinant - 2.0 * np.linalg.slogdet(mapping)[1]
         return replace(self, change=change).with_posterior(
-            self.mean @ mapping.T, precision, second_moment=moment, log_determinant=determinant
+            self.mean @ mapping.T, precision, packed_covariance=covariance, log_determinant=determinant
         )
 
     @cached_property
@@ -181,16 +181,34 @@ class Loadings:
         """Squared loadings over their posterior variance, shape (k,)."""
         k = self.n_components
         squared = (self.mean[:, :k] ** 2 / self.unit_column).sum(axis=0)
-        variance = np.einsum("jaa->ja", self.covariance[:, :k, :k])
+        variance = self.packed_covariance[:, packed_diagonal(self.mean.shape[1])[:k]]
         ratio: Floats = squared / (variance / self.unit_column).sum(axis=0)
         return ratio
 
     @cached_property
+    def packed_covariance(self) -> Floats:
+        """C, packed, shape (n_features, m (m + 1) / 2)."""
+        covariance = np.empty_like(self.precision)
+        for part in self._parts():
+            covariance[part] = self.factor.packed_inverse(part)
+        return covariance
+
+    @cached_property
     def second_moment(self) -> Floats:
         """M = v v' + C, packed, shape (n_features, m (m + 1) / 2)."""
-        moment = packed_products(self.mean)
-        for part in self._parts():
-            moment[part] += self.factor.packed_inverse(part)
+        moment: Floats = packed_products(self.mean) + self.packed_covariance
+        return moment
+
+    @property
+    def moment_around_fixed(self) -> Floats:
+        """The same of loadings alone, with intercepts and covariates' coefficients around their means.
+
+        In variances of predictors these means cancel; squared they would leave nothing but rounding where a column's
+        mean is a million times its noise.
+        """
+        around = self.mean.copy()
+        around[:, self.n_components :] = 0.0
+        moment: Floats = packed_products(around) + self.packed_covariance
         return moment
 
     def _parts(self) -> Iterator[slice]:

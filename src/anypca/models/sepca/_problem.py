@@ -170,7 +170,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
         moments = Moments.of(scores, rows.features)
         outer = packed_products(moments.design)
         likelihood, unknown = (np.empty_like(shared.precision) for _ in range(2))
-        covariance = (shared.second_moment - packed_products(shared.mean))[:, packed_position(m, k)]
+        covariance = shared.packed_covariance[:, packed_position(m, k)]
         precision = np.tile(pack_symmetric(np.eye(k)), (rows.n_rows, 1))
         for tile, _, _, curvature in self.expectation(shared, rows).tiles(moments):
             likelihood[tile] = curvature.T @ (outer * weights)
