@@ -340,6 +340,7 @@ class Loop(Generic[Shared, Local, Stats]):
                 is_worse = trial.objective < point.objective - slack
                 return None if is_worse and np.isfinite(trial.objective) else trial
             proposal = repaired
+            del trial  # else its sums would stay during the next sweep
         return None
 
     @staticmethod
