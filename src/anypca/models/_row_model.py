@@ -29,6 +29,8 @@ _STEPS_TO_PEAK = 20
 _USUAL = 3.0
 # Share of a column's variance that is noise below which a table of low rank is completed, not predicted.
 _REPRODUCED = 1e-3
+# Slope of hidden entries on their predictions above which such a table is completed: trials end early and are cautious.
+_EXACT = 0.9
 # Two predictors at which expectations with bounds of their own are the same: beyond 40 a logistic function is 1.
 _FAR = (40.0, 700.0)
 
@@ -217,8 +219,11 @@ class Expectations(NamedTuple):
     @classmethod
     def of(cls, model: RowModel[Any], moments: tuple[Floats, ...], slope: Floats | None) -> Expectations:
         """From the mean, the variance and the extremes of the columns of a table."""
-        believed = 1.0 if slope is None else np.where(is_completed(model, moments[1]), 1.0, slope)
-        return cls(*usual_range(model, *moments), moments[0], believed)
+        if slope is None:
+            return cls(*usual_range(model, *moments), moments[0])
+        # Where noise is shared it is small beside that of a large column, which is not completed for that.
+        is_exact = is_completed(model, moments[1]) & (slope > _EXACT)
+        return cls(*usual_range(model, *moments), moments[0], np.where(is_exact, 1.0, slope))
 
     def believed(self, expected: Floats) -> Floats:
         """Expectations as far as they may be believed."""
