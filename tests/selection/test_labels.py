@@ -35,8 +35,9 @@ def test_select_rank_takes_text(table, criterion):
 
 def test_hidden_entries_of_columns_in_parts_have_their_own_families(table):
     """Columns behind one that enters as several had the families of their neighbours."""
-    numbers = table[["rain", "x0", "x1", "x2"]]
-    given = {"rain": "zero_inflated_log_normal", "default": "gaussian"}
+    numbers = table[["rain", "x0", "x1"]].assign(bit=(table["smokes"] == "yes").astype(float))
+    numbers = numbers[["rain", "bit", "x0", "x1"]]
+    given = {"rain": "zero_inflated_log_normal", "bit": "bernoulli", "default": "gaussian"}
     auto, insisted = (
         entry_cross_validate(EPCA(1, family=family), numbers, cv=3).l_miss for family in ("auto", given)
     )
