@@ -21,8 +21,8 @@ _USUAL_LEVELS, _ODD_LEVELS, _CLEAR_SHARE = 3.0, -2.0, 3.0
 _AMOUNT_SPREAD, _REAL_SPREAD = (1.0, 0.65), (0.2, 0.8)
 #: Nats that skewed families must be ahead of the normal one.
 _TIE = 2.0
-#: Most levels of a rating, and most that are usual.
-_MOST_LEVELS, _FEW_LEVELS = 12, 7
+#: Most levels of a rating, most that are usual, and entries a level from which on odd values are levels.
+_MOST_LEVELS, _FEW_LEVELS, _OFTEN = 12, 7, 10
 #: Largest score out of a bound, mean of positive counts below which zeros are not those of an amount, and mean up to
 #: which extra zeros of counts are looked for.
 _LARGEST_SCORE, _SMALL_COUNTS, _LARGE_COUNTS = 60, 50.0, 200.0
@@ -158,11 +158,14 @@ def _add_levels(scores: _Scores, column: Column) -> None:
     k, places = column.n_distinct, column.n_places
     if not (3 <= k <= _MOST_LEVELS and column.n_observed >= 3 * k):
         return
+    # Values that no lattice holds, such as logarithms of a few numbers, are levels only where they are repeated often:
+    # rows that stand in a table three times over make none.
+    if not column.is_lattice and not (k <= _FEW_LEVELS and column.n_observed >= _OFTEN * k):
+        return
     is_rare_count = column.is_whole and column.low == 0 and places > 1.5 * k + 1
     if is_rare_count and column.share(column.values == 0) >= 0.2:
         return
     prior = 0.5 * (k - 1) * float(np.log(k))
-    # Values that are repeated are levels even if no lattice holds them, such as logarithms of a few numbers.
     prior += (0.0 if column.is_whole else _ODD_LEVELS) + (_ODD_LEVELS if k > _FEW_LEVELS else 0.0)
     if column.is_whole and places == k <= _FEW_LEVELS and column.low == 1:
         prior += _USUAL_LEVELS
