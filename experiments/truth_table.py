@@ -98,7 +98,8 @@ def rivals_of(cell: Cell, number: int) -> tuple[str, ...]:
     """Who is asked on a table of a cell."""
     is_small, is_null = cell.n * cell.p <= 12_000, cell.truth == 0 and cell.kind in FAMILIES
     every = _SLOW_EVERY * (_NULL_FACTOR if is_null else 1)
-    return QUICK_RIVALS + (SLOW_RIVALS if number % every == 0 and is_small else ())
+    # The last of every few: a study that is stopped early has more tables and fewer rivals.
+    return QUICK_RIVALS + (SLOW_RIVALS if number % every == every - 1 and is_small else ())
 
 
 def collect(wanted: Sequence[Cell], options: Options) -> dict[Cell, list[Answer]]:
