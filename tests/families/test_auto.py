@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from anypca import EPCA
+from anypca import EPCA, SePCA
 from anypca.engine import check_data, collect_columns, executor_for, summarise
 from anypca.families import Bernoulli, Mixed, NegativeBinomial
 from anypca.families.auto import infer_families
@@ -274,3 +274,10 @@ def test_levels_far_apart_enter_by_their_order():
     assert model.family_report_[0].family == "ordinal"
     means = model.inverse_transform(model.transform(X))[:, 0]
     assert levels[0] <= means.min() < means.max() <= levels[-1]
+
+
+def test_levels_between_whole_numbers_are_known_again():
+    """Six steps of 0.2 are not quite 1.2."""
+    X = np.column_stack([np.tile([0.0, 1.0, 1.2, 0.0], 6), np.random.default_rng(0).normal(size=24)])
+    model = SePCA().fit(X)
+    assert np.isfinite(model.inverse_transform(model.transform(X))).all()

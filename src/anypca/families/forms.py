@@ -233,9 +233,10 @@ def code(x: Floats, levels: tuple[float, ...], column: str) -> Floats:
         If there is another value.
     """
     known = np.asarray(levels, dtype=x.dtype)
-    numbers = np.searchsorted(known, x).clip(max=len(known) - 1)
+    numbers = np.searchsorted(0.5 * (known[1:] + known[:-1]), x)
     is_missing = np.isnan(x)
-    strange = ~is_missing & (known[numbers] != x)
+    # Levels that were counted in steps may differ from the values in their last digit.
+    strange = ~is_missing & ~np.isclose(known[numbers], x, rtol=8.0 * np.finfo(x.dtype).eps, atol=0.0)
     if strange.any():
         row = int(np.argmax(strange))
         raise ValueError(
