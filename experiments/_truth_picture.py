@@ -33,16 +33,19 @@ def draw_table(found: Mapping[Cell, list[Any]], path: Path) -> None:
             )
             if gaps.size:
                 exact[i, j], bias[i, j] = np.mean(gaps == 0), gaps.mean()
-    figure, ax = plt.subplots(figsize=(8.0, 0.18 * len(names) + 1.5), layout="constrained")
-    image = ax.imshow(exact, cmap="RdYlGn", vmin=0.0, vmax=1.0, aspect="auto")
+    figure, ax = plt.subplots(figsize=(9.0, 0.18 * len(names) + 1.5), layout="constrained")
+    image = ax.imshow(exact, cmap="YlGnBu", vmin=0.0, vmax=1.0, aspect="auto")
     for (i, j), value in np.ndenumerate(bias):
         if np.isfinite(value) and exact[i, j] < 0.95:
-            ax.text(j, i, f"{value:+.1f}", ha="center", va="center", fontsize=6)
-    ax.set_xticks(range(len(_SHOWN)), list(_SHOWN.values()))
+            color = "white" if exact[i, j] > 0.6 else "black"
+            ax.text(j, i, f"{value:+.1f}", ha="center", va="center", fontsize=6, color=color)
+    ax.set_xticks(range(len(_SHOWN)), list(_SHOWN.values()), fontsize=8)
     ax.set_yticks(range(len(names)), names, fontsize=6)
     ax.xaxis.tick_top()
     figure.colorbar(image, label="share of tables with the right dimension", shrink=0.3)
-    ax.set_title("Green: the dimension was found. Numbers: mean error where it was not", fontsize=9)
+    ax.set_title(
+        "Dark: the dimension was found. Numbers: mean error where it was not. White: not asked", fontsize=9
+    )
     figure.savefig(path, dpi=110)
     plt.close(figure)
 

@@ -28,6 +28,8 @@ LEAST, LARGEST_ANGLE = 0.95, 3.0
 _SHIFT, _SIZES = 10.0, 3.0
 #: Of a component that is a column of its own this share of the squared loadings, in units of noise, is the column's.
 _OWN_SHARE = 0.5
+#: Levels that the ordinal family takes.
+_MOST_LEVELS = 30
 _POSITIVE = ("gaussian", "gamma", "log_normal")
 _COUNTS = ("gaussian", "poisson", "negative_binomial")
 #: Of each kind the family that made it, and those that its values allow.
@@ -56,11 +58,14 @@ def evidences(kind: str, seed: int) -> dict[str, float]:
     rng = np.random.default_rng([seed, list(RIVALS).index(kind), 161])
     X = draw(Cell(kind, 100, 20, 2), rng).X
     X = X + _SHIFT * (kind == "gaussian")
-    return {name: _evidence(name, X) for name in RIVALS[kind][1]}
+    found = {name: _evidence(name, X) for name in RIVALS[kind][1]}
+    return {name: value for name, value in found.items() if value is not None}
 
 
-def _evidence(name: str, X: Floats) -> float:
-    """Of one family; a binomial one is told the number of trials."""
+def _evidence(name: str, X: Floats) -> float | None:
+    """Of one family; a binomial one is told the number of trials. None where the values are not for it."""
+    if name == "ordinal" and np.ptp(X, axis=0).max() >= _MOST_LEVELS:
+        return None
     family: Any = Binomial(8) if name == "binomial" else name
     return float(fit_quietly(SePCA(family=family, dispersion=_noise_of(name), n_jobs=1), X).evidence_)
 
