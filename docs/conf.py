@@ -73,6 +73,7 @@ myst_enable_extensions = ["dollarmath", "deflist", "attrs_inline"]
 myst_heading_anchors = 3
 
 autosummary_generate = ["api/index.rst", "api/families.rst"]
+autosummary_context = {"openings": families_page.draw_openings()}
 autodoc_typehints = "none"  # types and shapes are in the docstrings
 autodoc_member_order = "groupwise"
 numpydoc_show_class_members = False

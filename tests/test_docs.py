@@ -7,15 +7,22 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import re
 import runpy
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator
 
 import anypca
+from anypca.datasets import make_low_rank
+from anypca.families import column_forms, families
+from anypca.families.auto import RULES
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -60,6 +67,37 @@ def test_the_reference_lists_every_public_name(module: str) -> None:
     public = set(importlib.import_module(f"anypca{module}").__all__) - UNLISTED
     elsewhere = {"load", "save"} if module == ".io" else set()
     assert public - elsewhere == listed()[f"anypca{module}"]
+
+
+@pytest.mark.parametrize("name", [*families, *column_forms])
+def test_the_docstring_of_a_family_has_what_its_page_is_for(name: str) -> None:
+    text = (families if name in families else column_forms)[name].__doc__ or ""
+    # Two values, labels without an order and labels of rows are told before distributions are compared.
+    is_chosen = name in {*RULES, "bernoulli", "nominal", "excluded"}
+    assert re.findall(r"(Not chosen|Chosen) by ``family=\"auto\"``", text) == [
+        "Chosen" if is_chosen else "Not chosen"
+    ]
+    assert "See Also" in text
+    assert "Examples" in text
+
+
+@pytest.mark.parametrize("name", [*families, *column_forms])
+def test_the_example_on_the_page_of_a_family_runs(name: str) -> None:
+    cls: Any = (families if name in families else column_forms)[name]
+    page = runpy.run_path(str(DOCS / "_scripts" / "families_page.py"))
+    opening = page["draw_openings"]()[f"anypca.families.{cls.__name__}"]
+    code = inspect.cleandoc(opening.partition("code-block:: python")[2].partition("\n\nOn the")[0])
+    column = page["_COLUMNS"].get(name, "column")
+    rng = np.random.default_rng(0)
+    table = make_low_rank(60, 5, 1, family="gaussian", random_state=0).X
+    values = 1.0 + rng.poisson(2.0, 60) % 3
+    table[:, 0] = {"bernoulli": values > 1, "logit_normal": values / 4}.get(name, values)
+    table[0, 1] = np.nan
+    space = {"table": pd.DataFrame(table, columns=[column, *"abcd"])}
+    exec(code, space)
+    assert np.isfinite(space["filled"]).all()
+    (record,) = [each for each in space["model"].family_report_ if each.column == column]
+    assert record.family == name
 
 
 def test_the_reference_lists_the_offsets() -> None:

@@ -19,6 +19,8 @@ class Bernoulli(Logistic):
     The domain is x in {0, 1}. The link is the logit, so that eta is any real number. There is no dispersion.
     ``evaluate`` drops nothing.
 
+    Chosen by ``family="auto"`` for columns of two values or labels, whatever they are: the smaller one is read as 0.
+
     See Also
     --------
     Binomial : several trials.

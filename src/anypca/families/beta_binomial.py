@@ -40,6 +40,10 @@ class BetaBinomial(Family):
     have the correlation ``1 / (1 + s)``. The log-likelihood is not concave everywhere; steps use
     ``n mu (1 - mu) / (1 + (n - 1) / (1 + s))``, which is at most the expected information.
 
+    Chosen by ``family="auto"`` for whole numbers that look like scores: a largest value of 5 to 60 that occurs more
+    than once, a smallest below half of it, and a mean above two fifths of it or a telling name. The largest value is
+    taken for n; where more was possible, say so: ``"beta_binomial(20)"``.
+
     Parameters
     ----------
     n_trials : int

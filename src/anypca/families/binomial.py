@@ -20,6 +20,8 @@ class Binomial(Logistic):
     so that eta is any real number. There is no dispersion. ``evaluate`` drops ``log C(n, x)``, the binomial
     coefficient.
 
+    Not chosen by ``family="auto"``, which takes `BetaBinomial`: fits estimate its dispersion, and 0 is this family.
+
     Parameters
     ----------
     n_trials : int

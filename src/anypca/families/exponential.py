@@ -19,6 +19,8 @@ class Exponential(Amounts):
     The domain is x > 0. The link is the logarithm, so that eta is any real number. There is no dispersion.
     ``evaluate`` drops nothing.
 
+    Not chosen by ``family="auto"``, which takes `Gamma`: fits estimate its dispersion, and 1 is this family.
+
     See Also
     --------
     Gamma : with a shape to estimate.

@@ -24,6 +24,9 @@ class Gamma(Amounts):
     the gamma function. The domain is x > 0. The link is the logarithm, so that eta is any real number. The
     dispersion is phi. ``evaluate`` drops the terms without eta, which are those after the first.
 
+    Chosen by ``family="auto"`` for positive numbers whose logarithms spread, where it has the larger log-mass than
+    `LogNormal` and is more than two nats ahead of `Gaussian`.
+
     Parameters
     ----------
     shape : float, optional

@@ -23,6 +23,9 @@ class LogNormal(TransformedNormal):
     ``exp(eta)`` and the mean ``exp(eta + v / 2)``, which needs the dispersion v: ``mean(eta)`` without it is the
     median. ``evaluate`` drops the terms without eta, which are those after the first.
 
+    Chosen by ``family="auto"`` for positive numbers whose logarithms spread, where it has the larger log-mass than
+    `Gamma` and is more than two nats ahead of `Gaussian`.
+
     Parameters
     ----------
     variance : float, optional

@@ -30,6 +30,9 @@ class LogitNormal(TransformedNormal):
     ``c / (1 + exp(-eta))``; the mean is an integral that needs the dispersion v: ``mean(eta)`` without it is the
     median. ``evaluate`` drops the terms without eta, which are those after the first.
 
+    Chosen by ``family="auto"`` for numbers from 0 to 1, or to 100 where the name says per cent, of which at most 2 %
+    are exactly 0 or the whole.
+
     Parameters
     ----------
     variance : float, optional

@@ -27,6 +27,9 @@ class NegativeBinomial(Counts):
     number. The dispersion a = 1/size >= 0 is the over-dispersion; a = 0 is the Poisson family. ``evaluate`` drops
     the terms without eta, which are those after the second.
 
+    Chosen by ``family="auto"`` for whole numbers >= 0 in steps of one that are not rounded to tens or fives,
+    over-dispersed or not: the fit tells, by the dispersion that it estimates.
+
     Parameters
     ----------
     size : float, optional

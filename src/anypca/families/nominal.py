@@ -25,9 +25,14 @@ class Nominal(Form):
 
     Each asks for one category where none before it was chosen, and is missing elsewhere. Given the predictors the
     answers are then independent, so that the log-likelihood of the column is the sum of theirs without approximation,
-    and categories that know nothing of each other make no component, as plain indicators would by excluding each
-    other. A loading speaks of its category against those that come later: the first ones should be common.
-    The most probable category comes back in place of a mean; `probabilities` sum to one.
+    and categories that know nothing of each other make no component, as plain indicators would by excluding each other.
+    A loading speaks of its category against those that come later: the first ones should be common. The most probable
+    category comes back in place of a mean; `probabilities` sum to one. With ``eta_c`` the predictor of category c,
+    ``log P(c) = -log(1 + exp(-eta_c)) - sum_{b < c} log(1 + exp(eta_b))``, without the first term for the last one. The
+    link of the parts is the logit, and there is no dispersion.
+
+    Chosen by ``family="auto"`` for columns of text and of unordered categoricals with 3 to 30 labels, unless they are
+    names or free text. Numbers that look like codes are left out: name it for those.
 
     Parameters
     ----------

@@ -39,6 +39,10 @@ class Ordinal(ColumnFamily):
     term. Cut points belong to columns: they start at the logits of the shares of answers, and fits estimate them as
     they estimate dispersions, with two pseudo-observations for each column.
 
+    Chosen by ``family="auto"`` for ordered labels, and for numbers of three to twelve values, each repeated, where no
+    distribution of counts or measurements has the larger log-mass; levels that are not whole, or far apart, are
+    numbered.
+
     Parameters
     ----------
     cuts : tuple of float, or tuple of such tuples, optional

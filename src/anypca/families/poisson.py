@@ -21,6 +21,9 @@ class Poisson(Counts, CanonicalFamily):
     The domain is x in {0, 1, 2, ...}. The link is the logarithm, so that eta is any real number. There is no
     dispersion. ``evaluate`` drops ``-log x!``.
 
+    Not chosen by ``family="auto"``, which takes `NegativeBinomial`: components make counts vary, so that a column by
+    itself cannot tell whether they are over-dispersed. Fits estimate that dispersion, and 0 is this family.
+
     See Also
     --------
     NegativeBinomial : counts that vary more.

@@ -28,6 +28,9 @@ class ScaledPoisson(Counts):
     The variance is ``phi mu``: derivatives in eta are those of the quasi-Poisson likelihood, for counts that vary less
     (phi < 1) or more (phi > 1) than Poisson counts do. phi = 1 is the Poisson family.
 
+    Not chosen by ``family="auto"`` from the values. `anypca.SePCA` takes it where counts turn out to vary less than
+    Poisson counts around the fit, and says so in ``dispersion_report_``.
+
     Parameters
     ----------
     phi : float, optional

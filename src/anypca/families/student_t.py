@@ -41,6 +41,9 @@ class StudentT(ColumnFamily):
     it. The log-likelihood is not concave: an outlier has a bump of its own. Steps use ``w / s^2`` with the weight
     ``w = (df + 1) / (df + (x - eta)^2 / s^2)`` of EM, which majorises it.
 
+    Chosen by ``family="auto"`` for real numbers of more than twelve distinct values where heavy tails gain more than
+    eight nats over `Gaussian`, the price of one more parameter taken off.
+
     Parameters
     ----------
     df : float, or tuple of one for each column, optional

@@ -58,6 +58,8 @@ class TruncatedNegativeBinomial(Family):
     `link` go when they are not told a. ``evaluate`` drops the terms without eta, which are those after the third. It is
     the second part of a hurdle model, whose first part tells zeros from other counts.
 
+    Not chosen by ``family="auto"``: name it for counts that are never recorded as zero, such as sizes of groups.
+
     Parameters
     ----------
     size : float, optional

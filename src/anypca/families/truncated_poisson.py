@@ -30,6 +30,8 @@ class TruncatedPoisson(CanonicalFamily):
     ``rate / (1 - exp(-rate))``, above 1. There is no dispersion. ``evaluate`` drops ``-log x!``. It is the second part
     of a hurdle model, whose first part tells zeros from other counts.
 
+    Not chosen by ``family="auto"``: name it for counts that are never recorded as zero, such as sizes of groups.
+
     See Also
     --------
     HurdlePoisson : where zeros have a part of their own.

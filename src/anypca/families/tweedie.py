@@ -34,6 +34,9 @@ class Tweedie(ColumnFamily, LogLink):
     without eta, which ``evaluate`` drops. The domain is x >= 0; zero has the probability
     ``exp(-mu^(2-p) / (phi (2-p)))``. The link is the logarithm. The dispersion is phi, the variance ``phi mu^p``.
 
+    Not chosen by ``family="auto"``, which gives zeros a part of their own, as `ZeroInflatedGamma` does: name it where
+    more of a thing also means fewer zeros.
+
     Parameters
     ----------
     power : float, or tuple of one for each column, optional

@@ -67,7 +67,15 @@ class TwoPart(Form):
 @column_forms.register
 @dataclass(frozen=True)
 class ZeroInflatedLogNormal(TwoPart):
-    """Amounts with zeros; those above zero are log-normal.
+    """Amounts with zeros, such as income or catches; those above zero are log-normal.
+
+    ``log p(0) = -log(1 + exp(eta))`` and, for x > 0, ``log p(x) = -log(1 + exp(-eta)) + log q(x)``: eta is the
+    predictor of 1[x > 0], a `Bernoulli` column with the logit as its link, and q the density of `LogNormal` with a
+    predictor, loadings and a dispersion of its own. The mean is the product of both means.
+
+    Chosen by ``family="auto"`` for amounts with exact zeros where it has the larger log-mass than `ZeroInflatedGamma`.
+    Whole numbers whose mean above zero is below 50 are rather counts, and a few zeros at the low end of a measurement
+    are none.
 
     See Also
     --------
@@ -90,11 +98,22 @@ class ZeroInflatedLogNormal(TwoPart):
 @column_forms.register
 @dataclass(frozen=True)
 class ZeroInflatedGamma(TwoPart):
-    """Amounts with zeros; those above zero have a gamma distribution.
+    """Amounts with zeros, such as rainfall; those above zero have a gamma distribution.
+
+    ``log p(0) = -log(1 + exp(eta))`` and, for x > 0, ``log p(x) = -log(1 + exp(-eta)) + log q(x)``: eta is the
+    predictor of 1[x > 0], a `Bernoulli` column with the logit as its link, and q the density of `Gamma` with a
+    predictor, loadings and a dispersion of its own. The mean is the product of both means.
+
+    Chosen by ``family="auto"`` as `ZeroInflatedLogNormal` is, where it has the larger log-mass of the two.
 
     See Also
     --------
     Tweedie : zeros and amounts from one mean.
+
+    Examples
+    --------
+    >>> ZeroInflatedGamma().labels("rain")
+    ('rain > 0', 'rain')
     """
 
     name = "zero_inflated_gamma"
@@ -109,9 +128,23 @@ class ZeroInflatedGamma(TwoPart):
 class HurdlePoisson(TwoPart):
     """Counts with zeros of another origin; those above zero are Poisson counts that are not zero.
 
+    ``log p(0) = -log(1 + exp(eta))`` and, for x > 0, ``log p(x) = -log(1 + exp(-eta)) + log q(x)``: eta is the
+    predictor of 1[x > 0], a `Bernoulli` column with the logit as its link, and q the probabilities of
+    `TruncatedPoisson` with a predictor and loadings of its own. There is no dispersion. The mean is the product of both
+    means.
+
+    Not chosen by ``family="auto"``, which gives counts with extra zeros `ZeroInflatedNegativeBinomial`: name it where
+    other things decide whether there is any than how many, as for visits to a doctor.
+
     See Also
     --------
     ZeroInflatedPoisson : zeros of two kinds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> HurdlePoisson().split(np.array([0.0, 3.0]), "visits").tolist()
+    [[0.0, nan], [1.0, 3.0]]
     """
 
     name = "hurdle_poisson"
@@ -126,9 +159,19 @@ class HurdlePoisson(TwoPart):
 class HurdleNegativeBinomial(TwoPart):
     """Counts with zeros of another origin; those above zero are negative binomial counts that are not zero.
 
+    As `HurdlePoisson`, with the probabilities of `TruncatedNegativeBinomial`, whose over-dispersion is that of the
+    counts above zero and is estimated.
+
+    Not chosen by ``family="auto"``, which gives counts with extra zeros `ZeroInflatedNegativeBinomial`.
+
     See Also
     --------
     ZeroInflatedNegativeBinomial : zeros of two kinds.
+
+    Examples
+    --------
+    >>> HurdleNegativeBinomial().labels("visits")
+    ('visits > 0', 'visits')
     """
 
     name = "hurdle_negative_binomial"

@@ -17,6 +17,9 @@ class ZeroInflatedNegativeBinomial(ZeroInflated):
 
     As `ZeroInflatedPoisson`, with counts of variance ``rate + a rate^2``; the dispersion is a.
 
+    Chosen by ``family="auto"`` for counts of a mean below 200 with five zeros or more and more of them than
+    `NegativeBinomial` explains; where many columns of counts have extra zeros, less is asked of the others.
+
     Parameters
     ----------
     share : float or tuple of float, optional

@@ -19,6 +19,9 @@ class ZeroInflatedPoisson(ZeroInflated):
     belongs to a column and is the same in all its rows: where zeros depend on the rows, model them as a column of their
     own. The log-likelihood of a zero is not concave; steps use the curvature of EM, which majorises it.
 
+    Not chosen by ``family="auto"``, which takes `ZeroInflatedNegativeBinomial`: fits estimate its dispersion, and 0 is
+    this family.
+
     Parameters
     ----------
     share : float or tuple of float, optional
