@@ -23,8 +23,8 @@ from anypca.plotting._points import draw_points, golden, group_color, name_rows,
 
 #: More ellipses than this would hide each other and the points.
 _MOST_ELLIPSES = 200
-#: Ellipses that lie on each other more often than this on average would hide the points too.
-_MOST_LAYERS = 2.0
+#: Ellipses that lie on each other more often than this where the points are would hide these too.
+_MOST_LAYERS = 3.0
 #: However wide ellipses are, so many of them are drawn: enough to see how they differ.
 _LEAST_ELLIPSES = 12
 
@@ -146,12 +146,12 @@ def _draw_uncertainty(ax: Any, points: Floats, std: Floats, coverage: float) -> 
 
 
 def _crowding(points: Floats, reach: Floats) -> float:
-    """The share of the picture that one ellipse covers, on average; 0 for bars, which have no area."""
+    """The share of the ellipses that lie on the middle of one, on average; 0 for bars, which have no area."""
     if reach.shape[1] == 1:
         return 0.0
-    # The share of the picture that one ellipse covers on average.
-    frame = np.prod(np.ptp(np.vstack([points - reach, points + reach]), axis=0))
-    return float(np.pi * np.mean(reach[:, 0] * reach[:, 1]) / frame) if frame > 0 else 0.0
+    some = np.unique(np.linspace(0, len(points) - 1, min(len(points), _MOST_ELLIPSES)).astype(int))
+    apart = (points[some, None] - points[None, some]) / np.maximum(reach[some], np.finfo(float).tiny)
+    return float(((apart**2).sum(axis=2) <= 1.0).mean())
 
 
 def _draw_ellipses(ax: Any, points: Floats, reach: Floats, strength: float) -> None:
