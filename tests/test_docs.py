@@ -146,6 +146,11 @@ def test_an_example_compiles_and_opens_with_a_title_and_a_finding(path: Path) ->
     assert not {name for name in ours - {"load_digits_counts"} if name.startswith(("load_", "fetch_"))}
 
 
+def test_the_page_on_models_names_every_family() -> None:
+    page = (DOCS / "which_model.md").read_text()
+    assert not [name for name in [*families, *column_forms] if not re.search(rf'[`"(=]{name}\b', page)]
+
+
 def test_the_decision_diagram_leads_from_kinds_of_cells_to_pages() -> None:
     script = runpy.run_path(str(DOCS / "_scripts" / "decision_diagram.py"))
     picture = ET.fromstring(script["draw"]())

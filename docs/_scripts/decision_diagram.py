@@ -52,7 +52,7 @@ KINDS = (
         ),
     ),
     Kind(
-        ("yes/no, k of n,", "positive amounts,", "or several kinds"),
+        ("yes/no, k of n,", "ratings, categories,", "shares, amounts,", "or several kinds"),
         (
             Leaf("number of components unknown", "SePCA", "sepca"),
             Leaf("number known, or searched by you", "EPCA", "epca"),

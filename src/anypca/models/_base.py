@@ -109,7 +109,7 @@ class LatentModel(
         return self.fit(X, y, **fit_params).transform(X, **again)
 
     def score(self, X: Any, y: Any = None, **score_params: Any) -> float:
-        """Mean log-likelihood of the rows.
+        """Mean log-likelihood of the rows, comparable with what ``score_samples`` of the same rows is comparable with.
 
         Parameters
         ----------

@@ -1,6 +1,6 @@
 """Criteria that compare fits of different rank on the same table, and the numbers they are made of.
 
-Lower is better everywhere. Users find them in `anypca.selection`.
+Lower is better everywhere. Users find them in `anypca.selection`; its `select_rank` says what is comparable.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Likelihood(NamedTuple):
     """
 
     value: float
-    """With all constants."""
+    """With all constants; of the entries as they are recorded, in steps, for `EPCA` and `SePCA`."""
     n_parameters: int
     """Free parameters, rotations taken off."""
     n_observations: float
@@ -106,7 +106,7 @@ class BIC(Criterion):
     """Schwarz's information criterion, ``-2 L + d log n``.
 
     n is the number of rows where L integrates the scores out (`PPCA`, `PLNPCA`, `PiecewisePCA`), and the number of
-    observed entries where they are plugged in and counted in d (`EPCA`).
+    observed entries where they are plugged in and counted in d (`EPCA`). The two are not comparable with each other.
     """
 
     name = "bic"
@@ -137,8 +137,9 @@ class MDL(Criterion):
 class MarginalBIC(Criterion):
     """BIC of the likelihood with the scores integrated out, ``-2 L + d log n`` with n rows.
 
-    For `EPCA` by Laplace's approximation, with normal scores of the fitted variances. For models that integrate
-    the scores anyway it is BIC.
+    For `EPCA` by Laplace's approximation, with normal scores of the fitted variances, and of the table as it is
+    recorded, so that families may be compared. For models that integrate the scores anyway it is BIC; that of `PPCA`
+    and `PiecewisePCA` is of a log-density where columns are continuous.
     """
 
     name = "marginal_bic"
@@ -153,7 +154,8 @@ class ICL(Criterion):
     """Integrated completed likelihood, ``-2 L + d log n + 2 H``.
 
     L, d and n are those of `MarginalBIC` and H is the entropy of the posteriors of all rows' scores in units of their
-    prior: components whose scores remain unknown are not worth having.
+    prior: components whose scores remain unknown are not worth having. Comparable with what `MarginalBIC` is comparable
+    with, and never with `MarginalBIC` itself.
     """
 
     name = "icl"
@@ -167,7 +169,11 @@ class ICL(Criterion):
 
 @criteria.register
 class Evidence(Criterion):
-    """Minus twice the log evidence (or its bound), which is on the scale of BIC."""
+    """Minus twice the log evidence (or its bound), which is on the scale of BIC.
+
+    That of `SePCA` is a log-probability of the table as it is recorded: comparable across dimensions, families and
+    units. It integrates loadings out under their prior, which BIC only approximates: not to be set against BIC.
+    """
 
     name = "evidence"
     label = "-2 log evidence"
@@ -178,7 +184,10 @@ class Evidence(Criterion):
 
 @criteria.register
 class HeldOut(Criterion):
-    """Minus the mean log-likelihood of entries left out of the fit, L_miss; see `entry_cross_validate`."""
+    """Minus the mean log-probability of entries left out of the fit, L_miss; see `entry_cross_validate`.
+
+    Comparable across all models, families and units on the same entries with the same steps.
+    """
 
     name = "held_out"
     label = "-log-likelihood per held-out entry"

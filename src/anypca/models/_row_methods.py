@@ -134,12 +134,13 @@ class RowMethods(LatentModel):
         return give_back_named(self, found, levels)
 
     def score_samples(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
-        """Log-likelihood of the observed entries of each row; the class says how scores are treated.
+        """Log-likelihood of the observed entries of each row, scores integrated out where they have a distribution.
 
-        Where columns have different families it is the log-probability of the row as it is recorded, in steps of
-        ``resolution_``, since densities of measurements and probabilities of counts do not add. Where all columns are
-        measurements of one family it is a log-density, as in scikit-learn, comparable with that of other continuous
-        models of the same units only; ``entry_log_likelihood`` compares models of any kind.
+        `PPCA` does so exactly, `SePCA` and `PLNPCA` give a lower bound, others what the class says, and `GPCA` plugs
+        the row's own scores in, which is too large beside these. Where columns have different families, or none is
+        continuous, it is the log-probability of the row as it is recorded, in steps of ``resolution_``: comparable
+        across families, dimensions and units. Where all columns are measurements of one family it is a log-density, as
+        in scikit-learn, comparable in the same units only; ``entry_log_likelihood`` compares models of any kind.
 
         Parameters
         ----------
@@ -310,11 +311,11 @@ class GenerativeModel(RowMethods):
     ) -> Floats:
         """Log-probability of values at some entries, given the scores that the observed entries of X decide.
 
-        The scores are plugged in: ``log P(value | eta)`` at the predictor and the dispersion of the fit. Values that X
-        does not show are thereby predicted; their uncertainty is that of the family alone. A posterior of scores and
-        loadings (`SePCA` unless ``inference="map"``, `BEPCA`, `ISFA`) is averaged over. Continuous
-        families give the probability of the interval of a step (``resolution_``) around the value, so that models of
-        all kinds that were fitted to the same table, with the same steps, are comparable.
+        The scores are plugged in, ``log P(value | eta)`` with the fitted dispersion; a posterior of scores and loadings
+        (`SePCA` unless ``inference="map"``, `BEPCA`, `ISFA`) is averaged over, ``log E P(value | eta)``. Continuous
+        families give the probability of the interval of a step (``resolution_``) around the value. Figures of the same
+        entries, seen by no fit, are thus comparable across models, families, dimensions and, if steps scale along,
+        units; plugged-in with averaged ones too, which are less sure of themselves.
 
         Parameters
         ----------

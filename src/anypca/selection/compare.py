@@ -123,6 +123,10 @@ def compare_ranks(
     ``sepca``           `SePCAMethod`, the dimension of `anypca.SePCA`
     ==================  ===================================================================================
 
+    Only the answers are comparable between methods: eigenvalues, criteria, losses and evidences, by which each of them
+    decides, are on scales of their own. ``held_out`` and ``thinning`` ask what predicts best, the others how many
+    components there are. Models are compared by `entry_cross_validate`, or by ``anypca compare``.
+
     Examples
     --------
     >>> from anypca.datasets import make_low_rank

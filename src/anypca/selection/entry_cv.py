@@ -191,8 +191,10 @@ def entry_cross_validate(
 
     .. math:: L_{miss} = \frac1{|H|} \sum_{(i, j) \in H} \log p(x_{ij} \mid \hat\eta_{ij})
 
-    with all constants of the family, at the predictor and the dispersion of a fit that takes H as missing. The
-    scores of every row come from its remaining entries.
+    with all constants of the family, at the predictor and the dispersion of a fit that takes H as missing. The scores
+    of every row come from its remaining entries. Models with a posterior average over it, and p is the probability of
+    the entry as it is recorded, in steps (``resolution_``): scores of all models and families on the same splits are
+    comparable, whatever the units if steps scale with them; see ``entry_log_likelihood``.
 
     Parameters
     ----------

@@ -195,6 +195,13 @@ def select_rank(
     *SePCA* chooses its own dimension, up to ``max_components``. What can be compared is its ``evidence``, or held-out
     entries; a rank then is an upper limit, and ``n_components`` in the table what is left of it.
 
+    *What is comparable with what*: values of one criterion, for fits to the same rows, columns and missing cells.
+    ``held_out`` compares all models, families and units, since it is the log-probability of entries as they are
+    recorded (``resolution_``, the same in all fits). ``evidence`` of `SePCA` and the criteria of `EPCA` are
+    log-probabilities too, and compare ranks and families within their model. Those of `PPCA` and `PiecewisePCA` are
+    log-densities of continuous columns and compare ranks, or models of the same kind and units. Different criteria, and
+    bounds with likelihoods, do not compare.
+
     A weighted row counts as often as its weight says, in n as well.
 
     Examples

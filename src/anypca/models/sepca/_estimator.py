@@ -145,7 +145,8 @@ class SePCA(StreamingRows, BilinearModel):
         scores and loadings apart. It is the log-probability of the table as it is recorded, in steps of
         ``resolution_``: comparable across dimensions, families (counts with measurements too) and units, for fits to
         the same rows and columns with the same steps; not with fits to other rows, columns or steps. Cut points of
-        ordinal columns and shares of extra zeros, which the table told, cost ``log(n) / 2`` each.
+        ordinal columns and shares of extra zeros, which the table told, cost ``log(n) / 2`` each. It averages over
+        scores and loadings: neither criteria of plugged-in scores (`EPCA`) nor ``score_samples`` compare with it.
         ``"map"``: Laplace's approximation, NaN with a loading penalty, whose prior has no known constant. NaN in
         ``"hmc"``, whose draws give none.
     evidence_by_rank_ : dict
