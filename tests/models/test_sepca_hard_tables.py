@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from anypca import SePCA
 from anypca.datasets import make_low_rank
+from anypca.exceptions import NonFiniteError
 
 FAMILIES = ["gaussian", "poisson", "bernoulli", "negative_binomial", "gamma"]
 FITTED = (
@@ -157,3 +158,17 @@ def test_precise_entries_keep_their_components(family, rank):
     if family == "gamma":
         # Below the smallest dispersion that a negative binomial is looked for with; standard error 0.03.
         assert np.median(model.dispersion_) == pytest.approx(1e-5, rel=0.15)
+
+
+def test_a_smaller_dimension_that_cannot_be_fitted_is_given_up(monkeypatch):
+    """Intercepts of answers that a component separates may be too large to start from without it."""
+
+    def refuse(*_, **__):
+        raise NonFiniteError("the fit became non-finite")
+
+    X = table("gaussian")
+    assert SePCA(5, family="gaussian").fit(X).n_components_ == 2
+    monkeypatch.setattr("anypca.models.sepca._dimension._neighbour", refuse)
+    monkeypatch.setattr("anypca.models.sepca._dimension.with_direction", lambda *_: None)
+    model = SePCA(5, family="gaussian").fit(X)
+    assert list(model.evidence_by_rank_) == [2]

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from anypca._typing import Floats
+from anypca.exceptions import NonFiniteError
 from anypca.models.sepca._start import hold, with_direction
 from anypca.models.sepca._sweeps import (
     MAX_ROUNDS,
@@ -57,7 +58,11 @@ def _with_fewer(state: State) -> list[State]:
     found, best = [state], state
     while found[-1].n_components and best.evidence - found[-1].evidence <= _NEAR_TIE:
         weakest = np.array([int(np.argmin(found[-1].loadings.signal_ratio))])
-        fewer = _neighbour(without(found[-1], weakest, "evidence"), best)
+        try:
+            fewer = _neighbour(without(found[-1], weakest, "evidence"), best)
+        except NonFiniteError:
+            # Intercepts of answers that a component separates grow without bound, and nothing can start from there.
+            break
         assert fewer is not None
         found.append(fewer)
         best = max(best, fewer, key=lambda state: state.evidence)
