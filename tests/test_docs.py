@@ -86,7 +86,7 @@ def test_the_example_on_the_page_of_a_family_runs(name: str) -> None:
     cls: Any = (families if name in families else column_forms)[name]
     page = runpy.run_path(str(DOCS / "_scripts" / "families_page.py"))
     opening = page["draw_openings"]()[f"anypca.families.{cls.__name__}"]
-    code = inspect.cleandoc(opening.partition("code-block:: python")[2].partition("\n\nOn the")[0])
+    code = inspect.cleandoc(opening.partition("code-block:: python")[2].partition("\n\nOther columns")[0])
     column = page["_COLUMNS"].get(name, "column")
     rng = np.random.default_rng(0)
     table = make_low_rank(60, 5, 1, family="gaussian", random_state=0).X

@@ -34,10 +34,10 @@ _PAGE = """:Name: ``"{text}"``
 .. code-block:: python
 
    from anypca import SePCA
-   model = SePCA(family={{"{column}": "{text}"}}).fit(table)  # "auto" for the other columns
+   model = SePCA(family={{"{column}": "{text}"}}).fit(table)
    filled = model.impute(table)
 
-On the command line ``--family '{column}={text}'``. {everywhere}
+Other columns are what ``"auto"`` takes them for. On the command line: ``--family '{column}={text}'``. {everywhere}
 :doc:`All families </families>`; :doc:`how one is chosen </auto>`; the formula, and what to use instead:
 """
 #: Of families that must be told a number: with one.
