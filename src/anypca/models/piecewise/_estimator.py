@@ -105,7 +105,8 @@ class PiecewisePCA(PosteriorModel):
     piece_shares_ : ndarray of shape (n_pieces,)
         Mean posterior probability of each piece over the training rows.
     log_likelihood_ : float
-        Of the observed training entries: exact (Gaussian), or its lower bound.
+        Of the observed training entries: exact (Gaussian), or its lower bound. A log-density of measurements: it
+        compares pieces, components and continuous families in the same units; ``entry_log_likelihood`` the rest.
     n_parameters_ : int
         Free parameters, rotations taken off.
     bic_, aic_ : float

@@ -116,7 +116,8 @@ class PLNPCA(StreamingRows, BilinearModel):
 
     With the bound J, ``bic_ = -2 J + n_parameters_ log(n)``, ``icl_ = bic_ + 2 entropy_`` and ``aic_ = -2 J +
     2 n_parameters_``. R's PLNmodels reports -1/2 times these numbers (larger is better there), of a J that is too large
-    by ``n p / 2``.
+    by ``n p / 2``. J bounds the log-probability of the counts: these criteria compare ranks, offsets and covariates on
+    one table, not with likelihoods of other models; ``entry_log_likelihood`` does.
 
     References
     ----------
