@@ -144,7 +144,8 @@ def test_sweeps_reach_the_optimum_of_lbfgs(family: Family, missing: float) -> No
 def test_nothing_is_left_to_gain_after_a_fit(family: Family, missing: float) -> None:
     X = draw(family, missing=missing)
     model = EPCA(K, family=family, ridge=RIDGE, tol=1e-8, max_iter=3000, n_jobs=1).fit(X)
-    joint, scores = Joint(family, X, model.dispersion_), model.transform(X)
+    # With the parameters of the columns that the table told.
+    joint, scores = Joint(model.family_, X, model.dispersion_), model.transform(X)
     # Reported loadings have length one; the penalty is least where the two Gram matrices are equal.
     weighted = model.components_ / noise_units(family, model.dispersion_)
     matrix, inverse = balance(scores.T @ scores, weighted @ model.components_.T)

@@ -86,7 +86,7 @@ def test_units_of_measurements_beside_counts_and_answers_do_not_matter():
 
 def every_family(n=80):
     """A table with a column of each family and of each form of the registries, and what they are."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(1)
     scores, columns, kinds = rng.normal(size=n), [], []
     for name in families:
         family = families[name].examples()[0]

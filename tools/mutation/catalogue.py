@@ -141,6 +141,27 @@ FAMILIES = [
         "tests/families/test_auto.py",
     ),
     Mutation(
+        "columns are taken to be recorded in whole numbers",
+        "families/rounded_gaussian.py",
+        "replace(self, step=tuple(steps.tolist()))",
+        "self",
+        "tests/families/test_rounded.py",
+    ),
+    Mutation(
+        "noise before rounding may vanish",
+        "families/rounded_gaussian.py",
+        "filled((_LEAST * self._steps()) ** 2, mean)",
+        "np.zeros_like(mean)",
+        "tests/families/test_rounded.py",
+    ),
+    Mutation(
+        "rounding adds nothing to the variance",
+        "families/rounded_gaussian.py",
+        "like(dispersion, mu) + self._steps() ** 2 / 12.0",
+        "like(dispersion, mu) + 0.0 * self._steps()",
+        _FAMILIES,
+    ),
+    Mutation(
         "degrees of freedom are judged at one scale",
         "families/student_t.py",
         "_SCALES = np.exp(np.linspace(-4.0, 4.0, 81))",

@@ -18,6 +18,7 @@ from anypca.families.negative_binomial import NegativeBinomial
 from anypca.families.nominal import Nominal
 from anypca.families.ordinal import Ordinal
 from anypca.families.poisson import Poisson
+from anypca.families.rounded_gaussian import RoundedGaussian
 from anypca.families.scaled_poisson import ScaledPoisson
 from anypca.families.student_t import StudentT
 from anypca.families.truncated_negative_binomial import TruncatedNegativeBinomial
@@ -52,6 +53,7 @@ __all__ = [
     "Nominal",
     "Ordinal",
     "Poisson",
+    "RoundedGaussian",
     "ScaledPoisson",
     "StudentT",
     "TruncatedNegativeBinomial",

@@ -268,6 +268,10 @@ class Family(ABC):
         """How many of these a table has told, in all columns, beyond what an intercept would tell."""
         return 0
 
+    def recorded(self, steps: Floats) -> Family:
+        """The family of columns that are recorded in these steps, (n_columns,); most families do not ask."""
+        return self
+
     def adapted(self, low: Floats, high: Floats, total: Total) -> Family:
         """The family with parameters of its columns that suit a table; most families have none.
 

@@ -123,6 +123,9 @@ class Mixed(Family):
         groups = self.member_columns(n_features)
         return sum(member.count_estimated(len(columns)) for member, columns in groups)
 
+    def recorded(self, steps: Floats) -> Family:
+        return self._changed(lambda member, pick: member.recorded(steps[pick]))
+
     def adapted(self, low: Floats, high: Floats, total: Total) -> Family:
         return self._changed(lambda member, pick: member.adapted(low[pick], high[pick], _part(total, pick)))
 

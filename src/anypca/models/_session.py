@@ -279,6 +279,7 @@ def _adapted(family: Family, session: Session) -> Family:
         found: Floats = session.sum(visit)
         return found
 
+    family = family.recorded(session.summary.resolution)
     return family.adapted(session.summary.minimum, session.summary.maximum, total)
 
 
