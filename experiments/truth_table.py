@@ -81,8 +81,9 @@ def answer(cell: Cell, seed: int, rivals: Sequence[str]) -> Answer:
     probabilities = {str(rank): share for rank, share in model.rank_probabilities_.items()}
     ranks: dict[str, int | None] = {"sepca": int(model.n_components_)}
     if rivals:
-        table_family = model.layout_.settled(model.family_)
-        found = compare_ranks(X, list(rivals), family=table_family, max_rank=_MOST, offset=offset)
+        # Columns as the model has them: one with the counts 0 and 2 alone is a yes/no answer there.
+        coded, family = model.layout_.split(X), model.describe().family
+        found = compare_ranks(coded, list(rivals), family=family, max_rank=_MOST, offset=offset)
         ranks.update({each.method: each.rank for each in found.answers})
     return Answer(ranks, probabilities, seconds)
 
