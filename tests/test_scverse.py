@@ -56,12 +56,13 @@ def test_written_as_scanpy_does(adata, counts):
     # Squared distances are those of log rates, weighted by the rates of a cell of average size.
     rates = np.exp(model.intercept_ + offset.mean())
     expected = (scores @ model.components_) * np.sqrt(rates)
-    np.testing.assert_allclose(pdist(adata.obsm["X_pca"]), pdist(expected), rtol=1e-6)
+    np.testing.assert_allclose(pdist(adata.obsm["X_pca"]), pdist(expected), rtol=1e-4)
+    # Sparse and dense counts round otherwise on the way to a scaled gradient of 1e-5.
     np.testing.assert_allclose(
-        adata.obsm["X_pca"] @ adata.varm["PCs"][used].T, scores @ model.components_, atol=1e-8
+        adata.obsm["X_pca"] @ adata.varm["PCs"][used].T, scores @ model.components_, atol=1e-4
     )
     np.testing.assert_allclose(
-        (adata.varm["PCs"][used].T * rates) @ adata.varm["PCs"][used], np.eye(2), atol=1e-8
+        (adata.varm["PCs"][used].T * rates) @ adata.varm["PCs"][used], np.eye(2), atol=1e-4
     )
     assert not adata.varm["PCs"][~used].any()
     assert adata.obsm["X_pca_std"].shape == std.shape
@@ -177,7 +178,7 @@ def test_size_factors(adata, counts):
     for given in ("depth", adata.obs["depth"]):
         model = EPCA(1, family="poisson", random_state=0)
         pca(adata, size_factors=given, model=model)
-        np.testing.assert_allclose(model.intercept_, expected.intercept_, atol=1e-8)
+        np.testing.assert_allclose(model.intercept_, expected.intercept_, atol=1e-4)
     model = EPCA(1, family="poisson", random_state=0)
     pca(adata, size_factors=False, model=model)
     assert not model._uses_offset

@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -37,7 +38,7 @@ def outcome(names=("a", "b", "c"), **changes):
     values = np.array([[1.0, np.nan, 2.0], [0.0, 1.0, 1.0]])
     table = InputTable("<b>file</b>", "file", Frame(values, tuple(names), ("r1", "r2"), ("a <note>",)))
     wishes = (ModelRequest(), TableRequest("file"))
-    return Outcome(model, table, np.ones((2, 2)), None, ("careful & slow",), *wishes)
+    return Outcome(model, table, np.ones((2, 2)), None, ("careful & slow",), *wishes, Path("results"))
 
 
 def printed(result, width=100):

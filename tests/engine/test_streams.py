@@ -51,13 +51,13 @@ def test_no_more_than_a_batch_is_in_memory(stream, monkeypatch):
     assert max(sizes) <= 10
 
 
-@pytest.mark.parametrize("model", [PPCA(2), EPCA(2, family="poisson", max_iter=5)], ids=["ppca", "epca"])
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("model", [PPCA(2), EPCA(2, family="poisson", tol=1e-9)], ids=["ppca", "epca"])
 def test_fits_are_those_of_the_table_in_memory(stream, model):
     scores = model.fit(stream).transform(stream)
     assert list(model.feature_names_in_) == NAMES
     frame = TABLE.to_pandas()
-    np.testing.assert_allclose(scores, model.fit(frame).transform(frame), rtol=1e-9, atol=1e-9)
+    # Blocks of other sizes round otherwise, which first sweeps in single precision show most.
+    np.testing.assert_allclose(scores, model.fit(frame).transform(frame), atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "dataset", "duckdb"])

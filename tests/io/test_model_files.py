@@ -328,7 +328,10 @@ def test_plain_skops_files_are_refused(path):
         ('{"kind": "object", "type": "anypca.solvers._loop:Status", "state": {}}', "has no attributes"),
         ('{"kind": "enum", "type": "anypca.solvers._loop:Status", "name": "X"}', "no valid structure"),
         ('{"kind": "enum", "type": "anypca.families.poisson:Poisson", "name": "X"}', "no enumeration"),
-        ('{"kind": "record", "type": "anypca.families._base:Evaluation", "items": [1]}', "have 1 items"),
+        (
+            '{"kind": "record", "type": "anypca.models._bilinear.start:Directions", "items": [1]}',
+            "have 1 items",
+        ),
         ('{"kind": "objects", "shape": [3], "items": [1]}', "do not fill"),
         ('{"kind": "leaf", "number": 5}', "no valid structure"),
         ('{"kind": "eval"}', "no valid structure"),

@@ -329,8 +329,8 @@ def test_hidden_entries_are_predicted_better_than_by_means():
     rows, columns = np.nonzero(hide)
     mean, _ = model.entry_posterior(holes, rows, columns)
     # Predictions are kept within three standard deviations of the column.
-    low, high = model._limits
-    assert_allclose(np.clip(mean, low[columns], high[columns]), filled[hide], rtol=1e-8)
+    limits = model._limits
+    assert_allclose(np.clip(mean, limits.low[columns], limits.high[columns]), filled[hide], rtol=1e-8)
 
 
 def test_latents_lie_along_the_principal_axes_of_the_slopes():

@@ -203,6 +203,9 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
     def _sums(self, evaluator: BlockEvaluator, found: RowStep) -> SweepSums:
         rows, sums, weights = evaluator.rows, found.sums, evaluator.rows.weights
         scores = found.points[:, : evaluator.coefficients.loadings.shape[1]]
+        # Squares of scores that nothing holds back may overflow; the loop refuses what is not finite.
+        with np.errstate(over="ignore", invalid="ignore"):
+            moment = (scores * weights[:, None]).T @ scores
         return SweepSums(
             found.entry_columns,
             sums.value,
@@ -215,7 +218,7 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
             float(weights.sum()),
             rows.count(),
             weights @ scores,
-            (scores * weights[:, None]).T @ scores,
+            moment,
         )
 
     def _step_rows(self, evaluator: BlockEvaluator, points: Floats, shared: Shared) -> RowStep:
