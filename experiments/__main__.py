@@ -22,6 +22,8 @@ _HEAD = (
     "# Results\n\nWritten by `python -m experiments`: our figures beside the published ones, and the targets "
     "that decide the exit status.\n"
 )
+#: What follows it in a section was written by hand, as the reason of a missed target: it stays in later runs.
+_REMARKS = "<!-- remarks -->"
 
 
 def experiment_names() -> list[str]:
@@ -50,7 +52,7 @@ def warn_of_stale(results: Path) -> bool:
 
 
 def merge_sections(text: str, records: Sequence[Record]) -> str:
-    """``text`` of a results file with the sections of ``records`` put in, sections by name.
+    """``text`` of a results file with the sections of ``records`` put in, sections by name; remarks stay.
 
     Parameters
     ----------
@@ -62,7 +64,10 @@ def merge_sections(text: str, records: Sequence[Record]) -> str:
     -------
     str
     """
-    sections = read_sections(text) | {record.section: record.as_markdown() for record in records}
+    sections = read_sections(text)
+    for record in records:
+        _, marker, remarks = sections.get(record.section, "").partition(_REMARKS)
+        sections[record.section] = record.as_markdown() + (f"\n{marker}{remarks}" if marker else "")
     return "\n".join([_HEAD, *(sections[name] for name in sorted(sections))])
 
 
@@ -73,6 +78,8 @@ def run_one(name: str, options: Options, results: Path) -> Record:
     print(record.as_text() + "\n", flush=True)
     before = results.read_text(encoding="utf-8") if results.exists() else ""
     results.write_text(merge_sections(before, [record]), encoding="utf-8")
+    if _REMARKS in read_sections(before).get(record.section, ""):
+        print(f"{record.section}: remarks were kept; see whether they are still true\n", flush=True)
     return record
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from dataclasses import replace
 from types import ModuleType
@@ -84,6 +85,30 @@ def test_sections_of_the_results_are_replaced_by_name():
     assert "| 4 |" in text
     assert "| 1 |" not in text
     assert "| 2 |" in text
+
+
+def test_remarks_stay_when_a_section_is_written_again(tmp_path, experiment, monkeypatch, capsys):
+    results = tmp_path / "RESULTS.md"
+    monkeypatch.setattr(everything, "load_experiment", lambda name: ("Title.", experiment.run))
+    everything.run_one("a", Options(), results)
+    assert "remarks" not in capsys.readouterr().out
+    results.write_text(results.read_text() + "\n<!-- remarks -->\n\nMissed, because.\n")
+    everything.run_one("b", Options(), results)
+    everything.run_one("a", Options(), results)
+    assert "a: remarks were kept" in capsys.readouterr().out
+    sections = everything.read_sections(results.read_text())
+    assert sections["a"].count("Missed, because.") == sections["a"].count("| pi | 3.142 |  |") == 1
+    assert "remarks" not in sections["b"]
+
+
+def test_every_experiment_with_a_missed_target_says_why():
+    sections = everything.read_sections((everything.HERE / "RESULTS.md").read_text(encoding="utf-8"))
+    told: dict[str, str] = {}
+    for head, part in sections.items():
+        words = "\n".join(line for line in part.split("\n") if not line.startswith("- "))
+        told[head.split(",")[0]] = told.get(head.split(",")[0], "") + words.lower()
+    missed = {head.split(",")[0] for head, part in sections.items() if "(MISSED)" in part}
+    assert not [name for name in missed if not re.search(r"\bmiss(ed)?\b", told[name])]
 
 
 def test_kept_answers_are_said(monkeypatch):
