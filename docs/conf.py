@@ -37,6 +37,7 @@ EXAMPLES = (
     "tour",
     "report",
     "sparse_loadings",
+    "sparse_eigenvectors",
     "select_variables",
     "shared_patterns",
     "offsets_covariates",

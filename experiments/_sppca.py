@@ -68,15 +68,13 @@ def silhouette(scores: Any, n_clusters: int) -> float:
     return float(silhouette_score(distances, found.labels, metric="precomputed"))
 
 
-def _add_legend(figure: Any, axes: Sequence[Any], labels: Sequence[str]) -> None:
-    """One legend below all panels: the classes in the colours of the first panel that shows them all."""
+def _add_legend(place: Any, axes: Sequence[Any], labels: Sequence[str], **where: Any) -> None:
+    """One legend for all panels: the classes in the colours of the first panel that shows them all."""
     names = list(dict.fromkeys(sorted(labels)))
     shown = (dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True)) for ax in axes)
     handles = next((found for found in shown if set(names) <= set(found)), {})
     if handles:
-        figure.legend(
-            [handles[n] for n in names], names, frameon=False, loc="outside lower center", ncols=len(names)
-        )
+        place.legend([handles[n] for n in names], names, frameon=False, **where)
 
 
 def draw_scores(
@@ -109,8 +107,13 @@ def draw_scores(
         if ax.get_legend() is not None:
             ax.get_legend().remove()
     for ax in axes[len(panels) :]:
-        ax.remove()
-    _add_legend(figure, axes[: len(panels)], labels)
+        ax.set_axis_off()
+    if len(panels) < len(axes):
+        _add_legend(
+            axes[len(panels)], axes[: len(panels)], labels, loc="center", markerscale=2.0, fontsize=12
+        )
+    else:
+        _add_legend(figure, axes, labels, loc="outside lower center", ncols=len(set(labels)))
     # Only now: every panel settles the layout of the whole figure, which would take longer than the fits.
     figure.set_layout_engine("constrained")
     save_figure(axes[0], path)

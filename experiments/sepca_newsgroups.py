@@ -308,9 +308,9 @@ def _draw(options: Options, found: Sequence[tuple[Choice, dict[str, int]]]) -> l
         for choice in choices:
             ax.axvline(choice.chosen, color=COLORS[1], alpha=max(0.15, 1.0 / n_runs), linewidth=3)
         ax.set_title(name, fontsize=10)
-        ax.set_xlabel("number of components")
         ax.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("L_miss per entry")
+    axes[0].figure.supxlabel("number of components (line: EPCA, bars: chosen by vb)", fontsize=10)
     save_figure(axes[0], path)
     return [path.name]
 

@@ -34,6 +34,7 @@ BOXED = (2, 3, 4, 5)
 #: Sizes and flips at which shares are asked for.
 JUDGED = tuple(itertools.product((120, 240), (0.05, 0.1)))
 _COLORS = ("#0072B2", "#D55E00", "#009E73")
+_TICKS = (10, 20, 40, 80)
 
 #: Dimension, L_joint and L_miss of every table, by rows, flip and weight.
 ByMap = Mapping[tuple[int, float, float], list[list[float]]]
@@ -207,6 +208,7 @@ def _draw(options: Options, grid: Grid, weights: Sequence[float], by_map: ByMap,
     axes[0, 0].set_ylabel("L_joint per observed cell")
     axes[1, 0].set_ylabel("log-likelihood of a cell")
     axes[2, 0].set_ylabel("mean dimension")
+    axes[1, 0].legend(fontsize=7, frameon=False)
     axes[2, 0].legend(fontsize=7, frameon=False)
     save_figure(axes[0, 0], path)
     return [path.name]
@@ -238,9 +240,11 @@ def _name(top: Any, middle: Any, bottom: Any, flip: float) -> None:
     for ax in (top, bottom):
         ax.axvspan(min(GOOD_WEIGHTS), max(GOOD_WEIGHTS), color="0.9", zorder=0)
         ax.set_xscale("log")
-        ax.set_xlabel("nu n")
+        ax.set_xticks(_TICKS, [str(tick) for tick in _TICKS])
+        ax.set_xticks([], minor=True)
+        ax.set_xlabel("sample weight nu times the number of rows")
     middle.set_xlabel("dimension of the fit")
-    middle.legend(fontsize=7, frameon=False, loc="lower left")
+    middle.set_xlim(-0.6, len(BOXED) - 0.4)
     bottom.axhline(TRUTH, color="0.4", linewidth=0.8, linestyle=":", zorder=0)
     top.set_title(f"flip {flip:g}", fontsize=10)
     for ax in (top, middle, bottom):

@@ -63,6 +63,7 @@ _NOTES = [
     f"the scores of the other cells. EPCA has a ridge of {RIDGE:g} against infinite estimates, map has nu = 35 / n.",
     "The paper's EPCA predicts hidden cells worse the more components it has. Ours does so up to about six, and better "
     "again beyond. A guess: its ridge spreads the predictor over all components, which averages their noise.",
+    "The figure's other methods, BEPCA and eISFA, are in `sepca_bayes`: they draw samples, which takes longer.",
 ]
 
 

@@ -299,6 +299,7 @@ def _draw(options: Options, found: Mapping[str, Sequence[Found]]) -> list[str]:
     if path is None:
         return []
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     from anypca.plotting import save_figure
 
@@ -312,6 +313,7 @@ def _draw(options: Options, found: Mapping[str, Sequence[Found]]) -> list[str]:
             for choice in choices:
                 ax.axvline(choice.chosen, color=color, alpha=max(0.15, 1.0 / len(parts)), linewidth=3)
         ax.set_title(name, fontsize=10)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.spines[["top", "right"]].set_visible(False)
     for ax in axes.flat[len(found) :]:
         ax.set_visible(False)
