@@ -242,7 +242,7 @@ def _name(top: Any, middle: Any, bottom: Any, flip: float) -> None:
         ax.set_xscale("log")
         ax.set_xticks(_TICKS, [str(tick) for tick in _TICKS])
         ax.set_xticks([], minor=True)
-        ax.set_xlabel("sample weight nu times the number of rows")
+        ax.set_xlabel("nu times the number of rows")
     middle.set_xlabel("dimension of the fit")
     middle.set_xlim(-0.6, len(BOXED) - 0.4)
     bottom.axhline(TRUTH, color="0.4", linewidth=0.8, linestyle=":", zorder=0)
