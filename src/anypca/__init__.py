@@ -2,56 +2,19 @@
 
 from typing import TYPE_CHECKING
 
+from anypca import models
 from anypca._lazy import attach
 
 if TYPE_CHECKING:
     from anypca import offsets, selection
     from anypca.io import load, save
-    from anypca.models import (
-        BEPCA,
-        EPCA,
-        GPCA,
-        GSPPCA,
-        ISFA,
-        PLNPCA,
-        PPCA,
-        SPCA,
-        SPPCA,
-        SSPCA,
-        SSPPCA,
-        VAE,
-        Autoencoder,
-        KernelPCA,
-        PiecewisePCA,
-        SePCA,
-    )
+    from anypca.models import *  # noqa: F403
     from anypca.solvers import Checkpoint
 
 __version__ = "0.1.0.dev0"
 
-__all__ = [
-    "BEPCA",
-    "EPCA",
-    "GPCA",
-    "GSPPCA",
-    "ISFA",
-    "PLNPCA",
-    "PPCA",
-    "SPCA",
-    "SPPCA",
-    "SSPCA",
-    "SSPPCA",
-    "VAE",
-    "Autoencoder",
-    "Checkpoint",
-    "KernelPCA",
-    "PiecewisePCA",
-    "SePCA",
-    "load",
-    "offsets",
-    "save",
-    "selection",
-]
+__all__ = ["Checkpoint", "load", "offsets", "save", "selection"]
+__all__ += models.__all__
 
 _MODULES = (
     "datasets",
@@ -59,7 +22,6 @@ _MODULES = (
     "families",
     "interpretation",
     "io",
-    "models",
     "offsets",
     "plotting",
     "priors",
