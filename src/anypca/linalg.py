@@ -154,8 +154,7 @@ class PackedCholesky:
     def log_determinant(self) -> Floats:
         """Log-determinants (n,), over the directions that carry information."""
         pivots = np.where(self._inverse_pivot > 0, self._inverse_pivot, 1.0)
-        logarithm: Floats = -2.0 * np.log(pivots).sum(axis=0)
-        return logarithm
+        return np.asarray(-2.0 * np.log(pivots).sum(axis=0))
 
     def inverse(self, part: slice = slice(None)) -> Floats:
         """Inverses (n, m, m) of all or some of the matrices."""
@@ -307,5 +306,4 @@ def varimax(loadings: Floats, max_iter: int = 200) -> Floats:
 def largest(values: Floats | Ints, most: int) -> Ints:
     """Positions of the entries of largest magnitude that are not 0, largest first, shape (at most ``most``,)."""
     order: Ints = np.argsort(-np.abs(values), kind="stable")[: max(most, 0)]
-    nonzero: Ints = order[values[order] != 0]
-    return nonzero
+    return np.asarray(order[values[order] != 0])

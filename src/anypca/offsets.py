@@ -41,10 +41,9 @@ class _Counts:
 
     def columns(self, function: Callable[[Floats], Floats]) -> Floats:
         """Sum over the blocks of ``function`` of their entries."""
-        found: Floats = self.executor.sum(
-            lambda block, _: function(block.values().astype(np.float64)), self.data
+        return np.asarray(
+            self.executor.sum(lambda block, _: function(block.values().astype(np.float64)), self.data)
         )
-        return found
 
     def row(self, index: int) -> Floats:
         """The entries of one row, shape (n_features,)."""
@@ -54,8 +53,7 @@ class _Counts:
                 return np.asarray(block.values()[index - block.start], dtype=np.float64)
             return np.zeros(self.data.n_features)
 
-        found: Floats = self.executor.sum(visit, self.data)
-        return found
+        return np.asarray(self.executor.sum(visit, self.data))
 
 
 def total_counts(X: Any) -> Floats:
@@ -171,8 +169,7 @@ def rle(X: Any, *, pseudocount: float = 0.0, zeros: Literal["drop", "skip"] = "d
 
     def logs(x: Floats) -> Floats:
         shifted = x + pseudocount
-        logarithms: Floats = np.log(np.where(shifted > 0, shifted, np.nan))
-        return logarithms
+        return np.log(np.where(shifted > 0, shifted, np.nan))
 
     def function(counts: _Counts) -> Floats:
         _log_totals(counts)
@@ -252,8 +249,7 @@ def tmm(
         factors = counts.rows(compare)
         _raise_at_nan(factors, f"shares no positive column with row {chosen}", "Choose another reference.")
         # Factors of mean 0 leave the offsets those of the totals on average.
-        offset: Floats = np.log(totals) + factors - factors.mean()
-        return offset
+        return np.asarray(np.log(totals) + factors - factors.mean())
 
     return _with_counts(X, function)
 

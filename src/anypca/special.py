@@ -140,8 +140,7 @@ def _stirling(z: Floats) -> Floats:
     """The part of ``log G(z)`` beyond ``(z - 1/2) log z - z + log(2 pi)/2``, for z >= 100."""
     inverse = 1.0 / np.maximum(z, _STIRLING)
     square = inverse * inverse
-    result: Floats = inverse * (1.0 / 12.0 - square * (1.0 / 360.0 - square / 1260.0))
-    return result
+    return inverse * (1.0 / 12.0 - square * (1.0 / 360.0 - square / 1260.0))
 
 
 def digamma_rise(x: Floats, r: Floats) -> Floats:
@@ -233,8 +232,7 @@ def _bessel_large_argument(nu: Floats, x: Floats) -> Floats:
     first = (square - 1.0) / (8.0 * x)
     second = first * (square - 9.0) / (16.0 * x)
     third = second * (square - 25.0) / (24.0 * x)
-    value: Floats = 0.5 * np.log(np.pi / 2.0) - 0.5 * np.log(x) - x + np.log1p(first + second + third)
-    return value
+    return np.asarray(0.5 * np.log(np.pi / 2.0) - 0.5 * np.log(x) - x + np.log1p(first + second + third))
 
 
 def _debye_polynomials(n_terms: int) -> tuple[Polynomial, ...]:
@@ -259,8 +257,7 @@ def _bessel_debye(nu: Floats, x: Floats) -> Floats:
     correction = np.zeros_like(nu)
     for term in reversed(_DEBYE):
         correction = term(1.0 / s) - correction / nu
-    value: Floats = 0.5 * np.log(np.pi / (2.0 * nu)) - nu * exponent - 0.5 * np.log(s) + np.log(correction)
-    return value
+    return np.asarray(0.5 * np.log(np.pi / (2.0 * nu)) - nu * exponent - 0.5 * np.log(s) + np.log(correction))
 
 
 class TruncatedNormal(NamedTuple):

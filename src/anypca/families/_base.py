@@ -229,8 +229,7 @@ class Family(ABC):
         """The observed curvature by differences of the gradient, for families whose own form is long."""
         step = np.cbrt(np.finfo(eta.dtype).eps)
         low, high = (self.evaluate(x, eta + s * step, dispersion, order=1).gradient for s in (-1.0, 1.0))
-        result: Floats = (low - high) / (2.0 * step)
-        return result
+        return np.asarray((low - high) / (2.0 * step))
 
     def newton_curvature(
         self, x: Floats, eta: Floats, found: Evaluation, dispersion: PerColumn = 1.0

@@ -169,17 +169,14 @@ class Logistic(CanonicalFamily):
 
     def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         n = self.trials
-        base: Floats = gammaln(np.asarray(n + 1.0, x.dtype)) - gammaln(x + 1.0) - gammaln(n - x + 1.0)
-        return base
+        return np.asarray(gammaln(np.asarray(n + 1.0, x.dtype)) - gammaln(x + 1.0) - gammaln(n - x + 1.0))
 
     def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         n = self.trials
-        value: Floats = xlogy(x, x / n) + xlogy(n - x, (n - x) / n)
-        return value
+        return np.asarray(xlogy(x, x / n) + xlogy(n - x, (n - x) / n))
 
     def mean(self, eta: Floats, dispersion: PerColumn | None = None) -> Floats:
-        mean: Floats = self.trials * expit(eta)
-        return mean
+        return np.asarray(self.trials * expit(eta))
 
     def link(self, mu: Floats, dispersion: PerColumn | None = None) -> Floats:
         return np.log(mu / (self.trials - mu))
@@ -188,8 +185,7 @@ class Logistic(CanonicalFamily):
         return mu * (self.trials - mu) / self.trials
 
     def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
-        draw: Floats = rng.binomial(self.trials, expit(eta)).astype(float)
-        return draw
+        return np.asarray(rng.binomial(self.trials, expit(eta)).astype(float))
 
     def interior_mean(self, total: Floats, count: Floats) -> Floats:
         # Half a success and half a failure added: the empirical logit, finite for columns of one value.

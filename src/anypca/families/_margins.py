@@ -142,8 +142,7 @@ def _counts(x: Floats, mean: Floats | float, dispersion: Floats) -> Floats:
     size = 1.0 / dispersion
     ratio = mean / size
     base = gammaln(x + size) - gammaln(size) - gammaln(x + 1.0)
-    found: Floats = base + x * (np.log(ratio) - np.log1p(ratio)) - size * np.log1p(ratio)
-    return found
+    return np.asarray(base + x * (np.log(ratio) - np.log1p(ratio)) - size * np.log1p(ratio))
 
 
 def _peak(profile: Floats) -> float:

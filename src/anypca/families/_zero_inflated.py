@@ -91,8 +91,7 @@ class ZeroInflated(ColumnFamily, Counts):
         return np.where(x == 0, 0.0, counted).astype(x.dtype)
 
     def mean(self, eta: Floats, dispersion: PerColumn | None = None) -> Floats:
-        mean: Floats = (1.0 - self._pi(eta)) * super().mean(eta)
-        return mean
+        return (1.0 - self._pi(eta)) * super().mean(eta)
 
     def link(self, mu: Floats, dispersion: PerColumn | None = None) -> Floats:
         return super().link(mu / (1.0 - self._pi(mu)))
@@ -110,8 +109,7 @@ class ZeroInflated(ColumnFamily, Counts):
         # The core's variance is linear in its value at a rate of 1, less 1, times the square of the rate.
         extra = self.core.variance(np.ones_like(eta), dispersion) - 1.0
         variance = (1.0 - pi) * (large * small + (extra + pi) * large * large)
-        ratio: Floats = np.divide(gap * gap, variance, out=np.zeros_like(gap), where=gap * gap > 0)
-        return ratio
+        return np.asarray(np.divide(gap * gap, variance, out=np.zeros_like(gap), where=gap * gap > 0))
 
     def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
         counts = self.core.sample(eta, dispersion, rng)
@@ -148,8 +146,7 @@ class ZeroInflated(ColumnFamily, Counts):
 
 def _times(weight: Floats, part: Floats) -> Floats:
     """The product, zero where the weight is: derivatives of a count may be infinite there."""
-    product: Floats = np.multiply(weight, part, out=np.zeros_like(weight), where=weight > 0)
-    return product
+    return np.multiply(weight, part, out=np.zeros_like(weight), where=weight > 0)
 
 
 def _zeros_and_entries(x: Floats, weights: Floats) -> Floats:

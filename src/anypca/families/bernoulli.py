@@ -41,8 +41,7 @@ class Bernoulli(Logistic):
         return 1
 
     def in_support(self, x: Floats) -> Bools:
-        inside: Bools = (x == 0) | (x == 1)
-        return inside
+        return np.asarray((x == 0) | (x == 1))
 
     def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return np.zeros_like(x)

@@ -121,8 +121,7 @@ class BetaBinomial(Family):
     def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         n = np.asarray(self.trials, x.dtype)
         ways = gammaln(n + 1.0) - gammaln(x + 1.0) - gammaln(n - x + 1.0)
-        base: Floats = ways - log_rising(np.broadcast_to(n, x.shape), over_dispersion(dispersion, x))
-        return base
+        return np.asarray(ways - log_rising(np.broadcast_to(n, x.shape), over_dispersion(dispersion, x)))
 
     def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         """The maximum has no closed form; x has few values, so that it is searched for once for each."""
@@ -147,12 +146,10 @@ class BetaBinomial(Family):
         square = (x * rest - (self.trials - x) * share) ** 2
         variance = self.variance(self.trials * share, dispersion)
         with np.errstate(over="ignore", divide="ignore"):
-            result: Floats = np.divide(square, variance, out=np.zeros_like(square), where=square > 0)
-            return result
+            return np.asarray(np.divide(square, variance, out=np.zeros_like(square), where=square > 0))
 
     def mean(self, eta: Floats, dispersion: PerColumn | None = None) -> Floats:
-        mean: Floats = self.trials * expit(eta)
-        return mean
+        return np.asarray(self.trials * expit(eta))
 
     def link(self, mu: Floats, dispersion: PerColumn | None = None) -> Floats:
         return np.log(mu / (self.trials - mu))
@@ -171,8 +168,7 @@ class BetaBinomial(Family):
         )
         total = first + second
         share = np.divide(first, total, out=expit(eta), where=total > 0)
-        result: Floats = rng.binomial(self.trials, share).astype(float)
-        return result
+        return np.asarray(rng.binomial(self.trials, share).astype(float))
 
     def interior_mean(self, total: Floats, count: Floats) -> Floats:
         # Half a success and half a failure added, as for binomial counts.

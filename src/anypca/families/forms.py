@@ -132,12 +132,10 @@ class Copy(Form):
         return (self.source,)
 
     def mean(self, means: Floats) -> Floats:
-        result: Floats = self.intercept + self.slope * means[:, 0]
-        return result
+        return self.intercept + self.slope * means[:, 0]
 
     def deviation(self, means: Floats, deviations: Floats) -> Floats:
-        result: Floats = abs(self.slope) * deviations[:, 0]
-        return result
+        return abs(self.slope) * deviations[:, 0]
 
 
 @dataclass(frozen=True)
@@ -154,12 +152,10 @@ class Combination(Form):
         return self.sources
 
     def mean(self, means: Floats) -> Floats:
-        result: Floats = self.intercept + means @ np.asarray(self.slopes)
-        return result
+        return np.asarray(self.intercept + means @ np.asarray(self.slopes))
 
     def deviation(self, means: Floats, deviations: Floats) -> Floats:
-        result: Floats = np.sqrt(deviations**2 @ np.square(self.slopes))
-        return result
+        return np.sqrt(deviations**2 @ np.square(self.slopes))
 
 
 @column_forms.register
@@ -231,8 +227,7 @@ class Recoded(Form):
 
     def deviation(self, means: Floats, deviations: Floats) -> Floats:
         step = np.diff(self.levels).mean()
-        result: Floats = step * deviations[:, 0]
-        return result
+        return np.asarray(step * deviations[:, 0])
 
 
 def code(x: Floats, levels: tuple[float, ...], column: str) -> Floats:

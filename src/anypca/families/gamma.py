@@ -59,8 +59,7 @@ class Gamma(Amounts):
 
     def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         shape = 1.0 / like(dispersion, x)
-        base: Floats = (shape - 1.0) * np.log(x) + shape * np.log(shape) - gammaln(shape)
-        return base
+        return np.asarray((shape - 1.0) * np.log(x) + shape * np.log(shape) - gammaln(shape))
 
     def log_mass(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, step: PerColumn = 1.0) -> Floats:
         """The density will do where the noise is wide beside the step and x is not next to zero."""
@@ -81,8 +80,7 @@ class Gamma(Amounts):
         phi = np.asarray(dispersion, float)
         draw = rng.standard_gamma(1.0 / phi, size=eta.shape) * phi * np.exp(eta)
         # A shape far below 1 puts mass on numbers too small to hold; zero is outside the support.
-        positive: Floats = np.maximum(draw, np.finfo(float).tiny)
-        return positive
+        return np.asarray(np.maximum(draw, np.finfo(float).tiny))
 
     def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
         return np.maximum(variance / (mean * mean), _SMALL)

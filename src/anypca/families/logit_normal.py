@@ -93,8 +93,7 @@ class LogitNormal(TransformedNormal):
 
     def _log_slope(self, x: Floats) -> Floats:
         part, rest = self._inside(x)
-        slope: Floats = np.log(np.asarray(self.upper, x.dtype)) - np.log(part) - np.log(rest)
-        return slope
+        return np.log(np.asarray(self.upper, x.dtype)) - np.log(part) - np.log(rest)
 
     @property
     def _range(self) -> tuple[float, float]:
@@ -141,8 +140,7 @@ class LogitNormal(TransformedNormal):
         return np.isfinite(x) & (x >= 0) & (x <= self.upper)
 
     def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
-        draw: Floats = self.upper * expit(self._normal(eta, dispersion, rng))
-        return draw
+        return np.asarray(self.upper * expit(self._normal(eta, dispersion, rng)))
 
     def interior_mean(self, total: Floats, count: Floats) -> Floats:
         # A share of a half added: the logit of a column of zeros is finite.
@@ -152,5 +150,4 @@ class LogitNormal(TransformedNormal):
         share = np.clip(mean / self.upper, 0.5 * self.step / self.upper, 1.0 - 0.5 * self.step / self.upper)
         # The delta method: the slope of the logit is 1 / (share (1 - share)).
         found = variance / (self.upper * share * (1.0 - share)) ** 2
-        result: Floats = np.maximum(found, _SMALL).astype(mean.dtype)
-        return result
+        return np.asarray(np.maximum(found, _SMALL).astype(mean.dtype))

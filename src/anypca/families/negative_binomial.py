@@ -108,13 +108,11 @@ class NegativeBinomial(Counts):
         return found.curvature * (1.0 + like(dispersion, found.gradient) * found.gradient)
 
     def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
-        base: Floats = log_rising(x, over_dispersion(dispersion, x)) - gammaln(x + 1.0)
-        return base
+        return np.asarray(log_rising(x, over_dispersion(dispersion, x)) - gammaln(x + 1.0))
 
     def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         a = over_dispersion(dispersion, x)
-        value: Floats = xlogy(x, x) - (x + 1.0 / a) * np.log1p(a * x)
-        return value
+        return np.asarray(xlogy(x, x) - (x + 1.0 / a) * np.log1p(a * x))
 
     def variance(self, mu: Floats, dispersion: PerColumn = 1.0) -> Floats:
         with np.errstate(over="ignore"):

@@ -107,8 +107,7 @@ class Nominal(Form):
     def deviation(self, means: Floats, deviations: Floats) -> Floats:
         """That of the indicator of the most probable category: 0 where it is certain, 1/2 at most."""
         best = self.probabilities(means).max(axis=1)
-        found: Floats = np.sqrt(best * (1.0 - best))
-        return found
+        return np.asarray(np.sqrt(best * (1.0 - best)))
 
     def draw(self, draws: Floats, means: Floats, rng: np.random.Generator) -> Floats:
         below = np.cumsum(self.probabilities(means), axis=1)[:, :-1] < rng.random((len(means), 1))

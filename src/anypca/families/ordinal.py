@@ -172,8 +172,7 @@ class Ordinal(ColumnFamily):
         self, x: Floats, eta: Floats, found: Evaluation, dispersion: PerColumn = 1.0
     ) -> Floats:
         above, below = self._bounds(x, eta)
-        curvature: Floats = expit(above) * expit(-above) + expit(below) * expit(-below)
-        return curvature
+        return np.asarray(expit(above) * expit(-above) + expit(below) * expit(-below))
 
     def expect(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Evaluation:
         """Two Bernoulli terms, each as that family has it."""
@@ -190,16 +189,13 @@ class Ordinal(ColumnFamily):
     def _gap(self, x: Floats) -> Floats:
         """Distance between the cut points next to x, infinite at the ends."""
         above, below = self._bounds(x, np.zeros_like(x))
-        gap: Floats = above - below
-        return gap
+        return above - below
 
     def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
-        base: Floats = np.log(-np.expm1(-self._gap(x)))
-        return base
+        return np.log(-np.expm1(-self._gap(x)))
 
     def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
-        value: Floats = -2.0 * log1pexp(-0.5 * self._gap(x))
-        return value
+        return -2.0 * log1pexp(-0.5 * self._gap(x))
 
     def mean(self, eta: Floats, dispersion: PerColumn | None = None) -> Floats:
         """Mean of the levels as numbers."""
@@ -215,8 +211,7 @@ class Ordinal(ColumnFamily):
             middle = 0.5 * (low + high)
             is_above = self.mean(middle) < mu
             low, high = np.where(is_above, middle, low), np.where(is_above, high, middle)
-        result: Floats = 0.5 * (low + high)
-        return result
+        return 0.5 * (low + high)
 
     def variance(self, mu: Floats, dispersion: PerColumn = 1.0) -> Floats:
         total = np.zeros_like(mu)
@@ -226,10 +221,8 @@ class Ordinal(ColumnFamily):
 
     def in_support(self, x: Floats) -> Bools:
         if self.cuts is None:
-            whole: Bools = np.isfinite(x) & (x == np.floor(x))
-            return whole
-        known: Bools = np.any([x == value for value in self._values], axis=0)
-        return known
+            return np.asarray(np.isfinite(x) & (x == np.floor(x)))
+        return np.asarray(np.any([x == value for value in self._values], axis=0))
 
     def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
         latent = eta + rng.logistic(size=eta.shape)
@@ -237,14 +230,12 @@ class Ordinal(ColumnFamily):
         for cut in self._edges[1:-1]:
             number += latent > cut
         values = self._values
-        drawn: Floats = values[number, np.arange(values.shape[1]) if values.shape[1] > 1 else 0]
-        return drawn
+        return np.asarray(values[number, np.arange(values.shape[1]) if values.shape[1] > 1 else 0])
 
     def interior_mean(self, total: Floats, count: Floats) -> Floats:
         # One answer in the middle added: the mean of a column of one level is then inside.
         middle = 0.5 * (self._values[0] + self._values[-1])
-        mean: Floats = (total + middle) / (count + 1.0)
-        return mean
+        return np.asarray((total + middle) / (count + 1.0))
 
     # ------------------------------------------------------------------------------------ cut points
 

@@ -77,20 +77,17 @@ class ScaledPoisson(Counts):
     def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         phi = like(dispersion, x)
         ratio = x / phi
-        base: Floats = -ratio * np.log(phi) - gammaln(ratio + 1.0) - np.log(phi)
-        return base
+        return np.asarray(-ratio * np.log(phi) - gammaln(ratio + 1.0) - np.log(phi))
 
     def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
-        value: Floats = (xlogy(x, x) - x) / like(dispersion, x)
-        return value
+        return np.asarray((xlogy(x, x) - x) / like(dispersion, x))
 
     def variance(self, mu: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return mu * like(dispersion, mu)
 
     def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
         phi = np.broadcast_to(np.asarray(dispersion, float), np.shape(eta))
-        drawn: Floats = rng.poisson(np.exp(eta) / phi) * phi
-        return drawn
+        return np.asarray(rng.poisson(np.exp(eta) / phi) * phi)
 
     def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
         ratio = np.divide(variance, mean, out=np.ones_like(mean), where=mean > 0)

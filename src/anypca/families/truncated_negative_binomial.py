@@ -110,8 +110,7 @@ class TruncatedNegativeBinomial(Family):
     ) -> Floats:
         a = over_dispersion(dispersion, eta)
         # The gradient is (x - mean) / (1 + a mu): the information, and how its divisor changes.
-        curvature: Floats = found.curvature + expit(eta + np.log(a)) * found.gradient
-        return curvature
+        return np.asarray(found.curvature + expit(eta + np.log(a)) * found.gradient)
 
     def newton_curvature(
         self, x: Floats, eta: Floats, found: Evaluation, dispersion: PerColumn = 1.0
@@ -121,8 +120,7 @@ class TruncatedNegativeBinomial(Family):
         return np.asarray(np.maximum(observed, _LEAST_BEND * found.curvature))
 
     def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
-        base: Floats = log_rising(x, over_dispersion(dispersion, x)) - gammaln(x + 1.0)
-        return base
+        return np.asarray(log_rising(x, over_dispersion(dispersion, x)) - gammaln(x + 1.0))
 
     def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         above = np.maximum(x, 1.0 + np.finfo(x.dtype).eps)
@@ -167,8 +165,7 @@ class TruncatedNegativeBinomial(Family):
         rate = _draw_rates(np.exp(eta), a, rng)
         # As for the truncated Poisson: the first event, and those of the time that is left.
         first = -np.log1p(rng.random(eta.shape) * np.expm1(-rate))
-        result: Floats = 1.0 + rng.poisson(np.maximum(rate - first, 0.0))
-        return result
+        return 1.0 + rng.poisson(np.maximum(rate - first, 0.0))
 
     def interior_mean(self, total: Floats, count: Floats) -> Floats:
         return TruncatedPoisson().interior_mean(total, count)

@@ -61,8 +61,7 @@ class TruncatedPoisson(CanonicalFamily):
         return Evaluation(value, mean, curvature)
 
     def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
-        base: Floats = -gammaln(x + 1.0)
-        return base
+        return np.asarray(-gammaln(x + 1.0))
 
     def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         above = np.maximum(x, 1.0 + np.finfo(x.dtype).eps)
@@ -71,8 +70,7 @@ class TruncatedPoisson(CanonicalFamily):
         return np.where(x > 1, self.evaluate(above, eta, order=0).value, 0.0).astype(x.dtype)
 
     def mean(self, eta: Floats, dispersion: PerColumn | None = None) -> Floats:
-        mean = self.cumulant(eta, order=1).gradient
-        return mean
+        return self.cumulant(eta, order=1).gradient
 
     def link(self, mu: Floats, dispersion: PerColumn | None = None) -> Floats:
         excess = mu - 1.0
@@ -87,13 +85,11 @@ class TruncatedPoisson(CanonicalFamily):
     @staticmethod
     def start_of_link(excess: Floats) -> Floats:
         """About the predictor of a mean that exceeds 1 by ``excess``: half of a small rate, all of a large one."""
-        start: Floats = np.log(excess) + np.log1p(1.0 / (1.0 + excess))
-        return start
+        return np.asarray(np.log(excess) + np.log1p(1.0 / (1.0 + excess)))
 
     def variance(self, mu: Floats, dispersion: PerColumn = 1.0) -> Floats:
         eta = self.link(np.maximum(mu, 1.0 + np.finfo(mu.dtype).eps))
-        variance = self.cumulant(eta).curvature
-        return variance
+        return self.cumulant(eta).curvature
 
     def in_support(self, x: Floats) -> Bools:
         return np.isfinite(x) & (x >= 1)
@@ -102,12 +98,10 @@ class TruncatedPoisson(CanonicalFamily):
         rate = np.exp(eta)
         # The first event comes within the unit of time; the others are those of the time that is left.
         first = -np.log1p(rng.random(eta.shape) * np.expm1(-rate))
-        result: Floats = 1.0 + rng.poisson(np.maximum(rate - first, 0.0))
-        return result
+        return np.asarray(1.0 + rng.poisson(np.maximum(rate - first, 0.0)))
 
     def interior_mean(self, total: Floats, count: Floats) -> Floats:
-        result: Floats = np.maximum(total, count + 0.5) / count
-        return result
+        return np.asarray(np.maximum(total, count + 0.5) / count)
 
 
 def _excess(rate: Floats) -> Floats:

@@ -162,8 +162,7 @@ class Tweedie(ColumnFamily, LogLink):
 
     def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
         found = np.divide(variance, mean ** self.powers(mean), out=np.ones_like(mean), where=mean > 0)
-        result: Floats = np.maximum(found, _SMALL).astype(mean.dtype)
-        return result
+        return np.maximum(found, _SMALL).astype(mean.dtype)
 
     def adapted(self, low: Floats, high: Floats, total: Total) -> Family:
         """The same power in each column, to start with."""
@@ -203,8 +202,7 @@ def _series(x: Floats, phi: Floats, p: Floats) -> Floats:
     slope = ratio * np.log(x / (p - 1.0)) - np.log(2.0 - p) - (1.0 + ratio) * np.log(phi)
 
     def log_term(j: Floats) -> Floats:
-        term: Floats = j * slope - gammaln(j + 1.0) - gammaln(j * ratio)
-        return term
+        return np.asarray(j * slope - gammaln(j + 1.0) - gammaln(j * ratio))
 
     middle = np.maximum(np.round(x ** (2.0 - p) / (phi * (2.0 - p))), 1.0)
     largest = log_term(middle)

@@ -55,13 +55,11 @@ class TwoPart(Form):
         return np.column_stack([is_there, np.where(x == 0, np.nan, x)]).astype(x.dtype)
 
     def mean(self, means: Floats) -> Floats:
-        product: Floats = means[:, 0] * means[:, 1]
-        return product
+        return means[:, 0] * means[:, 1]
 
     def deviation(self, means: Floats, deviations: Floats) -> Floats:
         share, size = means.T
-        found: Floats = np.sqrt(share * deviations[:, 1] ** 2 + share * (1.0 - share) * size**2)
-        return found
+        return np.asarray(np.sqrt(share * deviations[:, 1] ** 2 + share * (1.0 - share) * size**2))
 
 
 @column_forms.register

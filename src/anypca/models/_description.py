@@ -156,8 +156,7 @@ class Description:
         for member, places in self.family.member_columns(len(unit)):
             if member.has_units:
                 unit[places] = np.sqrt(self.dispersion[places])
-        found: Floats = self.loadings / np.where(columns >= 0, unit[columns], 1.0)
-        return found
+        return self.loadings / np.where(columns >= 0, unit[columns], 1.0)
 
     @property
     def compared_ranks(self) -> str:

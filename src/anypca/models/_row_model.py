@@ -195,8 +195,7 @@ def plug_in(model: RowModel[Any], block: Block, rows: OpenedBlock, steps: Floats
     # At missing entries eta may be anything, also too large for its exponential.
     eta = observed_only(rows, slice(None), plugged_in(model, block, rows))
     terms = model.family.log_mass(x, eta, model.dispersion, steps)
-    totals: Floats = np.sum(terms, axis=axis, where=True if rows.observed is None else rows.observed)
-    return totals
+    return np.asarray(np.sum(terms, axis=axis, where=True if rows.observed is None else rows.observed))
 
 
 def log_steps(model: RowModel[Any], rows: OpenedBlock, steps: Floats | None) -> Floats | float:

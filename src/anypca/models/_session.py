@@ -276,8 +276,7 @@ def _adapted(family: Family, session: Session) -> Family:
                 table.x, weights if table.observed is None else np.where(table.observed, weights, 0.0)
             )
 
-        found: Floats = session.sum(visit)
-        return found
+        return np.asarray(session.sum(visit))
 
     family = family.recorded(session.summary.resolution)
     return family.adapted(session.summary.minimum, session.summary.maximum, total)

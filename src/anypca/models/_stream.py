@@ -97,8 +97,7 @@ def held_back(step: Floats, averages: BlockSums, *, fit_intercept: bool) -> Floa
     # The curvature of the intercept is the mean curvature of the entries.
     level = averages.curvature[:, packed_diagonal(step.shape[1])[k]]
     change = np.einsum("ja,ja->j", step, averages.times(step)) / np.maximum(level, tiny)
-    shorter: Floats = step * np.minimum(1.0, _FARTHEST / np.sqrt(np.maximum(change, tiny)))[:, None]
-    return shorter
+    return np.asarray(step * np.minimum(1.0, _FARTHEST / np.sqrt(np.maximum(change, tiny)))[:, None])
 
 
 class StreamRule(ABC, Generic[Shared]):

@@ -71,8 +71,7 @@ def _half_size(ax: Any, text: str, size: float) -> Floats:
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from font")
         box = probe.get_window_extent()
     probe.remove()
-    half: Floats = np.array([box.width, box.height]) / 2.0 + _MARGIN * size * ax.figure.dpi / 72.0
-    return half
+    return np.asarray(np.array([box.width, box.height]) / 2.0 + _MARGIN * size * ax.figure.dpi / 72.0)
 
 
 def along(ax: Any, tails: Floats, tips: Floats, size: float = 8.0) -> list[Box]:

@@ -315,8 +315,7 @@ def _strongest(points: Floats, sizes: Floats, top: int) -> Ints:
     # A column that hardly varies may well be perfectly correlated, and tells little.
     length = np.hypot(*points.T)
     chosen = np.lexsort((-length, sizes < np.median(sizes)))[: max(top, 0)]
-    nonzero: Ints = chosen[length[chosen] > 0]
-    return nonzero
+    return np.asarray(chosen[length[chosen] > 0])
 
 
 def _draw_circle(ax: Any) -> None:

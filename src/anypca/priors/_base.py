@@ -182,8 +182,7 @@ class Entrywise(Prior):
         """Derivative of `penalty`, shape (n, m); never negative, nowhere increasing."""
 
     def value(self, u: Floats) -> Floats:
-        value: Floats = self.penalty(np.abs(u)).sum(axis=1)
-        return value
+        return np.asarray(self.penalty(np.abs(u)).sum(axis=1))
 
     def slopes(self, u: Floats) -> Floats:
         return self.slope(np.abs(u))

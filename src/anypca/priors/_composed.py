@@ -53,8 +53,7 @@ class Scaled(Prior):
 
     def value(self, u: Floats) -> Floats:
         v = u / self.unit
-        value: Floats = self.strength * self.prior.value(v) + 0.5 * (self.ridge * v**2).sum(axis=1)
-        return value
+        return np.asarray(self.strength * self.prior.value(v) + 0.5 * (self.ridge * v**2).sum(axis=1))
 
     def newton(self, u: Floats, gradient: Floats, curvature: Floats) -> NewtonStep:
         """The step of the prior itself in its own units, the ridge being part of the quadratic model."""

@@ -43,8 +43,7 @@ class Ridge(Prior):
         return np.ndim(self.precision) < 2 and np.unique(self.precision).size < 2
 
     def value(self, u: Floats) -> Floats:
-        value: Floats = 0.5 * np.einsum("ia,ia->i", self._times(u), u)
-        return value
+        return np.asarray(0.5 * np.einsum("ia,ia->i", self._times(u), u))
 
     def newton(self, u: Floats, gradient: Floats, curvature: Floats) -> NewtonStep:
         slope = gradient - self._times(u)
@@ -65,5 +64,4 @@ class Ridge(Prior):
 
     def _times(self, u: Floats) -> Floats:
         product = u @ self.precision if np.ndim(self.precision) == 2 else u * self.precision
-        slope: Floats = product * np.reshape(self.strength, (-1, 1))
-        return slope
+        return np.asarray(product * np.reshape(self.strength, (-1, 1)))

@@ -55,5 +55,4 @@ class Scad(Entrywise):
 
     def slope(self, size: Floats) -> Floats:
         knee = self.flat / self.shape
-        slope: Floats = self.strength * np.clip((self.flat - size) / (self.flat - knee), 0.0, 1.0)
-        return slope
+        return np.asarray(self.strength * np.clip((self.flat - size) / (self.flat - knee), 0.0, 1.0))

@@ -156,8 +156,7 @@ class EntryScores:
     @property
     def fold_means(self) -> Floats:
         """Mean log-likelihood per held-out entry of each split, shape (n_splits,)."""
-        means: Floats = self.log_likelihood / self.n_entries
-        return means
+        return self.log_likelihood / self.n_entries
 
     @property
     def l_miss(self) -> float:

@@ -124,8 +124,9 @@ class _Covariance:
 
     def times(self, directions: Floats) -> Floats:
         """C times directions (n_features, n_directions), same shape."""
-        found: Floats = self.sum(lambda rows: rows.T @ (rows @ directions), coarsen(self.data, _CHUNK_ROWS))
-        return found
+        return np.asarray(
+            self.sum(lambda rows: rows.T @ (rows @ directions), coarsen(self.data, _CHUNK_ROWS))
+        )
 
 
 def _from_columns(covariance: _Covariance) -> Spectrum:

@@ -144,8 +144,7 @@ def _compile(nutpie: Any, density: LogDensity, starts: Floats) -> Any:
         return lambda position: {_NAME: position}
 
     def choose_start(seed: int) -> Floats:
-        chosen: Floats = starts[np.random.default_rng(seed).integers(len(starts))]
-        return chosen
+        return np.asarray(starts[np.random.default_rng(seed).integers(len(starts))])
 
     return nutpie.compiled_pyfunc.from_pyfunc(
         dim,

@@ -69,5 +69,4 @@ class NormalRowModel(DrawnRowModel):
     def draw_predictors(self, data: Data, rng: np.random.Generator) -> Floats:
         index = rng.integers(len(self.loadings), size=data.n_samples)
         z = rng.standard_normal((data.n_samples, self.loadings.shape[2]))
-        eta: Floats = np.einsum("ijk,ik->ij", self.loadings[index], z) + self.intercept[index]
-        return eta
+        return np.asarray(np.einsum("ijk,ik->ij", self.loadings[index], z) + self.intercept[index])

@@ -242,8 +242,7 @@ def _penalties(both: Floats, angles: Floats, prior: Prior) -> Floats:
     cosine, sine = np.cos(angles)[:, None], np.sin(angles)[:, None]
     first, second = cosine * both[:, 0] + sine * both[:, 1], cosine * both[:, 1] - sine * both[:, 0]
     values = prior.value(np.stack([first.ravel(), second.ravel()], axis=1))
-    total: Floats = values.reshape(first.shape).sum(axis=1)
-    return total
+    return np.asarray(values.reshape(first.shape).sum(axis=1))
 
 
 def _distance(angles: Floats, angle: float) -> Floats:

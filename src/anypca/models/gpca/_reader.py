@@ -64,8 +64,7 @@ def _(family: Logistic, x: Floats, bound: float) -> Floats:
     rare = 1.0 / (1.0 + np.exp(bound))
     share = np.maximum(x / family.trials, rare)
     rest = np.maximum(1.0 - x / family.trials, rare)
-    logit: Floats = np.clip(np.log(share) - np.log(rest), -bound, bound)
-    return logit
+    return np.asarray(np.clip(np.log(share) - np.log(rest), -bound, bound))
 
 
 def find_family(family: Any, session: Session) -> Family:
@@ -116,8 +115,7 @@ class HoldOut:
         first = np.arange(start, start + shape[0], dtype=np.int64) * shape[1]
         numbers = np.add.outer(first, np.arange(shape[1], dtype=np.int64)).astype(np.uint64)
         folds = mix(numbers + np.uint64(self.seed << 32)) % np.uint64(self.n_folds)
-        held: Bools = folds == np.uint64(self.fold)
-        return held
+        return np.asarray(folds == np.uint64(self.fold))
 
 
 @dataclass(frozen=True, eq=False)

@@ -142,8 +142,7 @@ def _roughly_principal(session: Session, centring: Centring, n_components: int) 
             rows = centring.rows(block)
             return rows.T @ (rows @ basis)
 
-        found: Floats = session.sum(visit)
-        return found
+        return np.asarray(session.sum(visit))
 
     n_features = session.data.n_features
     return leading_directions(multiply, n_features, n_components, session.rng, n_products=_PRODUCTS)[0].copy()

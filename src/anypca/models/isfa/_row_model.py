@@ -101,8 +101,7 @@ class MaskedRowModel(DrawnRowModel):
         index = rng.integers(len(self.loadings), size=data.n_samples)
         used = rng.random((data.n_samples, self.loadings.shape[2])) < expit(self.log_odds[index])
         active = np.where(used, rng.standard_normal(used.shape), 0.0)
-        eta: Floats = np.einsum("ijk,ik->ij", self.loadings[index], active) + self.intercept
-        return eta
+        return np.asarray(np.einsum("ijk,ik->ij", self.loadings[index], active) + self.intercept)
 
 
 def _log_mask(used: Floats, log_odds: Floats) -> Floats:

@@ -239,8 +239,7 @@ class PLNPCA(StreamingRows, BilinearModel):
         """Covariance of the log rates, ``C (M' M + diag(sum S)) C' / n``, shape (n_features, n_features)."""
         fit = self._checked_fit()
         loadings = fit.coefficients.loadings
-        covariance: Floats = loadings @ fit.second_moment @ loadings.T
-        return covariance
+        return loadings @ fit.second_moment @ loadings.T
 
     def _fitter(self, session: Session) -> PLNFitter:
         """Check the counts and make what fits them."""

@@ -54,8 +54,7 @@ class Divergence(Prior):
 
     def value(self, u: Floats) -> Floats:
         mean, variance = Posterior.of(u)
-        value: Floats = 0.5 * (mean**2 + variance - u[:, mean.shape[1] :] - 1.0).sum(axis=1)
-        return value
+        return np.asarray(0.5 * (mean**2 + variance - u[:, mean.shape[1] :] - 1.0).sum(axis=1))
 
     def newton(self, u: Floats, gradient: Floats, curvature: Floats) -> NewtonStep:
         mean, variance = Posterior.of(u)
