@@ -378,21 +378,3 @@ def filled(values: PerColumn, eta: Floats) -> Floats:
     result = np.empty_like(eta)
     result[...] = values
     return result
-
-
-def positive_or_none(value: Any, parameter: str, family: str) -> float | None:
-    """Check a constructor argument that is a positive number or ``None`` (to be estimated).
-
-    Raises
-    ------
-    ValueError
-        If it is neither.
-    """
-    if value is None:
-        return None
-    if not (isinstance(value, int | float | np.integer | np.floating) and 0 < value < np.inf):
-        raise ValueError(
-            f"{family} needs {parameter} > 0 and finite; got {parameter}={value!r}. "
-            f"Leave it out to have it estimated."
-        )
-    return float(value)

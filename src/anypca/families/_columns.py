@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
-from anypca._typing import Ints
+import numpy as np
+
+from anypca._typing import Bools, Floats, Ints
 from anypca.families._base import Family
 
 
@@ -22,6 +25,17 @@ class ColumnFamily(Family):
 
     is_estimated: bool = field(default=False, repr=False, compare=False, kw_only=True)
     """The parameters come from a table, and fits may change them."""
+
+    def _check_columns(self, allows: Callable[[Floats], Bools], needs: str, remedy: str = "") -> None:
+        """Make a tuple of the first of these fields, if it is given, or raise."""
+        name = self.per_column[0]
+        given = getattr(self, name)
+        if given is None:
+            return
+        found = np.atleast_1d(np.asarray(given, dtype=float))
+        if not allows(found).all():
+            raise ValueError(f"{type(self).__name__} needs {needs}; got {name}={given!r}. {remedy}".rstrip())
+        object.__setattr__(self, name, tuple(found.tolist()))
 
     @property
     def has_parameters(self) -> bool:

@@ -3,36 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from scipy.special import expit, gammaln, xlogy
 
-from anypca._typing import Floats, PerColumn
+from anypca._typing import Bools, Floats, PerColumn
 from anypca.families._base import NOT_ASKED, Evaluation, Family
 from anypca.families._canonical import CanonicalFamily
 from anypca.special import log1pexp, normal_below
-
-
-def checked_trials(n: Any, name: str, example: str) -> int:
-    """The number of trials of the family ``name`` as an integer.
-
-    Raises
-    ------
-    ValueError
-        If it is missing or not a positive integer.
-    """
-    remedy = f"Write {example}(n_trials=16) or '{name}(16)'."
-    if n is None:
-        raise ValueError(f"family {name!r} needs the number of trials. {remedy}")
-    if (
-        isinstance(n, bool)
-        or not isinstance(n, int | float | np.integer | np.floating)
-        or n < 1
-        or n != n // 1
-    ):
-        raise ValueError(f"family {name!r} needs a positive integer n_trials; got {n!r}. {remedy}")
-    return int(n)
 
 
 def logistic_cumulant(eta: Floats, n_trials: float, order: int) -> Evaluation:
@@ -139,20 +117,67 @@ def _near_softplus(mean: Floats, variance: Floats) -> Evaluation:
 
 
 @dataclass(frozen=True)
-class Logistic(CanonicalFamily):
+class Trials(Family):
     """Successes out of ``trials`` with ``logit(mean / trials) = eta``."""
 
     is_discrete = True
-    expectation = "bound"
     link_kind = "logit"
-
-    is_sharp: bool = field(default=False, repr=False, kw_only=True)
-    """`expect` is close to the expectation; otherwise a bound, which takes half of the time."""
 
     @property
     def trials(self) -> int:
         """Number of trials behind every entry."""
         raise NotImplementedError
+
+    def mean(self, eta: Floats, dispersion: PerColumn | None = None) -> Floats:
+        return np.asarray(self.trials * expit(eta))
+
+    def link(self, mu: Floats, dispersion: PerColumn | None = None) -> Floats:
+        return np.log(mu / (self.trials - mu))
+
+    def interior_mean(self, total: Floats, count: Floats) -> Floats:
+        # Half a success and half a failure added: the empirical logit, finite for columns of one value.
+        n = self.trials
+        return n * (total + 0.5) / (n * count + 1.0)
+
+
+@dataclass(frozen=True)
+class KnownTrials(Trials):
+    """Successes out of a number of trials that is given."""
+
+    # None only so that a missing number is told apart in the error message.
+    n_trials: int | None = None
+
+    def __post_init__(self) -> None:
+        n, remedy = self.n_trials, f"Write {type(self).__name__}(n_trials=16) or '{self.name}(16)'."
+        if n is None:
+            raise ValueError(f"family {self.name!r} needs the number of trials. {remedy}")
+        is_number = isinstance(n, int | float | np.integer | np.floating) and not isinstance(n, bool)
+        if not is_number or n < 1 or n != n // 1:
+            raise ValueError(f"family {self.name!r} needs a positive integer n_trials; got {n!r}. {remedy}")
+        object.__setattr__(self, "n_trials", int(n))
+
+    @property
+    def support(self) -> str:  # type: ignore[override]
+        """The support in words."""
+        return f"values from 0 to {self.n_trials}"
+
+    @property
+    def trials(self) -> int:
+        assert self.n_trials is not None
+        return self.n_trials
+
+    def in_support(self, x: Floats) -> Bools:
+        return np.isfinite(x) & (x >= 0) & (x <= self.trials)
+
+
+@dataclass(frozen=True)
+class Logistic(Trials, CanonicalFamily):
+    """Successes out of ``trials`` of the same chance."""
+
+    expectation = "bound"
+
+    is_sharp: bool = field(default=False, repr=False, kw_only=True)
+    """`expect` is close to the expectation; otherwise a bound, which takes half of the time."""
 
     def cumulant(self, eta: Floats, *, order: int = 2) -> Evaluation:
         return logistic_cumulant(eta, self.trials, order)
@@ -175,19 +200,8 @@ class Logistic(CanonicalFamily):
         n = self.trials
         return np.asarray(xlogy(x, x / n) + xlogy(n - x, (n - x) / n))
 
-    def mean(self, eta: Floats, dispersion: PerColumn | None = None) -> Floats:
-        return np.asarray(self.trials * expit(eta))
-
-    def link(self, mu: Floats, dispersion: PerColumn | None = None) -> Floats:
-        return np.log(mu / (self.trials - mu))
-
     def variance(self, mu: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return mu * (self.trials - mu) / self.trials
 
     def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
         return np.asarray(rng.binomial(self.trials, expit(eta)).astype(float))
-
-    def interior_mean(self, total: Floats, count: Floats) -> Floats:
-        # Half a success and half a failure added: the empirical logit, finite for columns of one value.
-        n = self.trials
-        return n * (total + 0.5) / (n * count + 1.0)

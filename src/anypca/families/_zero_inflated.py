@@ -37,14 +37,7 @@ class ZeroInflated(ColumnFamily, Counts):
     share: Any = None
 
     def __post_init__(self) -> None:
-        if self.share is None:
-            return
-        shares = tuple(np.atleast_1d(np.asarray(self.share, dtype=float)).tolist())
-        if not all(0.0 < share < 1.0 for share in shares):
-            raise ValueError(
-                f"{type(self).__name__} needs shares of extra zeros between 0 and 1; got {self.share!r}."
-            )
-        object.__setattr__(self, "share", shares)
+        self._check_columns(lambda share: (share > 0) & (share < 1), "shares of extra zeros between 0 and 1")
 
     def _pi(self, eta: Floats) -> Floats:
         """The shares in the dtype of eta: one for each column, or a number."""

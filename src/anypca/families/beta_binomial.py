@@ -7,17 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, gammaln
 
-from anypca._typing import Bools, Floats, PerColumn
+from anypca._typing import Floats, PerColumn
 from anypca.families._base import (
     NOT_ASKED,
     Evaluation,
-    Family,
     families,
     like,
     over_dispersion,
-    positive_or_none,
 )
-from anypca.families._logistic import checked_trials
+from anypca.families._dispersed import Dispersed
+from anypca.families._logistic import KnownTrials
 from anypca.special import digamma_rise, log_rising
 
 #: Bounds of the correlation between trials that an estimate starts from: zero and one are the borders of the parameter
@@ -31,7 +30,7 @@ _SMALLEST = 1e-300
 
 @families.register
 @dataclass(frozen=True)
-class BetaBinomial(Family):
+class BetaBinomial(Dispersed, KnownTrials):
     r"""Successes out of n, such as a score, whose chance varies: it has a beta distribution with mean ``expit(eta)``.
 
     With ``s`` the precision of that distribution, ``a = s expit(eta)`` and ``b = s expit(-eta)``,
@@ -63,40 +62,23 @@ class BetaBinomial(Family):
     """
 
     name = "beta_binomial"
-    link_kind = "logit"
     dispersion_kind = "shape"
-    is_discrete = True
+    given_by = "precision"
+    is_reciprocal = True
     is_concave = False
     has_information = False
     expectation = "approximate"
     remedy = "Set n_trials to the largest possible count, or use family='negative_binomial' for counts without a limit."
 
-    # None only so that a missing number is told apart in the error message.
-    n_trials: int | None = None
     precision: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_trials", checked_trials(self.n_trials, "beta_binomial", "BetaBinomial"))
-        object.__setattr__(self, "precision", positive_or_none(self.precision, "precision", "BetaBinomial"))
+        Dispersed.__post_init__(self)
+        KnownTrials.__post_init__(self)
 
     @classmethod
     def examples(cls) -> tuple[BetaBinomial, ...]:
         return (cls(n_trials=7),)
-
-    @property
-    def support(self) -> str:  # type: ignore[override]
-        """The support in words."""
-        return f"values from 0 to {self.n_trials}"
-
-    @property
-    def fixed_dispersion(self) -> float | None:
-        return None if self.precision is None else 1.0 / self.precision
-
-    @property
-    def trials(self) -> int:
-        """Number of trials behind every entry."""
-        assert self.n_trials is not None
-        return self.n_trials
 
     def evaluate(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, *, order: int = 2) -> Evaluation:
         precision = 1.0 / over_dispersion(dispersion, eta)
@@ -148,18 +130,9 @@ class BetaBinomial(Family):
         with np.errstate(over="ignore", divide="ignore"):
             return np.asarray(np.divide(square, variance, out=np.zeros_like(square), where=square > 0))
 
-    def mean(self, eta: Floats, dispersion: PerColumn | None = None) -> Floats:
-        return np.asarray(self.trials * expit(eta))
-
-    def link(self, mu: Floats, dispersion: PerColumn | None = None) -> Floats:
-        return np.log(mu / (self.trials - mu))
-
     def variance(self, mu: Floats, dispersion: PerColumn = 1.0) -> Floats:
         a = like(dispersion, mu)
         return mu * (self.trials - mu) / self.trials * (1.0 + (self.trials - 1) * a / (1.0 + a))
-
-    def in_support(self, x: Floats) -> Bools:
-        return np.isfinite(x) & (x >= 0) & (x <= self.trials)
 
     def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
         precision = 1.0 / over_dispersion(dispersion, np.asarray(eta, float))
@@ -169,10 +142,6 @@ class BetaBinomial(Family):
         total = first + second
         share = np.divide(first, total, out=expit(eta), where=total > 0)
         return np.asarray(rng.binomial(self.trials, share).astype(float))
-
-    def interior_mean(self, total: Floats, count: Floats) -> Floats:
-        # Half a success and half a failure added, as for binomial counts.
-        return self.trials * (total + 0.5) / (self.trials * count + 1.0)
 
     def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
         single = np.maximum(mean * (self.trials - mean) / self.trials, np.finfo(mean.dtype).tiny)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from anypca._typing import Bools, Floats
 from anypca.families._base import Family, families
-from anypca.families._logistic import Logistic, checked_trials
+from anypca.families._logistic import KnownTrials, Logistic
 
 
 @families.register
 @dataclass(frozen=True)
-class Binomial(Logistic):
+class Binomial(KnownTrials, Logistic):
     r"""Successes out of n: ``log p(x) = x eta - n log(1 + exp(eta)) + log C(n, x)``.
 
     The domain is x in {0, ..., n}. The mean is ``n / (1 + exp(-eta))``: the link is the logit of the share mean / n,
@@ -45,25 +42,6 @@ class Binomial(Logistic):
     name = "binomial"
     remedy = "Set n_trials to the largest possible count, or use family='poisson' for counts without a limit."
 
-    # None only so that a missing number is told apart in the error message.
-    n_trials: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "n_trials", checked_trials(self.n_trials, "binomial", "Binomial"))
-
     @classmethod
     def examples(cls) -> tuple[Family, ...]:
         return (cls(n_trials=1), cls(n_trials=7))
-
-    @property
-    def support(self) -> str:  # type: ignore[override]
-        """The support in words."""
-        return f"values from 0 to {self.n_trials}"
-
-    @property
-    def trials(self) -> int:
-        assert self.n_trials is not None
-        return self.n_trials
-
-    def in_support(self, x: Floats) -> Bools:
-        return np.isfinite(x) & (x >= 0) & (x <= self.trials)

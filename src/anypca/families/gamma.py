@@ -8,7 +8,8 @@ import numpy as np
 from scipy.special import gammainc, gammaincc, gammaln
 
 from anypca._typing import Floats, PerColumn
-from anypca.families._base import families, like, positive_or_none
+from anypca.families._base import families, like
+from anypca.families._dispersed import Dispersed
 from anypca.families._log_link import Amounts
 
 #: Smallest dispersion to start an estimate from: amounts that vary by one part in 10 000 are hardly random.
@@ -17,7 +18,7 @@ _SMALL = 1e-8
 
 @families.register
 @dataclass(frozen=True)
-class Gamma(Amounts):
+class Gamma(Dispersed, Amounts):
     r"""Positive amounts with mean ``mu = exp(eta)`` and variance ``phi mu^2``.
 
     ``log p(x) = (-eta - x exp(-eta)) / phi + s log s + (s - 1) log x - log G(s)`` with shape s = 1/phi and G
@@ -44,15 +45,10 @@ class Gamma(Amounts):
 
     name = "gamma"
     dispersion_kind = "scale"
+    given_by = "shape"
+    is_reciprocal = True
 
     shape: float | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", positive_or_none(self.shape, "shape", "Gamma"))
-
-    @property
-    def fixed_dispersion(self) -> float | None:
-        return None if self.shape is None else 1.0 / self.shape
 
     def _phi(self, dispersion: PerColumn, eta: Floats) -> Floats:
         return like(dispersion, eta)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from anypca._typing import Bools, Floats, PerColumn
-from anypca.families._base import NOT_ASKED, Evaluation, Family, families, filled, like, positive_or_none
+from anypca.families._base import NOT_ASKED, Evaluation, Family, families, filled, like
+from anypca.families._dispersed import positive_or_none
 from anypca.special import log_ndtr_difference
 
 #: A deviation of less than this share of a step needs the interval's probability: from there on the density is right to
@@ -15,9 +16,31 @@ from anypca.special import log_ndtr_difference
 _COARSE = 0.5
 
 
+@dataclass(frozen=True)
+class RealNumbers(Family):
+    """Real numbers whose mean is eta, with noise in their units."""
+
+    dispersion_kind = "scale"
+    has_units = True
+    support = "finite values"
+    remedy = "Mark missing entries with NaN and remove infinite ones."
+
+    def mean(self, eta: Floats, dispersion: PerColumn | None = None) -> Floats:
+        return eta.copy()
+
+    def link(self, mu: Floats, dispersion: PerColumn | None = None) -> Floats:
+        return mu.copy()
+
+    def in_support(self, x: Floats) -> Bools:
+        return np.isfinite(x)
+
+    def interior_mean(self, total: Floats, count: Floats) -> Floats:
+        return total / count
+
+
 @families.register
 @dataclass(frozen=True, init=False, repr=False)
-class Gaussian(Family):
+class Gaussian(RealNumbers):
     r"""Real numbers: ``log p(x) = -(x - eta)^2 / (2 v) - log(2 pi v) / 2``, mean ``eta``, variance v.
 
     The domain is every real number. The link is the identity. The dispersion is the variance v. ``evaluate`` drops
@@ -42,10 +65,6 @@ class Gaussian(Family):
     """
 
     name = "gaussian"
-    dispersion_kind = "scale"
-    has_units = True
-    support = "finite values"
-    remedy = "Mark missing entries with NaN and remove infinite ones."
 
     # The argument is called variance, as users call it; that attribute is the variance function.
     noise_variance: float | None
@@ -110,23 +129,11 @@ class Gaussian(Family):
     def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return np.zeros_like(x)
 
-    def mean(self, eta: Floats, dispersion: PerColumn | None = None) -> Floats:
-        return eta.copy()
-
-    def link(self, mu: Floats, dispersion: PerColumn | None = None) -> Floats:
-        return mu.copy()
-
     def variance(self, mu: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return filled(like(dispersion, mu), mu)
 
-    def in_support(self, x: Floats) -> Bools:
-        return np.isfinite(x)
-
     def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
         return eta + np.sqrt(dispersion) * rng.standard_normal(eta.shape)
-
-    def interior_mean(self, total: Floats, count: Floats) -> Floats:
-        return total / count
 
     def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
         # A spread of some units in the last place is that of a constant column, for which any variance will do.

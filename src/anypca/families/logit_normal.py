@@ -8,7 +8,8 @@ import numpy as np
 from scipy.special import expit
 
 from anypca._typing import Bools, Floats, PerColumn
-from anypca.families._base import families, like, positive_or_none
+from anypca.families._base import families, like
+from anypca.families._dispersed import positive_or_none
 from anypca.families._transformed import TransformedNormal
 from anypca.special import inverted
 

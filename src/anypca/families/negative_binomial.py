@@ -8,7 +8,8 @@ import numpy as np
 from scipy.special import expit, gammaln, xlogy
 
 from anypca._typing import Floats, PerColumn
-from anypca.families._base import NOT_ASKED, Evaluation, families, like, over_dispersion, positive_or_none
+from anypca.families._base import NOT_ASKED, Evaluation, families, like, over_dispersion
+from anypca.families._dispersed import Dispersed
 from anypca.families._log_link import Counts
 from anypca.special import log1pexp, log_rising
 
@@ -19,7 +20,7 @@ _SMALL = 1e-4
 
 @families.register
 @dataclass(frozen=True)
-class NegativeBinomial(Counts):
+class NegativeBinomial(Dispersed, Counts):
     r"""Counts with mean ``mu = exp(eta)`` and variance ``mu + a mu^2``.
 
     ``log p(x) = x eta - (x + 1/a) log(1 + a mu) + x log a + log G(x + 1/a) - log G(1/a) - log x!``
@@ -52,17 +53,12 @@ class NegativeBinomial(Counts):
 
     name = "negative_binomial"
     dispersion_kind = "shape"
+    given_by = "size"
+    is_reciprocal = True
     is_discrete = True
     expectation = "approximate"
 
     size: float | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "size", positive_or_none(self.size, "size", "NegativeBinomial"))
-
-    @property
-    def fixed_dispersion(self) -> float | None:
-        return None if self.size is None else 1.0 / self.size
 
     def evaluate(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, *, order: int = 2) -> Evaluation:
         a = over_dispersion(dispersion, eta)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import erfcx, ndtr
 
-from anypca._typing import Bools, Floats, PerColumn
+from anypca._typing import Floats, PerColumn
 from anypca.families._base import (
     NOT_ASKED,
     Evaluation,
@@ -17,9 +17,10 @@ from anypca.families._base import (
     filled,
     like,
     over_dispersion,
-    positive_or_none,
 )
 from anypca.families._columns import ColumnFamily
+from anypca.families._dispersed import Dispersed
+from anypca.families.gaussian import RealNumbers
 
 #: The step while no table has told it: whole numbers.
 _START = (1.0,)
@@ -45,7 +46,7 @@ class _Interval(NamedTuple):
 
 @families.register
 @dataclass(frozen=True)
-class RoundedGaussian(ColumnFamily):
+class RoundedGaussian(Dispersed, ColumnFamily, RealNumbers):
     r"""Rounded real numbers: ``h p(x) = Phi((x + h/2 - eta) / s) - Phi((x - h/2 - eta) / s)`` with the step h.
 
     For whole numbers and lattices whose noise is below half a step: h p(x) is the probability of all values that are
@@ -78,12 +79,9 @@ class RoundedGaussian(ColumnFamily):
     """
 
     name = "rounded_gaussian"
-    dispersion_kind = "scale"
-    has_units = True
+    given_by = "noise"
     has_information = False
     expectation = "approximate"
-    support = "finite values"
-    remedy = "Mark missing entries with NaN and remove infinite ones."
 
     per_column = ("step",)
 
@@ -91,24 +89,16 @@ class RoundedGaussian(ColumnFamily):
     noise: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "noise", positive_or_none(self.noise, "noise", "RoundedGaussian"))
-        if self.step is None:
-            return
-        found = np.atleast_1d(np.asarray(self.step, dtype=float))
-        if not (np.isfinite(found) & (found > 0)).all():
-            raise ValueError(
-                f"RoundedGaussian needs step > 0 and finite; got step={self.step!r}. "
-                "Leave it out to take the steps with which columns are recorded."
-            )
-        object.__setattr__(self, "step", tuple(found.tolist()))
+        super().__post_init__()
+        self._check_columns(
+            lambda step: np.isfinite(step) & (step > 0),
+            "step > 0 and finite",
+            "Leave it out to take the steps with which columns are recorded.",
+        )
 
     @classmethod
     def examples(cls) -> tuple[Family, ...]:
         return (cls(), cls(step=0.5))
-
-    @property
-    def fixed_dispersion(self) -> float | None:
-        return self.noise
 
     def recorded(self, steps: Floats) -> Family:
         return self if self.step is not None else replace(self, step=tuple(steps.tolist()))
@@ -163,24 +153,12 @@ class RoundedGaussian(ColumnFamily):
             ratio: Floats = gap / self.variance(eta, dispersion) * gap
         return ratio
 
-    def mean(self, eta: Floats, dispersion: PerColumn | None = None) -> Floats:
-        return eta.copy()
-
-    def link(self, mu: Floats, dispersion: PerColumn | None = None) -> Floats:
-        return mu.copy()
-
     def variance(self, mu: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return filled(like(dispersion, mu) + self._steps() ** 2 / 12.0, mu)
-
-    def in_support(self, x: Floats) -> Bools:
-        return np.isfinite(x)
 
     def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
         rounding = self._steps() * (rng.random(eta.shape) - 0.5)
         return np.asarray(eta + np.sqrt(dispersion) * rng.standard_normal(eta.shape) + rounding)
-
-    def interior_mean(self, total: Floats, count: Floats) -> Floats:
-        return total / count
 
     def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
         return np.maximum(variance - self._steps() ** 2 / 12.0, self.finest_dispersion(mean, 1.0))

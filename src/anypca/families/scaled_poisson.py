@@ -8,7 +8,8 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from anypca._typing import Floats, PerColumn
-from anypca.families._base import NOT_ASKED, Evaluation, families, like, positive_or_none
+from anypca.families._base import NOT_ASKED, Evaluation, families, like
+from anypca.families._dispersed import Dispersed
 from anypca.families._log_link import Counts
 
 #: Smallest ratio of variance to mean to start an estimate from: that of a constant column is zero, the border of the
@@ -18,7 +19,7 @@ _SMALL = 1e-4
 
 @families.register
 @dataclass(frozen=True)
-class ScaledPoisson(Counts):
+class ScaledPoisson(Dispersed, Counts):
     r"""Multiples of the dispersion phi: ``x / phi`` is a Poisson count with mean ``mu / phi``, ``mu = exp(eta)``.
 
     ``log p(x) = (x eta - exp(eta)) / phi - (x / phi) log phi - log (x / phi)! - log phi``, as a density per unit of
@@ -49,15 +50,9 @@ class ScaledPoisson(Counts):
 
     name = "scaled_poisson"
     dispersion_kind = "scale"
+    given_by = "phi"
 
     phi: float | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "phi", positive_or_none(self.phi, "phi", "ScaledPoisson"))
-
-    @property
-    def fixed_dispersion(self) -> float | None:
-        return self.phi
 
     def evaluate(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, *, order: int = 2) -> Evaluation:
         scale = 1.0 / like(dispersion, eta)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from anypca._typing import Bools, Floats, PerColumn
+from anypca._typing import Floats, PerColumn
 from anypca.families._base import (
     NOT_ASKED,
     Evaluation,
@@ -17,11 +17,12 @@ from anypca.families._base import (
     families,
     filled,
     like,
-    positive_or_none,
 )
 from anypca.families._columns import ColumnFamily
 from anypca.families._cuts import counted
+from anypca.families._dispersed import Dispersed
 from anypca.families._profile import best_on_grid
+from anypca.families.gaussian import RealNumbers
 
 #: Degrees of freedom to choose from, about a factor of 1.5 apart, and where columns start.
 _GRID, _START = (2.5, 3.0, 4.0, 5.5, 8.0, 12.0, 20.0, 50.0), 4.0
@@ -33,7 +34,7 @@ _SCALES = np.exp(np.linspace(-4.0, 4.0, 81))
 
 @families.register
 @dataclass(frozen=True)
-class StudentT(ColumnFamily):
+class StudentT(Dispersed, ColumnFamily, RealNumbers):
     r"""Real numbers with outliers: ``(x - eta) / s`` follows Student's t with ``df`` degrees of freedom.
 
     ``log p(x) = -(df + 1) / 2 log(1 + (x - eta)^2 / (df s^2))`` up to terms without eta, which ``evaluate`` drops. The
@@ -64,13 +65,10 @@ class StudentT(ColumnFamily):
     """
 
     name = "student_t"
-    dispersion_kind = "scale"
-    has_units = True
+    given_by = "scale"
     is_concave = False
     has_information = False
     expectation = "bound"
-    support = "finite values"
-    remedy = "Mark missing entries with NaN and remove infinite ones."
 
     per_column = ("df",)
 
@@ -78,24 +76,16 @@ class StudentT(ColumnFamily):
     scale: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", positive_or_none(self.scale, "scale", "StudentT"))
-        if self.df is None:
-            return
-        found = np.atleast_1d(np.asarray(self.df, dtype=float))
-        if not (np.isfinite(found) & (found > 2)).all():
-            raise ValueError(
-                f"StudentT needs df > 2, for its variance to exist, and finite; got df={self.df!r}. "
-                "Leave it out to have it estimated, or use family='gaussian'."
-            )
-        object.__setattr__(self, "df", tuple(found.tolist()))
+        super().__post_init__()
+        self._check_columns(
+            lambda df: np.isfinite(df) & (df > 2),
+            "df > 2, for its variance to exist, and finite",
+            "Leave it out to have it estimated, or use family='gaussian'.",
+        )
 
     @classmethod
     def examples(cls) -> tuple[Family, ...]:
         return (cls(), cls(df=12.0))
-
-    @property
-    def fixed_dispersion(self) -> float | None:
-        return self.scale
 
     def degrees(self, eta: Floats) -> Floats:
         """Degrees of freedom in the dtype of eta: one for each column, or a number."""
@@ -136,24 +126,12 @@ class StudentT(ColumnFamily):
     def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return np.zeros_like(x)
 
-    def mean(self, eta: Floats, dispersion: PerColumn | None = None) -> Floats:
-        return eta.copy()
-
-    def link(self, mu: Floats, dispersion: PerColumn | None = None) -> Floats:
-        return mu.copy()
-
     def variance(self, mu: Floats, dispersion: PerColumn = 1.0) -> Floats:
         df = self.degrees(mu)
         return filled(like(dispersion, mu) * df / (df - 2.0), mu)
 
-    def in_support(self, x: Floats) -> Bools:
-        return np.isfinite(x)
-
     def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
         return eta + np.sqrt(dispersion) * rng.standard_t(self.degrees(eta), eta.shape)
-
-    def interior_mean(self, total: Floats, count: Floats) -> Floats:
-        return total / count
 
     def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
         df = self.degrees(variance)

@@ -12,11 +12,10 @@ from anypca._typing import Bools, Floats, PerColumn
 from anypca.families._base import (
     NOT_ASKED,
     Evaluation,
-    Family,
     families,
     over_dispersion,
-    positive_or_none,
 )
+from anypca.families._dispersed import Dispersed
 from anypca.families.truncated_poisson import TruncatedPoisson
 from anypca.special import inverted, log_rising
 
@@ -49,7 +48,7 @@ class _Terms(NamedTuple):
 
 @families.register
 @dataclass(frozen=True)
-class TruncatedNegativeBinomial(Family):
+class TruncatedNegativeBinomial(Dispersed):
     r"""Counts from 1 on: negative binomial counts of mean ``mu = exp(eta)`` given that they are not zero.
 
     ``log p(x) = x eta - x log(1 + a mu) - log((1 + a mu)^(1/a) - 1) + x log a + log G(x + 1/a) - log G(1/a) - log x!``
@@ -83,6 +82,8 @@ class TruncatedNegativeBinomial(Family):
 
     name = "truncated_negative_binomial"
     dispersion_kind = "shape"
+    given_by = "size"
+    is_reciprocal = True
     link_kind = "log"
     is_discrete = True
     is_concave = False
@@ -91,13 +92,6 @@ class TruncatedNegativeBinomial(Family):
     remedy = "Use family='negative_binomial' for counts with zeros, or treat zeros as missing (NaN)."
 
     size: float | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "size", positive_or_none(self.size, "size", type(self).__name__))
-
-    @property
-    def fixed_dispersion(self) -> float | None:
-        return None if self.size is None else 1.0 / self.size
 
     def evaluate(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, *, order: int = 2) -> Evaluation:
         terms = _terms(eta, over_dispersion(dispersion, eta))

@@ -9,8 +9,9 @@ import numpy as np
 from scipy.special import gammaln
 
 from anypca._typing import Bools, Floats, PerColumn
-from anypca.families._base import NOT_ASKED, Evaluation, Family, Total, families, like, positive_or_none
+from anypca.families._base import NOT_ASKED, Evaluation, Family, Total, families, like
 from anypca.families._columns import ColumnFamily
+from anypca.families._dispersed import Dispersed
 from anypca.families._log_link import LogLink
 from anypca.families._profile import best_on_grid
 
@@ -27,7 +28,7 @@ _GRID, _START = (1.2, 1.35, 1.5, 1.65, 1.8), 1.5
 
 @families.register
 @dataclass(frozen=True)
-class Tweedie(ColumnFamily, LogLink):
+class Tweedie(Dispersed, ColumnFamily, LogLink):
     r"""Amounts with exact zeros, such as rainfall: a Poisson number of gamma amounts, summed.
 
     With mean ``mu = exp(eta)`` and power p, ``log p(x) = (x mu^(1-p) / (1-p) - mu^(2-p) / (2-p)) / phi`` up to terms
@@ -64,6 +65,7 @@ class Tweedie(ColumnFamily, LogLink):
 
     name = "tweedie"
     dispersion_kind = "scale"
+    given_by = "phi"
     support = "values >= 0"
     remedy = "Use family='gaussian' for values of both signs."
 
@@ -73,15 +75,12 @@ class Tweedie(ColumnFamily, LogLink):
     phi: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "phi", positive_or_none(self.phi, "phi", "Tweedie"))
-        if self.power is None:
-            return
-        powers = np.atleast_1d(np.asarray(self.power, dtype=float))
-        if not ((powers > 1.0) & (powers < 2.0)).all():
-            raise ValueError(
-                f"Tweedie needs 1 < power < 2; got power={self.power!r}. Use family='poisson' for 1, 'gamma' for 2."
-            )
-        object.__setattr__(self, "power", tuple(powers.tolist()))
+        super().__post_init__()
+        self._check_columns(
+            lambda power: (power > 1.0) & (power < 2.0),
+            "1 < power < 2",
+            "Use family='poisson' for 1, 'gamma' for 2.",
+        )
 
     @classmethod
     def examples(cls) -> tuple[Family, ...]:
@@ -91,10 +90,6 @@ class Tweedie(ColumnFamily, LogLink):
         """Powers in the dtype of eta: one for each column, or a number."""
         found = np.asarray((_START,) if self.power is None else self.power, dtype=eta.dtype)
         return found if found.size > 1 else np.asarray(found[0])
-
-    @property
-    def fixed_dispersion(self) -> float | None:
-        return self.phi
 
     def _exponentials(self, x: Floats, low: Floats, high: Floats, phi: Floats) -> tuple[Floats, Floats]:
         """``x exp(low) / phi``, zero where x is, and ``exp(high) / phi``."""

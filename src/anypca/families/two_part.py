@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,10 +28,8 @@ class TwoPart(Form):
 
     makes_missing = True
 
-    @property
-    @abstractmethod
-    def positive(self) -> Family:
-        """The family of what is not zero."""
+    #: The family of what is not zero.
+    positive: ClassVar[Family]
 
     @property
     def parts(self) -> tuple[Family, ...]:
@@ -87,10 +85,7 @@ class ZeroInflatedLogNormal(TwoPart):
     """
 
     name = "zero_inflated_log_normal"
-
-    @property
-    def positive(self) -> Family:
-        return LogNormal()
+    positive = LogNormal()
 
 
 @column_forms.register
@@ -115,10 +110,7 @@ class ZeroInflatedGamma(TwoPart):
     """
 
     name = "zero_inflated_gamma"
-
-    @property
-    def positive(self) -> Family:
-        return Gamma()
+    positive = Gamma()
 
 
 @column_forms.register
@@ -146,10 +138,7 @@ class HurdlePoisson(TwoPart):
     """
 
     name = "hurdle_poisson"
-
-    @property
-    def positive(self) -> Family:
-        return TruncatedPoisson()
+    positive = TruncatedPoisson()
 
 
 @column_forms.register
@@ -173,7 +162,4 @@ class HurdleNegativeBinomial(TwoPart):
     """
 
     name = "hurdle_negative_binomial"
-
-    @property
-    def positive(self) -> Family:
-        return TruncatedNegativeBinomial()
+    positive = TruncatedNegativeBinomial()

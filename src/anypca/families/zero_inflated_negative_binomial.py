@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from anypca._typing import Floats
-from anypca.families._base import Family, families, positive_or_none
+from anypca.families._base import Family, families
+from anypca.families._dispersed import Dispersed
 from anypca.families._zero_inflated import ZeroInflated
 from anypca.families.negative_binomial import NegativeBinomial
 
 
 @families.register
 @dataclass(frozen=True)
-class ZeroInflatedNegativeBinomial(ZeroInflated):
+class ZeroInflatedNegativeBinomial(Dispersed, ZeroInflated):
     r"""Counts with extra zeros: zero with the chance ``share``, else a negative binomial count with mean ``exp(eta)``.
 
     As `ZeroInflatedPoisson`, with counts of variance ``rate + a rate^2``; the dispersion is a.
@@ -39,22 +40,20 @@ class ZeroInflatedNegativeBinomial(ZeroInflated):
 
     name = "zero_inflated_negative_binomial"
     dispersion_kind = "shape"
+    given_by = "size"
+    is_reciprocal = True
     expectation = "approximate"
     core = NegativeBinomial()
 
     size: float | None = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "size", positive_or_none(self.size, "size", type(self).__name__))
+        Dispersed.__post_init__(self)
+        ZeroInflated.__post_init__(self)
 
     @classmethod
     def examples(cls) -> tuple[Family, ...]:
         return (cls(share=0.3),)
-
-    @property
-    def fixed_dispersion(self) -> float | None:
-        return None if self.size is None else 1.0 / self.size
 
     def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
         # Extra zeros are part of the variance; estimates by residuals sort that out.
