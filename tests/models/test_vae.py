@@ -16,12 +16,13 @@ from anypca.datasets import make_low_rank
 from anypca.engine import check_data
 from anypca.exceptions import ConvergenceWarning
 from anypca.families import Bernoulli, Binomial, Gamma, Gaussian, NegativeBinomial, Poisson, combine, families
+from anypca.models._bayes.points import collect_rows
 from anypca.models._gaussian.posterior import find_patterns, find_posterior
 from anypca.models._gaussian.principal import fit_principal
 from anypca.models._opened import open_block
 from anypca.models._session import open_session
-from anypca.models.vae._fit import _row_model, read_rows
-from anypca.models.vae._model import DenseRows, Model
+from anypca.models.vae._fit import _row_model
+from anypca.models.vae._model import Model
 from anypca.models.vae._posterior import Likelihood, marginal
 from anypca.models.vae._start import linear_start, null_inputs, scale_loadings
 from anypca.models.vae._training import Judge, improve_dispersion
@@ -39,7 +40,7 @@ def table(family, n=60):
 
 def start(X, k, family, hidden=(5,), **companions):
     with open_session(check_data(X, **companions), n_jobs=1) as session:
-        rows = read_rows(session)
+        rows = collect_rows(session, fit_intercept=False)
         inputs = null_inputs(session, family, rows)
         return rows, linear_start(inputs, rows, k, hidden, "tanh", np.random.default_rng(0))
 
@@ -101,7 +102,9 @@ def test_each_row_starts_at_the_likeliest_of_some_points():
     likelihood = Likelihood(Poisson(), model.dispersion, model.decoder)
     points = np.random.default_rng(5).standard_normal((9, 2))
     best = likelihood.best_of(rows, points)
-    heights = likelihood.height(rows.repeat(9), np.tile(points, (len(rows.x), 1))).reshape(-1, 9)
+    heights = likelihood.height(
+        rows.take(np.repeat(np.arange(rows.n_rows), 9)), np.tile(points, (len(rows.x), 1))
+    ).reshape(-1, 9)
     assert_allclose(likelihood.height(rows, best), heights.max(axis=1), rtol=1e-12)
     assert len(np.unique(best, axis=0)) > 1
 
@@ -251,7 +254,7 @@ def test_the_likelihood_is_that_of_quadrature(family):
     model = VAE(
         2, family=family, **FEW | {"score_draws": 2000, "max_iter": 60, "learning_rate_init": 0.01}
     ).fit(X)
-    rows = DenseRows(np.nan_to_num(X, nan=1.0), ~np.isnan(X), None, np.ones(60))
+    rows = open_block(check_data(X).blocks[0])
     grid = np.linspace(-7, 7, 141)
     points = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
     likelihood = model._row_model().likelihood_of_rows
@@ -366,6 +369,6 @@ def test_constant_columns_and_huge_counts_do_no_harm():
 
 
 def test_a_spread_of_rows_reaches_over_all_of_them():
-    rows = DenseRows(np.arange(10.0)[:, None], None, None, np.ones(10))
+    rows = open_block(check_data(np.arange(10.0)[:, None]).blocks[0])
     assert_array_equal(rows.spread(4).x[:, 0], [0.0, 3.0, 6.0, 9.0])
     assert len(rows.spread(10).x) == len(rows.spread(99).x) == 10

@@ -1198,8 +1198,8 @@ NETS = [
     Mutation(
         "missing entries are believed",
         "models/vae/_model.py",
-        "return terms if self.observed is None else np.where(self.observed, terms, 0.0)",
-        "return terms",
+        "slope = rows.only_observed(score) * rows.weights[:, None]",
+        "slope = score * rows.weights[:, None]",
         _VAE,
     ),
     Mutation(

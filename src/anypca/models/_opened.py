@@ -92,7 +92,7 @@ class OpenedBlock:
         """The number in the user's table of a column."""
         return column if self.columns is None else int(self.columns[column])
 
-    def take(self, index: Ints | Bools) -> OpenedBlock:
+    def take(self, index: Ints | Bools | slice) -> OpenedBlock:
         """Some of the rows."""
         table = self.table
         if table is not None:
@@ -107,6 +107,10 @@ class OpenedBlock:
             numbers=self.numbers[index],
             entry=None if self.entry is None else self.entry[index],
         )
+
+    def spread(self, most: int) -> OpenedBlock:
+        """At most so many rows, at equal distances."""
+        return self.take(slice(None, None, max(1, -(-self.n_rows // most))))
 
     def astype(self, dtype: np.dtype[Any]) -> OpenedBlock:
         """The same rows in another precision."""
@@ -124,6 +128,14 @@ class OpenedBlock:
             entry=cast(self.entry),
             dtype=dtype,
         )
+
+    def only_observed(self, terms: Floats) -> Floats:
+        """Terms with 0 in the place of missing entries, shape (rows, n_features)."""
+        return observed_only(self, slice(None), terms)
+
+    def shifted(self, eta: Floats) -> Floats:
+        """Predictors with the offset."""
+        return eta if self.offset is None else eta + self.offset
 
     def tiles(self) -> Iterator[slice]:
         """Runs of columns."""

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.engine import Block
 from anypca.families import Family
 from anypca.linalg import fix_signs
+from anypca.models._bayes.points import collect_rows
 from anypca.models._gaussian.principal import count_rows
+from anypca.models._opened import OpenedBlock
 from anypca.models._session import Session
-from anypca.models.vae._model import DenseRows, Model
+from anypca.models.vae._model import Model
 from anypca.models.vae._posterior import Likelihood
 from anypca.models.vae._row_model import DecodedRowModel
 from anypca.models.vae._start import linear_start, null_inputs, scale_loadings
@@ -54,7 +55,7 @@ class VAEFit:
 def fit_vae(session: Session, family: Family, settings: Settings) -> tuple[VAEFit, Result[Model]]:
     """Train from probabilistic PCA, and report in coordinates that do not depend on the training's."""
     count_rows(session, "VAE")
-    rows, rng, k = read_rows(session), session.rng, settings.n_components
+    rows, rng, k = collect_rows(session, fit_intercept=False), session.rng, settings.n_components
     inputs = null_inputs(session, family, rows)
     seen, judge = split_rows(rows, settings.validation_fraction, k, rng)
     start = linear_start(inputs, seen, k, settings.hidden, settings.activation, rng)
@@ -64,22 +65,7 @@ def fit_vae(session: Session, family: Family, settings: Settings) -> tuple[VAEFi
     return _report(result.shared, rows, settings, rng), result
 
 
-def read_rows(session: Session) -> DenseRows:
-    """The whole table in memory, dense and in float64."""
-
-    def read(block: Block) -> tuple[Floats, Floats | None, Floats]:
-        offset = block.offset()
-        return block.values().astype(np.float64), offset, block.weights
-
-    values, offsets, weights = zip(*session.gather(read), strict=True)
-    x = np.concatenate(values)
-    is_missing = np.isnan(x)
-    x[is_missing] = 1.0
-    offset = None if offsets[0] is None else np.concatenate(offsets).astype(np.float64)
-    return DenseRows(x, ~is_missing if is_missing.any() else None, offset, np.concatenate(weights))
-
-
-def _report(model: Model, rows: DenseRows, settings: Settings, rng: np.random.Generator) -> VAEFit:
+def _report(model: Model, rows: OpenedBlock, settings: Settings, rng: np.random.Generator) -> VAEFit:
     """The model in its canonical coordinates: along the principal axes of the mean slopes of the decoder."""
     some = rows.spread(_MOST_ROWS)
     latents = model.encode(model.inputs.of(some)).mean
@@ -119,7 +105,7 @@ def _shares(sizes: Floats) -> Floats:
     return np.asarray(squares / max(float(squares.sum()), np.finfo(float).tiny))
 
 
-def _explained(model: Model, rows: DenseRows, latents: Floats) -> float:
+def _explained(model: Model, rows: OpenedBlock, latents: Floats) -> float:
     """Share of the null deviance that the latents explain, each row at the mode of its posterior."""
     points = Likelihood(model.family, model.dispersion, model.decoder).modes(rows, latents).points
 

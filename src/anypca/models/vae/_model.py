@@ -1,4 +1,4 @@
-"""The model that is trained: rows as the nets see them, the bound, and its derivatives."""
+"""The model that is trained: what its encoder is told, the bound, and its derivatives."""
 
 from __future__ import annotations
 
@@ -7,45 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anypca._typing import Bools, Floats, Ints
+from anypca._typing import Floats
 from anypca.families import Family
+from anypca.models._opened import OpenedBlock
 from anypca.models.vae._skip import Opened, SkipNetwork
-
-
-@dataclass(frozen=True, eq=False)
-class DenseRows:
-    """Some rows of a table, in float64."""
-
-    x: Floats
-    """(rows, n_features), 1.0 where missing."""
-    observed: Bools | None
-    """``None`` when complete."""
-    offset: Floats | None
-    """(rows, n_features) or (rows, 1)."""
-    weights: Floats
-    """(rows,)."""
-
-    def take(self, index: Ints | slice) -> DenseRows:
-        """Some of them."""
-        observed = None if self.observed is None else self.observed[index]
-        offset = None if self.offset is None else self.offset[index]
-        return DenseRows(self.x[index], observed, offset, self.weights[index])
-
-    def spread(self, most: int) -> DenseRows:
-        """About so many of them or fewer, evenly spread over all."""
-        return self.take(slice(None, None, max(1, -(-len(self.x) // most))))
-
-    def repeat(self, times: int) -> DenseRows:
-        """Each row so many times, one after the other."""
-        return self.take(np.repeat(np.arange(len(self.x)), times))
-
-    def only_observed(self, terms: Floats) -> Floats:
-        """Terms of the entries, 0 where these are missing."""
-        return terms if self.observed is None else np.where(self.observed, terms, 0.0)
-
-    def shifted(self, eta: Floats) -> Floats:
-        """The predictor with the offset."""
-        return eta if self.offset is None else eta + self.offset
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +29,7 @@ class Inputs:
     unit: float
     """What they are divided by."""
 
-    def of(self, rows: DenseRows) -> Floats:
+    def of(self, rows: OpenedBlock) -> Floats:
         """(rows, n_features)."""
         eta = rows.shifted(np.broadcast_to(self.intercept, rows.x.shape))
         gradient = self.family.evaluate(rows.x, eta, self.dispersion, order=1).gradient
@@ -119,7 +84,7 @@ class Model:
         mean, log_deviation = np.split(out, 2, axis=1)
         return Encoded(mean, np.exp(log_deviation), opened)
 
-    def bound(self, rows: DenseRows, noise: Floats) -> Floats:
+    def bound(self, rows: OpenedBlock, noise: Floats) -> Floats:
         """A lower bound of the log-likelihood of each row, (rows,), by draws of standard normals (draws, rows, k)."""
         found = self.encode(self.inputs.of(rows))
         base = rows.only_observed(self.family.log_base(rows.x, self.dispersion)).sum(axis=1)
@@ -130,7 +95,7 @@ class Model:
             total = total + rows.only_observed(terms).sum(axis=1) / len(noise)
         return np.asarray(total)
 
-    def gradient(self, rows: DenseRows, noise: Floats) -> Floats:
+    def gradient(self, rows: OpenedBlock, noise: Floats) -> Floats:
         """Derivative of the weighted sum of `bound`, with one draw (rows, k), in the parameters of the nets."""
         inputs = self.inputs.of(rows)
         found = self.encode(inputs)

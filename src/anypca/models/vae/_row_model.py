@@ -11,7 +11,7 @@ from anypca.engine import Block
 from anypca.families import Family
 from anypca.models._opened import OpenedBlock
 from anypca.models._row_model import RowModel
-from anypca.models.vae._model import DenseRows, Inputs
+from anypca.models.vae._model import Inputs
 from anypca.models.vae._posterior import Likelihood, Modes, marginal
 from anypca.models.vae._skip import SkipNetwork
 
@@ -40,7 +40,7 @@ class DecodedRowModel(RowModel[Modes]):
         return Likelihood(self.family, self.dispersion, self.decoder)
 
     def solve(self, rows: OpenedBlock) -> Modes:
-        known = _read(rows)
+        known = rows.astype(np.dtype(float))
         return self.likelihood_of_rows.modes(known, self.encoder(self.inputs.of(known)))
 
     def scores(self, solved: Modes) -> Floats:
@@ -50,7 +50,7 @@ class DecodedRowModel(RowModel[Modes]):
         return np.asarray(np.sqrt(np.einsum("naa->na", np.linalg.inv(solved.precision))))
 
     def log_likelihood(self, rows: OpenedBlock) -> Floats:
-        known = _read(rows)
+        known = rows.astype(np.dtype(float))
         guess = self.encoder(self.inputs.of(known))
         likelihood = self.likelihood_of_rows
         others = [likelihood.best_of(known, part) for part in np.array_split(self.starts, _N_FURTHER)]
@@ -69,8 +69,3 @@ class DecodedRowModel(RowModel[Modes]):
 
     def draw_scores(self, n_samples: int, rng: np.random.Generator) -> Floats:
         return rng.standard_normal((n_samples, self.decoder.n_inputs))
-
-
-def _read(rows: OpenedBlock) -> DenseRows:
-    offset = None if rows.offset is None else rows.offset.astype(np.float64)
-    return DenseRows(rows.x.astype(np.float64, copy=False), rows.observed, offset, np.ones(rows.n_rows))

@@ -15,8 +15,9 @@ from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.passes import Pass
 from anypca.models._bilinear.start import mean_coefficients, null_coefficients
 from anypca.models._gaussian.principal import Principal, fit_principal
+from anypca.models._opened import OpenedBlock
 from anypca.models._session import Session, open_session
-from anypca.models.vae._model import DenseRows, Inputs, Model
+from anypca.models.vae._model import Inputs, Model
 from anypca.models.vae._skip import make_skip
 
 # Smallest share of the inputs' variance that counts as noise at the start: a table without noise has no density.
@@ -28,7 +29,7 @@ _NULL_TOL = 1e-6
 _FACTORS = (1.0, 0.5, 0.25, 0.125, 0.0)
 
 
-def null_inputs(session: Session, family: Family, rows: DenseRows) -> Inputs:
+def null_inputs(session: Session, family: Family, rows: OpenedBlock) -> Inputs:
     """The model without latents, as the encoder's view of rows."""
     summary = session.summary
     dispersion = start_dispersion(family, summary.mean, summary.variance)
@@ -42,7 +43,7 @@ def null_inputs(session: Session, family: Family, rows: DenseRows) -> Inputs:
 
 def linear_start(
     inputs: Inputs,
-    rows: DenseRows,
+    rows: OpenedBlock,
     n_components: int,
     hidden: Sequence[int],
     activation: str,
@@ -80,7 +81,7 @@ def _principal(inputs: Floats, weights: Floats, n_components: int) -> Principal:
     return replace(found, components=components, variances=np.pad(found.variances, (0, more)))
 
 
-def _curvature(inputs: Inputs, rows: DenseRows) -> Floats:
+def _curvature(inputs: Inputs, rows: OpenedBlock) -> Floats:
     """Mean information about the predictor of an entry of each column, without latents, (n_features,)."""
     eta = rows.shifted(np.broadcast_to(inputs.intercept, rows.x.shape))
     found = inputs.family.evaluate(rows.x, eta, inputs.dispersion, order=2).curvature
