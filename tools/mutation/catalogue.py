@@ -1069,9 +1069,9 @@ EIGEN = [
 SSPCA = [
     Mutation(
         "rows are shrunk as if scores were orthonormal",
-        "models/sspca/_descent.py",
-        "found[active] = t * b[active] / (values * t + price)",
-        "found[active] = t * b[active] / (t + price)",
+        "priors/group.py",
+        "c * length / (values * length + self.strength)",
+        "c * length / (length + self.strength)",
         _SSPCA,
     ),
     Mutation(

@@ -37,7 +37,7 @@ class Group(Prior):
     With the strength s, the minimum v of ``v' C v / 2 - c' v + s ||v||`` is 0 if ``||c|| <= s``, else it solves
     :math:`(C + (s / r) I) v = c` with :math:`r = ||v||`. In the eigenvectors of C, with values :math:`\lambda`, the
     length r is where :math:`h(r) = (\sum_i c_i^2 / (\lambda_i r + s)^2)^{-1/2}` is 1. This function is concave
-    and increasing, so that Newton's method from r = 0 approaches the root from below.
+    and increasing, so that Newton's method approaches the root from below, where it starts.
 
     References
     ----------
@@ -64,10 +64,21 @@ class Group(Prior):
         known = values > _LEAST_CURVATURE * values.max(axis=1, keepdims=True, initial=0.0)
         c = np.where(known, np.einsum("iba,ib->ia", vectors, linear), 0.0)
         values = np.where(known, values, 1.0)
-        return np.asarray(np.einsum("iba,ia->ib", vectors, self._shrink(values, c)))
+        return np.asarray(np.einsum("iba,ia->ib", vectors, self.shrink(values, c)))
 
-    def _shrink(self, values: Floats, c: Floats) -> Floats:
-        """The minimum in the coordinates of the eigenvectors."""
+    def shrink(self, values: Floats, c: Floats) -> Floats:
+        """The minimum in the coordinates of the eigenvectors.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n, k)
+            Eigenvalues of C of each row, positive.
+        c : ndarray of shape (n, k)
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+        """
         if self.strength == 0:
             return c / values
         target = np.zeros_like(c)
@@ -80,7 +91,8 @@ class Group(Prior):
 
 def _find_length(values: Floats, c: Floats, strength: float) -> Floats:
     """The root r of ``h(r) = 1``, see `Group`, shape (n,)."""
-    length = np.zeros(len(c))
+    # From below: with the largest value in the place of all h is larger, and its root closed.
+    length = (np.linalg.norm(c, axis=1) - strength) / values.max(axis=1, initial=np.finfo(float).tiny)
     for _ in range(_MAX_NEWTON):
         bottom = values * length[:, None] + strength
         inside = np.sum((c / bottom) ** 2, axis=1)

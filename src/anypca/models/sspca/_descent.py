@@ -19,6 +19,7 @@ import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
 from anypca.linalg import symmetric_power
+from anypca.priors import Group
 
 # Rows below this share of the longest one, or of a column of mean length, may be set to zero under the quasi-norm: its
 # reweighting approaches zero and never reaches it. They are only where that does not raise the objective, so that the
@@ -243,36 +244,11 @@ def directions(gram: Floats) -> tuple[Floats, Floats]:
 def shrink_rows(target: Floats, gram: Floats, price: float) -> Floats:
     """Rows that minimise ``v' gram v / 2 - target' v + price |v|``, each exactly, shape (p, k).
 
-    A row is zero if its target is not longer than the price. Else, with the eigenvalues L of the Gram matrix and the
-    target b in their basis, its length t solves ``sum_k b_k^2 / (L_k t + price)^2 = 1``.
+    A row is zero if its target is not longer than the price; see `anypca.priors.Group`.
     """
     values, basis = directions(gram)
     b = target @ basis  # a direction without scores has no target either
-    if price == 0.0:
-        return np.asarray((b / values) @ basis.T)
-    found = np.zeros_like(b)
-    active = np.linalg.norm(b, axis=1) > price
-    if active.any():
-        t = _row_lengths(b[active] ** 2, values, price)[:, None]
-        found[active] = t * b[active] / (values * t + price)
-    return np.asarray(found @ basis.T)
-
-
-def _row_lengths(squares: Floats, values: Floats, price: float) -> Floats:
-    """The roots t >= 0 of ``sum_k squares_k / (values_k t + price)^2 = 1`` of each row, shape (rows,)."""
-    # From below: with the largest value in the place of all the sum is smaller and the root closed.
-    t = np.maximum(np.sqrt(squares.sum(axis=1)) - price, 0.0) / values.max()
-    for _ in range(_MAX_NEWTON):
-        # Newton's method on the inverse root of the sum, which is nearly linear in t.
-        scale = values * t[:, None] + price
-        terms = squares / scale**2
-        total = terms.sum(axis=1)
-        slope = (terms * (values / scale)).sum(axis=1) * total**-1.5
-        step = (1.0 - total**-0.5) / slope
-        t = np.maximum(t + step, 0.0)
-        if np.all(np.abs(step) <= _STEP * t):
-            break
-    return np.asarray(t)
+    return np.asarray(Group(price).shrink(np.broadcast_to(values, b.shape), b) @ basis.T)
 
 
 def bounded_inverse(gram: Floats, inner: Floats, bound: float) -> Floats:
