@@ -288,7 +288,8 @@ def run_datasets(*, as_json: bool) -> None:
 
 def _describe(name: str, loader: Any, folder: str | None) -> dict[str, Any]:
     """What is known of a data set without loading it."""
-    specs = [spec for key, spec in SPECS.items() if _belongs(key, name)]
+    variants = [key for key in SPECS if key.startswith(f"{name}_") and key not in loaders()]
+    specs = [SPECS[key] for key in (name, *variants) if key in SPECS]
     places = {place for spec in specs for place in (spec.X, spec.target, spec.features, spec.offset)}
     files = sorted({place.partition(":")[0] for place in places if place is not None})
     lacking = [file for file in files if folder is None or not (Path(folder) / file).is_file()]
@@ -300,11 +301,6 @@ def _describe(name: str, loader: Any, folder: str | None) -> dict[str, Any]:
         "files": files,
         "is_found": not lacking,
     }
-
-
-def _belongs(key: str, name: str) -> bool:
-    """Whether a stored set is the one of a loader, or one of its variants."""
-    return key == name or (key.startswith(f"{name}_") and key not in loaders())
 
 
 def _where(row: dict[str, Any]) -> str:

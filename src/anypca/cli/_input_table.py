@@ -178,7 +178,9 @@ def load_table(request: TableRequest) -> InputTable:
     """
     name = None if request.offset is None else _column_of(request.offset)
     aside = tuple(dict.fromkeys([*([] if name is None else [name]), *request.covariates]))
-    table = _from_dataset(request.source) if _is_dataset(request.source) else _from_file(request, aside)
+    # A file of that name comes first: it is what the shell completes.
+    is_dataset = request.source in loaders() and not Path(request.source).exists()
+    table = _from_dataset(request.source) if is_dataset else _from_file(request, aside)
     lacking = [wanted for wanted in aside if wanted not in table.frame.extras]
     if lacking:
         known = quoted(sorted(table.frame.extras), most=8) or "nothing"
@@ -272,11 +274,6 @@ def _needs_nothing(loader: Callable[..., Any]) -> bool:
     """Whether a loader can be called without arguments."""
     parameters = inspect.signature(loader).parameters.values()
     return all(parameter.default is not parameter.empty for parameter in parameters)
-
-
-def _is_dataset(source: str) -> bool:
-    """A file of that name comes first: it is what the shell completes."""
-    return source in loaders() and not Path(source).exists()
 
 
 def _from_dataset(name: str) -> InputTable:

@@ -110,13 +110,9 @@ def resolve_columns(
 def _divide(entries: Sequence[Family | Form]) -> tuple[Family, dict[int, Form]]:
     """Families of all columns, and the forms of some."""
     found = {column: entry for column, entry in enumerate(entries) if isinstance(entry, Form)}
-    plain = [entry if isinstance(entry, Family) else _stand_in(entry) for entry in entries]
+    # A form has the family of its first part in its place, or any if it has none.
+    plain = [entry if isinstance(entry, Family) else (*entry.parts, Gaussian())[0] for entry in entries]
     return combine(plain), found
-
-
-def _stand_in(form: Form) -> Family:
-    """A family for the place of a form."""
-    return form.parts[0] if form.parts else Gaussian()
 
 
 def _type_error(family: Any) -> TypeError:

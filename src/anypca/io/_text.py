@@ -93,15 +93,11 @@ def read_text(path: Path, given: ReadOptions) -> Frame:
             f"{path}, line {error}: a quotation mark opens a cell there and is not closed. Close it, or remove it."
         ) from error
     check_unique(layout.names, path)
-    if given.delimiter is None and layout.delimiter != _usual(path) and len(layout.names) > 1:
+    promised = "," if ".csv" in path.name.lower() else "\t"
+    if given.delimiter is None and layout.delimiter != promised and len(layout.names) > 1:
         notes.append(f"cells are separated by {_DELIMITERS[layout.delimiter]}s")
     table = _read_cells(text, layout, given, path)
     return frame_from_pandas(table, path, given, (*notes, *said, *more), _spelling(table, layout, given))
-
-
-def _usual(path: Path) -> str:
-    """The delimiter that a file's extension promises."""
-    return "," if ".csv" in path.name.lower() else "\t"
 
 
 def _check_format(given: ReadOptions) -> None:

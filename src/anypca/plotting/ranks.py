@@ -42,7 +42,8 @@ def plot_rank_comparison(result: Any, ax: Any = None) -> Any:
         ax.plot([0, answer.rank], [row, row], color=BLUE, linewidth=1.5, alpha=0.4, zorder=1)
         ax.plot(answer.rank, row, "o", color=BLUE, markersize=7, zorder=2)
         # Times stand in one column to the right of all dots.
-        ax.text(last + 0.6, row, _seconds(answer.seconds), color=GREY, fontsize=8, va="center")
+        told = f"{answer.seconds:.2g} s" if answer.seconds >= 0.01 else "< 0.01 s"
+        ax.text(last + 0.6, row, told, color=GREY, fontsize=8, va="center")
     _name_rows(ax, result.labels, last)
     _tell_agreement(ax, known)
     return ax
@@ -69,10 +70,6 @@ def _tell_agreement(ax: Any, known: list[int]) -> None:
     common = max(sorted(set(known)), key=known.count)
     told = counted(common, "component")
     ax.set_title(f"{told}: {known.count(common)} of {counted(len(known), 'method')}", fontsize=10)
-
-
-def _seconds(value: float) -> str:
-    return f"{value:.2g} s" if value >= 0.01 else "< 0.01 s"
 
 
 #: Decades below the largest pull that are shown; where the data pull less a component has long met its hyperbola.

@@ -213,15 +213,8 @@ def _draw_group_ellipse(ax: Any, points: Floats, color: str, kind: str, coverage
     variances, axes = np.linalg.eigh(covariance)
     width, height = 2.0 * _radius(coverage, 2) * np.sqrt(np.maximum(variances[::-1], 0.0))
     angle = float(np.degrees(np.arctan2(axes[1, 1], axes[0, 1])))
-    look = {"facecolor": (*_rgb(color), 0.12), "edgecolor": color, "linewidth": 1.4, "zorder": 3}
+    look = {"facecolor": (color, 0.12), "edgecolor": color, "linewidth": 1.4, "zorder": 3}
     ax.add_patch(Ellipse(tuple(points.mean(axis=0)), width, height, angle=angle, **look))
-
-
-def _rgb(color: str) -> tuple[float, float, float]:
-    from matplotlib.colors import to_rgb
-
-    red, green, blue = to_rgb(color)
-    return red, green, blue
 
 
 def _radius(coverage: float, dimension: int) -> float:

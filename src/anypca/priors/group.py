@@ -92,7 +92,7 @@ class Group(Prior):
 def _find_length(values: Floats, c: Floats, strength: float) -> Floats:
     """The root r of ``h(r) = 1``, see `Group`, shape (n,)."""
     # From below: with the largest value in the place of all h is larger, and its root closed.
-    length = (np.linalg.norm(c, axis=1) - strength) / values.max(axis=1, initial=np.finfo(float).tiny)
+    length: Floats = (np.linalg.norm(c, axis=1) - strength) / values.max(axis=1, initial=np.finfo(float).tiny)
     for _ in range(_MAX_NEWTON):
         bottom = values * length[:, None] + strength
         inside = np.sum((c / bottom) ** 2, axis=1)

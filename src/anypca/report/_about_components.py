@@ -9,7 +9,6 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca._words import percent
-from anypca.families import Family
 from anypca.interpretation import contributions
 from anypca.report import _figures
 from anypca.report._encode import encode_column, encode_scores, rounded, short_name, to_json
@@ -168,13 +167,9 @@ def _effect_formats(subject: Subject) -> list[Callable[[float], str]]:
     formats: list[Callable[[float], str]] = [_shift] * (n + 1)
     for member, index in [] if family is None else family.member_columns(n):
         for j in index:
-            formats[int(j)] = _effect_format(member)
+            formats[int(j)] = {"identity": _shift, "log": _factor, "logit": _odds}[member.link_kind]
     # Columns that are left out have the last one, and no effect.
     return [formats[j] for j in subject.description.model_columns(subject.facts.n_columns)]
-
-
-def _effect_format(family: Family) -> Callable[[float], str]:
-    return {"identity": _shift, "log": _factor, "logit": _odds}[family.link_kind]
 
 
 def _shift(effect: float) -> str:

@@ -55,15 +55,11 @@ def _in_sum(subject: Subject, quality: Quality | None) -> str:
         )
     if quality.spread is not None:
         text += f" Squared residuals are {quality.spread:.2f} times as large as the model expects: "
-        text += f"{_verdict(quality.spread, _farthest(quality))}."
+        farthest = max((abs(cell.residual) for cell in quality.worst), default=0.0)
+        text += f"{_verdict(quality.spread, farthest)}."
     if quality.n_rows < subject.facts.n_rows:
         text += f" What follows rests on {number(quality.n_rows)} rows."
     return text + " All numbers are of the rows that were fitted or given here, not of held-out ones."
-
-
-def _farthest(quality: Quality) -> float:
-    """The largest residual, in standard deviations."""
-    return max((abs(cell.residual) for cell in quality.worst), default=0.0)
 
 
 def _verdict(spread: float, farthest: float) -> str:

@@ -271,12 +271,15 @@ def _curves(subject: Subject) -> list[tuple[str, _figures.Figure, str]]:
     """Pictures of what was compared: key, picture and caption."""
     model, drawn = subject.description, []
     if len(model.evidence_by_rank) > 1:
-        drawing = _figures.rank_curve(model.evidence_by_rank, model.chosen_rank, "log evidence")
+        drawing = _figures.number_curve(
+            model.evidence_by_rank, model.chosen_rank, "components", "log evidence"
+        )
         caption = "Variational log evidence by number of components; higher is better."
         drawn.append(("evidence", drawing, caption))
     if model.evidence_path is not None and model.support is not None:
         chosen = int(model.support.sum())
-        drawing = _figures.path_curve(model.evidence_path, chosen, "most relevant variables", "evidence")
+        path = dict(enumerate(model.evidence_path.tolist(), start=1))
+        drawing = _figures.number_curve(path, chosen, "most relevant variables", "evidence")
         drawn.append(("path", drawing, "Evidence of the sets of the 1, 2, ... most relevant variables."))
     return drawn
 

@@ -38,25 +38,16 @@ def scree(explained: Floats) -> Figure:
     return {"data": [bars, line] if len(number) > 1 else [bars], "layout": layout}
 
 
-def rank_curve(values: Mapping[int, float], chosen: int | None, title: str) -> Figure:
-    """A criterion by number of components, the chosen one marked."""
+def number_curve(values: Mapping[int, float], chosen: int | None, of: str, title: str) -> Figure:
+    """A criterion by the number of something, as components, the chosen one marked."""
     ranks = sorted(values)
     numbers = np.array([values[rank] for rank in ranks], dtype=float)
-    line = _line(ranks, numbers, title, "%{x} components: %{y:.6~g}")
-    layout = _layout("components", title)
+    data = [_line(ranks, numbers, title, f"%{{x}} {of}: %{{y:.6~g}}")]
+    layout = _layout(of, title)
     layout["xaxis"] |= _whole(ranks)
-    data = [line]
     if chosen is not None and chosen in values:
         data.append(_mark(chosen, values[chosen], f"chosen: {chosen}"))
     return {"data": data, "layout": layout}
-
-
-def path_curve(values: Floats, chosen: int, x_title: str, y_title: str) -> Figure:
-    """A criterion along a path of 1, 2, ... variables, the chosen one marked."""
-    data = [_line(range(1, len(values) + 1), values, y_title, "%{x} variables: %{y:.6~g}")]
-    if 1 <= chosen <= len(values):
-        data.append(_mark(chosen, float(values[chosen - 1]), f"chosen: {chosen}"))
-    return {"data": data, "layout": _layout(x_title, y_title)}
 
 
 def loadings(

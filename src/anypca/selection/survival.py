@@ -113,7 +113,8 @@ def survival_curve(
     needs = _needs(model, float(visitor.weights.sum()))
     # At D / (nu L(0)) the hyperbola of the candidate meets the tangent that its curve stays below.
     reference = np.append(visitor.fitted_sizes, needs[-1] / (model.nu_ * max(largest, np.finfo(float).tiny)))
-    sizes = _spaced(reference.min() / _BELOW, reference.max() * _ABOVE)
+    ends = reference.min() / _BELOW, reference.max() * _ABOVE
+    sizes = np.geomspace(*ends, int(_SIZES_PER_DECADE * np.log10(ends[1] / ends[0])) + 2)
     pulls = visitor.pulls(np.tile(sizes, (len(needs), 1)))
     best = np.clip((sizes * pulls).argmax(axis=1), 1, len(sizes) - 2)
     near = np.geomspace(sizes[best - 1], sizes[best + 1], _ZOOM, axis=1)
@@ -150,10 +151,6 @@ def _needs(model: SePCA, weight: float) -> Floats:
     found = model.nu_ * weight * np.asarray(rows.problem.score_prior.precision)
     # The candidate has all of its loadings; a penalty that is not a count would ask for more.
     return np.append(found, model.layout_.n_columns * (1.0 + 2.0 * model.sparsity_))
-
-
-def _spaced(first: float, last: float) -> Floats:
-    return np.geomspace(first, last, int(_SIZES_PER_DECADE * np.log10(last / first)) + 2)
 
 
 @dataclass(frozen=True, eq=False)

@@ -130,7 +130,8 @@ class QuasiNewton:
             self._stretch = min(2.0 * self._stretch, _LONGEST)
             candidate = x + self._stretch * residual
         elif self._pairs:
-            candidate = x + self._direction(residual, weight)
+            # To where the residual vanishes, in the newest metric, which changes slowly along the path.
+            candidate = x + two_loop(residual, self._pairs, product=_product_in(weight), longest=_LONGEST)
         else:
             return None
         return candidate if np.all(np.isfinite(candidate)) else None
@@ -160,10 +161,6 @@ class QuasiNewton:
         )
         self._pairs = [*self._pairs, pair][-depth:]
         return True
-
-    def _direction(self, residual: Floats, weight: Floats) -> Floats:
-        """The step to where the residual vanishes, in the newest metric (it changes slowly along the path)."""
-        return two_loop(residual, self._pairs, product=_product_in(weight), longest=_LONGEST)
 
 
 def _compact(step: Floats, change: Floats) -> Pair:

@@ -132,7 +132,7 @@ class Approximate(Method):
         self, collected: tuple[Kernel, FeatureMap, Floats, FeatureSums]
     ) -> tuple[Kernel | None, Embedding]:
         kernel, feature_map, shift, sums = collected
-        mean, gram = shift + sums.mean, sums.centred_gram
+        mean, gram = shift + sums.mean, sums.gram - sums.n_rows * np.outer(sums.mean, sums.mean)
         # Rows that are all equal have features that differ by rounding only, which is not variance.
         rounding = len(mean) * np.finfo(self.session.data.dtype).eps
         if np.trace(gram) <= sums.n_rows * rounding**2 * (mean @ mean):
@@ -191,10 +191,6 @@ class FeatureSums(Statistics):
     @property
     def mean(self) -> Floats:
         return np.asarray(self.total / self.n_rows)
-
-    @property
-    def centred_gram(self) -> Floats:
-        return np.asarray(self.gram - self.n_rows * np.outer(self.mean, self.mean))
 
 
 def sum_features(session: Session, feature_map: FeatureMap, shift: Floats) -> FeatureSums:

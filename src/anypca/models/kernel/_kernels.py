@@ -167,10 +167,6 @@ class KernelChoice:
             values["gamma"] = self._gamma(named, sample, variance)
         return Kernel(self.metric, {name: values[name] for name in named.parameters})
 
-    def rebind(self, kernel: Kernel, sample: Floats) -> Kernel:
-        """The kernel for other rows: a rule for gamma is applied to them, a number is kept."""
-        return self.bind(sample) if isinstance(self.gamma, str) else kernel
-
     def _gamma(self, named: NamedKernel, sample: Floats, variance: float | None) -> float:
         default = 1.0 / int(sample.shape[1])
         if self.gamma is None:

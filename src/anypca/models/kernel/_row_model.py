@@ -63,7 +63,8 @@ def learn_preimage(method: Method, kernel: Kernel, embedding: Embedding, alpha: 
     """
     session, mean = method.session, method.session.summary.mean
     sample = embedding.scores(sample_rows(session))
-    kernel = method.settings.kernel.rebind(kernel, sample)
+    if isinstance(method.settings.kernel.gamma, str):  # a rule, to be applied to the scores
+        kernel = method.settings.kernel.bind(sample)
     feature_map = method.score_map(kernel, sample)
     if feature_map is None:
         table = all_rows(session, dense=True)

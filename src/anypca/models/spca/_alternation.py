@@ -13,7 +13,7 @@ from anypca.exceptions import NonFiniteError
 from anypca.linalg import nearest_orthonormal
 from anypca.models._gaussian.gram import Gram
 from anypca.models._session import Session
-from anypca.models.spca._regression import Counted, Regression, kkt_distance
+from anypca.models.spca._regression import Counted, Regression, Restricted, kkt_distance
 from anypca.solvers import Progress, Result, Status
 from anypca.solvers.bfgs import QuasiNewton
 
@@ -181,7 +181,7 @@ def run_counted(alternation: Alternation, regression: Counted, axes: Floats) -> 
         if visits[support] > _MOST_VISITS or iteration >= session.max_iter // 2:
             break
         state = counted.next(state)
-    held = regression.restrict(best.pair.coefficients != 0)
+    held = Restricted(regression.matrix, best.pair.coefficients != 0)
     rest = replace(session, max_iter=max(1, session.max_iter - iteration))
     result = replace(alternation, regression=held, session=rest).run(best.pair.axes)
     return replace(result, n_iter=iteration + result.n_iter)

@@ -98,10 +98,6 @@ class Counted(Regression):
         level = float(np.partition(sizes, -count - 1)[-count - 1]) if count < len(sizes) else 0.0
         return Fit(soft_threshold(target, level), 2.0 * level)
 
-    def restrict(self, support: Bools) -> Restricted:
-        """The regression without L1 penalty on given supports (n_features, n_components)."""
-        return Restricted(self.matrix, support)
-
 
 @dataclass(frozen=True)
 class Restricted(Regression):

@@ -8,7 +8,6 @@ import numpy as np
 import scipy.linalg
 
 from anypca._typing import Floats
-from anypca.engine import Block
 from anypca.models._arguments import check_largest, check_rank, check_symmetric
 from anypca.models._gaussian.gram import Gram, StoredGram, StreamedGram, sum_gram
 from anypca.models._gaussian.principal import count_rows
@@ -81,14 +80,10 @@ def start_from_gram(session: Session, n_components: int | None) -> Start:
     """G as the user gave it in place of rows, and its leading eigenvectors."""
     if session.data.has_weights:
         raise ValueError("sample_weight is for rows; with input='gram' there are none. Leave it out.")
-    gram = check_gram(np.concatenate(session.gather(_read)))
+    gram = check_gram(np.concatenate(session.gather(lambda block: block.read().x)))
     p = len(gram.matrix)
     check_largest(n_components, p, "n_features")
     return Start(gram, *_leading(gram.matrix, n_components), np.zeros(p), 1.0, np.diag(gram.matrix).copy())
-
-
-def _read(block: Block) -> Floats:
-    return block.read().x
 
 
 def _leading(matrix: Floats, n_components: int | None) -> tuple[Floats, Floats]:
