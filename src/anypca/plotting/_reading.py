@@ -3,30 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from anypca._typing import Floats, Ints
-from anypca.engine import Block, Data, check_data, executor_for
+from anypca.engine import Block, Data, check_data, executor_for, summarise
 from anypca.plotting._common import check_length
-
-
-class _Moments(NamedTuple):
-    """Observed entries of the columns beside the scores of their rows, in some blocks."""
-
-    seen: Floats
-    """Observed rows of each column, (1, n_features)."""
-    x: Floats
-    """Means of the columns, (1, n_features)."""
-    z: Floats
-    """Means of the scores over the observed rows of each column, (n_components, n_features)."""
-    xx: Floats
-    """Sums of squares about the means, (1, n_features)."""
-    zz: Floats
-    """The same of the scores, (n_components, n_features)."""
-    xz: Floats
-    """Sums of products about the means, (n_components, n_features)."""
 
 
 def read_table(X: Any) -> Floats:
@@ -123,51 +106,27 @@ def correlate(X: Any, scores: Floats) -> tuple[Floats, Floats]:
     deviations : ndarray of shape (n_features,)
         Standard deviations of the columns.
     """
-
-    def visit(block: Block) -> _Moments:
-        return _measure(block.values(), scores[block.start : block.stop])
-
     check_length("X", range(count_rows(X)), len(scores))
-    first, *rest = map_blocks(visit, check_data(X))
-    for more in rest:
-        first = _merge(first, more)
-    scale = np.sqrt(first.xx * first.zz)
-    correlations = np.divide(first.xz, scale, out=np.zeros_like(first.xz), where=scale > 0)
-    return correlations, np.sqrt(first.xx / np.maximum(first.seen, 1.0))[0]
+    data, z = check_data(X), scores - scores.mean(axis=0)
+    with executor_for(data, 1) as executor:
+        mean = summarise(data, executor).mean
+
+    def visit(block: Block) -> Floats:
+        x, own = block.values(), z[block.start : block.stop].T
+        seen = ~np.isnan(x)
+        apart = np.where(seen, x - mean, 0.0)
+        return np.vstack([seen.sum(axis=0), (apart**2).sum(axis=0), own @ seen, own**2 @ seen, own @ apart])
+
+    count, squares, *others = np.sum(map_blocks(visit, data), axis=0)
+    count = np.maximum(count, 1.0)
+    sums, score_squares, products = np.split(np.array(others), 3)
+    # About the means of the rows that are observed in each column; products need no more, since the other side has it.
+    scale = np.sqrt(squares * np.maximum(score_squares - sums**2 / count, 0.0))
+    correlations = np.divide(products, scale, out=np.zeros_like(products), where=scale > 0)
+    return correlations, np.sqrt(squares / count)
 
 
 def map_blocks(function: Callable[[Block], Any], data: Data) -> list[Any]:
     """A function of each block, in row order."""
     with executor_for(data, 1) as executor:
         return executor.collect(function, data)
-
-
-def _measure(x: Floats, z: Floats) -> _Moments:
-    """Moments of one block: values (rows, p) with NaN, scores (rows, k)."""
-    observed = ~np.isnan(x)
-    seen = observed.sum(axis=0, dtype=float)[None]
-    n = np.maximum(seen, 1.0)
-    weights = observed.astype(float)
-    x_mean = np.where(observed, x, 0.0).sum(axis=0)[None] / n
-    centred = np.where(observed, x - x_mean, 0.0)
-    z_mean = z.T @ weights / n
-    # Shifting by the block's own mean keeps the difference of squares from losing digits.
-    shift = z.mean(axis=0)[:, None]
-    zz = (z.T - shift) ** 2 @ weights - n * (z_mean - shift) ** 2 * (seen > 0)
-    return _Moments(seen, x_mean, z_mean, (centred**2).sum(axis=0)[None], np.maximum(zz, 0.0), z.T @ centred)
-
-
-def _merge(a: _Moments, b: _Moments) -> _Moments:
-    """Moments of two runs of rows together."""
-    seen = a.seen + b.seen
-    n = np.maximum(seen, 1.0)
-    # Sums about the common mean from those about the means of two parts (Chan, Golub and LeVeque 1983).
-    dx, dz, weight = b.x - a.x, b.z - a.z, a.seen * b.seen / n
-    return _Moments(
-        seen,
-        a.x + dx * b.seen / n,
-        a.z + dz * b.seen / n,
-        a.xx + b.xx + weight * dx**2,
-        a.zz + b.zz + weight * dz**2,
-        a.xz + b.xz + weight * dx * dz,
-    )
