@@ -1,11 +1,29 @@
-"""Names of a package that are imported when they are first asked for."""
+"""Names that packages offer, some of them imported when they are first asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from sys import modules
+from types import ModuleType
 from typing import Any
+
+
+def public(namespace: Mapping[str, Any]) -> list[str]:
+    """The names that a package has imported to be used from outside: ``__all__`` of an ``__init__``.
+
+    Parameters
+    ----------
+    namespace : mapping
+        Its globals.
+
+    Returns
+    -------
+    names : list of str
+        Sorted, without modules and what begins with an underscore.
+    """
+    names = (name for name, value in namespace.items() if not isinstance(value, ModuleType))
+    return sorted(name for name in names if not name.startswith("_"))
 
 
 def attach(

@@ -1,96 +1,48 @@
 """Data to try the models on: loaders of stored sets, and generators with a known truth."""
 
-from __future__ import annotations
+from anypca._lazy import public as _public
+from anypca.datasets._dataset import Dataset as Dataset
+from anypca.datasets.counts import ClassedCounts as ClassedCounts
+from anypca.datasets.counts import HiddenFactors as HiddenFactors
+from anypca.datasets.counts import SparseCounts as SparseCounts
+from anypca.datasets.counts import make_low_rank_counts as make_low_rank_counts
+from anypca.datasets.counts import make_sparse_counts as make_sparse_counts
+from anypca.datasets.counts import make_sppca_classes as make_sppca_classes
+from anypca.datasets.counts import make_sppca_loadings as make_sppca_loadings
+from anypca.datasets.counts import make_sppca_order as make_sppca_order
+from anypca.datasets.generators import LowRank as LowRank
+from anypca.datasets.generators import PrototypeBits as PrototypeBits
+from anypca.datasets.generators import make_low_rank as make_low_rank
+from anypca.datasets.generators import make_prototype_bits as make_prototype_bits
+from anypca.datasets.loaders import fetch_reference as fetch_reference
+from anypca.datasets.loaders import load_barents as load_barents
+from anypca.datasets.loaders import load_bibliometrics as load_bibliometrics
+from anypca.datasets.loaders import load_breast_cancer_original as load_breast_cancer_original
+from anypca.datasets.loaders import load_digits_counts as load_digits_counts
+from anypca.datasets.loaders import load_golub as load_golub
+from anypca.datasets.loaders import load_iris as load_iris
+from anypca.datasets.loaders import load_mnist_5000 as load_mnist_5000
+from anypca.datasets.loaders import load_mnist_sevens as load_mnist_sevens
+from anypca.datasets.loaders import load_mollusk as load_mollusk
+from anypca.datasets.loaders import load_newsgroups4 as load_newsgroups4
+from anypca.datasets.loaders import load_newsgroups20 as load_newsgroups20
+from anypca.datasets.loaders import load_oaks as load_oaks
+from anypca.datasets.loaders import load_pbmc_facs as load_pbmc_facs
+from anypca.datasets.loaders import load_pitprops as load_pitprops
+from anypca.datasets.loaders import load_scrna_mixology as load_scrna_mixology
+from anypca.datasets.loaders import load_sms_lexicon as load_sms_lexicon
+from anypca.datasets.loaders import load_trichoptera as load_trichoptera
+from anypca.datasets.loaders import load_usps as load_usps
+from anypca.datasets.loaders import load_usps_012 as load_usps_012
+from anypca.datasets.loaders import load_wine as load_wine
+from anypca.datasets.surfaces import BentCounts as BentCounts
+from anypca.datasets.surfaces import BentSheet as BentSheet
+from anypca.datasets.surfaces import GloballySparse as GloballySparse
+from anypca.datasets.surfaces import SwissRoll as SwissRoll
+from anypca.datasets.surfaces import make_bent_counts as make_bent_counts
+from anypca.datasets.surfaces import make_globally_sparse as make_globally_sparse
+from anypca.datasets.surfaces import make_hinge as make_hinge
+from anypca.datasets.surfaces import make_swiss_roll as make_swiss_roll
+from anypca.datasets.surfaces import make_wide_hinge as make_wide_hinge
 
-from anypca.datasets._dataset import Dataset
-from anypca.datasets.counts import (
-    ClassedCounts,
-    HiddenFactors,
-    SparseCounts,
-    make_low_rank_counts,
-    make_sparse_counts,
-    make_sppca_classes,
-    make_sppca_loadings,
-    make_sppca_order,
-)
-from anypca.datasets.generators import LowRank, PrototypeBits, make_low_rank, make_prototype_bits
-from anypca.datasets.loaders import (
-    fetch_reference,
-    load_barents,
-    load_bibliometrics,
-    load_breast_cancer_original,
-    load_digits_counts,
-    load_golub,
-    load_iris,
-    load_mnist_5000,
-    load_mnist_sevens,
-    load_mollusk,
-    load_newsgroups4,
-    load_newsgroups20,
-    load_oaks,
-    load_pbmc_facs,
-    load_pitprops,
-    load_scrna_mixology,
-    load_sms_lexicon,
-    load_trichoptera,
-    load_usps,
-    load_usps_012,
-    load_wine,
-)
-from anypca.datasets.surfaces import (
-    BentCounts,
-    BentSheet,
-    GloballySparse,
-    SwissRoll,
-    make_bent_counts,
-    make_globally_sparse,
-    make_hinge,
-    make_swiss_roll,
-    make_wide_hinge,
-)
-
-__all__ = [
-    "BentCounts",
-    "BentSheet",
-    "ClassedCounts",
-    "Dataset",
-    "GloballySparse",
-    "HiddenFactors",
-    "LowRank",
-    "PrototypeBits",
-    "SparseCounts",
-    "SwissRoll",
-    "fetch_reference",
-    "load_barents",
-    "load_bibliometrics",
-    "load_breast_cancer_original",
-    "load_digits_counts",
-    "load_golub",
-    "load_iris",
-    "load_mnist_5000",
-    "load_mnist_sevens",
-    "load_mollusk",
-    "load_newsgroups4",
-    "load_newsgroups20",
-    "load_oaks",
-    "load_pbmc_facs",
-    "load_pitprops",
-    "load_scrna_mixology",
-    "load_sms_lexicon",
-    "load_trichoptera",
-    "load_usps",
-    "load_usps_012",
-    "load_wine",
-    "make_bent_counts",
-    "make_globally_sparse",
-    "make_hinge",
-    "make_low_rank",
-    "make_low_rank_counts",
-    "make_prototype_bits",
-    "make_sparse_counts",
-    "make_sppca_classes",
-    "make_sppca_loadings",
-    "make_sppca_order",
-    "make_swiss_roll",
-    "make_wide_hinge",
-]
+__all__ = _public(globals())

@@ -1,33 +1,22 @@
 """Pictures of fitted models; each function draws into given Axes, or new ones, and returns them."""
 
-from __future__ import annotations
+from anypca._lazy import public as _public
+from anypca.plotting._common import save_figure as save_figure
+from anypca.plotting.biplot import plot_biplot as plot_biplot
+from anypca.plotting.biplot import plot_correlation_circle as plot_correlation_circle
+from anypca.plotting.loadings import plot_evidence_path as plot_evidence_path
+from anypca.plotting.loadings import plot_loadings as plot_loadings
+from anypca.plotting.loadings import plot_support as plot_support
+from anypca.plotting.observed import plot_fitted as plot_fitted
+from anypca.plotting.piecewise import plot_hinge as plot_hinge
+from anypca.plotting.piecewise import plot_latent_pieces as plot_latent_pieces
+from anypca.plotting.piecewise import plot_predicted as plot_predicted
+from anypca.plotting.ranks import plot_rank_comparison as plot_rank_comparison
+from anypca.plotting.ranks import plot_survival as plot_survival
+from anypca.plotting.scores import plot_scores as plot_scores
+from anypca.plotting.scree import plot_scree as plot_scree
+from anypca.plotting.trace import plot_pruning_path as plot_pruning_path
+from anypca.plotting.trace import plot_rank_selection as plot_rank_selection
+from anypca.plotting.trace import plot_trace as plot_trace
 
-from anypca.plotting._common import save_figure
-from anypca.plotting.biplot import plot_biplot, plot_correlation_circle
-from anypca.plotting.loadings import plot_evidence_path, plot_loadings, plot_support
-from anypca.plotting.observed import plot_fitted
-from anypca.plotting.piecewise import plot_hinge, plot_latent_pieces, plot_predicted
-from anypca.plotting.ranks import plot_rank_comparison, plot_survival
-from anypca.plotting.scores import plot_scores
-from anypca.plotting.scree import plot_scree
-from anypca.plotting.trace import plot_pruning_path, plot_rank_selection, plot_trace
-
-__all__ = [
-    "plot_biplot",
-    "plot_correlation_circle",
-    "plot_evidence_path",
-    "plot_fitted",
-    "plot_hinge",
-    "plot_latent_pieces",
-    "plot_loadings",
-    "plot_predicted",
-    "plot_pruning_path",
-    "plot_rank_comparison",
-    "plot_rank_selection",
-    "plot_scores",
-    "plot_scree",
-    "plot_support",
-    "plot_survival",
-    "plot_trace",
-    "save_figure",
-]
+__all__ = _public(globals())

@@ -1,60 +1,38 @@
 """Choosing the number of components, for any estimator that has one."""
 
-from __future__ import annotations
+from anypca._lazy import public as _public
+from anypca.models._criteria import Criterion as Criterion
+from anypca.models._criteria import FitFacts as FitFacts
+from anypca.models._criteria import Likelihood as Likelihood
+from anypca.models._criteria import criteria as criteria
+from anypca.selection.biwhitening import Biwhitening as Biwhitening
+from anypca.selection.compare import RankComparison as RankComparison
+from anypca.selection.compare import compare_ranks as compare_ranks
+from anypca.selection.diagnostics import Diagnostic as Diagnostic
+from anypca.selection.diagnostics import diagnose as diagnose
+from anypca.selection.entry_cv import EntryScores as EntryScores
+from anypca.selection.entry_cv import entry_cross_validate as entry_cross_validate
+from anypca.selection.entry_cv import rank_path as rank_path
+from anypca.selection.facts import describe_fit as describe_fit
+from anypca.selection.fitted_ranks import BICMethod as BICMethod
+from anypca.selection.fitted_ranks import HiddenEntries as HiddenEntries
+from anypca.selection.fitted_ranks import ICLMethod as ICLMethod
+from anypca.selection.fitted_ranks import SePCAMethod as SePCAMethod
+from anypca.selection.rank_methods import RankAnswer as RankAnswer
+from anypca.selection.rank_methods import RankMethod as RankMethod
+from anypca.selection.rank_methods import rank_methods as rank_methods
+from anypca.selection.select import RankSelection as RankSelection
+from anypca.selection.select import select_rank as select_rank
+from anypca.selection.spectra import BiCrossValidation as BiCrossValidation
+from anypca.selection.spectra import GavishDonoho as GavishDonoho
+from anypca.selection.spectra import Minka as Minka
+from anypca.selection.spectra import ParallelAnalysis as ParallelAnalysis
+from anypca.selection.spectra import ParametricParallelAnalysis as ParametricParallelAnalysis
+from anypca.selection.spectra import ScreeNot as ScreeNot
+from anypca.selection.splits import EntryKFold as EntryKFold
+from anypca.selection.splits import EntryShuffleSplit as EntryShuffleSplit
+from anypca.selection.survival import SurvivalCurve as SurvivalCurve
+from anypca.selection.survival import survival_curve as survival_curve
+from anypca.selection.thinning import DataThinning as DataThinning
 
-from anypca.models._criteria import Criterion, FitFacts, Likelihood, criteria
-from anypca.selection.biwhitening import Biwhitening
-from anypca.selection.compare import RankComparison, compare_ranks
-from anypca.selection.diagnostics import Diagnostic, diagnose
-from anypca.selection.entry_cv import EntryScores, entry_cross_validate, rank_path
-from anypca.selection.facts import describe_fit
-from anypca.selection.fitted_ranks import BICMethod, HiddenEntries, ICLMethod, SePCAMethod
-from anypca.selection.rank_methods import RankAnswer, RankMethod, rank_methods
-from anypca.selection.select import RankSelection, select_rank
-from anypca.selection.spectra import (
-    BiCrossValidation,
-    GavishDonoho,
-    Minka,
-    ParallelAnalysis,
-    ParametricParallelAnalysis,
-    ScreeNot,
-)
-from anypca.selection.splits import EntryKFold, EntryShuffleSplit
-from anypca.selection.survival import SurvivalCurve, survival_curve
-from anypca.selection.thinning import DataThinning
-
-__all__ = [
-    "BICMethod",
-    "BiCrossValidation",
-    "Biwhitening",
-    "Criterion",
-    "DataThinning",
-    "Diagnostic",
-    "EntryKFold",
-    "EntryScores",
-    "EntryShuffleSplit",
-    "FitFacts",
-    "GavishDonoho",
-    "HiddenEntries",
-    "ICLMethod",
-    "Likelihood",
-    "Minka",
-    "ParallelAnalysis",
-    "ParametricParallelAnalysis",
-    "RankAnswer",
-    "RankComparison",
-    "RankMethod",
-    "RankSelection",
-    "ScreeNot",
-    "SePCAMethod",
-    "SurvivalCurve",
-    "compare_ranks",
-    "criteria",
-    "describe_fit",
-    "diagnose",
-    "entry_cross_validate",
-    "rank_methods",
-    "rank_path",
-    "select_rank",
-    "survival_curve",
-]
+__all__ = _public(globals())
