@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
+
+from anypca._words import suggest
 
 T = TypeVar("T")
 
@@ -61,10 +62,10 @@ class Registry(Generic[T]):
         name = match.group(1) if match else text
         if match is None or name not in self._factories:
             known = sorted([*self._factories, *(self._beside or ())])
-            close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
-            near = self._synonyms.get(name.lower(), next(iter(close), None))
-            hint = f" Did you mean {near!r}?" if near else ""
-            raise ValueError(f"unknown {self.kind} {text!r}.{hint} Choose one of {', '.join(known)}.")
+            meant = self._synonyms.get(name.lower())
+            hint = suggest(name.lower(), known) if meant is None else f"Did you mean {meant!r}?"
+            said = f"unknown {self.kind} {text!r}. {hint}".rstrip()
+            raise ValueError(f"{said} Choose one of {', '.join(known)}.")
         if match.group(2) is None:
             return self._factories[name]()
         return self._create_with_number(name, match.group(2))

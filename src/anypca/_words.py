@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -46,6 +47,25 @@ def listed(names: Sequence[Any], most: int = 5, form: Callable[[Any], str] = str
 def quoted(names: Sequence[Any], most: int = 5) -> str:
     """The same with quotation marks around the names."""
     return listed(names, most, lambda name: repr(str(name)))
+
+
+def suggest(word: str, known: Iterable[str], otherwise: str = "", cutoff: float = 0.5) -> str:
+    """A question for the nearest of the known words, or what to say if none is near.
+
+    Parameters
+    ----------
+    word : str
+    known : iterable of str
+    otherwise : str
+    cutoff : float
+        Least similarity, see `difflib.get_close_matches`.
+
+    Returns
+    -------
+    str
+    """
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
+    return f"Did you mean {near[0]!r}?" if near else otherwise
 
 
 def percent(share: float) -> str:

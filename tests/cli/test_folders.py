@@ -66,7 +66,7 @@ def test_plain_offset_is_taken_as_it_is(surveyed):
         (["--offset", "effort", "--model", "ppca"], "ppca takes no offset. Leave --offset out"),
         (["--covariates", "height", "--model", "kernel"], "kernel takes no covariates"),
         (["--id", "zzz"], "no column 'zzz'"),
-        (["--set", "ridgee=2", "--model", "epca"], "Did you mean ridge"),
+        (["--set", "ridgee=2", "--model", "epca"], "Did you mean 'ridge'"),
         (["--dask", "tcp://x:1", "--threads", "2"], "--threads has no effect with --dask"),
     ],
     ids=lambda value: "-".join(value)[2:] if isinstance(value, list) else "",

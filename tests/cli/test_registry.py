@@ -53,8 +53,8 @@ def test_settings_are_parsed_and_win():
         (ModelRequest("ppca", family="poisson"), "for real values.*--family poisson.*Use --model epca"),
         (ModelRequest("plnpca", family="gaussian"), "for counts.*--family gaussian"),
         (ModelRequest("epca", settings={"n_pices": 2}), "EPCA has no such parameter"),
-        (ModelRequest("piecewise", settings={"n_pices": 2}), "Did you mean n_pieces"),
-        (ModelRequest("ecpa"), "'ecpa' is not one of auto, ppca.*Did you mean epca"),
+        (ModelRequest("piecewise", settings={"n_pices": 2}), "Did you mean 'n_pieces'"),
+        (ModelRequest("ecpa"), "'ecpa' is not one of auto, ppca.*Did you mean 'epca'"),
     ],
     ids=["real", "counts", "setting", "near-setting", "name"],
 )

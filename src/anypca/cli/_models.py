@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from operator import attrgetter
 from typing import Any
 
 import anypca
-from anypca._words import quoted
+from anypca._words import quoted, suggest
 from anypca.models._description import Description, describe
 
 #: Components of models that cannot choose their number, unless ``-k`` says otherwise: those of a picture.
@@ -136,9 +135,7 @@ def find_model(name: str) -> Entry:
         If there is no such model; the message lists them.
     """
     if name not in MODELS:
-        near = difflib.get_close_matches(name, MODELS, n=1, cutoff=0.5)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        raise ValueError(f"{name!r} is not one of {', '.join(MODELS)}.{hint}")
+        raise ValueError(f"{name!r} is not one of {', '.join(MODELS)}. {suggest(name, MODELS)}".rstrip())
     return MODELS[name]
 
 
@@ -167,8 +164,7 @@ def build(request: ModelRequest, shape: Shape, *, verbose: bool = False) -> Any:
     wishes |= {"random_state": request.seed} | _family(entry, request, shape) | _rank(entry, request)
     unknown = [name for name in request.settings if name not in entry.parameters]
     if unknown:
-        near = difflib.get_close_matches(unknown[0], entry.parameters, n=1, cutoff=0.5)
-        hint = f"Did you mean {near[0]}?" if near else f"It has {', '.join(sorted(entry.parameters))}."
+        hint = suggest(unknown[0], entry.parameters, f"It has {', '.join(sorted(entry.parameters))}.")
         raise ValueError(f"--set {unknown[0]}: {entry.class_name} has no such parameter. {hint}")
     if "penalty" in request.settings:
         wishes.pop("n_nonzero", None)
@@ -202,8 +198,7 @@ def _families(entry: Entry, request: ModelRequest, shape: Shape) -> dict[Any, st
     for pattern, family in request.by_column:
         found = [j for j, name in enumerate(shape.names) if name == pattern or fnmatchcase(name, pattern)]
         if not found:
-            near = difflib.get_close_matches(pattern, shape.names, n=1, cutoff=0.5)
-            hint = f"Did you mean {near[0]!r}?" if near else f"There are {quoted(shape.names, most=8)}."
+            hint = suggest(pattern, shape.names, f"There are {quoted(shape.names, most=8)}.")
             raise ValueError(f"--family {pattern}={family}: the table has no such column. {hint}")
         name = "ordinal" if "<" in family else family  # labels in their order
         chosen |= {shape.names[j] if shape.has_names else j: name for j in found}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from anypca._typing import Floats
+from anypca._words import quoted, suggest
 from anypca.families._base import Family, column_forms, families
 from anypca.families.forms import Form
 from anypca.families.gaussian import Gaussian
@@ -276,13 +276,6 @@ def _column_of_name(name: str, names: list[str] | None, argument: str) -> int:
             f"{argument} names the column {name!r}, but X has no column names; use column indices."
         )
     if name not in names:
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-        hint = f"Did you mean {near[0]!r}?" if near else f"Its columns are {_list(names)}."
+        hint = suggest(name, names, f"Its columns are {quoted(names, 10)}.")
         raise ValueError(f"{argument} names the column {name!r}, which X does not have. {hint}")
     return names.index(name)
-
-
-def _list(names: list[str], most: int = 10) -> str:
-    """Names for a message, cut after ``most`` of them."""
-    shown = ", ".join(repr(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from anypca._words import counted, numbered, quoted
+from anypca._words import counted, numbered, quoted, suggest
 from anypca.io._categories import with_categories
 from anypca.io._classify import Column, classify, find_spelling, import_pandas
 from anypca.io._guards import find_codes, say_no_amount
@@ -232,8 +231,7 @@ def check_asked(names: list[str], options: ReadOptions, path: Path) -> None:
     asked = [*([] if options.id_column is None else [options.id_column]), *options.aside]
     for name in asked:
         if name not in names:
-            near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-            hint = f"Did you mean {near[0]!r}?" if near else f"It has {quoted(names, most=8)}."
+            hint = suggest(name, names, f"It has {quoted(names, most=8)}.", cutoff=0.6)
             raise ValueError(f"{path}: there is no column {name!r}. {hint}")
     if options.id_column is not None and options.id_column in options.aside:
         raise ValueError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import sys
 import warnings
@@ -15,6 +14,7 @@ from typing import Any, ClassVar
 from sklearn.base import BaseEstimator
 
 from anypca._compat import Interval, InvalidParameterError, StrOptions
+from anypca._words import suggest
 from anypca.exceptions import ConvergenceWarning
 from anypca.solvers import Callback, Progress, Result, Status
 
@@ -86,13 +86,9 @@ class CheckedParameters(BaseEstimator):
             if not isinstance(value, str) or not options or value in options:
                 continue
             known = self._synonyms.get(value.lower())
-            near = (
-                [known]
-                if known in options
-                else difflib.get_close_matches(value.lower(), options, n=1, cutoff=0.5)
-            )
-            if near:
-                return f"Did you mean {near[0]!r}?"
+            hint = f"Did you mean {known!r}?" if known in options else suggest(value.lower(), options)
+            if hint:
+                return hint
         return ""
 
 

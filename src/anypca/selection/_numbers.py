@@ -24,6 +24,4 @@ def check_numbers(X: Any, **companions: Any) -> Data:
 
 def entries_of(data: Data) -> Floats:
     """All entries of a table, NaN where they are missing, shape (n_samples, n_columns)."""
-    tables = [block.read() for block in data.blocks]
-    parts = [t.x if t.observed is None else np.where(t.observed, t.x, np.nan) for t in tables]
-    return np.concatenate(parts).astype(float)
+    return np.concatenate([block.values() for block in data.blocks]).astype(float)

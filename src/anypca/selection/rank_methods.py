@@ -76,11 +76,10 @@ class RankTask:
     def null(self) -> NullFit:
         """The table and the fit without components."""
         model = EPCA(0, family=self.family, n_jobs=1).fit(self.X, **self.companions.for_fit())
-        tables = [block.read() for block in check_data(self.X).blocks]
-        x = np.concatenate([table.x for table in tables]).astype(float)
-        observed = [np.ones(t.x.shape, dtype=bool) if t.observed is None else t.observed for t in tables]
+        x = entries_of(check_data(self.X))
+        observed = ~np.isnan(x)
         eta = linear_predictor(model, np.zeros((len(x), 0)), **self.companions.for_rows())
-        return NullFit(model.family_, x, np.concatenate(observed), eta, model.dispersion_)
+        return NullFit(model.family_, np.where(observed, x, 1.0), observed, eta, model.dispersion_)
 
     def refuse_missing(self, name: str) -> None:
         """Raise on the first missing entry."""

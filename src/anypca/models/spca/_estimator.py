@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from anypca._compat import Interval, StrOptions
+from anypca._words import listed
 from anypca.families import Gaussian
 from anypca.models._arguments import read_settings
 from anypca.models._description import Description
@@ -232,10 +233,10 @@ class SPCA(RowMethods):
 
     def _warn_of_counts(self) -> None:
         """Tell of components that have no loadings, or fewer than asked for."""
-        empty = np.flatnonzero(self.n_nonzero_ == 0)
+        empty = np.flatnonzero(self.n_nonzero_ == 0).tolist()
         if len(empty):
             warnings.warn(
-                f"all loadings of component(s) {_list(empty)} are 0: the penalty is too large, or the table has a "
+                f"all loadings of component(s) {listed(empty)} are 0: the penalty is too large, or the table has a "
                 "smaller rank. Lower the penalty or n_components.",
                 UserWarning,
                 stacklevel=3,
@@ -243,11 +244,11 @@ class SPCA(RowMethods):
         # A sparse eigenvector has fewer where fewer have all the variance.
         is_free = self.n_nonzero is None or self.method == "eigen"
         asked = 0 if is_free else np.asarray(self.n_nonzero)
-        short = np.flatnonzero((self.n_nonzero_ < asked) & (self.n_nonzero_ > 0))
+        short = np.flatnonzero((self.n_nonzero_ < asked) & (self.n_nonzero_ > 0)).tolist()
         if len(short):
             warnings.warn(
-                f"component(s) {_list(short)} have {_list(self.n_nonzero_[short])} non-zero loadings, fewer than "
-                "asked for: columns are collinear, or more than the rows, and the ridge is too small to share "
+                f"component(s) {listed(short)} have {listed(self.n_nonzero_[short].tolist())} non-zero loadings, fewer "
+                "than asked for: columns are collinear, or more than the rows, and the ridge is too small to share "
                 "loadings among them. Increase ridge, or use ridge=numpy.inf.",
                 UserWarning,
                 stacklevel=3,
@@ -279,26 +280,3 @@ class SPCA(RowMethods):
 
     def _row_model(self) -> RegressionRowModel:
         return RegressionRowModel(self.components_, self._back, self.mean_, "SPCA")
-
-    def score(self, X: Any, y: Any = None, **score_params: Any) -> float:
-        """Negative mean squared distance of the rows from their reconstructions.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-        y : None
-            Ignored.
-        **score_params : dict
-            Further arguments of ``score_samples``, which has none.
-
-        Returns
-        -------
-        float
-        """
-        return super().score(X, y, **score_params)
-
-
-def _list(values: Any, most: int = 5) -> str:
-    """The first few of some numbers, for a message."""
-    shown = ", ".join(map(str, values[:most]))
-    return f"{shown}, ..." if len(values) > most else shown
