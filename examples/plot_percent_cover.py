@@ -8,8 +8,8 @@ covers between 0 and 100, and rare species count as much as the dominant ones.
 """
 
 # %%
-# Ten species on 120 plots along a gradient of moisture, each with an optimum of its own; covers are recorded to half a
-# per cent.
+# Ten species on 120 plots along a gradient of moisture, from those of dry to those of wet places; covers are recorded
+# to half a per cent.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -1976,14 +1976,43 @@ EPCA = [
 _HIDDEN = "tests/conformance/test_hidden_cells.py"
 
 _ENTRY = "tests/models/test_entry_weight.py"
+_SEPCA_ENTRY = "tests/models/test_sepca_entry_weight.py"
 
 IMPUTED = [
     Mutation(
         "weights of entries do not reach the terms",
         "models/_bilinear/evaluator.py",
-        "return found if rows.entry is None else scaled_by(found, rows.entry[:, tile])",
+        "return found if rows.entry is None else scaled_by(found, rows.entry[:, columns])",
         "return found",
         _ENTRY,
+    ),
+    Mutation(
+        "expectations have no weights of entries",
+        "models/sepca/_expectation.py",
+        "value, gradient, curvature = weighted_terms(rows, tile, found)",
+        "value, gradient, curvature = found",
+        _SEPCA_ENTRY,
+    ),
+    Mutation(
+        "bases of the grid have no weights of entries",
+        "models/sepca/_candidate.py",
+        "rows.weights @ weigh(rows, slice(None), term)",
+        "rows.weights @ term",
+        _SEPCA_ENTRY,
+    ),
+    Mutation(
+        "the noise is judged without weights of entries",
+        "models/sepca/_noise.py",
+        "rows.weights @ weigh(rows, cells.columns, term)",
+        "rows.weights @ observed_only(rows, cells.columns, term)",
+        _SEPCA_ENTRY,
+    ),
+    Mutation(
+        "draws have no weights of entries",
+        "models/_bayes/points.py",
+        "entry=_stack(entries) if entries else None",
+        "entry=None",
+        _SEPCA_ENTRY,
     ),
     Mutation(
         "weights of entries do not reach the products",

@@ -322,8 +322,8 @@ class LatentModel(
         check_is_fitted(self)
         if entry_weight is not None and not self._takes_entry_weight:
             raise ValueError(
-                f"{type(self).__name__} has no weights of entries. Leave out entry_weight=, or use EPCA, GPCA, PLNPCA "
-                "or PPCA."
+                f"{type(self).__name__} has no weights of entries. Leave out entry_weight=, or use SePCA, EPCA, GPCA, "
+                "PLNPCA or PPCA."
             )
         # By the labels of the fit: an unknown one is a missing cell.
         table = encode(X, dict(self.layout_.labels))

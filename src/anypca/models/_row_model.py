@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from anypca._typing import Bools, Floats, Ints
 from anypca.engine import Block, Data, Layout
 from anypca.families import Family
-from anypca.models._opened import OpenedBlock, check_rows, observed_only, open_block
+from anypca.models._opened import OpenedBlock, check_rows, observed_only, open_block, weigh
 
 Solved = TypeVar("Solved")
 
@@ -195,7 +195,7 @@ def plug_in(model: RowModel[Any], block: Block, rows: OpenedBlock, steps: Floats
     # At missing entries eta may be anything, also too large for its exponential.
     eta = observed_only(rows, slice(None), plugged_in(model, block, rows))
     terms = model.family.log_mass(x, eta, model.dispersion, steps)
-    return np.asarray(np.sum(terms, axis=axis, where=True if rows.observed is None else rows.observed))
+    return np.asarray(np.sum(weigh(rows, slice(None), terms), axis=axis))
 
 
 def log_steps(model: RowModel[Any], rows: OpenedBlock, steps: Floats | None) -> Floats | float:

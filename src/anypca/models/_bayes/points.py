@@ -43,6 +43,7 @@ def collect_rows(session: Session, *, fit_intercept: bool) -> OpenedBlock:
     data = session.data
     parts: list[OpenedBlock] = session.gather(lambda block: open_block(block, fit_intercept=fit_intercept))
     offsets = [part.offset for part in parts if part.offset is not None]
+    entries = [part.entry for part in parts if part.entry is not None]
     return OpenedBlock(
         Table(_stack([part.x for part in parts]), _stack_observed(parts)),
         None,
@@ -52,6 +53,7 @@ def collect_rows(session: Session, *, fit_intercept: bool) -> OpenedBlock:
         data.n_features,
         np.dtype(float),
         np.arange(data.n_samples),
+        entry=_stack(entries) if entries else None,
     )
 
 

@@ -172,9 +172,7 @@ class BlockEvaluator:
             found = family.evaluate(x, eta, dispersion, order=order)
             if observed:
                 found = found._replace(curvature=family.newton_curvature(x, eta, found, dispersion))
-        if rows.observed is not None:
-            found = mask_missing(found, rows.observed[:, tile])
-        return found if rows.entry is None else scaled_by(found, rows.entry[:, tile])
+        return weighted_terms(rows, tile, found)
 
     def row_values(self, points: Floats) -> Floats:
         """Log-likelihood of each row without constants, shape (rows,)."""
@@ -306,6 +304,13 @@ class ColumnSums(NamedTuple):
     """In the coefficients, shape (n_features, m)."""
     curvature: Floats
     """In the coefficients, packed, shape (n_features, m (m + 1) / 2)."""
+
+
+def weighted_terms(rows: OpenedBlock, columns: slice, found: Evaluation) -> Evaluation:
+    """Terms of some columns times the weights of their entries, zero at missing entries."""
+    if rows.observed is not None:
+        found = mask_missing(found, rows.observed[:, columns])
+    return found if rows.entry is None else scaled_by(found, rows.entry[:, columns])
 
 
 def scaled_by(found: Evaluation, weights: Floats) -> Evaluation:

@@ -12,7 +12,7 @@ from anypca._typing import Bools, Floats, Ints
 from anypca.families import Family, Gamma, NegativeBinomial, Poisson, ScaledPoisson, combine
 from anypca.models._bilinear.dispersion import DISPERSION_GRID, start_dispersion
 from anypca.models._bilinear.start import BilinearFitter
-from anypca.models._opened import OpenedBlock, observed_only
+from anypca.models._opened import OpenedBlock, weigh
 from anypca.models._session import Session
 from anypca.models.sepca._settings import Settings
 from anypca.models.sepca._weight import count_rows
@@ -83,7 +83,7 @@ class Candidate(BilinearFitter[Settings]):
 
         def function(rows: OpenedBlock, _: Floats) -> Floats:
             terms = (family.log_base(rows.x, phi * units) for phi in DISPERSION_GRID)
-            return np.stack([rows.weights @ observed_only(rows, slice(None), term) for term in terms])
+            return np.stack([rows.weights @ weigh(rows, slice(None), term) for term in terms])
 
         return self.visit.sum(function)
 

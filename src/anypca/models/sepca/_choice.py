@@ -18,21 +18,29 @@ from anypca.models.sepca._weight import choose_weight, weights_to_try
 
 
 def choose_settings(
-    model: Any, session: Session, family: Family, X: Any, sample_weight: Any, companions: Mapping[str, Any]
+    model: Any, session: Session, family: Family, X: Any, companions: Mapping[str, Any]
 ) -> tuple[Settings | ModeSettings, dict[float, tuple[float, int]]]:
     """Settings of the fit of an estimator, and how the weight of the data was chosen by hidden entries, if it was."""
     weights = weights_to_try(model.nu, model.nu_path, session)
     path: dict[float, tuple[float, int]] = {}
+    rows = {name: companions[name] for name in ("offset", "covariates")}
+    sample_weight = companions["sample_weight"]
     trial, layout = model, session.layout
+    by_hidden = model.nu_path is not None and model.nu_criterion == "held_out"
+    if session.data.has_entry_weights and (by_hidden or isinstance(model.sparsity, str)):
+        raise ValueError(
+            "nu_criterion='held_out' and sparsity='auto' choose by hidden entries, which have no weights of their own. "
+            "Leave out entry_weight=, or give numbers for nu and sparsity."
+        )
     if layout.labels:  # trials see numbers, which do not tell that they stand for labels
         X, trial = encode(X, dict(layout.labels)), clone(model).set_params(family=layout.settled(family))
-    if model.nu_path is not None and model.nu_criterion == "held_out":
-        nu, path = choose_weight(trial, X, weights, sample_weight=sample_weight, companions=companions)
+    if by_hidden:
+        nu, path = choose_weight(trial, X, weights, sample_weight=sample_weight, companions=rows)
         weights = (nu,)
     sparsity = model.sparsity
     if isinstance(sparsity, str):
         at_weight = clone(trial).set_params(nu=weights[0], nu_path=None) if path else trial
-        sparsity = choose_sparsity(at_weight, X, sample_weight=sample_weight, **companions)
+        sparsity = choose_sparsity(at_weight, X, sample_weight=sample_weight, **rows)
     settings = Settings(
         max_components=model._rank(session),
         fit_intercept=bool(model.fit_intercept),

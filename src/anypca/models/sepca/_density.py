@@ -18,7 +18,7 @@ from anypca._typing import Floats
 from anypca.families import Family
 from anypca.linalg import unpack_symmetric
 from anypca.models._bayes.points import Point
-from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients, mask_missing
+from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients, weighted_terms
 from anypca.models._opened import OpenedBlock
 
 # Precision that is added to that of every coefficient where coordinates are chosen: a flat coefficient without
@@ -74,8 +74,7 @@ class JointDensity:
         rows = self.rows
         with np.errstate(over="ignore", invalid="ignore"):
             found = self.family.evaluate(rows.x, self.predictor(point), self.dispersion, order=1)
-            if rows.observed is not None:
-                found = mask_missing(found, rows.observed)
+            found = weighted_terms(rows, slice(None), found)
             slope = found.gradient
             value = float(found.value.sum() if rows.weight is None else rows.weight @ found.value.sum(axis=1))
             if rows.weight is not None:

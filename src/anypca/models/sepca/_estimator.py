@@ -220,6 +220,7 @@ class SePCA(StreamingRows, BilinearModel):
     }
 
     #: Whether ``family`` is what a user insists on.
+    _takes_entry_weight: ClassVar[bool] = True
     _gives_family: ClassVar[bool] = True
 
     max_components: int | None = None
@@ -252,6 +253,7 @@ class SePCA(StreamingRows, BilinearModel):
         sample_weight: Any = None,
         offset: Any = None,
         covariates: Any = None,
+        entry_weight: Any = None,
         checkpoint: Any = None,
     ) -> Self:
         """Fit the model and choose its dimension.
@@ -259,21 +261,22 @@ class SePCA(StreamingRows, BilinearModel):
         Parameters
         ----------
         X : table of shape (n_samples, n_features)
-            As in `EPCA.fit`; NaN is a missing entry.
+            As in `EPCA.fit`, with all that follows; NaN is a missing entry.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,) or None
         offset : array-like of shape (n_samples,) or (n_samples, n_features) or None
         covariates : array-like of shape (n_samples, n_covariates) or None
+        entry_weight : array-like of shape (n_samples, n_features) or None
         checkpoint : path-like, Checkpoint or None
-            File for the progress of the fit: after a kill or an interrupt the same call goes on from there. It is
-            removed when the fit has ended.
+            File for the progress of the fit, which goes on from there after a kill or an interrupt.
 
         Returns
         -------
         self
         """
-        companions = {"sample_weight": sample_weight, "offset": offset, "covariates": covariates}
+        companions = {"sample_weight": sample_weight, "entry_weight": entry_weight}
+        companions |= {"offset": offset, "covariates": covariates}
         with self._all_or_nothing():
             result, n_entries = self._fit_once(X, checkpoint, companions)
             if self.inference == "vb" and n_entries <= MOST_ENTRIES:
@@ -288,8 +291,7 @@ class SePCA(StreamingRows, BilinearModel):
         with self._open_fit(X, **companions, checkpoint=checkpoint) as session:
             self._check_options()
             family, report = choose_family(self.family, session)
-            rows = {name: companions[name] for name in ("offset", "covariates")}
-            settings, path = choose_settings(self, session, family, X, companions["sample_weight"], rows)
+            settings, path = choose_settings(self, session, family, X, companions)
             fit = self._fit(session, family, settings)
             self._store(fit)
             if self.warm_start and isinstance(fit, PosteriorFit):

@@ -17,7 +17,7 @@ import numpy as np
 from anypca._typing import Floats, Ints
 from anypca.families import Family
 from anypca.linalg import packed_diagonal
-from anypca.models._bilinear.evaluator import mask_missing
+from anypca.models._bilinear.evaluator import mask_missing, weighted_terms
 from anypca.models._opened import OpenedBlock
 from anypca.models.sepca._posterior import Loadings, Moments
 
@@ -123,9 +123,7 @@ class Expectation:
         rows, dispersion = self.rows, self.loadings.dispersion.astype(self.rows.dtype, copy=False)
         for tile, inner, eta, variance in self.predictors(moments):
             found = self.family.columns(tile).expect(rows.x[:, tile], eta, variance, dispersion[tile])
-            if rows.observed is not None:
-                found = mask_missing(found, rows.observed[:, tile])
-            value, gradient, curvature = found
+            value, gradient, curvature = weighted_terms(rows, tile, found)
             yield Tile(tile, value, gradient + curvature * inner, curvature)
 
     def _cumulant_tiles(self, moments: Moments) -> Iterator[Tile]:

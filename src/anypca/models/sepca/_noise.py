@@ -19,7 +19,7 @@ from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.families import Family, Gaussian, ScaledPoisson, StudentT
 from anypca.models._bilinear.dispersion import DISPERSION_GRID, as_recorded, estimate_dispersion
-from anypca.models._opened import OpenedBlock, observed_only, open_block
+from anypca.models._opened import OpenedBlock, observed_only, open_block, weigh
 from anypca.models.sepca._candidate import Candidate
 from anypca.models.sepca._expectation import Expectation
 from anypca.models.sepca._posterior import Loadings, Moments, Scores
@@ -220,7 +220,7 @@ class Residuals:
             found = np.zeros((n_terms, rows.n_features))
             for cells in _cells(Expectation.of(problem.family, loadings, rows), scores, member, columns):
                 for number, term in enumerate(terms(cells)):
-                    found[number, cells.columns] = rows.weights @ observed_only(rows, cells.columns, term)
+                    found[number, cells.columns] = rows.weights @ weigh(rows, cells.columns, term)
             return found[:, columns]
 
         total: Floats = self.candidate.session.sum(visit, self.local)

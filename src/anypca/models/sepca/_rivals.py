@@ -16,7 +16,7 @@ from anypca.engine import Block, Table
 from anypca.families import Exponential, ScaledPoisson
 from anypca.models._bilinear.dispersion import column_scales
 from anypca.models._bilinear.evaluator import BlockEvaluator
-from anypca.models._opened import observed_only, open_block
+from anypca.models._opened import observed_only, open_block, weigh
 from anypca.models.sepca._candidate import Candidate, gamma_candidates, poisson_columns, scaled_candidates
 from anypca.models.sepca._noise import is_gridded, is_normal
 from anypca.models.sepca._sweeps import State, residuals
@@ -154,7 +154,7 @@ def _pearson_pair(state: State, columns: Bools, seed: int) -> Floats:
             for values, at in pairs
         ]
         terms.append(np.ones_like(eta))
-        return np.stack([rows.weights @ observed_only(rows, everywhere, term) for term in terms])
+        return np.stack([rows.weights @ weigh(rows, everywhere, term) for term in terms])
 
     found: Floats = state.candidate.session.sum(visit, state.score_means)
     return found

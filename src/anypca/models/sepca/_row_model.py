@@ -10,7 +10,7 @@ from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.linalg import PackedCholesky
 from anypca.models._bilinear.row_model import BilinearRowModel, Reported, warn_unsolved
-from anypca.models._opened import OpenedBlock, observed_only
+from anypca.models._opened import OpenedBlock, weigh
 from anypca.models._row_model import predictive_log_mass, with_offset
 from anypca.models.sepca._posterior import Loadings, Scores
 from anypca.models.sepca._problem import VariationalProblem
@@ -44,7 +44,7 @@ class PosteriorRowModel(BilinearRowModel[Scores]):
 
     def log_likelihood(self, rows: OpenedBlock) -> Floats:
         """A lower bound of each row's, shape (rows,)."""
-        base = observed_only(rows, slice(None), self.family.log_base(rows.x, self.dispersion))
+        base = weigh(rows, slice(None), self.family.log_base(rows.x, self.dispersion))
         bound: Floats = self.problem.row_bounds(rows, self.loadings, self.solve(rows)) + base.sum(axis=1)
         return bound
 

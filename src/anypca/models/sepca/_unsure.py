@@ -39,7 +39,7 @@ def take_better_families(
         How its fit ended.
     X : table of shape (n_samples, n_features)
     companions : mapping
-        ``sample_weight``, ``offset`` and ``covariates`` of its fit.
+        ``sample_weight``, ``offset``, ``covariates`` and ``entry_weight`` of its fit.
     """
     report = model.family_report_
     rivals = _rivals(report) if report is not None else {}
@@ -94,7 +94,7 @@ def _column_fit(model: SePCA, X: Any, companions: Mapping[str, Any]) -> Floats:
     def visit(rows_model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
         return plug_in(rows_model, block, rows, steps, axis=0)
 
-    rows = [companions[name] for name in ("offset", "covariates")]
+    rows = [companions[name] for name in ("offset", "covariates", "entry_weight")]
     sums = np.sum(model._visit_rows(visit, X, *rows), axis=0)
     return np.bincount(sources, sums, minlength=model.n_features_in_).astype(float)
 
