@@ -56,6 +56,16 @@ def test_auto_is_half_of_what_noise_has() -> None:
     assert EPCA(0.3, **ridge).fit(X).ridge_ == 1.0
 
 
+@pytest.mark.parametrize(("share", "ridge"), [(0.5, 10.0), (0.3, 9.165), (0.03, 8.0)])
+def test_rare_answers_have_less_noise(share: float, ridge: float) -> None:
+    """Half of sqrt(400) + sqrt(400), times the root of share (1 - share), not below 8."""
+    # Every column has the same share of ones, in rows of its own.
+    shift = np.add.outer(np.arange(400), 7 * np.arange(400)) % 400
+    X = (shift < 400 * share).astype(float)
+    model = EPCA(1, family="bernoulli", ridge="auto", tol=1e-2, max_iter=20, n_jobs=1)
+    assert model.fit(X).ridge_ == pytest.approx(ridge, rel=1e-3)
+
+
 def test_the_search_goes_up_where_the_first_is_absurd_and_down_while_it_gains() -> None:
     means = Trial(-1.0, np.ones(1))
 

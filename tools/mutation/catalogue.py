@@ -1951,6 +1951,20 @@ EPCA = [
         "tests/models/test_epca_ridge.py",
     ),
     Mutation(
+        "the ridge of noise ignores the information",
+        "models/epca/_ridge.py",
+        "most * np.sqrt(_mean_information(fitter))",
+        "most",
+        "tests/models/test_epca_ridge.py",
+    ),
+    Mutation(
+        "the ridge of rare counts is not held",
+        "models/epca/_ridge.py",
+        "_mean_information(fitter)), least, LEAST_RIDGE)",
+        "_mean_information(fitter)), LEAST_RIDGE)",
+        "tests/models/test_epca_ridge.py",
+    ),
+    Mutation(
         "units of the columns do not reach the penalty",
         "models/epca/_fit.py",
         "units = noise_units(self.family, dispersion)",

@@ -50,8 +50,10 @@ class EPCA(StreamingRows, BilinearModel):
     ridge : float, "auto" or "cv", default=1.0
         Strength of the quadratic penalty on scores *and* loadings. Together the two shrink the singular values
         of the predictor by ``ridge`` in units of information (they are a nuclear norm of that weight), where
-        noise alone has singular values of about ``sqrt(n_samples) + sqrt(n_features)``. ``"auto"`` is half of that, so
-        that what could be noise counts for little (1 with other penalties, and where ``n_components`` is a share).
+        noise alone has singular values of about ``sqrt(n_samples) + sqrt(n_features)``, times the root of what an entry
+        tells of its eta if that is less than 1, as with rare counts. ``"auto"`` is half of that, at least 8 or half of
+        what it is without that root, so that what could be noise counts for little; components that are no stronger
+        vanish (1 with other penalties, and where ``n_components`` is a share).
         ``"cv"`` takes the ridge under which hidden entries are predicted best, of those that predict them no worse
         than column means do; it is tried on a part of a large table, and takes about ten times as long as a fit of a
         small one. 1 removes infinite estimates and little else, and 0 is maximum likelihood; on small tables both
@@ -280,7 +282,11 @@ class EPCA(StreamingRows, BilinearModel):
         penalties = ("score_penalty", "loading_penalty")
         priors = [find_prior(getattr(self, name), name, self.n_components_) for name in penalties]
         is_plain = all(isinstance(prior, Ridge) for prior in priors) and not wants_share
-        return (noise_ridge(session) if is_plain else LEAST_RIDGE), None
+        if not is_plain:
+            return LEAST_RIDGE, None
+        # The model without components does not depend on priors.
+        settings = Settings(0, Ridge(), Ridge(), bool(self.fit_intercept))
+        return noise_ridge(EPCAFitter(session, family, settings)), None
 
     def _settings(self) -> Settings:
         scores = self._prior("score_penalty", self.l1_strength)
