@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from anypca import SePCA
-from anypca.models.sepca._unseen import likelihood_gain, log_mean_exp
+from anypca.models.sepca._unseen import likelihood_gains, log_mean_exp
 
 
 def spiked(rng, n, p, strengths):
@@ -29,20 +29,30 @@ def test_the_saddle_point_is_near_the_mean_over_directions():
     np.testing.assert_allclose(log_mean_exp(theta, values), exact, atol=0.1)
 
 
-def test_noise_gains_little_and_signal_more_with_its_strength():
+def gains(X, most=1):
+    return list(likelihood_gains(squared(X), len(X) - 1.0, most))
+
+
+def test_noise_gains_nothing_and_signal_more_with_its_strength():
     rng = np.random.default_rng(1)
-    gains = {
-        m: [likelihood_gain(squared(spiked(rng, 150, 40, [m])), 149.0) for _ in range(10)]
-        for m in (0.0, 2.0, 4.0)
-    }
-    assert max(gains[0.0]) < 4.0
-    assert np.median(gains[0.0]) < 1.0 < np.median(gains[2.0]) < 20.0 < np.median(gains[4.0])
+    found = {m: [gains(spiked(rng, 150, 40, [m]))[0] for _ in range(10)] for m in (0.0, 2.0, 4.0)}
+    assert max(found[0.0]) < 2.0
+    assert np.median(found[0.0]) < -1.0 < 0.0 < np.median(found[2.0]) < 15.0 < np.median(found[4.0])
+
+
+def test_weak_components_do_not_hide_each_other():
+    """Four equal components gain most together, and a fifth loses."""
+    rng = np.random.default_rng(3)
+    found = np.mean([gains(spiked(rng, 200, 60, [3.0] * 4), 6) for _ in range(10)], axis=0)
+    assert np.argmax(found) == 3
+    assert found[3] > found[0] > 0.0
 
 
 def test_units_of_the_whole_table_do_not_matter():
     values = squared(spiked(np.random.default_rng(2), 100, 30, [3.0]))
-    assert likelihood_gain(1e6 * values, 99.0) == pytest.approx(likelihood_gain(values, 99.0), abs=1e-6)
-    assert likelihood_gain(np.zeros(5), 10.0) == 0.0
+    found, rescaled = (list(likelihood_gains(unit * values, 99.0, 3)) for unit in (1.0, 1e6))
+    assert rescaled == pytest.approx(found, abs=1e-6)
+    assert not list(likelihood_gains(np.zeros(5), 10.0, 3))
 
 
 def test_weak_components_beside_strong_ones_are_possible():
@@ -51,8 +61,8 @@ def test_weak_components_beside_strong_ones_are_possible():
     model = SePCA(family="gaussian", n_jobs=1).fit(spiked(rng, 200, 60, [3.0] * 10))
     k, probabilities = model.n_components_, model.rank_probabilities_
     assert k < 10
-    assert probabilities[k + 1] > 2.0 * probabilities[k] / np.sqrt(60.0)
     assert max(probabilities.values()) == probabilities[k]
+    assert probabilities[10] > 2.0 * probabilities[k] / np.sqrt(60.0)
 
 
 def test_nothing_is_left_beside_strong_components():

@@ -1667,8 +1667,8 @@ SEPCA = [
     Mutation(
         "scores of a weak component are not integrated out",
         "models/sepca/_unseen.py",
-        "0.5 * n * np.log(np.where(usable, free, 1.0)) + log",
-        "log",
+        "0.5 * rows * np.log1p(-2.0 * theta * noise) + directions",
+        "directions",
         _UNSEEN,
     ),
     Mutation(
@@ -1681,8 +1681,8 @@ SEPCA = [
     Mutation(
         "weak components beside a fit may win",
         "models/sepca/_unseen.py",
-        "min(total + gain - cost, 0.0)",
-        "total + gain - cost",
+        "found.append(min(gain, 0.0))",
+        "found.append(gain)",
         _UNSEEN,
     ),
     Mutation(

@@ -1,26 +1,32 @@
 r"""Evidence of components too weak for a factorised posterior, from the spectrum of what a fit leaves.
 
-With all scores integrated out, and loadings of one length in any direction, a component of signal h beside n rows of
-noise of variance s has the likelihood ratio
+With all scores integrated out, and loadings of one length in any direction, r components of signal h beside n rows of
+noise of variance s have the likelihood ratio
 
-.. math:: (1 + h)^{-n/2} \int \exp(\theta\, v' R'R\, v)\, dv, \qquad \theta = \frac{h}{2 s (1 + h)}
+.. math:: (1 + h)^{-r n/2} \int \exp\Bigl(\theta \sum_{i \le r} v_i' R'R\, v_i\Bigr)\, dv,
+    \qquad \theta = \frac{h}{2 s (1 + h)}
 
-over unit vectors v, which depends on the singular values of the residuals R alone (Onatski, Moreira and Hallin 2013).
-The integral is a saddle point in one dimension. Signal and noise are where the ratio is largest, as relevance and
-dispersion are in a fit. A factorised posterior would need a component three times as strong to keep it.
+over orthonormal vectors v, which depends on the singular values of the residuals R alone (Onatski, Moreira and Hallin
+2013). The integral is taken one vector after the other, each a saddle point in one dimension without the leading
+singular values of those before. The noise is where the ratio is largest, for all r together: taken one by one, each
+component would count as noise for the others and hide them. The signal is averaged from where it begins to be
+detectable, a multiple m = 1 of sqrt(p / n) (Baik, Ben Arous and Peche 2005), to m = 2.5, from where on a factorised
+posterior keeps it when it knows the noise.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
+from scipy.special import logsumexp
 
 from anypca._typing import Floats
-from anypca.models.sepca._coupling import relevance_cost
 from anypca.models.sepca._spectrum import ResidualSpectrum
 from anypca.models.sepca._sweeps import State
 
-# Signals that are tried: each is a seventh larger than the last, to which a largest value is flat within 0.01 nats.
-_SIGNALS = np.geomspace(0.01, 100.0, 70)
+# Multiples m of the detectable signal that are averaged over, evenly in their logarithm.
+_STRENGTHS = np.geomspace(1.0, 2.5, 12)
 # Halvings of an interval of p / 2 in which a saddle point lies; with 30 it is known to a billionth.
 _HALVINGS = 30
 # Columns up to which all singular values are found; of wider tables nothing is said.
@@ -36,42 +42,45 @@ def unseen_evidence(state: State) -> tuple[float, ...]:
     """
     k, p = state.n_components, len(state.loadings.mean)
     most, n = state.candidate.settings.max_components - k, state.weight - k - 1.0
-    found: list[float] = []
     if p > _MOST_COLUMNS or n < 2.0:
         return ()
-    spectrum = ResidualSpectrum(state.candidate, state.means, state.score_means)
-    squared = spectrum.beside()
-    total, cost = 0.0, relevance_cost(1, p)
-    while len(found) < min(most, len(squared) - 2, int(n) - 1) and total > -_NEGLIGIBLE:
-        gain = likelihood_gain(squared[len(found) :], n - len(found))
-        total = min(total + gain - cost, 0.0)
-        found.append(total)
+    squared = ResidualSpectrum(state.candidate, state.means, state.score_means).beside()
+    found: list[float] = []
+    for gain in likelihood_gains(squared, n, min(most, len(squared) - 2, int(n) - 1)):
+        found.append(min(gain, 0.0))
+        if gain <= -_NEGLIGIBLE:
+            break
     return tuple(found)
 
 
-def likelihood_gain(squared: Floats, n: float) -> float:
-    """Logarithm of the largest ratio above, over that of noise alone.
+def likelihood_gains(squared: Floats, n: float, most: int) -> Iterator[float]:
+    """Logarithms of the ratio above for one component, two, and so on, over that of noise alone.
 
     Parameters
     ----------
     squared : ndarray of shape (p,)
-        Squared singular values of residuals of n rows and p columns.
+        Squared singular values of residuals of n rows and p columns, in falling order.
     n : float
+    most : int
+        Largest number of components, below p.
     """
     p, total = len(squared), float(squared.sum())
-    if p < 2 or total <= 0:
-        return 0.0
+    if total <= 0:
+        return
     entries, alone = n * p, total / (n * p)
-    theta = 0.5 / alone * _SIGNALS / (1.0 + _SIGNALS)
-    # The noise of variance s that is best at each theta solves 2 theta (np - n) s^2 - (np + 2 theta T) s + T = 0.
+    signal = _STRENGTHS * np.sqrt(p / n)
+    theta = 0.5 / alone * signal / (1.0 + signal)
     middle = entries + 2.0 * theta * total
-    root = np.sqrt(np.maximum(middle**2 - 8.0 * theta * (entries - n) * total, 0.0))
-    noise = 2.0 * total / (middle + root)
-    free = 1.0 - 2.0 * theta * noise
-    usable = free > 0
-    value = -0.5 * entries * np.log(noise / alone) - 0.5 * (total / noise - entries)
-    value += 0.5 * n * np.log(np.where(usable, free, 1.0)) + log_mean_exp(theta, squared)
-    return float(np.max(np.where(usable, value, -np.inf), initial=0.0))
+    rows, directions = 0.0, np.zeros(len(theta))
+    for r in range(most):
+        rows, directions = rows + n - r, directions + log_mean_exp(theta, squared[r:])
+        # The noise of variance s that is best at each theta solves
+        # 2 theta (np - rows) s^2 - (np + 2 theta T) s + T = 0, with the rows of all components and the sum T.
+        root = np.sqrt(np.maximum(middle**2 - 8.0 * theta * (entries - rows) * total, 0.0))
+        noise = 2.0 * total / (middle + root)
+        value = -0.5 * entries * np.log(noise / alone) - 0.5 * (total / noise - entries)
+        value += 0.5 * rows * np.log1p(-2.0 * theta * noise) + directions
+        yield float(logsumexp(value) - np.log(len(theta)))
 
 
 def log_mean_exp(theta: Floats, squared: Floats) -> Floats:
