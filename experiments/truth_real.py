@@ -3,7 +3,9 @@
 Each table is fitted as it is, text and all, with its first 1000 rows and 100 columns. No fit may fail, nor warn of
 anything but a limit of sweeps and dates, which are left out; parallel analysis, on what the family that was found
 leaves, is asked beside it. The ten tables on which both differ most are listed. There is no truth here: nothing but
-failures and warnings is judged.
+failures and warnings is judged. Tables without any column that a model can use, such as lists of names, are refused
+with an error that says so; by a rule told before any fit they are left out: no column of numbers that vary, and none of
+text that repeats itself in half of its rows.
 ``--runs N`` takes N of the tables, evenly through the names; finished ones are kept in the file of JSON lines that the
 environment variable ``ANYPCA_CELLS`` names.
 """
@@ -66,8 +68,17 @@ def tables() -> Iterator[tuple[str, pd.DataFrame]]:
             frame = pd.read_csv(io.BytesIO(content.read()), low_memory=False)
             # The first column has the names of the rows.
             frame = frame.iloc[:_MOST_ROWS, 1 : 1 + _MOST_COLUMNS].dropna(axis=1, how="all")
-            if len(frame) >= _LEAST_ROWS and frame.shape[1] >= _LEAST_COLUMNS:
+            if len(frame) >= _LEAST_ROWS and frame.shape[1] >= _LEAST_COLUMNS and _is_usable(frame):
                 yield name, frame
+
+
+def _is_usable(frame: pd.DataFrame) -> bool:
+    """Whether some column holds numbers that vary, or labels of which most occur more than once."""
+    for _, column in frame.items():
+        count, is_number = column.nunique(), pd.api.types.is_numeric_dtype(column)
+        if count > 1 and (is_number or count <= 0.5 * column.count()):
+            return True
+    return False
 
 
 def answer(name: str, frame: pd.DataFrame) -> Answer:

@@ -248,7 +248,7 @@ def test_labels_stay_in_the_table_and_out_of_the_model():
 def test_a_table_of_labels_only_is_kept():
     report = infer(np.arange(20.0)[:, None]).report
     assert report[0].family == "gaussian"
-    assert "all are kept" in report[0].reason
+    assert "all numbers are kept" in report[0].reason
 
 
 def test_a_fit_uses_the_choices():

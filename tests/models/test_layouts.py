@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -196,6 +197,19 @@ def test_selection_lays_out_alike():
     X = make_wide(make_counts())
     scores = entry_cross_validate(EPCA(1, family=families("poisson")), X, cv=2)
     assert np.isfinite(scores.l_miss)
+
+
+def test_a_table_of_nothing_but_names_says_so():
+    names = pd.DataFrame({"first": [f"n{i}" for i in range(30)], "second": [f"m{i}" for i in range(30)]})
+    with pytest.raises(ValueError, match=r"every column of X is left out .*'first', 'second'.*names"):
+        SePCA().fit(names)
+
+
+def test_numbers_beside_names_are_kept_whatever_they_look_like():
+    numbered = pd.DataFrame({"name": [f"n{i}" for i in range(30)], "number": np.arange(30.0)})
+    model = SePCA().fit(numbered)
+    assert list(model.layout_.left_out) == [0]
+    assert model.n_components_ == 0
 
 
 def test_hidden_cells_of_a_table_with_all_columns_left_out_are_refused():

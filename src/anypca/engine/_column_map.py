@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Ints
-from anypca._words import quoted
+from anypca._words import listed, quoted
 from anypca.families.forms import Form, number_text
 from anypca.families.labels import Labels
 
@@ -32,9 +32,10 @@ class ColumnMap:
             )
         absent = {column for column, form in self.forms if form.is_left_out}
         if len(absent) == self.n_features:
+            why = listed(list(dict.fromkeys(form.reason or form.name for _, form in self.forms)))
             raise ValueError(
-                f"every column of X is left out ({quoted(self._table_labels)}), which leaves nothing to fit. Give a "
-                "table with a column that varies, or name families for the columns that matter."
+                f"every column of X is left out ({quoted(self._table_labels)}: {why}), which leaves nothing to fit. "
+                "Give a table with a column that varies, or name families for the columns that matter."
             )
         bad = [source for _, form in self.forms for source in form.told_by if source in absent]
         if bad:

@@ -252,15 +252,20 @@ def infer_families(columns: Sequence[Column]) -> FamilyChoice:
         _record(columns[j], j, guarded[j], decisions.get(j), common if j in inside else None)
         for j in range(len(columns))
     ]
-    return build_choice(columns, FamilyReport(_with_something_left(records)))
+    return build_choice(columns, FamilyReport(_with_something_left(columns, records)))
 
 
-def _with_something_left(records: list[FamilyRecord]) -> list[FamilyRecord]:
-    """The records; where every column would stay out of the model they are real numbers instead."""
+def _with_something_left(columns: Sequence[Column], records: list[FamilyRecord]) -> list[FamilyRecord]:
+    """The records; where every column would stay out of the model those of numbers are real numbers instead."""
     if not all(record.family == EXCLUDED for record in records):
         return records
-    rule = "every column looks like a label, so that all are kept"
-    return [FamilyRecord(r.column, "gaussian", f"{r.reason}; {rule}", rule, REALS) for r in records]
+    rule = "every column looks like a label, so that all numbers are kept"
+    return [
+        record
+        if column.labels is not None
+        else FamilyRecord(record.column, "gaussian", f"{record.reason}; {rule}", rule, REALS)
+        for column, record in zip(columns, records, strict=True)
+    ]
 
 
 def _record(

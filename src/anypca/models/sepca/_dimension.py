@@ -59,9 +59,10 @@ def _with_fewer(state: State) -> list[State]:
     while found[-1].n_components and best.evidence - found[-1].evidence <= _NEAR_TIE:
         weakest = np.array([int(np.argmin(found[-1].loadings.signal_ratio))])
         try:
-            fewer = _neighbour(without(found[-1], weakest, "evidence"), best)
-        except NonFiniteError:
             # Intercepts of answers that a component separates grow without bound, and nothing can start from there.
+            with np.errstate(over="ignore"):
+                fewer = _neighbour(without(found[-1], weakest, "evidence"), best)
+        except NonFiniteError:
             break
         assert fewer is not None
         found.append(fewer)
