@@ -311,6 +311,30 @@ def test_a_run_goes_on_from_known_sums_without_a_sweep() -> None:
     assert len(halves.visited) == len(whole.visited) == 9
 
 
+def test_a_run_goes_on_with_a_known_update() -> None:
+    """A run that ended at its last sweep has told its proposal, which is not made again."""
+
+    class Counted(Quadratic):
+        def update(self, shared: np.ndarray, stats: np.ndarray) -> Update[np.ndarray]:
+            self.repairs.append(0)
+            return super().update(shared, stats)
+
+    slow, data = _slow(), _data()
+    problem = Counted(slow.matrix, slow.vector, extrapolates=False)
+    with executor_for(data, 1) as executor:
+        run = Loop(problem, data, executor, max_iter=3, tol=1e-8).run
+        first, local, stats = run(np.zeros(len(slow.vector)))
+        plain = run(first.shared, local, stats)[0]
+        problem.repairs.clear()
+        again = run(first.shared, local, stats, first.update)[0]
+        unknown = run(first.shared, local, None, first.update)[0]
+    np.testing.assert_array_equal(again.shared, plain.shared)
+    assert len(problem.repairs) == 2 + 3
+    # Without sums a run begins with a sweep, and the update is not known to belong to it.
+    np.testing.assert_array_equal(unknown.shared, again.shared)
+    assert _run(slow)[0].update is None
+
+
 def test_blocks_do_not_matter() -> None:
     one, _, _ = _run(_slow())
     many, _, _ = _run(_slow(), block_rows=3)

@@ -13,7 +13,7 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.engine import Block, Data, Executor
 from anypca.exceptions import NonFiniteError
-from anypca.solvers._block_problem import BlockProblem, Local, Shared, Stats, Total
+from anypca.solvers._block_problem import BlockProblem, Local, Shared, Stats, Total, Update
 from anypca.solvers.bfgs import QuasiNewton
 from anypca.solvers.checkpoint import NO_JOURNAL, Entry, NoJournal
 
@@ -41,6 +41,8 @@ class Result(Generic[Shared]):
     criterion: float
     """Scaled gradient at the end."""
     n_iter: int
+    update: Update[Shared] | None = None
+    """The proposal with which a run goes on that ended at its last sweep; ``None`` where none was made."""
 
     @property
     def converged(self) -> bool:
@@ -168,7 +170,11 @@ class Loop(Generic[Shared, Local, Stats]):
         self.journal = journal
 
     def run(
-        self, shared: Shared, local: Sequence[Any] | None = None, stats: Stats | None = None
+        self,
+        shared: Shared,
+        local: Sequence[Any] | None = None,
+        stats: Stats | None = None,
+        update: Update[Shared] | None = None,
     ) -> tuple[Result[Shared], Sequence[Any], Stats]:
         """Iterate from ``shared`` (and warm-started rows).
 
@@ -180,6 +186,8 @@ class Loop(Generic[Shared, Local, Stats]):
         stats
             Statistics of the sweep that ended with ``shared`` and ``local``, if they are known: the run then begins
             with their update and not with a sweep.
+        update : Update or None
+            That update, if it is known: `Result.update` of the run that ended there.
 
         Returns
         -------
@@ -204,7 +212,7 @@ class Loop(Generic[Shared, Local, Stats]):
             self._check_finite(point.objective, 0)
         else:
             point, trace = self._approach(point, trace)
-        result, point = self._iterate(point, trace)
+        result, point = self._iterate(point, trace, update if point.stats is stats else None)
         self.journal.finish(result, point.stats, is_reported=is_reported)
         return result, point.local, point.stats
 
@@ -223,12 +231,13 @@ class Loop(Generic[Shared, Local, Stats]):
         return point, _rising(known.trace.tolist(), point.objective)
 
     def _iterate(
-        self, point: _Point[Shared, Stats], trace: list[float]
+        self, point: _Point[Shared, Stats], trace: list[float], plain: Update[Shared] | None
     ) -> tuple[Result[Shared], _Point[Shared, Stats]]:
-        """Sweeps until one of the reasons to stop; where they led."""
+        """Sweeps until one of the reasons to stop, the first with an update that is known; where they led."""
         status, criterion, patience = Status.MAX_ITER, np.inf, _Patience()
         for iteration in range(min(len(trace), self.max_iter), self.max_iter + 1):
-            plain = self.problem.propose(point.shared, point.stats, self._total_at(point))
+            if plain is None:
+                plain = self.problem.propose(point.shared, point.stats, self._total_at(point))
             criterion = plain.criterion
             self._check_finite(criterion, iteration)
             if self.callback is not None:
@@ -242,7 +251,7 @@ class Loop(Generic[Shared, Local, Stats]):
             if is_hidden and patience.is_spent(criterion):
                 status = Status.PRECISION
                 break
-            better = self._improve(point, plain.shared)
+            better, plain = self._improve(point, plain.shared), None
             if better is None:
                 status = Status.PRECISION if is_hidden else Status.STALLED
                 break
@@ -250,7 +259,9 @@ class Loop(Generic[Shared, Local, Stats]):
             point = better
             trace.append(point.objective)
             self.journal.note(point.shared, trace)
-        return Result(point.shared, np.array(trace), status, float(criterion), len(trace)), point
+        # A run that has ended for good needs no proposal, which would only take memory.
+        pending = plain if status is Status.MAX_ITER else None
+        return Result(point.shared, np.array(trace), status, float(criterion), len(trace), pending), point
 
     def _approach(
         self, point: _Point[Shared, Stats], trace: list[float]

@@ -206,7 +206,8 @@ def _sweep(state: State, max_iter: int, *, rough: bool = False, is_held: bool = 
     known = state.stats
     # The scores at hand are in the coordinates of these loadings already.
     loadings = replace(state.loadings, change=None) if known is None else state.loadings
-    result, local, stats = loop.run(loadings, state.local, known)
+    is_same = known is not None and state.problem.hold_relevance == is_held
+    result, local, stats = loop.run(loadings, state.local, known, state.result.update if is_same else None)
     return replace(
         state,
         problem=problem,
