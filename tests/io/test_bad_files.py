@@ -39,6 +39,13 @@ FILES = {
         "found 'a', 'b', none numeric",
         "Check the delimiter",
     ),
+    "units-differ": (
+        "t.csv",
+        b"a,b\nu,\xc2\xa33\nw,$4\n",
+        ValueError,
+        "'b': its cells have different units",
+        "Check the delimiter",
+    ),
     "same-names": ("t.csv", b"a,a\n1,2\n", ValueError, "'a' occur more than once", "Rename these columns"),
     "binary": ("t.csv", bytes(range(9)) * 9, ValueError, "is not a text file", "Save the table as CSV"),
     "web-page": (

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import sys
+import zipfile
 import zlib
 from contextlib import suppress
 from functools import partial
@@ -157,6 +159,34 @@ def test_damaged_files(tmp_path, ending, request):
         assert complaint is None or (str(path) in complaint and "\n" not in complaint), complaint
     refused = [path for path, complaint in zip(paths, complaints[1:], strict=True) if complaint is not None]
     assert refused
+
+
+def damage_content(path, rng):
+    """A packed file with a damaged part, packed again: its checksums are right."""
+    if path.suffix == ".gz":
+        damage = DAMAGES[rng.integers(len(DAMAGES))]
+        return gzip.compress(bytes(damage(bytearray(gzip.decompress(path.read_bytes())), rng)), mtime=0)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(path) as whole, zipfile.ZipFile(packed, "w") as damaged:
+        names = whole.namelist()
+        victim = names[rng.integers(len(names))]
+        for name in names:
+            content = bytearray(whole.read(name))
+            damage = DAMAGES[rng.integers(len(DAMAGES))]
+            damaged.writestr(name, bytes(damage(content, rng) if name == victim and content else content))
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize("ending", ["csv.gz", "xlsx", "npz", "sparse.npz", "mtx.gz"])
+def test_damaged_parts_of_packed_files(tmp_path, ending, child):
+    whole = tmp_path / f"whole.{ending}"
+    WRITERS[ending](whole)
+    rng = np.random.default_rng(zlib.crc32(ending.encode()) + 1)
+    paths = [tmp_path / f"t{number}.{ending}" for number in range(N_COPIES)]
+    for path in paths:
+        path.write_bytes(damage_content(whole, rng))
+    for path, complaint in zip(paths, child(paths), strict=True):
+        assert complaint is None or (str(path) in complaint and "\n" not in complaint), complaint
 
 
 @pytest.mark.parametrize("ending", ["csv", "xlsx", "parquet", "npz", "npy", "csv.gz"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from anypca.io._guards import find_codes, say_no_amount
+from anypca.io._guards import find_codes, may_be_label, say_no_amount
 
 RNG = np.random.default_rng(0)
 ANSWERS, AGES = RNG.integers(1, 7, 60).astype(float), RNG.integers(18, 90, 60).astype(float)
@@ -61,3 +61,19 @@ def test_codes(values, codes):
 )
 def test_no_amounts(name, values, reason):
     assert say_no_amount(name, values.astype(float)) == reason
+
+
+@pytest.mark.parametrize(
+    ("values", "is_doubtful"),
+    [
+        (1000 + 37 * np.arange(30.0), True),
+        (1000 + 37 * np.arange(10.0), False),
+        (100 + 7 * np.arange(30.0), False),
+        (9000 + 100 * np.arange(30.0), False),
+        (1000.5 + 37 * np.arange(30.0), False),
+        (1000 + 37 * (np.arange(30.0) // 2), False),
+    ],
+    ids=["labels", "few-rows", "short", "lengths-differ", "fractions", "repeated"],
+)
+def test_columns_that_may_label_rows(values, is_doubtful):
+    assert may_be_label(values) is is_doubtful

@@ -125,3 +125,39 @@ def test_sparse_places_beyond_the_table_are_refused(tmp_path):
     )
     with pytest.raises(ValueError, match=r"t\.npz cannot be read"):
         read_table(path)
+
+
+@pytest.mark.parametrize("starts", [[0, -5, -1], [0, 3, 2], [1, 1, 2], [0, 1, 9]], ids=str)
+def test_sparse_rows_that_start_nowhere_are_refused(tmp_path, starts):
+    path = tmp_path / "t.npz"
+    data, indices = np.ones(2), np.array([0, 1], dtype=np.int32)
+    indptr = np.array(starts, dtype=np.int32)
+    np.savez(path, format=b"csr", shape=np.array([2, 3]), data=data, indices=indices, indptr=indptr)
+    with pytest.raises(ValueError, match="cannot be read") as caught:
+        read_table(path)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("number", [0x110000, 0xFFFFFFFF, 0xD800])
+def test_characters_that_do_not_exist_are_refused(tmp_path, number):
+    path = tmp_path / "t.npz"
+    np.savez(path, X=np.eye(2), names=np.array([65, number], dtype="<u4").view("<U1"))
+    with pytest.raises(
+        ValueError, match=r"t\.npz cannot be read: array 'names' holds characters that do not exist"
+    ):
+        read_table(path)
+
+
+def test_a_workbook_without_sheets_is_refused(tmp_path):
+    path = tmp_path / "t.xlsx"
+    pd.DataFrame({"a": [1.0]}).to_excel(path)
+    with zipfile.ZipFile(path) as whole:
+        parts = {name: whole.read(name) for name in whole.namelist()}
+    book = parts["xl/workbook.xml"].decode()
+    start, end = book.index("<sheets>") + len("<sheets>"), book.index("</sheets>")
+    parts["xl/workbook.xml"] = (book[:start] + book[end:]).encode()
+    with zipfile.ZipFile(path, "w") as changed:
+        for name, content in parts.items():
+            changed.writestr(name, content)
+    with pytest.raises(ValueError, match=r"t\.xlsx cannot be read: it has no sheet"):
+        read_table(path)

@@ -70,6 +70,25 @@ NUMBERS = {
             "1 column left out: 'dose' ('1.250' may be a fraction or thousands; give the decimal sign)",
         ],
     ),
+    "currency_letters.csv": (
+        ["lisbon", "oslo"],
+        [[1200.5, 95], [15, 41.5], [-7, 1]],
+        [
+            without("lisbon", "currency 'R$' and thousands marks", "'R$ 1,200.50' is 1200.5"),
+            without("oslo", "currency 'kr'", "'kr 95' is 95"),
+            named("item"),
+        ],
+    ),
+    "sums_without_name.csv": (
+        ["births", "deaths"],
+        [[57, 40], [84, 12], [29, 15], [81, 3.5]],
+        ["the last row left out: it holds sums of the others", named("region")],
+    ),
+    "units_joined.csv": (
+        ["depth m", "acidity"],
+        [[1.5, 7.1], [2.25, 6.9], [4, 8]],
+        ["2 rows of column names joined, as in 'depth m'", named("site")],
+    ),
     "indian_groups.csv": (
         ["income"],
         [[1234567], [105000], [9999]],

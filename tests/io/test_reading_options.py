@@ -6,6 +6,7 @@ import gzip
 
 import anndata
 import numpy as np
+import openpyxl
 import pandas as pd
 import pytest
 from scipy import io as scipy_io
@@ -165,9 +166,42 @@ def test_h5ad_says_where_the_counts_are(tmp_path):
     logged = np.log1p(counts / counts.sum(axis=1, keepdims=True) * 1e4)
     adata = anndata.AnnData(sparse.csr_matrix(logged), layers={"counts": sparse.csr_matrix(counts)})
     adata.write_h5ad(tmp_path / "t.h5ad")
-    told = "X looks log-normalised and layer 'counts' holds counts: read that part to model the counts"
+    told = (
+        "X looks log-normalised and layer 'counts' holds counts: read it (--part counts) to model the counts"
+    )
     assert told in read_table(tmp_path / "t.h5ad").notes
     assert told not in read_table(tmp_path / "t.h5ad", part="counts").notes
+
+
+def test_h5ad_with_counts_in_raw(tmp_path):
+    counts = np.random.default_rng(0).poisson(2.0, size=(6, 4)).astype(float)
+    adata = anndata.AnnData(counts, var=pd.DataFrame(index=list("abcd")))
+    adata.raw = adata.copy()
+    adata.X = (counts - counts.mean(axis=0)) / counts.std(axis=0)
+    adata[:, :3].copy().write_h5ad(tmp_path / "t.h5ad")
+    told = "X looks scaled and layer 'raw' holds counts: read it (--part raw) to model the counts"
+    assert told in read_table(tmp_path / "t.h5ad").notes
+    frame = read_table(tmp_path / "t.h5ad", part="raw")
+    np.testing.assert_array_equal(frame.values, counts)
+    assert frame.column_names == ("a", "b", "c", "d")
+
+
+def test_durations_are_seconds(tmp_path):
+    pd.DataFrame({"x": [1.0, 2], "took": pd.to_timedelta(["2min", None])}).to_parquet(tmp_path / "t.parquet")
+    frame = read_table(tmp_path / "t.parquet")
+    np.testing.assert_array_equal(frame.values[:, 1], [120.0, np.nan])
+    assert "column 'took' read as seconds" in frame.notes
+
+
+def test_formulas_that_were_never_computed(tmp_path):
+    book = openpyxl.Workbook()
+    for row in [["x", "twice"], [1, "=2*A2"], [3, "=2*A3"]]:
+        book.active.append(row)
+    book.save(tmp_path / "t.xlsx")
+    told = (
+        "2 cells with formulas that have no values, taken as missing: open the file in a spreadsheet program"
+    )
+    assert f"{told} and save it" in read_table(tmp_path / "t.xlsx").notes
 
 
 def test_npz_with_names_and_companions(tmp_path):

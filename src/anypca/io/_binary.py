@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from anypca._words import counted, distinct, numbered, quoted
-from anypca.io._native import read_anndata, read_market
+from anypca.io._native import check_places, check_text, read_anndata, read_market
 from anypca.io._source import ReadOptions, Refused, check_archive, reading
 from anypca.io.frame import Frame, as_extra, describe_missing
 
@@ -39,6 +40,7 @@ def read_npz(path: Path, options: ReadOptions) -> Frame:
         check_archive(path, stream)
         with np.load(stream, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
+        check_text(arrays)
         if not {"format", "shape", "data"} <= set(arrays):
             return _frame_from_arrays(arrays, path, options)
         stream.seek(0)
@@ -197,18 +199,18 @@ def _as_floats(values: Any, path: Path) -> Any:
             f"{path}: expected a table with rows and columns; it holds an array of shape {values.shape}. "
             "Save a two-dimensional one."
         )
-    if sparse.issparse(values) and values.format in {"csr", "csc", "bsr"}:
-        # Places beyond the table would be written to by compiled code.
-        values.check_format(full_check=True)
+    check_places(values, path)
     if values.dtype.kind not in "biuf":
         raise Refused(
             f"{path}: expected numbers; the array is of type {values.dtype}. "
             "Save it as an array of real numbers."
         )
     dtype = values.dtype if values.dtype in (np.float32, np.float64) else np.float64
-    return (
-        sparse.csr_array(values, dtype=dtype) if sparse.issparse(values) else np.asarray(values, dtype=dtype)
-    )
+    # Damaged bits may be numbers of a kind that processors complain about.
+    with np.errstate(invalid="ignore"):
+        if sparse.issparse(values):
+            return sparse.csr_array(values, dtype=dtype)
+        return np.asarray(values, dtype=dtype)
 
 
 def _mask(values: Any, numbers: tuple[float, ...]) -> tuple[Any, int]:
@@ -233,37 +235,51 @@ def read_h5ad(path: Path, options: ReadOptions) -> Frame:
     frame : Frame
     """
     adata = read_anndata(path)
-    layers = [str(name) for name in adata.layers]
+    layers = _layers(adata)
     if options.part is not None and options.part not in layers:
-        raise ValueError(f"{path}: there is no layer {options.part!r}; it has {quoted(layers) or 'none'}.")
-    values = adata.X if options.part is None else adata.layers[options.part]
+        raise ValueError(
+            f"{path}: there is no layer {options.part!r}; it has {quoted(list(layers)) or 'none'}."
+        )
+    values, names = (adata.X, adata.var_names) if options.part is None else layers[options.part]
     if values is None:
-        raise ValueError(f"{path} has no X. Choose one of its layers: {quoted(layers) or 'it has none'}.")
+        raise ValueError(
+            f"{path} has no X. Choose one of its layers: {quoted(list(layers)) or 'it has none'}."
+        )
     frame = frame_from_array(
         values,
         path,
         options,
         # Gene symbols may repeat; models and data frames want names that do not.
-        columns=distinct(adata.var_names),
+        columns=distinct(names),
         rows=tuple(map(str, adata.obs_names)),
         extras={str(name): _cells(adata.obs[name]) for name in adata.obs},
     )
-    counts = () if options.part is not None else _count_layers(frame, adata)
-    return _add_notes(frame, layers, counts, options)
+    counts = "" if options.part is not None else _say_counts(frame, layers, path)
+    return _add_notes(frame, list(layers), counts, options)
 
 
-def _count_layers(frame: Frame, adata: Any) -> tuple[str, ...]:
-    """Layers of whole numbers beside an X of fractions of 0 or more, as logarithms of normalised counts are."""
+def _layers(adata: Any) -> dict[str, tuple[Any, Any]]:
+    """The tables beside X and the names of their columns; ``raw``, where files of cell atlases keep counts, is one."""
+    found = {str(name): (layer, adata.var_names) for name, layer in adata.layers.items()}
+    if adata.raw is not None:
+        found.setdefault("raw", (adata.raw.X, adata.raw.var_names))
+    return found
+
+
+def _say_counts(frame: Frame, layers: Mapping[str, tuple[Any, Any]], path: Path) -> str:
+    """A note on the first layer of counts beside an X of fractions; empty if there is none."""
     stored = frame.values.data if frame.is_sparse else frame.values
-    if frame.is_counts or stored.size == 0 or np.nanmin(stored) < 0:
-        return ()
-    found = []
-    for name in adata.layers:
-        layer = adata.layers[name][:_SOME_ROWS]
-        cells = layer.data if sparse.issparse(layer) else np.asarray(layer)
+    if frame.is_counts or stored.size == 0:
+        return ""
+    # Logarithms of normalised counts are not negative; centred and scaled ones are.
+    looks = "log-normalised" if np.nanmin(stored) >= 0 else "scaled"
+    for name, (layer, _) in layers.items():
+        check_places(layer, path)
+        some = layer[:_SOME_ROWS]
+        cells = some.data if sparse.issparse(some) else np.asarray(some)
         if cells.dtype.kind in "biuf" and np.all((cells >= 0) & (cells == np.floor(cells))):
-            found.append(str(name))
-    return tuple(found)
+            return f"X looks {looks} and layer {name!r} holds counts: read it (--part {name}) to model the counts"
+    return ""
 
 
 def _cells(column: Any) -> Any:
@@ -275,12 +291,8 @@ def _cells(column: Any) -> Any:
     )
 
 
-def _add_notes(frame: Frame, layers: list[str], counts: tuple[str, ...], options: ReadOptions) -> Frame:
-    notes = []
-    if counts:
-        notes.append(
-            f"X looks log-normalised and layer {counts[0]!r} holds counts: read that part to model the counts"
-        )
+def _add_notes(frame: Frame, layers: list[str], counts: str, options: ReadOptions) -> Frame:
+    notes = [counts] if counts else []
     if options.part is None and layers:
         notes.append(f"table read from X; layers left out: {quoted(layers)}")
     unused = [name for name in frame.extras if name not in options.aside]

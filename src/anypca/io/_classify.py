@@ -136,6 +136,8 @@ def classify(cells: Any, name: str, spelling: Spelling) -> Column:
     if pandas.api.types.is_numeric_dtype(cells.dtype) and cells.dtype.kind != "c":
         # Plain conversion also serves pandas' own integer types, whose missing value is not NaN.
         return Column(name, cells.to_numpy(dtype=float, na_value=np.nan), labels=labels)
+    if pandas.api.types.is_timedelta64_dtype(cells.dtype):
+        return Column(name, cells.dt.total_seconds().to_numpy(dtype=float), note="read as seconds")
     if pandas.api.types.is_datetime64_any_dtype(cells.dtype):
         return Column(name, reason="it holds dates", labels=labels)
     return _classify_text(cells, name, labels, spelling)

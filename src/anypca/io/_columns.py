@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from anypca._words import counted, numbered, quoted, suggest
+from anypca._words import counted, listed, numbered, quoted, suggest
 from anypca.io._categories import with_categories
-from anypca.io._classify import Column, classify, find_spelling, import_pandas
-from anypca.io._guards import find_codes, say_no_amount
+from anypca.io._classify import Column, classify, find_spelling, import_pandas, is_text_reason
+from anypca.io._guards import find_codes, may_be_label, say_no_amount
 from anypca.io._numbers import Spelling
 from anypca.io._shape import is_turned, say_totals, turn
 from anypca.io._source import ReadOptions
@@ -84,7 +84,7 @@ def frame_from_pandas(
     if not used:
         raise ValueError(
             f"{path}: expected at least one column of numbers; found {quoted([c.name for c in columns])}, "
-            "none numeric. Check the delimiter and the decimal sign."
+            f"none numeric{_why_not(columns)}. Check the delimiter and the decimal sign."
         )
     totals = say_totals(table, [column for column in used if column.categories is None])
     if totals:
@@ -101,6 +101,12 @@ def frame_from_pandas(
     used, codes, guarded = _guard(used, options)
     frame = _assemble(table, columns, used, namer, options, [*said, *guarded])
     return replace(frame, codes=codes)
+
+
+def _why_not(columns: list[Column]) -> str:
+    """What keeps columns that look like numbers from being read, in parentheses."""
+    reasons = [f"{c.name!r}: {c.reason}" for c in columns if c.reason and not is_text_reason(c.reason)]
+    return f" ({listed(reasons, most=3)})" if reasons else ""
 
 
 def _categorised(
@@ -172,6 +178,7 @@ def _guard(
     kept: list[Column] = []
     codes: dict[str, tuple[float, ...]] = {}
     left_out: list[str] = []
+    doubtful: list[str] = []
     masked: dict[tuple[float, ...], list[tuple[str, int]]] = {}
     for column in used:
         if column.categories is not None:
@@ -189,10 +196,27 @@ def _guard(
             column = replace(column, values=np.where(same, np.nan, column.values))
             masked.setdefault(codes[column.name], []).append((column.name, int(same.sum())))
         kept.append(column)
+        if not is_kept and may_be_label(column.values):
+            doubtful.append(column.name)
     if not kept:
         # A table of nothing but labels: the user means them.
         return used, {}, []
-    return kept, codes, [*left_out, *(_say_codes(*found) for found in masked.items())]
+    return (
+        kept,
+        codes,
+        [*left_out, *_say_doubtful(doubtful), *(_say_codes(*found) for found in masked.items())],
+    )
+
+
+def _say_doubtful(names: list[str]) -> list[str]:
+    """A note on columns that may label rows and are read as amounts."""
+    if not names:
+        return []
+    remedy = "drop it if it labels rows" if len(names) == 1 else "drop them if they label rows"
+    return [
+        f"{counted(len(names), 'column')} with another whole number in every row, all of one length, read as amounts: "
+        f"{quoted(names)} ({remedy})"
+    ]
 
 
 def _say_codes(codes: tuple[float, ...], found: list[tuple[str, int]]) -> str:

@@ -18,6 +18,8 @@ _BESIDE = frozenset({7.0, 8.0, 77.0, 88.0, 97.0, 98.0, 777.0, 888.0, 997.0, 998.
 _FEW_VALUES = 12
 #: How far from the others, in units of their range, a code is: 99 is one beside answers from 1 to 6, not beside ages.
 _FAR = 2.0
+#: Rows and digits from which on different whole numbers of one length may be labels.
+_LEAST_LABELS, _LEAST_LABEL = 20, 1000
 #: Cells from which on a number can be said to stand apart.
 _LEAST_CELLS = 8
 
@@ -50,6 +52,25 @@ def say_no_amount(name: str, values: Any) -> str:
     if is_range and found.size >= (LEAST_RUNNING if is_sorted else LEAST_RANGE):
         return "it numbers the rows"
     return ""
+
+
+def may_be_label(values: Any) -> bool:
+    """Whether whole numbers could label rows or be amounts: all different, of as many digits, at least four.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows,)
+        NaN where missing.
+
+    Returns
+    -------
+    bool
+    """
+    found = values[np.isfinite(values)]
+    if found.size < _LEAST_LABELS or np.any(found != np.floor(found)) or found.min() < _LEAST_LABEL:
+        return False
+    n_digits = np.floor(np.log10(found))
+    return bool(np.all(n_digits == n_digits[0]) and len(np.unique(found)) == found.size)
 
 
 def _are_days(found: Any) -> bool:

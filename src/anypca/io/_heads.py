@@ -78,8 +78,10 @@ def _find_names(rows: Rows) -> tuple[int, int]:
         is_title = [_is_title(row, rows[h]) for row in rows[:h]]
         if all(is_title):
             return h, 1
-        # Above two rows of names there may be titles; one word in a column of numbers is a spoilt cell.
-        if all(is_title[:-1]) and names[h] > 1:
+        # Above two rows of names there may be titles; one word in a column of numbers is a spoilt cell, unless it
+        # stands alone in a row without a name: a unit.
+        is_lonely = not rows[h][0].strip() and sum(cell.strip() != "" for cell in rows[h]) == 1
+        if all(is_title[:-1]) and (names[h] > 1 or is_lonely):
             return h - 1, 2
         break
     # A sentence above numbers without names.
@@ -155,8 +157,10 @@ def join_names(rows: Rows, width: int) -> tuple[list[str], list[str]]:
     longest = max(map(len, clean))
     *upper, lowest = [[*row, *[""] * (longest - len(row))] for row in clean]
     stacked = zip(*map(_fill, upper), lowest, strict=True)
-    names = [" ".join(dict.fromkeys(part for part in parts if part)) for parts in stacked]
-    return names, [f"{len(rows)} rows of column names joined, as in {quoted(names[-1:])}"]
+    words = [list(dict.fromkeys(part for part in parts if part)) for parts in stacked]
+    names = [" ".join(found) for found in words]
+    example = next((" ".join(found) for found in reversed(words) if len(found) > 1), names[-1])
+    return names, [f"{len(rows)} rows of column names joined, as in {example!r}"]
 
 
 def _fill(row: list[str]) -> list[str]:

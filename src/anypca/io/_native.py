@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -126,6 +127,53 @@ def _place(head: _Market, entries: Any) -> Any:
         values = np.concatenate([values, sign * values[off]])
         rows, columns = np.concatenate([rows, columns[off]]), np.concatenate([columns, rows[off]])
     return sparse.coo_array((values, (rows, columns)), shape=head.shape)
+
+
+def check_places(values: Any, path: Path) -> None:
+    """Refuse a sparse array whose entries lie outside of it: compiled code would read and write there.
+
+    Parameters
+    ----------
+    values : ndarray or sparse array
+        A dense one has nothing to check.
+    path : Path
+        For the message.
+
+    Raises
+    ------
+    ValueError
+    """
+    if not sparse.issparse(values) or values.format not in {"csr", "csc", "bsr"}:
+        return
+    starts, indices = values.indptr, values.indices
+    n_places = values.shape[0 if values.format == "csc" else 1] // (
+        values.blocksize[1] if values.format == "bsr" else 1
+    )
+    # scipy's own check trusts the last start, and looks no further where that is negative.
+    is_sound = starts[0] == 0 and np.all(starts[1:] >= starts[:-1]) and starts[-1] <= len(indices)
+    if not (is_sound and len(indices) == len(values.data) and np.all((indices >= 0) & (indices < n_places))):
+        raise Refused(
+            f"{path} cannot be read: some entries of its sparse table are not within it. Write the file again."
+        )
+
+
+def check_text(arrays: Mapping[str, Any]) -> None:
+    """Refuse arrays of text with characters that do not exist, which the interpreter trusts numpy to have checked.
+
+    Parameters
+    ----------
+    arrays : mapping of str to ndarray
+
+    Raises
+    ------
+    ValueError
+    """
+    for name, array in arrays.items():
+        if array.dtype.kind == "U" and array.size and array.dtype.itemsize:
+            numbers = np.ascontiguousarray(array).reshape(-1).view(f"{array.dtype.byteorder}u4")
+            is_character = (numbers < 0xD800) | ((numbers > 0xDFFF) & (numbers <= 0x10FFFF))
+            if not is_character.all():
+                raise ValueError(f"array {name!r} holds characters that do not exist")
 
 
 def read_anndata(path: Path) -> Any:

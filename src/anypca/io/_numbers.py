@@ -13,7 +13,10 @@ from anypca._words import counted, quoted
 #: At most this share of cells that are not numbers is taken as missing; a column with more is not a quantity with some
 #: spoilt cells, and is left out.
 MOST_SPOILT = 0.1
-_CURRENCY = r"US\$|[€$£¥₹₽₩₪฿]|(?:USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK|DKK|PLN|BRL|ZAR)(?![A-Za-z])"
+_CURRENCY = (
+    r"(?:US|AU?|CA?|NZ|HK|R|S)?\$|[€£¥₹₽₩₪฿]|Fr\.|Rs\.|(?:kr|zł|Kč|Rs|USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK|DKK|"
+    r"PLN|BRL|ZAR)(?![A-Za-z])"
+)
 #: A unit starts with a letter or a sign and is short, as in kg, mg/dL, °C, m²; longer words are text.
 _UNIT = r"[^\W\d_][^\s\d.,;:<>()]{0,9}\d?|[%‰°µ][^\s\d.,;:<>()]{0,9}"
 _CELL = re.compile(

@@ -20,6 +20,8 @@ _TOTAL = re.compile(r"(grand |sub)?totals?|sums?|summe|gesamt|insgesamt|somme|ov
 _MEAN = re.compile(r"means?|averages?|avg|mittel(wert)?|durchschnitt|moyenne", re.IGNORECASE)
 #: Sums of rounded numbers agree to about this.
 _ROUNDED = 1e-3
+#: Sums that are not called so agree to this, and have at least so many terms.
+_EXACT, _LEAST_SUMMED = 1e-9, 4
 
 
 def is_turned(namer: Column) -> bool:
@@ -77,13 +79,23 @@ def say_totals(table: Any, used: list[Column]) -> str:
     """
     labels = [str(cell).strip() for cell in table.iloc[-1] if isinstance(cell, str)]
     word = next((text for text in labels if _TOTAL.fullmatch(text) or _MEAN.fullmatch(text)), None)
-    if word is None or len(table) < 3:
+    if len(table) < 3 or (word is None and labels):
         return ""
     values = np.column_stack([column.values for column in used])
     last, others = values[-1], values[:-1]
+    if word is None:
+        return "the last row left out: it holds sums of the others" if _are_sums(last, others) else ""
     is_mean = _MEAN.fullmatch(word) is not None
     expected = np.nansum(others, axis=0) / (np.maximum(np.isfinite(others).sum(axis=0), 1) if is_mean else 1)
     agrees = np.isclose(last, expected, rtol=_ROUNDED, atol=0) & np.isfinite(last)
     if 2 * agrees.sum() < max(1, np.isfinite(last).sum()):
         return ""
     return f"the last row ({word!r}) left out: it holds {'means' if is_mean else 'sums'} of the others"
+
+
+def _are_sums(last: Any, others: Any) -> bool:
+    """Whether numbers without a name are sums, which one or rounded ones may be by chance."""
+    known = np.isfinite(last)
+    expected = np.nansum(others[:, known], axis=0)
+    agrees = np.isclose(last[known], expected, rtol=_EXACT, atol=0)
+    return bool(len(others) >= _LEAST_SUMMED and np.count_nonzero(expected) >= 2 and agrees.all())

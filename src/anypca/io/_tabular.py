@@ -5,10 +5,12 @@ from __future__ import annotations
 from itertools import chain, islice
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+import numpy as np
 
 from anypca._optional import optional
-from anypca._words import quoted
+from anypca._words import counted, quoted
 from anypca.io._classify import import_pandas
 from anypca.io._columns import frame_from_pandas
 from anypca.io._heads import PEEK, find_head, join_names
@@ -18,6 +20,8 @@ from anypca.io.frame import Frame
 
 #: How much larger the cells of a sheet are as Python objects than as text.
 _SWELLING = 8.0
+#: Share of empty cells from which on a column may hold formulas that were never computed.
+_MOSTLY_EMPTY = 0.5
 
 
 def read_parquet(path: Path, options: ReadOptions) -> Frame:
@@ -67,13 +71,35 @@ def read_xlsx(path: Path, options: ReadOptions) -> Frame:
         book = pandas.ExcelFile(stream, engine="openpyxl")
         sheet, cells = _choose_sheet(book, options, path)
         others = [name for name in book.sheet_names if name != sheet]
-    notes = [f"sheet {sheet!r} read; left out: {quoted(others)}"] if others else []
+        formulas = _say_formulas(stream, sheet, cells)
+    notes = [*([f"sheet {sheet!r} read; left out: {quoted(others)}"] if others else []), *formulas]
     # A sheet's used range often ends in formatted but empty rows and columns.
     cells = cells.iloc[options.skip or 0 :].dropna(how="all").dropna(how="all", axis=1)
     if cells.empty:
         raise ValueError(f"{path}: sheet {sheet!r} is empty. Expected column names and rows of numbers.")
     table, said = _behead(cells, options)
     return frame_from_pandas(table, path, options, (*notes, *said))
+
+
+def _say_formulas(stream: IO[bytes], sheet: str, cells: Any) -> list[str]:
+    """A note on formulas without values, which programs other than spreadsheets write; looked for in empty columns."""
+    empty = np.flatnonzero(cells.isna().to_numpy().mean(axis=0) > _MOSTLY_EMPTY)
+    if not empty.size:
+        return []
+    import openpyxl
+
+    stream.seek(0)
+    # Plain mode would hold all cells; this one reads them row by row.
+    book = openpyxl.load_workbook(stream, read_only=True)
+    rows = book[sheet].iter_rows(max_row=len(cells), max_col=cells.shape[1], values_only=True)
+    wanted = set(empty.tolist())
+    found = sum(str(row[j]).startswith("=") for row in rows for j in wanted if j < len(row))
+    if not found:
+        return []
+    return [
+        f"{counted(found, 'cell')} with formulas that have no values, taken as missing: open the file in a spreadsheet "
+        "program and save it"
+    ]
 
 
 def _behead(cells: Any, options: ReadOptions) -> tuple[Any, list[str]]:
@@ -97,6 +123,8 @@ def _choose_sheet(book: Any, options: ReadOptions, path: Path) -> tuple[str, Any
     sheets = [options.part] if options.part is not None else book.sheet_names
     if options.part is not None and options.part not in book.sheet_names:
         raise Refused(f"{path}: there is no sheet {options.part!r}; it has {quoted(book.sheet_names)}.")
+    if not sheets:
+        raise ValueError("it has no sheet")
     parsed = ((sheet, book.parse(sheet, header=None, dtype=object)) for sheet in sheets)
     first = next(parsed)
     return next((found for found in chain([first], parsed) if _has_numbers(found[1])), first)

@@ -78,7 +78,8 @@ def read_table(
         Columns that are not part of the table, such as an offset: they go to ``extras``. Of an npz file: arrays
         with as many rows. Of an h5ad file: columns of ``obs``.
     part : str, optional
-        Sheet of a workbook (the first by default), layer of an h5ad file (X by default), array of an npz file.
+        Sheet of a workbook (the first by default), layer of an h5ad file or ``"raw"`` (X by default), array of an
+        npz file.
     transpose : bool, optional
         Whether the columns of the file are samples. Found when not given: tables whose row names are called OTU ID
         and the like are turned.
@@ -128,7 +129,7 @@ def read_table(
     Empty cells, NA, NaN, null and a lone ``?``, ``-`` or ``.`` are missing; so are up to a tenth of a column's cells
     if they are no numbers, and the last cells of a few lines that are too short. Columns of other text or of dates,
     empty columns and empty rows are left out, and so are titles and comments above the column names, which may take
-    two rows. A last row called total that holds sums is left out.
+    two rows. A last row that holds sums, called total or without a name, is left out. Durations are read as seconds.
 
     Columns that label or number the rows (``respondent_id``, zip codes, 1, 2, 3, ...) and years are no amounts and go
     to ``extras``; numbers such as 99 or -9 that stand far from all others of a column are missing values. ``keep``
