@@ -20,7 +20,7 @@ from experiments._common import Options, Outcome, Table, Target, fit_quietly, re
 
 NAMES = ("outlying rows", "neighbouring rows", "correlated noise", "uneven rows")
 #: Tables of each clean and of each broken design.
-N_CLEAN, N_BROKEN = 60, 20
+N_CLEAN, N_BROKEN = 100, 20
 #: The least share of broken tables that is to be found, and the largest of clean ones with a false alarm.
 POWER, FALSE_ALARMS = 0.9, 0.05
 RANK, MAX_COMPONENTS = 3, 15
@@ -186,7 +186,9 @@ def _notes() -> list[str]:
     return [
         "Thresholds of the detectors come from the distribution of noise and were written before any run. After a "
         "quick run, and a test with gamma amounts, residuals became those of the deviance, columns are correlated over "
-        "rows of unit length, and outlying rows are left out of the other findings.",
+        "rows of unit length, and outlying rows are left out of the other findings. After the first full run, whose "
+        "correlated noise was found in 15 % of clean negative binomial tables and in 65 % of broken ones of 300 x 20, "
+        "columns are compared with those of twelve tables drawn from the fit; that was tried on other seeds.",
         f"One row in a hundred has {OUTLIER:g} times the noise; neighbouring rows or columns correlate by "
         f"{NEIGHBOUR:g}; logarithms of the rows' noise have a standard deviation of {UNEVEN:g}. In counts this noise, "
         f"of size {LOG_NOISE:g}, is that of log rates.",

@@ -8,10 +8,11 @@ import pytest
 from experiments.diagnostics import NAMES, _counts, _real, _smooth
 from scipy import sparse
 
-from anypca import EPCA, PPCA, KernelPCA
+from anypca import EPCA, PPCA, KernelPCA, SePCA
 from anypca.datasets import make_low_rank
 from anypca.selection import diagnose
-from anypca.selection.diagnostics import _leverages, _open
+from anypca.selection._residuals import leverages
+from anypca.selection.diagnostics import _open
 from anypca.selection.facts import Companions
 
 
@@ -135,7 +136,7 @@ def test_leverages_are_those_of_the_hat_matrix():
     scores, fixed = rng.normal(size=(30, 2)), np.ones((30, 1))
     features = np.hstack([fixed, scores])
     hat = features @ np.linalg.pinv(features)
-    own, following = _leverages(fixed, scores)
+    own, following = leverages(fixed, scores, 0.9)
     np.testing.assert_allclose(own, np.diag(hat))
     np.testing.assert_allclose(following[:-1], np.diag(hat, 1), atol=1e-12)
 
@@ -161,3 +162,23 @@ def test_noise_is_without_the_directions_of_the_loadings():
 def test_nothing_is_said_where_nothing_can_be(model, shape):
     X = np.random.default_rng(0).normal(size=shape)
     assert diagnose(model.fit(X), X) == ()
+
+
+def test_squared_cosines_of_white_noise_are_one_over_the_directions():
+    X = np.random.default_rng(6).normal(size=(300, 20))
+    noise = _open(PPCA(1).fit(X), X, Companions(None, None)).noise(np.zeros(0, dtype=int))
+    excess, z = noise.excess
+    assert abs(z) < 3.0
+    assert excess == pytest.approx(0.0, abs=0.02)
+
+
+def test_tables_drawn_from_a_model_have_the_residuals_of_its_table():
+    """What was fitted is in them too: the spread of residuals agrees, also in counts and with missing cells."""
+    drawn = make_low_rank(
+        200, 30, 3, family="negative_binomial", signal=0.7, dispersion=0.3, missing=0.1, random_state=0
+    )
+    model = SePCA(6, family="negative_binomial").fit(drawn.X)
+    left = _open(model, drawn.X, Companions(None, None))
+    spread = np.mean([(values**2).sum() for values in left.table.drawn()])
+    assert spread == pytest.approx((left.values**2).sum(), rel=0.05)
+    assert all((values[~left.seen] == 0).all() for values in left.table.drawn())

@@ -163,3 +163,13 @@ def _(family: Gamma | Exponential, x: Floats, eta: Floats, dispersion: Floats) -
 @_distribution.register
 def _(family: StudentT, x: Floats, eta: Floats, dispersion: Floats) -> Floats:
     return np.asarray(stdtr(family.degrees(eta), (x - eta) / np.sqrt(dispersion)))
+
+
+def leverages(fixed: Floats, scores: Floats, most: float) -> Floats:
+    """Leverages of rows on themselves, ``most`` at most, and on the next one (0 for the last); shape (2, n_rows)."""
+    features = np.hstack([fixed, scores])
+    # Orthonormal columns of the same span; directions that repeat others are left out.
+    left, size, _ = np.linalg.svd(features, full_matrices=False)
+    left = left[:, size > np.sqrt(np.finfo(float).eps) * size[0]]
+    following = np.append((left[:-1] * left[1:]).sum(axis=1), 0.0)
+    return np.stack([np.minimum((left**2).sum(axis=1), most), following])

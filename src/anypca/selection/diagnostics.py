@@ -3,27 +3,28 @@
 A fitted model leaves residuals that, apart from the loadings' directions, should be noise: independent from row to row
 and from column to column, with one spread for all rows. All thresholds come from what such noise does: a finding must
 be rarer than one table in a hundred, and so large that the spectrum of the noise, hence its number of large
-eigenvalues, changes by a tenth.
+eigenvalues, changes by a tenth. Columns are compared with those of tables drawn from the model, to which scores and
+loadings were fitted as well: that makes correlations of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
 from scipy.stats import beta, norm
 
 from anypca._typing import Bools, Floats, Ints
 from anypca._words import counted, listed, numbered
-from anypca.families import Family
 from anypca.models._description import describe, numbers_for, project_rows
 from anypca.models._row_methods import GenerativeModel, linear_predictor
 from anypca.plotting._reading import count_rows, read_table, take_rows
-from anypca.selection._residuals import deviance
+from anypca.selection._equal_columns import equal_columns
+from anypca.selection._residuals import deviance, leverages
+from anypca.selection._simulated import FittedTable, is_beyond_chance
 from anypca.selection.facts import Companions
 
 #: False alarms of each test: one in a hundred tables.
@@ -44,6 +45,8 @@ _LEAST_ROWS, _LEAST_DIRECTIONS = 20, 3
 _LEAST_NOISE = 0.1
 #: Rows, columns and entries that are looked at: they take a second, and tell a correlation of 0.1 from 0 with ease.
 _MOST_ROWS, _MOST_COLUMNS, _MOST_ENTRIES = 5000, 500, 4_000_000
+#: Entries up to which tables are drawn from the model, in a second; what is fitted hides little in larger ones.
+_MOST_DRAWN = 300_000
 
 
 class Diagnostic(NamedTuple):
@@ -127,7 +130,7 @@ def diagnose(
     return (
         _about_outliers(outliers, rows, noise.n_rows),
         rest.neighbours(),
-        rest.correlated(names),
+        rest.correlated(names, left.drawn(outliers)),
         rest.uneven(),
         _about_copies(left.copies, names),
     )
@@ -227,24 +230,33 @@ class _Noise:
         )
         return Diagnostic.of("neighbouring rows", is_found, found, z, text)
 
-    def correlated(self, names: Sequence[Any]) -> Diagnostic:
-        """Whether columns correlate beyond the components."""
-        n, q = self.n_rows, self.n_directions
-        own, _ = self.hat
-        # Rows share what was fitted to all of them: the squared entries of the hat matrix off its diagonal.
-        shared = float(own.sum() - (own**2).sum()) / (n * (n - 1.0))
-        excess = q * self.squared_cosine - 1.0 - (q + 1.0) * shared
-        z = excess / np.sqrt(4.0 * (q - 1.0) / ((q + 2.0) * n * (n - 1.0)))
+    def correlated(self, names: Sequence[Any], drawn: Sequence[_Noise]) -> Diagnostic:
+        """Whether columns correlate beyond the components, and more than in tables drawn from the model, if any are."""
+        n, q, (excess, z) = self.n_rows, self.n_directions, self.excess
         pair, pair_z, is_far = self._strongest_pair()
         first, second = (names[self.columns[j]] for j in pair)
-        is_wide = bool(z > norm.isf(_LEVEL) and excess > _CHANGE * q / n)
+        is_wide, usual = bool(z > norm.isf(_LEVEL)), 0.0
+        if len(drawn) > 1:
+            chance = [noise.excess[0] for noise in drawn]
+            is_wide, usual = is_beyond_chance(excess, chance, _LEVEL), float(np.mean(chance))
+            is_far = is_far and is_beyond_chance(pair_z, [e._strongest_pair()[1] for e in drawn], _LEVEL)
         text = (
             f"columns correlate beyond the components, most of all {first} and {second} "
             f"({self.correlation[pair]:+.2f}): components may be made of correlated noise. Leave out columns that "
             "measure the same, or give what they share as covariates."
         )
-        is_found = is_wide or is_far
+        is_found = is_far or (is_wide and excess - usual > _CHANGE * q / n)
         return Diagnostic.of("correlated noise", is_found, excess, max(z, pair_z), text)
+
+    @cached_property
+    def excess(self) -> tuple[float, float]:
+        """Relative excess of the mean squared cosine over that of white noise, also in standard errors."""
+        n, q = self.n_rows, self.n_directions
+        own, _ = self.hat
+        # Rows share what was fitted to all of them: the squared entries of the hat matrix off its diagonal.
+        shared = float(own.sum() - (own**2).sum()) / (n * (n - 1.0))
+        found = q * self.squared_cosine - 1.0 - (q + 1.0) * shared
+        return found, found / np.sqrt(4.0 * (q - 1.0) / ((q + 2.0) * n * (n - 1.0)))
 
     def _strongest_pair(self) -> tuple[tuple[int, int], float, bool]:
         """The two columns whose correlation is furthest from what it should be, and whether chance does not do it."""
@@ -295,6 +307,14 @@ class _Residuals:
     """Intercept and covariates, (n_rows, n_fixed)."""
     copies: tuple[tuple[int, int], ...]
     """Columns, and others before them that have the same counts or answers in every row."""
+    table: FittedTable
+
+    def drawn(self, outliers: Ints) -> list[_Noise]:
+        """The same of tables drawn from the model, which have what was fitted in them as well; none of large ones."""
+        if self.values.size > _MOST_DRAWN:
+            return []
+        tables = (replace(self, values=values).noise(outliers) for values in self.table.drawn())
+        return [noise for noise in tables if noise is not None]
 
     def noise(self, outliers: Ints) -> _Noise | None:
         """The noise of all rows but outliers; None where too little is left to tell anything."""
@@ -315,7 +335,9 @@ class _Residuals:
             return None
         basis, rest = _take_out(values, loadings, k)
         centred = scores - scores.mean(axis=0)
-        return _Noise(np.where(seen, rest, 0.0), columns, basis, centred, _leverages(fixed, scores))
+        return _Noise(
+            np.where(seen, rest, 0.0), columns, basis, centred, leverages(fixed, scores, 1.0 - _LEAST_NOISE)
+        )
 
 
 def _take_out(values: Floats, loadings: Floats, k: int) -> tuple[Floats, Floats]:
@@ -340,21 +362,6 @@ def _about_copies(copies: Sequence[tuple[int, int]], names: Sequence[Any]) -> Di
         "one of them out, by the family 'excluded', unless they measure two things."
     )
     return Diagnostic.of("equal columns", len(copies) > 0, len(copies), len(copies), text)
-
-
-def _copies(family: Family, x: Floats, seen: Bools, columns: Ints) -> Iterator[tuple[int, int]]:
-    """Discrete columns that coincide by more than chance, each with the first that it is equal to."""
-    n, p = x.shape
-    known: dict[tuple[bytes, bytes], int] = {}
-    for member, index in family.member_columns(p):
-        for j in index if member.is_discrete else ():
-            values, counts = np.unique(x[:, j], return_counts=True)
-            # Two columns of which m entries differ from the rest have them in the same rows once in (n over m) times.
-            m = n - counts.max()
-            chance = 2.0 * np.log(p) + gammaln(m + 1.0) + gammaln(n - m + 1.0) - gammaln(n + 1.0)
-            first = known.setdefault((x[:, j].tobytes(), seen[:, j].tobytes()), j)
-            if first != j and len(values) > 1 and chance < np.log(_LEVEL):
-                yield int(columns[j]), int(columns[first])
 
 
 def _open(model: Any, X: Any, companions: Companions) -> _Residuals | None:
@@ -382,15 +389,7 @@ def _open(model: Any, X: Any, companions: Companions) -> _Residuals | None:
     fixed = np.hstack(
         [np.ones((len(x), 1)), np.asarray(some.get("covariates", np.empty((len(x), 0))), float)]
     )
-    copies = tuple(_copies(family, x, seen, columns))
-    return _Residuals(residuals, seen, columns, loadings, scores, fixed, copies)
-
-
-def _leverages(fixed: Floats, scores: Floats) -> Floats:
-    """Leverages of rows on themselves, and on the next one (0 for the last); shape (2, n_rows)."""
-    features = np.hstack([fixed, scores])
-    # Orthonormal columns of the same span; directions that repeat others are left out.
-    left, size, _ = np.linalg.svd(features, full_matrices=False)
-    left = left[:, size > np.sqrt(np.finfo(float).eps) * size[0]]
-    following = np.append((left[:-1] * left[1:]).sum(axis=1), 0.0)
-    return np.stack([np.minimum((left**2).sum(axis=1), 1.0 - _LEAST_NOISE), following])
+    copies = tuple(equal_columns(family, x, seen, columns, _LEVEL))
+    plain = directions[:, columns].T
+    table = FittedTable(family, eta[:, columns], dispersion, seen, plain, scores, fixed)
+    return _Residuals(residuals, seen, columns, loadings, scores, fixed, copies, table)
