@@ -364,8 +364,13 @@ def test_probabilities_of_the_compared_dimensions_are_told(tmp_path):
     X = make_low_rank(80, 8, 1, family="gaussian", signal=1.5, random_state=0).X
     model = SePCA(2, family="gaussian").fit(X)
     model.report(tmp_path / "report.html", X)
-    chosen = model.n_components_
-    assert f"{chosen}: {percent(model.rank_probabilities_[chosen])}" in (tmp_path / "report.html").read_text()
+    likely = {rank: share for rank, share in model.rank_probabilities_.items() if share >= 0.01}
+    assert set(likely) > {model.n_components_}
+    told = model.describe().compared_ranks
+    assert all(f"{rank}: {percent(share)}" in told for rank, share in likely.items())
+    assert (
+        f"How likely each number is: {model.n_components_} ({told})" in (tmp_path / "report.html").read_text()
+    )
 
 
 def test_a_component_of_one_column_and_cells_far_out_are_told(read, tmp_path):

@@ -18,6 +18,9 @@ from anypca.families.auto import FamilyRecord, FamilyReport
 #: Numbers that tell fits apart, as fitted attributes with an underscore behind.
 _CRITERIA = ("bic", "icl", "aic", "log_likelihood", "n_parameters", "entropy", "evidence")
 
+#: Probability from which on a number of components that was not fitted is told.
+_LIKELY = 0.01
+
 
 @dataclass(frozen=True, eq=False)
 class Description:
@@ -160,9 +163,9 @@ class Description:
 
     @property
     def compared_ranks(self) -> str:
-        """The numbers of components that were compared, with their probabilities where the model tells them."""
+        """The numbers of components that were compared or are likely, with their probabilities where it tells them."""
         known = self.rank_probabilities
-        ranks = sorted(self.evidence_by_rank)
+        ranks = sorted({*self.evidence_by_rank, *(rank for rank in known if known[rank] >= _LIKELY)})
         return ", ".join(f"{rank}: {percent(known[rank])}" if rank in known else str(rank) for rank in ranks)
 
     def model_columns(self, n_features: int) -> Ints:

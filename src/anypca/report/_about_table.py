@@ -243,9 +243,16 @@ def _reason(subject: Subject) -> str:
     # A model that was told the number compared nothing, even where it tells the evidence of that number.
     if compared and (asked is None or len(compared) > 1):
         left = " Components without signal had left before." if subject.description.removals else ""
+        ranks = subject.description.compared_ranks
+        is_told = bool(subject.description.rank_probabilities)
+        told = (
+            f"How likely each number is: {subject.n_components} ({ranks})"
+            if is_told
+            else f"Compared were: {ranks}"
+        )
         return (
             f"{subject.name} chose {count} by the variational log evidence, which weighs what a component gains "
-            f"against the freedom it takes.{left} Compared were: {subject.description.compared_ranks}."
+            f"against the freedom it takes.{left} {told}."
         )
     if isinstance(asked, Integral) and int(asked) == subject.n_components:
         return (

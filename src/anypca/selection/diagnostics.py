@@ -238,8 +238,11 @@ class _Noise:
         is_wide, usual = bool(z > norm.isf(_LEVEL)), 0.0
         if len(drawn) > 1:
             chance = [noise.excess[0] for noise in drawn]
-            is_wide, usual = is_beyond_chance(excess, chance, _LEVEL), float(np.mean(chance))
-            is_far = is_far and is_beyond_chance(pair_z, [e._strongest_pair()[1] for e in drawn], _LEVEL)
+            # Two looks share the false alarms of one.
+            is_wide, usual = is_beyond_chance(excess, chance, 0.5 * _LEVEL), float(np.mean(chance))
+            is_far = is_far and is_beyond_chance(
+                pair_z, [each._strongest_pair()[1] for each in drawn], 0.5 * _LEVEL
+            )
         text = (
             f"columns correlate beyond the components, most of all {first} and {second} "
             f"({self.correlation[pair]:+.2f}): components may be made of correlated noise. Leave out columns that "
