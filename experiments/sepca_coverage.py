@@ -1,9 +1,13 @@
-"""Coverage: 90 % posterior intervals of the natural parameters at held-out entries of simulated tables.
+"""Coverage of 90 % posterior intervals: natural parameters at held-out entries of simulated tables, loadings, scores.
 
 Tables of the designs of `experiments.sepca_robust`, 100 x 50 with two components, of which 10 % of the entries are
 hidden. At these the interval of the linear predictor comes from the posterior alone: for the variational posterior from
 its exact mean and variance under a normal shape, for NUTS from the quantiles of the draws. The dimension is chosen by
 the model.
+
+Loadings and scores are compared with the truth in the orthogonal basis in which the model reports, in tables of 20
+columns with components of different strengths; equal ones may be turned into each other. Tables with another dimension
+have no such truth: they are counted and left out.
 """
 
 from __future__ import annotations
@@ -14,11 +18,12 @@ from typing import Any
 
 import numpy as np
 import scipy.stats
+from scipy.special import expit
 
 from anypca import SePCA
 from anypca.exceptions import ConvergenceWarning
 from experiments._cells import Cells, tally
-from experiments._common import Options, Outcome, Table, Target, run_module
+from experiments._common import Options, Outcome, Table, Target, fit_quietly, run_module
 from experiments._held_out import Masked, mask
 from experiments.sepca_robust import Cell, draw
 
@@ -33,10 +38,83 @@ CELLS = {
 #: Least and largest share that a method may cover.
 BOUNDS = {"vb": (0.80, 0.96), "hmc": (0.85, 0.95)}
 _MAX_COMPONENTS = 8
+#: Tables of each family and number of rows, of 40 loadings each; at least 3000 intervals are asked for.
+N_LOADING_TABLES, N_COLUMNS, N_ROWS = 80, 20, (100, 500)
+#: By family the intercept and the standard deviations of the loadings of two components.
+STRENGTHS = {
+    "gaussian": (0.0, (1.5, 0.8)),
+    "poisson": (1.0, (0.7, 0.4)),
+    "bernoulli": (0.0, (2.5, 1.5)),
+}
+LOADING_BOUNDS, SCORE_BOUNDS = (0.85, 0.93), (0.85, 0.95)
 
 
 def run(options: Options) -> Outcome:
-    """Shares of hidden entries whose true predictor lies in its interval."""
+    """Shares of hidden entries, loadings and scores that lie in their intervals."""
+    entries, loadings = _run_entries(options), _run_loadings(options)
+    return Outcome([*entries.tables, *loadings.tables], [*entries.targets, *loadings.targets])
+
+
+def _run_loadings(options: Options) -> Outcome:
+    cells = Cells("sepca_coverage loadings", options)
+    rows, targets = [], []
+    for family in STRENGTHS:
+        for n in N_ROWS[:1] if options.quick else N_ROWS:
+            count = 3 if options.quick else N_LOADING_TABLES
+            answers = cells.get(cover_loadings, (family, n), count)
+            found = np.array([each for each in answers if each is not None]).reshape(-1, 2)
+            covered, scores = found.mean(axis=0)
+            n_intervals = 2 * N_COLUMNS * len(found)
+            rows.append((family, n, len(found), count, n_intervals, covered, scores))
+            if not options.quick:
+                targets += _within(f"{family}, n = {n}: loadings", covered, LOADING_BOUNDS)
+                targets += _within(f"{family}, n = {n}: scores", scores, SCORE_BOUNDS)
+                targets.append(Target(f"{family}, n = {n}: intervals", float(n_intervals), ">=", 3000.0))
+    head = (
+        "family",
+        "n",
+        "tables of the right dimension",
+        "of",
+        "intervals",
+        "loadings covered",
+        "scores covered",
+    )
+    return Outcome([Table("90 % intervals of loadings and scores, truth q = 2", head, rows)], targets)
+
+
+def _within(name: str, value: float, bounds: tuple[float, float]) -> list[Target]:
+    return [Target(name, float(value), ">=", bounds[0]), Target(name, float(value), "<=", bounds[1])]
+
+
+def cover_loadings(family: str, n: int, seed: int) -> tuple[float, float] | None:
+    """Shares of loadings and of scores covered in one table; ``None`` if the dimension is another one."""
+    rng = np.random.default_rng([seed, n, list(STRENGTHS).index(family)])
+    intercept, strengths = STRENGTHS[family]
+    loadings, z = rng.normal(size=(N_COLUMNS, RANK)) * strengths, rng.normal(size=(n, RANK))
+    eta = intercept + z @ loadings.T
+    X = OBSERVE[family](rng, eta)
+    model = fit_quietly(SePCA(_MAX_COMPONENTS, family=family, n_jobs=1), X)
+    if model.n_components_ != RANK:
+        return None
+    unit = np.sqrt(model.dispersion_)[:, None] if family == "gaussian" else 1.0
+    basis = np.linalg.svd(loadings / unit, full_matrices=False)[2].T
+    truth = (loadings @ basis).T
+    signs = np.sign((truth * model.components_).sum(axis=1))
+    half = scipy.stats.norm.ppf(0.5 + LEVEL / 2.0)
+    inside = np.abs(model.components_ - signs[:, None] * truth) < half * model.components_std_
+    scores, std = model.transform(X, return_std=True)
+    return float(inside.mean()), float((np.abs(scores - z @ basis * signs) < half * std).mean())
+
+
+#: How tables are drawn from their predictors, by family.
+OBSERVE: Mapping[str, Callable[[np.random.Generator, np.ndarray], np.ndarray]] = {
+    "gaussian": lambda rng, eta: eta + rng.normal(size=eta.shape),
+    "poisson": lambda rng, eta: rng.poisson(np.exp(eta)).astype(float),
+    "bernoulli": lambda rng, eta: (rng.random(eta.shape) < expit(eta)).astype(float),
+}
+
+
+def _run_entries(options: Options) -> Outcome:
     n_runs = {"vb": 4} if options.quick else {"vb": 50, "hmc": 5}
     cells = Cells("sepca_coverage", options)
     rows, targets = [], []
