@@ -356,3 +356,25 @@ def test_several_pieces_whose_starts_are_poor_start_from_one(monkeypatch: pytest
     two = PiecewisePCA(1, n_pieces=2, **settings).fit(X)
     assert two.log_likelihood_ > one.log_likelihood_
     assert np.all(np.diff(two.objective_trace_) >= -1e-9 * abs(two.log_likelihood_))
+
+
+@pytest.mark.parametrize(("family", "n_climbs"), [("bernoulli", 3), ("poisson", 2)], ids=["straight", "bent"])
+def test_several_pieces_that_hardly_gain_start_from_one_too(
+    family: str, n_climbs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    climb, reached = piece_fit._Bound.climb, []
+
+    def noted(*args: Any, **settings: Any) -> Any:
+        fit = climb(*args, **settings)
+        reached.append(fit.sums.log_likelihood)
+        return fit
+
+    rng = np.random.default_rng(5)
+    z, slopes = rng.normal(size=(80, 1)), np.linspace(-1.5, 1.5, 6)
+    logits, log_rates = z * slopes, 2.0 + np.maximum(z, 0.0) * slopes - np.minimum(z, 0.0)
+    bits = (rng.random(logits.shape) < 1.0 / (1.0 + np.exp(-logits))).astype(float)
+    X = bits if family == "bernoulli" else rng.poisson(np.exp(log_rates)).astype(float)
+    monkeypatch.setattr(piece_fit._Bound, "climb", noted)
+    model = PiecewisePCA(1, n_pieces=2, family=family, n_init=2, tol=1e-3, n_jobs=1).fit(X)
+    assert len(reached) == n_climbs
+    assert model.log_likelihood_ == pytest.approx(max(reached[1:]), abs=1e-6)

@@ -1529,6 +1529,13 @@ PIECEWISE = [
         _PIECE_FAMILIES,
     ),
     Mutation(
+        "pieces that hardly gain do not start from one",
+        "models/piecewise/_fit.py",
+        "straight.sums.log_likelihood + n_bends",
+        "straight.sums.log_likelihood",
+        _PIECE_FAMILIES,
+    ),
+    Mutation(
         "coordinates of the bound are rotated",
         "models/piecewise/_fit.py",
         "may_rotate=isinstance(self.sums, GaussianSums)",

@@ -146,7 +146,7 @@ class PiecewisePCA(PosteriorModel):
     slab adds to it is ``E[log p(y_j | eta_j) 1(t in slab)]``: in closed form for Poisson counts, else by 20
     Gauss-Legendre nodes along t times 9 Gauss-Hermite nodes across, whose error is below 2e-5 of the value; a step
     then takes ``180 n p K`` evaluations of the log-likelihood. Starts are Gaussian fits to the predictors that single
-    entries suggest; several pieces that end below one piece start again from it. Gaussian rows with an offset or
+    entries suggest; several pieces that hardly gain over one start again from it too. Gaussian rows with an offset or
     covariates are fitted in this way too.
 
     *When it fails.* The likelihood has many local optima; look at ``start_objectives_``. Only t bends: structure that

@@ -165,7 +165,8 @@ class _Bound:
 def fit_bound(settings: Settings, session: Session) -> Fit:
     """Fit entries of any family by maximising the variational bound, from Gaussian fits to their predictors.
 
-    Several pieces that end below one, which they contain, start again from it: few starts find the way back.
+    Several pieces that hardly gain over one, which they contain, start again from it, and the better fit counts: few
+    starts find the way back.
 
     Parameters
     ----------
@@ -188,10 +189,13 @@ def fit_bound(settings: Settings, session: Session) -> Fit:
     search = search_couplings(settings, sample, _noise_floor(working, _WORKING_NOISE_FLOOR))
     starts = [search.best.shared, *search.others][:N_CONTINUED]
     fit = bound.climb([_from_working(start, units, null) for start in starts])
-    # One piece is a special case of several, which must not end below it: they start again from there.
-    if fit.sums.log_likelihood < straight.sums.log_likelihood:
+    # One piece is a special case of several. Where these gain less than a nat for each coefficient of a bend, which
+    # need not be there, the search may have ended far from it, and below what starts from there reach.
+    n_bends = (settings.n_pieces - 1) * session.data.n_features
+    if fit.sums.log_likelihood < straight.sums.log_likelihood + n_bends:
         starts = _bendable(straight.pieces, settings, bound.problem)
-        fit = bound.climb(starts, dispersion=straight.dispersion)
+        near = bound.climb(starts, dispersion=straight.dispersion)
+        fit = max(fit, near, key=lambda one: one.sums.log_likelihood)
     return replace(fit, n_restarts=search.n_restarts, start_objectives=search.scores)
 
 
