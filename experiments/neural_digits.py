@@ -15,7 +15,6 @@ from sklearn.datasets import load_digits
 
 from anypca import PPCA, VAE
 from anypca.families import Binomial
-from anypca.models.vae._model import DenseRows
 from experiments._common import Options, Outcome, Table, Target, fit_quietly, repeat, run_module
 
 N_SEEN = 1437
@@ -51,13 +50,15 @@ def off_grid(model: VAE, X: np.ndarray) -> np.ndarray:
     """Log-likelihoods of rows less those by summation over a grid of two latents."""
     grid = np.linspace(-6, 6, N_POINTS)
     points = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
-    likelihood = model._row_model().likelihood_of_rows
-    base = model.family_.log_base(X, model.dispersion_).sum(axis=1)
-    exact = []
-    for row, constant in zip(X, base, strict=True):
-        rows = DenseRows(np.broadcast_to(row, (len(points), len(row))), None, None, np.ones(len(points)))
-        heights = likelihood.height(rows, points)
-        exact.append(logsumexp(heights) + 2 * np.log(grid[1] - grid[0]) - np.log(2 * np.pi) + constant)
+    log_prior = 2 * np.log(grid[1] - grid[0]) - np.log(2 * np.pi) - 0.5 * (points**2).sum(axis=1)
+    eta = model._row_model().likelihood_of_rows.decoder(points)
+    exact = [
+        logsumexp(
+            model.family_.log_likelihood(np.broadcast_to(row, eta.shape), eta, model.dispersion_).sum(axis=1)
+            + log_prior
+        )
+        for row in X
+    ]
     return np.asarray(model.score_samples(X) - np.array(exact))
 
 
