@@ -53,8 +53,7 @@ class CsrSource:
         A CSR matrix of views is densified: no slower than scattering by index, faster than slicing the
         matrix (which copies the indices), and repeated entries are summed without touching the input.
         """
-        dense: Floats = self.matrix(start, stop).toarray(order="C")
-        return dense
+        return np.asarray(self.matrix(start, stop).toarray(order="C"))
 
     def matrix(self, start: int, stop: int) -> Any:
         """Rows start..stop as a CSR matrix of views."""
@@ -224,8 +223,7 @@ class Block:
     def view(self) -> Floats:
         """The entries of a complete block (rows, n_features), not to be written to: they may be the user's own."""
         rows = self.matrix()
-        dense: Floats = rows.toarray() if sparse.issparse(rows) else rows
-        return dense
+        return np.asarray(rows.toarray() if sparse.issparse(rows) else rows)
 
     def entry_weight(self) -> Floats | None:
         """Weights of the entries (rows, n_features), ``None`` when all are one; an entry of weight 0 is missing."""

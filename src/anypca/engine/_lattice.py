@@ -66,8 +66,7 @@ class Lattice:
     @property
     def is_found(self) -> Bools:
         """Which columns lie on a lattice."""
-        found: Bools = self.decimals <= MOST_DECIMALS
-        return found
+        return self.decimals <= MOST_DECIMALS
 
 
 def find_lattice(x: Floats, observed: Bools | None, is_whole: Bools, eps: float) -> Lattice:
@@ -124,8 +123,7 @@ def _are_whole(x: Floats, decimals: int, eps: float, *, if_untold: bool = False)
     scaled -= np.rint(scaled)
     slack = _ROUNDING * eps * largest
     is_told = (slack < _UNCERTAIN) & (largest < _LARGEST)
-    found: Bools = np.where(is_told, np.abs(scaled).max(axis=0, initial=0.0) <= slack, if_untold)
-    return found
+    return np.where(is_told, np.abs(scaled).max(axis=0, initial=0.0) <= slack, if_untold)
 
 
 def _divisors(x: Floats, columns: Ints, decimals: int) -> Ints:
@@ -139,5 +137,4 @@ def _divisors(x: Floats, columns: Ints, decimals: int) -> Ints:
 
 def _gcd(x: Floats, decimals: int) -> Ints:
     whole = np.rint(x * 10.0**decimals)
-    found: Ints = np.gcd.reduce(np.abs(whole - whole[0]).astype(np.int64), axis=0)
-    return found
+    return np.asarray(np.gcd.reduce(np.abs(whole - whole[0]).astype(np.int64), axis=0))

@@ -206,8 +206,7 @@ def _offset_source(chunk: Any, start: int, dtype: np.dtype[Any]) -> Source:
 
 def _covariate_rows(chunk: Any, start: int, dtype: np.dtype[Any]) -> Floats:
     check_finite(chunk, "covariates", dtype, first_row=start)
-    values: Floats = (chunk[:, np.newaxis] if chunk.ndim == 1 else chunk).astype(dtype)
-    return values
+    return np.asarray((chunk[:, np.newaxis] if chunk.ndim == 1 else chunk).astype(dtype))
 
 
 def _visit(

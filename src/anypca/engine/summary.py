@@ -288,8 +288,7 @@ def _side_by_side(parts: Sequence[Any]) -> Any:
 
 def _weighted_sum(weight: Floats, x: Floats) -> Floats:
     """Sums over rows with the weights of rows (n, 1) or of entries (n, p), shape (p,)."""
-    total: Floats = weight[:, 0] @ x if weight.shape[1] == 1 else np.einsum("ij,ij->j", weight, x)
-    return total
+    return weight[:, 0] @ x if weight.shape[1] == 1 else np.einsum("ij,ij->j", weight, x)
 
 
 def _slab_moments(

@@ -52,8 +52,7 @@ class _Values:
         with np.errstate(invalid="ignore"):
             rises = self.rises & ~np.any(steps < 0, axis=0)
             falls = self.falls & ~np.any(steps > 0, axis=0)
-        found: Bools = rises | falls
-        return found
+        return np.asarray(rises | falls)
 
 
 @dataclass(frozen=True, eq=False)

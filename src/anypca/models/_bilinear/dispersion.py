@@ -281,8 +281,7 @@ def _shrunk(dispersion: Floats, count: Floats) -> Floats:
     """Scales of columns drawn to their geometric mean, the more the fewer entries they rest on."""
     logs = np.log(dispersion)
     typical = float(np.average(logs, weights=count))
-    shrunk: Floats = np.exp((count * logs + _SHRINKAGE * typical) / (count + _SHRINKAGE))
-    return shrunk
+    return np.exp((count * logs + _SHRINKAGE * typical) / (count + _SHRINKAGE))
 
 
 def column_scales(

@@ -129,8 +129,7 @@ class BlockEvaluator:
     def _image(self) -> Floats:
         """``X K``, shape (rows, m); it does not depend on the points."""
         joint = self._working.joint[:, : self.coefficients.joint.shape[1]]
-        image: Floats = self.rows.product @ np.ascontiguousarray(joint)
-        return image
+        return np.asarray(self.rows.product @ np.ascontiguousarray(joint))
 
     @property
     def origin(self) -> Floats:
@@ -258,8 +257,7 @@ class BlockEvaluator:
             return value
         image = self._image
         linear = np.einsum("ia,ia->i", image, design[:, : image.shape[1]], dtype=float)
-        total: Floats = linear + self.rows.offset_values - value
-        return total
+        return np.asarray(linear + self.rows.offset_values - value)
 
     def design(self, points: Floats) -> Floats:
         """D = [Z | F] in the block's precision, shape (rows, m)."""

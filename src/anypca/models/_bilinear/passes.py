@@ -33,8 +33,7 @@ class Deviances:
         unique = np.clip(self.without - self.full, 0.0, largest)
         if self.null <= 0 or not unique.sum() > 0:
             return np.zeros(len(unique))
-        shares: Floats = max(1.0 - self.full / self.null, 0.0) * (unique / unique.sum())
-        return shares
+        return np.asarray(max(1.0 - self.full / self.null, 0.0) * (unique / unique.sum()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +64,7 @@ class Pass:
 
         ``family`` and ``dense`` are those of `open_block`: with a family sums over entries may be products.
         """
-        found: Floats = self.session.sum(self._opened(function, family=family, dense=dense), local)
-        return found
+        return np.asarray(self.session.sum(self._opened(function, family=family, dense=dense), local))
 
     def map(
         self, function: Callable[[OpenedBlock, Floats], Any], local: Sequence[Any] | None = None

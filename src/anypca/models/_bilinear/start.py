@@ -239,8 +239,7 @@ def link_loadings(
     vectors, values, weights = leading_directions(
         multiply, len(null.fixed), n_components, rng, n_products=_PRODUCTS
     )
-    loadings: Floats = vectors * np.sqrt(np.maximum(values, 0.0) / weights[0])
-    return loadings
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0) / weights[0]))
 
 
 def _link_product(family: Family, rows: OpenedBlock, basis: Floats) -> Floats:

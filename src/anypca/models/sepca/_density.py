@@ -168,8 +168,7 @@ class Whitened:
         """``v + Q stretch Q' v``; leading axes are draws."""
         if not len(stretch):
             return vectors
-        widened: Floats = vectors + ((vectors @ self.basis) @ stretch) @ self.basis.T
-        return widened
+        return vectors + ((vectors @ self.basis) @ stretch) @ self.basis.T
 
     def _stretched(self) -> Whitened:
         """The same with S from the curvature along the changes of latent coordinates, by differences of gradients."""
@@ -200,5 +199,4 @@ class Whitened:
 
 def _inverse_root(precision: Floats) -> Floats:
     """L with ``L L' = precision^-1``, matrix by matrix."""
-    inverse: Floats = np.swapaxes(np.linalg.inv(np.linalg.cholesky(precision)), 1, 2)
-    return inverse
+    return np.swapaxes(np.linalg.inv(np.linalg.cholesky(precision)), 1, 2)

@@ -49,8 +49,7 @@ def doubled(packed: Floats, size: int) -> Floats:
     """Packed matrices with off-diagonal entries doubled: a plain product is then the inner product."""
     weights = np.full(packed.shape[1], 2.0)
     weights[packed_diagonal(size)] = 1.0
-    product: Floats = packed * weights
-    return product
+    return np.asarray(packed * weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +77,7 @@ class Expectation:
     @cached_property
     def _image(self) -> Floats:
         """The entries times the means of the coefficients, shape (rows, m)."""
-        found: Floats = self.rows.product @ self.mean
-        return found
+        return np.asarray(self.rows.product @ self.mean)
 
     def take(self, index: Ints) -> Expectation:
         """The same for some of the rows."""

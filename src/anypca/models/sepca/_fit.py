@@ -191,8 +191,7 @@ def _loading_std(state: State) -> Floats:
     covariance = PackedCholesky(precision, loadings.mean.shape[1]).inverse()[:, :k, :k]
     squares = loadings.mean[:, :k] ** 2
     moves = squares / 4.0 + squares.sum(axis=1, keepdims=True) / 4.0
-    std: Floats = np.sqrt(np.einsum("jaa->ja", covariance) + moves / max(state.weight, 1.0))
-    return std
+    return np.asarray(np.sqrt(np.einsum("jaa->ja", covariance) + moves / max(state.weight, 1.0)))
 
 
 def penalised_evidence(state: State) -> float:

@@ -37,10 +37,9 @@ class HiddenEntries:
 
     def log_likelihood(self, model: Any, companions: Mapping[str, Any]) -> Floats:
         """Log-likelihood of each hidden entry under a model fitted to what is left, shape (n_entries,)."""
-        found: Floats = model.entry_log_likelihood(
-            self.table, self.rows, self.columns, self.values, **companions
+        return np.asarray(
+            model.entry_log_likelihood(self.table, self.rows, self.columns, self.values, **companions)
         )
-        return found
 
 
 def hide(X: Any, seed: int, parameter: str) -> HiddenEntries:

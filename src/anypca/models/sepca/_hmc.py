@@ -110,8 +110,7 @@ def evidence_gain(loadings: Loadings) -> Floats:
     k = loadings.n_components
     variance = np.einsum("jaa->ja", loadings.covariance)[:, :k]
     terms = loadings.mean[:, :k] ** 2 / variance + np.log(loadings.alpha * variance)
-    gain: Floats = 0.5 * terms.sum(axis=0)
-    return gain
+    return np.asarray(0.5 * terms.sum(axis=0))
 
 
 def fit_draws(session: Session, family: Family, settings: Settings, sampling: SamplerSettings) -> SampledFit:

@@ -27,8 +27,7 @@ _SCALE_TOLERANCE = 1e-9
 def relevance(loadings: Floats) -> Floats:
     """``alpha_k = D / ||w_k||^2``, infinite for a component without loadings, shape (k,)."""
     size = (loadings**2).sum(axis=0)
-    alpha: Floats = np.divide(len(loadings), size, out=np.full(len(size), np.inf), where=size > NOTHING)
-    return alpha
+    return np.asarray(np.divide(len(loadings), size, out=np.full(len(size), np.inf), where=size > NOTHING))
 
 
 @dataclass(frozen=True, eq=False)

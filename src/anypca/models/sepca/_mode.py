@@ -284,8 +284,7 @@ class ModeFitter(BilinearFitter[ModeSettings]):
         if number < _EARLY_ROUNDS:
             threshold *= _EARLY_FACTOR
         worst = np.array([np.argmax(state.alpha)])
-        passing: Ints = worst[state.alpha[worst] >= threshold]
-        return passing
+        return np.asarray(worst[state.alpha[worst] >= threshold])
 
     def _without(self, state: _State, leaving: Ints) -> _State:
         """The state without some components; the objective starts anew."""

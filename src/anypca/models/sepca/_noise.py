@@ -51,16 +51,14 @@ def is_gridded(member: Family) -> bool:
 
 def typical_noise(noise: Floats, null: Floats) -> Floats:
     """What columns would have with the median share of their dispersion without components, shape (n_columns,)."""
-    typical: Floats = float(np.exp(np.median(np.log(noise / null)))) * null
-    return typical
+    return float(np.exp(np.median(np.log(noise / null)))) * null
 
 
 def pooled(noise: Floats, count: Floats, null: Floats) -> Floats:
     """Columns' own noise with pseudo-observations at the median share, which has no units, shape (n_columns,)."""
-    drawn: Floats = (count * noise + _PSEUDO_OBSERVATIONS * typical_noise(noise, null)) / (
-        count + _PSEUDO_OBSERVATIONS
+    return np.asarray(
+        (count * noise + _PSEUDO_OBSERVATIONS * typical_noise(noise, null)) / (count + _PSEUDO_OBSERVATIONS)
     )
-    return drawn
 
 
 def noise_prior(noise: Floats, null: Floats) -> float:
@@ -223,8 +221,7 @@ class Residuals:
                     found[number, cells.columns] = rows.weights @ weigh(rows, cells.columns, term)
             return found[:, columns]
 
-        total: Floats = self.candidate.session.sum(visit, self.local)
-        return total
+        return np.asarray(self.candidate.session.sum(visit, self.local))
 
 
 def log_prior(candidate: Candidate, dispersion: Floats) -> float:
@@ -269,5 +266,4 @@ def _cells(expectation: Expectation, scores: Scores, member: Family, columns: In
 
 def _floored(found: Floats, null: Floats) -> Floats:
     """Dispersions that are not too small a fraction of those without components."""
-    found = np.maximum(found, _SMALLEST_FRACTION * null)
-    return found
+    return np.asarray(np.maximum(found, _SMALLEST_FRACTION * null))

@@ -173,8 +173,7 @@ class Loadings:
     def deviations(self) -> Floats:
         """Standard deviations of q(w), shape (n_features, k)."""
         k = self.n_components
-        found: Floats = np.sqrt(np.einsum("jaa->ja", self.covariance[:, :k, :k]))
-        return found
+        return np.asarray(np.sqrt(np.einsum("jaa->ja", self.covariance[:, :k, :k])))
 
     @cached_property
     def signal_ratio(self) -> Floats:
@@ -182,8 +181,7 @@ class Loadings:
         k = self.n_components
         squared = (self.mean[:, :k] ** 2 / self.unit_column).sum(axis=0)
         variance = self.packed_covariance[:, packed_diagonal(self.mean.shape[1])[:k]]
-        ratio: Floats = squared / (variance / self.unit_column).sum(axis=0)
-        return ratio
+        return np.asarray(squared / (variance / self.unit_column).sum(axis=0))
 
     @cached_property
     def packed_covariance(self) -> Floats:
@@ -196,8 +194,7 @@ class Loadings:
     @cached_property
     def second_moment(self) -> Floats:
         """M = v v' + C, packed, shape (n_features, m (m + 1) / 2)."""
-        moment: Floats = packed_products(self.mean) + self.packed_covariance
-        return moment
+        return packed_products(self.mean) + self.packed_covariance
 
     @property
     def moment_around_fixed(self) -> Floats:
@@ -208,8 +205,7 @@ class Loadings:
         """
         around = self.mean.copy()
         around[:, self.n_components :] = 0.0
-        moment: Floats = packed_products(around) + self.packed_covariance
-        return moment
+        return packed_products(around) + self.packed_covariance
 
     def _parts(self) -> Iterator[slice]:
         """Runs of columns."""
@@ -220,14 +216,12 @@ class Loadings:
     def sizes(self) -> Floats:
         """Expected squared length of each component's loadings, in units, shape (k,)."""
         k = self.n_components
-        sizes: Floats = (self.squares[:, :k] / self.unit_column).sum(axis=0)
-        return sizes
+        return np.asarray((self.squares[:, :k] / self.unit_column).sum(axis=0))
 
     @cached_property
     def squares(self) -> Floats:
         """Expected squares of all coefficients, shape (n_features, m)."""
-        expected: Floats = self.second_moment[:, packed_diagonal(self.mean.shape[1])]
-        return expected
+        return self.second_moment[:, packed_diagonal(self.mean.shape[1])]
 
     @property
     def shrinkage(self) -> Floats:
@@ -251,8 +245,7 @@ class Loadings:
         tau = self.fixed_precision
         prior += (tau * expected[:, k:] - np.log(np.where(tau > 0, tau, 1.0))).sum(axis=1)
         # A flat coordinate has no prior; its entropy enters with the constant of a unit normal.
-        total: Floats = 0.5 * (prior + self.log_determinant - m)
-        return total
+        return np.asarray(0.5 * (prior + self.log_determinant - m))
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,10 +302,10 @@ class Moments:
     def divergence(self) -> Floats:
         """KL of each row to N(0, I), shape (rows,)."""
         mean = self.scores.mean
-        total: Floats = 0.5 * (
-            np.einsum("ia,ia->i", mean, mean) + self.trace + self.factor.log_determinant() - mean.shape[1]
+        return np.asarray(
+            0.5
+            * (np.einsum("ia,ia->i", mean, mean) + self.trace + self.factor.log_determinant() - mean.shape[1])
         )
-        return total
 
 
 def between(old: Scores, new: Scores, fraction: Floats) -> Scores:

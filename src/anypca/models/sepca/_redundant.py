@@ -141,5 +141,4 @@ def _random_sums(session: Session) -> Floats:
             standard = np.where(table.observed, standard, 0.0)
         return rng.standard_normal((_SUMS, block.n_rows)) @ standard
 
-    found: Floats = session.sum(visit)
-    return found
+    return np.asarray(session.sum(visit))

@@ -156,5 +156,4 @@ def _pearson_pair(state: State, columns: Bools, seed: int) -> Floats:
         terms.append(np.ones_like(eta))
         return np.stack([rows.weights @ weigh(rows, everywhere, term) for term in terms])
 
-    found: Floats = state.candidate.session.sum(visit, state.score_means)
-    return found
+    return np.asarray(state.candidate.session.sum(visit, state.score_means))

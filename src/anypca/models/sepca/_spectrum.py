@@ -100,10 +100,9 @@ class ResidualSpectrum:
 
     @cached_property
     def _squares(self) -> Floats:
-        found: Floats = self.candidate.visit.sum(
+        return self.candidate.visit.sum(
             lambda rows, scores: rows.weights @ self._residuals(rows, scores) ** 2, self.local
         )
-        return found
 
     @cached_property
     def _size(self) -> Floats:
@@ -156,8 +155,7 @@ class ResidualSpectrum:
             right = seen if basis is None else seen @ basis
             return np.asarray(seen.T @ (right * rows.weights[:, None]))
 
-        found: Floats = self.candidate.visit.sum(of_block, self.local)
-        return found
+        return self.candidate.visit.sum(of_block, self.local)
 
 
 def count_above_noise(candidate: Candidate, null: Coefficients) -> int:

@@ -134,8 +134,7 @@ def _begin(candidate: Candidate, rank: int, dispersion: Floats, fixed: Floats, s
 
 def _start_variance(units: Floats | float, directions: Directions) -> Floats:
     """Of the loadings, shape (n_features,): counts of ten thousand tell their eta to a hundredth, without units."""
-    variance: Floats = _START_VARIANCE * np.minimum(units, directions.noise)
-    return variance
+    return _START_VARIANCE * np.minimum(units, directions.noise)
 
 
 def _fixed_precision(candidate: Candidate) -> Floats:

@@ -96,5 +96,4 @@ def log_mean_exp(theta: Floats, squared: Floats) -> Floats:
     value = 0.5 * (low + high) - 0.5 * np.log(gap).sum(axis=1) - 0.5 * np.log(0.5 * (gap**-2.0).sum(axis=1))
     # The same without any exponent, where the saddle point is at p / 2.
     half = 0.5 * p
-    found: Floats = value - (half - half * np.log(half) - 0.5 * np.log(0.5 * p / half**2))
-    return found
+    return np.asarray(value - (half - half * np.log(half) - 0.5 * np.log(0.5 * p / half**2)))
