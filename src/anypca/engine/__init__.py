@@ -1,36 +1,26 @@
 """Checked tables as row blocks, and the executors that visit them."""
 
-from __future__ import annotations
+from anypca._lazy import public as _public
+from anypca.engine._interface import Block as Block
+from anypca.engine._interface import Data as Data
+from anypca.engine._interface import Executor as Executor
+from anypca.engine._interface import Statistics as Statistics
+from anypca.engine._interface import Table as Table
+from anypca.engine.data import check_data as check_data
+from anypca.engine.data import check_matrix as check_matrix
+from anypca.engine.entries import hide_entries as hide_entries
+from anypca.engine.entries import take_entries as take_entries
+from anypca.engine.executors import executor_for as executor_for
+from anypca.engine.labels import decode as decode
+from anypca.engine.labels import encode as encode
+from anypca.engine.labels import find_labels as find_labels
+from anypca.engine.layout import Layout as Layout
+from anypca.engine.summary import Summary as Summary
+from anypca.engine.summary import check_finite as check_finite
+from anypca.engine.summary import check_values as check_values
+from anypca.engine.summary import first_outside as first_outside
+from anypca.engine.summary import mark_missing as mark_missing
+from anypca.engine.summary import summarise as summarise
+from anypca.engine.values import collect_columns as collect_columns
 
-from anypca.engine._interface import Block, Data, Executor, Statistics, Table
-from anypca.engine.data import check_data, check_matrix
-from anypca.engine.entries import hide_entries, take_entries
-from anypca.engine.executors import executor_for
-from anypca.engine.labels import decode, encode, find_labels
-from anypca.engine.layout import Layout
-from anypca.engine.summary import Summary, check_finite, check_values, first_outside, mark_missing, summarise
-from anypca.engine.values import collect_columns
-
-__all__ = [
-    "Block",
-    "Data",
-    "Executor",
-    "Layout",
-    "Statistics",
-    "Summary",
-    "Table",
-    "check_data",
-    "check_finite",
-    "check_matrix",
-    "check_values",
-    "collect_columns",
-    "decode",
-    "encode",
-    "executor_for",
-    "find_labels",
-    "first_outside",
-    "hide_entries",
-    "mark_missing",
-    "summarise",
-    "take_entries",
-]
+__all__ = _public(globals())

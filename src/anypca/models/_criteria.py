@@ -5,9 +5,9 @@ Lower is better everywhere. Users find them in `anypca.selection`; its `select_r
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -68,133 +68,125 @@ class FitFacts:
     """Log evidence, or a bound of it: all parameters integrated out."""
 
 
+Evaluate = Callable[[FitFacts], float | None]
+
+
 @dataclass(frozen=True)
-class Criterion(ABC):
+class Criterion:
     """A number that is lower for better fits.
 
-    To add one, write a subclass with ``name``, ``label`` and ``evaluate`` and register it.
+    Parameters
+    ----------
+    name : str
+        By which it is asked for.
+    label : str
+        What plots write at their axis.
+    evaluate : callable
+        The criterion from the `FitFacts` of a fit, None if the model does not have what it takes.
+    is_held_out : bool, default=False
+        Whether it is estimated from entries left out of the fit, not from the fit.
 
     See Also
     --------
     select_rank : uses it.
+
+    Examples
+    --------
+    >>> from anypca.selection import Criterion, criteria
+    >>> entropy = Criterion("entropy", "entropy of the scores", lambda facts: facts.entropy)
+
+    ``criteria.register(entropy)`` lets it be asked for by its name.
     """
 
-    name: ClassVar[str]
-    #: What plots write at their axis.
-    label: ClassVar[str]
-    #: Estimated from entries left out of the fit, not from the fit.
-    is_held_out: ClassVar[bool] = False
+    name: str
+    label: str
+    evaluate: Evaluate
+    is_held_out: bool = False
 
-    @abstractmethod
-    def evaluate(self, facts: FitFacts) -> float | None:
-        """The criterion of a fit, None if the model does not have what it takes."""
+    def __call__(self) -> Criterion:
+        """Itself: a registry makes what it is asked for by a call."""
+        return self
 
 
-@criteria.register
-class AIC(Criterion):
+def _named(name: str, label: str, *, is_held_out: bool = False) -> Callable[[Evaluate], Evaluate]:
+    """Register a function as a criterion."""
+
+    def register(function: Evaluate) -> Evaluate:
+        criteria.register(Criterion(name, label, function, is_held_out))
+        return function
+
+    return register
+
+
+@_named("aic", "AIC")
+def _aic(facts: FitFacts) -> float | None:
     """Akaike's information criterion, ``-2 L + 2 d`` with d free parameters."""
-
-    name = "aic"
-    label = "AIC"
-
-    def evaluate(self, facts: FitFacts) -> float | None:
-        return None if facts.likelihood is None else facts.likelihood.aic
+    return None if facts.likelihood is None else facts.likelihood.aic
 
 
-@criteria.register
-class BIC(Criterion):
+@_named("bic", "BIC")
+def _bic(facts: FitFacts) -> float | None:
     """Schwarz's information criterion, ``-2 L + d log n``.
 
     n is the number of rows where L integrates the scores out (`PPCA`, `PLNPCA`, `PiecewisePCA`), and the number of
     observed entries where they are plugged in and counted in d (`EPCA`). The two are not comparable with each other.
     """
-
-    name = "bic"
-    label = "BIC"
-
-    def evaluate(self, facts: FitFacts) -> float | None:
-        return None if facts.likelihood is None else facts.likelihood.bic
+    return None if facts.likelihood is None else facts.likelihood.bic
 
 
-@criteria.register
-class MDL(Criterion):
+@_named("mdl", "description length (nats)")
+def _mdl(facts: FitFacts) -> float | None:
     """Minimum description length in nats, ``-L + sum_a log(m_a) / 2``.
 
     Each parameter is written down to the precision at which its m observations tell it: a loading, intercept or
     coefficient from the entries of a column, a plugged-in score from the entries of a row. Where scores are
     integrated out all parameters rest on n rows, and this is half of BIC.
     """
-
-    name = "mdl"
-    label = "description length (nats)"
-
-    def evaluate(self, facts: FitFacts) -> float | None:
-        found = facts.likelihood
-        return None if found is None else -found.value + found.code_length
+    found = facts.likelihood
+    return None if found is None else -found.value + found.code_length
 
 
-@criteria.register
-class MarginalBIC(Criterion):
+@_named("marginal_bic", "BIC, scores integrated out")
+def _marginal_bic(facts: FitFacts) -> float | None:
     """BIC of the likelihood with the scores integrated out, ``-2 L + d log n`` with n rows.
 
     For `EPCA` by Laplace's approximation, with normal scores of the fitted variances, and of the table as it is
     recorded, so that families may be compared. For models that integrate the scores anyway it is BIC; that of `PPCA`
     and `PiecewisePCA` is of a log-density where columns are continuous.
     """
-
-    name = "marginal_bic"
-    label = "BIC, scores integrated out"
-
-    def evaluate(self, facts: FitFacts) -> float | None:
-        return None if facts.marginal is None else facts.marginal.bic
+    return None if facts.marginal is None else facts.marginal.bic
 
 
-@criteria.register
-class ICL(Criterion):
+@_named("icl", "ICL")
+def _icl(facts: FitFacts) -> float | None:
     """Integrated completed likelihood, ``-2 L + d log n + 2 H``.
 
-    L, d and n are those of `MarginalBIC` and H is the entropy of the posteriors of all rows' scores in units of their
-    prior: components whose scores remain unknown are not worth having. Comparable with what `MarginalBIC` is comparable
-    with, and never with `MarginalBIC` itself.
+    L, d and n are those of ``marginal_bic`` and H is the entropy of the posteriors of all rows' scores in units of
+    their prior: components whose scores remain unknown are not worth having. Comparable with what ``marginal_bic`` is
+    comparable with, and never with ``marginal_bic`` itself.
     """
-
-    name = "icl"
-    label = "ICL"
-
-    def evaluate(self, facts: FitFacts) -> float | None:
-        if facts.marginal is None or facts.entropy is None:
-            return None
-        return facts.marginal.bic + 2.0 * facts.entropy
+    if facts.marginal is None or facts.entropy is None:
+        return None
+    return facts.marginal.bic + 2.0 * facts.entropy
 
 
-@criteria.register
-class Evidence(Criterion):
+@_named("evidence", "-2 log evidence")
+def _evidence(facts: FitFacts) -> float | None:
     """Minus twice the log evidence (or its bound), which is on the scale of BIC.
 
     That of `SePCA` is a log-probability of the table as it is recorded: comparable across dimensions, families and
     units. It integrates loadings out under their prior, which BIC only approximates: not to be set against BIC.
     """
-
-    name = "evidence"
-    label = "-2 log evidence"
-
-    def evaluate(self, facts: FitFacts) -> float | None:
-        return None if facts.evidence is None else -2.0 * facts.evidence
+    return None if facts.evidence is None else -2.0 * facts.evidence
 
 
-@criteria.register
-class HeldOut(Criterion):
+@_named("held_out", "-log-likelihood per held-out entry", is_held_out=True)
+def _held_out(facts: FitFacts) -> float | None:
     """Minus the mean log-probability of entries left out of the fit, L_miss; see `entry_cross_validate`.
 
     Comparable across all models, families and units on the same entries with the same steps.
     """
-
-    name = "held_out"
-    label = "-log-likelihood per held-out entry"
-    is_held_out = True
-
-    def evaluate(self, facts: FitFacts) -> float | None:
-        return None
+    return None
 
 
 def resolve_criterion(criterion: Any) -> Criterion:
