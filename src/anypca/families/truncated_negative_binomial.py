@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, gammaln
 
-from anypca._typing import Bools, Floats, PerColumn
+from anypca._typing import Floats, PerColumn
 from anypca.families._base import (
     NOT_ASKED,
     Evaluation,
@@ -16,7 +16,7 @@ from anypca.families._base import (
     over_dispersion,
 )
 from anypca.families._dispersed import Dispersed
-from anypca.families.truncated_poisson import TruncatedPoisson
+from anypca.families.truncated_poisson import Truncated, TruncatedPoisson
 from anypca.special import inverted, log_rising
 
 #: Below this ``(1 + a) mu`` series replace differences: the terms left out are below 1e-8 of the first, while the
@@ -48,7 +48,7 @@ class _Terms(NamedTuple):
 
 @families.register
 @dataclass(frozen=True)
-class TruncatedNegativeBinomial(Dispersed):
+class TruncatedNegativeBinomial(Dispersed, Truncated):
     r"""Counts from 1 on: negative binomial counts of mean ``mu = exp(eta)`` given that they are not zero.
 
     ``log p(x) = x eta - x log(1 + a mu) - log((1 + a mu)^(1/a) - 1) + x log a + log G(x + 1/a) - log G(1/a) - log x!``
@@ -84,11 +84,7 @@ class TruncatedNegativeBinomial(Dispersed):
     dispersion_kind = "shape"
     given_by = "size"
     is_reciprocal = True
-    link_kind = "log"
-    is_discrete = True
     is_concave = False
-    expectation = "approximate"
-    support = "values >= 1"
     remedy = "Use family='negative_binomial' for counts with zeros, or treat zeros as missing (NaN)."
 
     size: float | None = None
@@ -115,12 +111,6 @@ class TruncatedNegativeBinomial(Dispersed):
 
     def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return np.asarray(log_rising(x, over_dispersion(dispersion, x)) - gammaln(x + 1.0))
-
-    def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
-        above = np.maximum(x, 1.0 + np.finfo(x.dtype).eps)
-        eta = self.link(above, dispersion)
-        # A count of 1 has its maximum, 0, in the limit of a mean of zero.
-        return np.where(x > 1, self.evaluate(above, eta, dispersion, order=0).value, 0.0).astype(x.dtype)
 
     def mean(self, eta: Floats, dispersion: PerColumn | None = None) -> Floats:
         if dispersion is None:
@@ -151,18 +141,12 @@ class TruncatedNegativeBinomial(Dispersed):
         with np.errstate(over="ignore", divide="ignore"):
             return np.where(is_finite, terms.information / terms.rest / terms.rest, mu)
 
-    def in_support(self, x: Floats) -> Bools:
-        return np.isfinite(x) & (x >= 1)
-
     def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
         a = np.broadcast_to(over_dispersion(dispersion, np.asarray(eta, float)), eta.shape)
         rate = _draw_rates(np.exp(eta), a, rng)
         # As for the truncated Poisson: the first event, and those of the time that is left.
         first = -np.log1p(rng.random(eta.shape) * np.expm1(-rate))
         return 1.0 + rng.poisson(np.maximum(rate - first, 0.0))
-
-    def interior_mean(self, total: Floats, count: Floats) -> Floats:
-        return TruncatedPoisson().interior_mean(total, count)
 
     def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
         # E x^2 / E x - 1 is (1 + a) mu, and the mean then falls with a.

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from anypca._typing import Bools, Floats, PerColumn
-from anypca.families._base import NOT_ASKED, Evaluation, families
+from anypca.families._base import NOT_ASKED, Evaluation, Family, families
 from anypca.families._canonical import CanonicalFamily
 from anypca.special import inverted
 
@@ -21,9 +21,31 @@ _LARGE_RATE = 100.0
 _FAR_BELOW = -37.0
 
 
+@dataclass(frozen=True)
+class Truncated(Family):
+    """Counts from 1 on."""
+
+    link_kind = "log"
+    is_discrete = True
+    expectation = "approximate"
+    support = "values >= 1"
+
+    def in_support(self, x: Floats) -> Bools:
+        return np.isfinite(x) & (x >= 1)
+
+    def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
+        # Means are above 1, the limit at a rate of zero, where the value is 0.
+        above = np.maximum(x, 1.0 + np.finfo(x.dtype).eps)
+        value = self.evaluate(above, self.link(above, dispersion), dispersion, order=0).value
+        return np.where(x > 1, value, 0.0).astype(x.dtype)
+
+    def interior_mean(self, total: Floats, count: Floats) -> Floats:
+        return np.maximum(total, count + 0.5) / count
+
+
 @families.register
 @dataclass(frozen=True)
-class TruncatedPoisson(CanonicalFamily):
+class TruncatedPoisson(Truncated, CanonicalFamily):
     r"""Counts from 1 on: Poisson counts with rate ``exp(eta)`` given that they are not zero.
 
     ``log p(x) = x eta - log(exp(rate) - 1) - log x!``. The domain is x in {1, 2, ...}. The mean is
@@ -44,10 +66,6 @@ class TruncatedPoisson(CanonicalFamily):
     """
 
     name = "truncated_poisson"
-    link_kind = "log"
-    is_discrete = True
-    expectation = "approximate"
-    support = "values >= 1"
     remedy = "Use family='poisson' for counts with zeros, or treat zeros as missing (NaN)."
 
     def cumulant(self, eta: Floats, *, order: int = 2) -> Evaluation:
@@ -62,12 +80,6 @@ class TruncatedPoisson(CanonicalFamily):
 
     def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return np.asarray(-gammaln(x + 1.0))
-
-    def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
-        above = np.maximum(x, 1.0 + np.finfo(x.dtype).eps)
-        eta = self.link(above)
-        # A count of 1 has its maximum, 0, in the limit of a rate of zero.
-        return np.where(x > 1, self.evaluate(above, eta, order=0).value, 0.0).astype(x.dtype)
 
     def mean(self, eta: Floats, dispersion: PerColumn | None = None) -> Floats:
         return self.cumulant(eta, order=1).gradient
@@ -91,17 +103,11 @@ class TruncatedPoisson(CanonicalFamily):
         eta = self.link(np.maximum(mu, 1.0 + np.finfo(mu.dtype).eps))
         return self.cumulant(eta).curvature
 
-    def in_support(self, x: Floats) -> Bools:
-        return np.isfinite(x) & (x >= 1)
-
     def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
         rate = np.exp(eta)
         # The first event comes within the unit of time; the others are those of the time that is left.
         first = -np.log1p(rng.random(eta.shape) * np.expm1(-rate))
         return np.asarray(1.0 + rng.poisson(np.maximum(rate - first, 0.0)))
-
-    def interior_mean(self, total: Floats, count: Floats) -> Floats:
-        return np.asarray(np.maximum(total, count + 0.5) / count)
 
 
 def _excess(rate: Floats) -> Floats:
