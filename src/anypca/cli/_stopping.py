@@ -8,8 +8,8 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from signal import SIGINT, SIGTERM
 from typing import Any, NoReturn
 
@@ -25,31 +25,25 @@ class Terminated(BaseException):
 
 
 @contextmanager
-def terminable() -> Iterator[None]:
-    """Let the signal TERM interrupt as Ctrl-C does, so that what was begun is cleaned up."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread hears signals
-        return
-    before = signal.signal(SIGTERM, _terminate)
+def _handled(handlers: Mapping[signal.Signals, Any]) -> Iterator[None]:
+    """Have signals handled otherwise for a while; only the main thread hears them."""
+    is_heard = threading.current_thread() is threading.main_thread()
+    before = {kind: signal.signal(kind, handler) for kind, handler in handlers.items() if is_heard}
     try:
         yield
     finally:
-        signal.signal(SIGTERM, before)
-
-
-@contextmanager
-def shielded() -> Iterator[None]:
-    """Hear no signal: files are being put in place, which takes a moment, and what follows is to say so."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    kinds = (SIGINT, SIGTERM)
-    before = [signal.signal(kind, signal.SIG_IGN) for kind in kinds]
-    try:
-        yield
-    finally:
-        for kind, handler in zip(kinds, before, strict=True):
+        for kind, handler in before.items():
             signal.signal(kind, handler)
+
+
+def terminable() -> AbstractContextManager[None]:
+    """Let the signal TERM interrupt as Ctrl-C does, so that what was begun is cleaned up."""
+    return _handled({SIGTERM: _terminate})
+
+
+def shielded() -> AbstractContextManager[None]:
+    """Hear no signal: files are being put in place, which takes a moment, and what follows is to say so."""
+    return _handled({SIGINT: signal.SIG_IGN, SIGTERM: signal.SIG_IGN})
 
 
 def say_stopped(number: int = SIGINT) -> int:

@@ -107,6 +107,10 @@ class Family(ABC):
     #: The curvature of `evaluate` is the expected information, and not only a curvature to step by.
     has_information: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        """Check what was given; families with parameters do."""
+        return None
+
     def __getstate__(self) -> dict[str, Any]:
         """The fields, without what has been cached beside them: a used family is the same value as a new one."""
         return {field.name: getattr(self, field.name) for field in fields(self)}

@@ -20,6 +20,7 @@ class Dispersed(Family):
     is_reciprocal: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         value = positive_or_none(getattr(self, self.given_by), self.given_by, type(self).__name__)
         object.__setattr__(self, self.given_by, value)
 

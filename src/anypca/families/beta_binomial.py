@@ -72,10 +72,6 @@ class BetaBinomial(Dispersed, KnownTrials):
 
     precision: float | None = None
 
-    def __post_init__(self) -> None:
-        Dispersed.__post_init__(self)
-        KnownTrials.__post_init__(self)
-
     @classmethod
     def examples(cls) -> tuple[BetaBinomial, ...]:
         return (cls(n_trials=7),)

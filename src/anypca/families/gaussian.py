@@ -8,7 +8,7 @@ import numpy as np
 
 from anypca._typing import Bools, Floats, PerColumn
 from anypca.families._base import NOT_ASKED, Evaluation, Family, families, filled, like
-from anypca.families._dispersed import positive_or_none
+from anypca.families._dispersed import Dispersed, positive_or_none
 from anypca.special import log_ndtr_difference
 
 #: A deviation of less than this share of a step needs the interval's probability: from there on the density is right to
@@ -40,7 +40,7 @@ class RealNumbers(Family):
 
 @families.register
 @dataclass(frozen=True, init=False, repr=False)
-class Gaussian(RealNumbers):
+class Gaussian(Dispersed, RealNumbers):
     r"""Real numbers: ``log p(x) = -(x - eta)^2 / (2 v) - log(2 pi v) / 2``, mean ``eta``, variance v.
 
     The domain is every real number. The link is the identity. The dispersion is the variance v. ``evaluate`` drops
@@ -65,6 +65,7 @@ class Gaussian(RealNumbers):
     """
 
     name = "gaussian"
+    given_by = "noise_variance"
 
     # The argument is called variance, as users call it; that attribute is the variance function.
     noise_variance: float | None
@@ -76,10 +77,6 @@ class Gaussian(RealNumbers):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(variance={self.noise_variance!r})"
-
-    @property
-    def fixed_dispersion(self) -> float | None:
-        return self.noise_variance
 
     def evaluate(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, *, order: int = 2) -> Evaluation:
         precision = 1.0 / like(dispersion, eta)

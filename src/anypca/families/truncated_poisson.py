@@ -40,7 +40,7 @@ class Truncated(Family):
         return np.where(x > 1, value, 0.0).astype(x.dtype)
 
     def interior_mean(self, total: Floats, count: Floats) -> Floats:
-        return np.maximum(total, count + 0.5) / count
+        return np.asarray(np.maximum(total, count + 0.5) / count)
 
 
 @families.register

@@ -47,10 +47,6 @@ class ZeroInflatedNegativeBinomial(Dispersed, ZeroInflated):
 
     size: float | None = None
 
-    def __post_init__(self) -> None:
-        Dispersed.__post_init__(self)
-        ZeroInflated.__post_init__(self)
-
     @classmethod
     def examples(cls) -> tuple[Family, ...]:
         return (cls(share=0.3),)

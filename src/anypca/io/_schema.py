@@ -77,7 +77,8 @@ def complete_state(cls: type[Any], name: str, state: State) -> State:
     if not is_dataclass(cls):
         return state
     known = {part.name: part for part in fields(cls)}
-    lacking = [key for key, part in known.items() if key not in state and not _has_default(part)]
+    needed = [key for key, part in known.items() if part.default is part.default_factory is MISSING]
+    lacking = [key for key in needed if key not in state]
     strange = [key for key in state if key not in known and not _is_learned(cls, key)]
     if lacking or strange:
         what = f"lacks {', '.join(lacking)}" if lacking else f"has {', '.join(strange)} besides"
@@ -170,10 +171,6 @@ def _is_learned(cls: type[Any], key: str) -> bool:
     return key in cls._get_param_names() or (
         key.isidentifier() and (key.endswith("_") or key.startswith("_"))
     )
-
-
-def _has_default(part: Field[Any]) -> bool:
-    return part.default is not MISSING or part.default_factory is not MISSING
 
 
 def _default(part: Field[Any]) -> Any:

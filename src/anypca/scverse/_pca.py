@@ -315,8 +315,7 @@ def _align(adata: Any, model: Any) -> Genes:
         raise ValueError(
             f"this {type(model).__name__} knows no genes. Fit it with anypca.scverse.pca(adata, model=...)."
         )
-    if not adata.var_names.is_unique:
-        raise ValueError("gene names must be unique. Call adata.var_names_make_unique() first.")
+    _gene_names(adata)  # raises unless they are unique
     columns = adata.var_names.get_indexer(names)
     found = np.flatnonzero(columns >= 0)
     lacking = [str(names[j]) for j in np.flatnonzero(columns < 0)]

@@ -59,7 +59,9 @@ class AutoencoderFit:
 def fit_autoencoder(session: Session, settings: Settings) -> tuple[AutoencoderFit, Result[Floats]]:
     """The best of several starts, in canonical coordinates if its latent layer is linear."""
     weight, _ = count_rows(session, "Autoencoder")
-    scaling = _scaling(session, standardize=settings.standardize)
+    deviations = np.sqrt(session.summary.variance)
+    varies = settings.standardize & (deviations > 0)
+    scaling = Scaling(session.summary.mean, np.where(varies, deviations, 1.0))
     starts = [_start(session, scaling, settings, weight) for _ in range(settings.n_init)]
     results = [
         lbfgs(
@@ -76,12 +78,6 @@ def fit_autoencoder(session: Session, settings: Settings) -> tuple[AutoencoderFi
     best = max(range(len(results)), key=lambda number: results[number].trace[-1])
     nets = starts[best].with_vector(results[best].shared)
     return _report(session, scaling, nets, is_linear=settings.is_linear), results[best]
-
-
-def _scaling(session: Session, *, standardize: bool) -> Scaling:
-    deviations = np.sqrt(session.summary.variance)
-    varies = standardize & (deviations > 0)
-    return Scaling(session.summary.mean, np.where(varies, deviations, 1.0))
 
 
 def _start(session: Session, scaling: Scaling, settings: Settings, weight: float) -> Nets:

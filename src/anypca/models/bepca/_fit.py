@@ -80,7 +80,7 @@ def fit_factors(session: Session, family: Family, dispersion: Floats, settings: 
     rows = collect_rows(session, fit_intercept=settings.fit_intercept)
     prior = make_prior(session, family, settings)
     density = FactorDensity(family, rows, dispersion, prior, settings.n_components)
-    n_numbers = density.position(_first(start_factors(session, density, 1))).size
+    n_numbers = density.position(_chain(start_factors(session, density, 1), 0)).size
     check_memory(n_numbers * settings.n_chains * settings.n_draws, "BEPCA")
     run = _sample(session, density, settings)
     refuse_non_finite(run.stats["lp"])
@@ -140,10 +140,6 @@ def run_nuts(session: Session, density: FactorDensity, settings: Settings) -> Ru
 def _chain(factors: Factors, number: int) -> Factors:
     """One of several along the leading axis."""
     return Factors(*(part[number] for part in factors))
-
-
-def _first(factors: Factors) -> Factors:
-    return _chain(factors, 0)
 
 
 def _conclude(session: Session, density: FactorDensity, run: Run, settings: Settings) -> BEPCAFit:

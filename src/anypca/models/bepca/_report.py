@@ -8,7 +8,7 @@ import numpy as np
 
 from anypca._typing import Floats, Ints
 from anypca.linalg import fix_signs
-from anypca.models._bayes.points import Point, align
+from anypca.models._bayes.points import Point, align, take_components
 from anypca.models.bepca._density import Factors
 
 
@@ -24,9 +24,7 @@ class Aligned(NamedTuple):
 
     def reordered(self, order: Ints) -> Aligned:
         """The components in another order."""
-        k = self.draws.scores.shape[-1]
-        joint = np.concatenate([self.draws.loadings[..., order], self.draws.joint[..., k:]], axis=-1)
-        return Aligned(Point(self.draws.scores[..., order], joint), self.forward[..., order], self.centre)
+        return Aligned(take_components(self.draws, order), self.forward[..., order], self.centre)
 
 
 def align_draws(draws: Factors, *, centre: bool) -> Aligned:
