@@ -42,7 +42,7 @@ __all__ = [
 
 
 def output_kind(estimator: Any) -> str | None:
-    """The kind of frame that ``set_output`` asks for, ``"pandas"`` or ``"polars"``; ``None`` if for none.
+    """The kind of frame that ``set_output`` asks for, ``"pandas"`` or ``"polars"``; ``None`` if it was not called.
 
     Parameters
     ----------

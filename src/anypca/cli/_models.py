@@ -80,7 +80,7 @@ class Entry:
 
     @property
     def estimator(self) -> Any:
-        """The class."""
+        """The class of the estimator."""
         return getattr(anypca, self.class_name)
 
     @property

@@ -218,7 +218,7 @@ class Outcome:
         write_parts(path, own.rows, explained.rows, {"row": self._cells(self.frame.row_names)})
 
     def write_column_parts(self, path: Path) -> None:
-        """The same of columns."""
+        """Contributions and squared cosines of the columns."""
         own, explained = self.parts
         assert own.columns is not None
         assert explained.columns is not None
@@ -390,7 +390,7 @@ def _component_rows(outcome: Outcome) -> list[tuple[str, str, str, str]]:
 
 
 def _nothing() -> Any:
-    """A picture that says that there is none."""
+    """A picture that says that no component was found."""
     from matplotlib.figure import Figure
 
     ax = Figure(figsize=(5.0, 2.0)).subplots()

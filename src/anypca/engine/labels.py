@@ -193,7 +193,7 @@ def _is_empty(value: Any) -> bool:
 
 
 def _is_numeric(kind: Any) -> bool:
-    """Whether a column of this type holds numbers, also sparse ones; objects and categories are none."""
+    """Whether a column of this type holds numbers, also sparse ones; objects and categories are not numbers."""
     if hasattr(kind, "is_numeric"):  # polars
         return bool(kind.is_numeric())
     return hasattr(kind, "fill_value") or getattr(kind, "kind", "O") in "iuf"

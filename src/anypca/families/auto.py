@@ -349,7 +349,7 @@ def _form(column: Column, record: FamilyRecord) -> Form | None:
 def open_entries(
     family: Any, n_features: int, feature_names: Sequence[str] | None = None
 ) -> list[Any] | None:
-    """What a user says of each column, ``None`` for columns that are to be inferred; ``None`` if there are none.
+    """What a user says of each column, ``None`` for those that are to be inferred; ``None`` if all families are given.
 
     Columns are open that a mapping does not name, and those of which a mapping or a sequence says ``"auto"``.
     """

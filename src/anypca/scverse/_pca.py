@@ -143,7 +143,7 @@ def score_cells(model: Any, table: CellTable, offset: Floats | None) -> tuple[Fl
 
 
 def find_offset(adata: Any, table: CellTable, size_factors: Any, *, wanted: bool) -> Floats | None:
-    """Logarithms of the size factors (n_obs,); None for none."""
+    """Logarithms of the size factors (n_obs,); None where the model takes no offset."""
     if size_factors is False or (size_factors is None and not wanted):
         return None
     if size_factors is None:

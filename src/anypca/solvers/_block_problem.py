@@ -63,12 +63,12 @@ class BlockProblem(ABC, Generic[Shared, Local, Stats]):
         """The objective to maximise, at ``shared`` and the rows that ``stats`` was made from."""
 
     def resolution(self, shared: Shared, stats: Stats) -> float:
-        """Rounding level of the objective: a loss below it is none."""
+        """Rounding level of the objective; a smaller loss does not count."""
         # Sums of many terms lose a few units in the last place.
         return _SLACK_ULPS * float(np.finfo(float).eps) * abs(self.objective(shared, stats))
 
     def rough(self) -> BlockProblem[Shared, Local, Stats] | None:
-        """The same problem in faster and less exact arithmetic, for all but the last sweeps; ``None`` for none."""
+        """The same problem in faster, less exact arithmetic, for all but the last sweeps; ``None`` if there is none."""
         return None
 
     def repair(self, shared: Shared, proposal: Shared, before: Stats, after: Stats) -> Shared | None:

@@ -49,13 +49,13 @@ def warn_unsolved(converged: Bools, numbers: Ints) -> None:
 
 
 def covariances(prior: Prior, found: RowFit) -> Floats:
-    """Of the scores, from the curvature at their modes (Laplace), shape (rows, k, k)."""
+    """Covariances of the scores, from the curvature at their modes (Laplace), shape (rows, k, k)."""
     precision = found.curvature + prior.curvature(found.points)
     return PackedCholesky(precision, found.points.shape[1]).inverse()
 
 
 def standard_deviations(prior: Prior, found: RowFit) -> Floats:
-    """Of the scores, from the curvature at their modes (Laplace), shape (rows, k)."""
+    """Deviations of the scores, from the curvature at their modes (Laplace), shape (rows, k)."""
     variances: Floats = np.einsum("iaa->ia", covariances(prior, found))
     return np.sqrt(variances)
 

@@ -77,7 +77,7 @@ class State:
 
 
 # Priors: alpha ~ Gamma(1, 1), and tau ~ Gamma(1, 4), which has loadings of size 2 or so, as logits of prototypes with
-# one bit in ten flipped are.
+# one bit in ten flipped are; chains start at its mean.
 _ALPHA_SHAPE, _ALPHA_RATE = 1.0, 1.0
 _TAU_SHAPE, _TAU_RATE = 1.0, 4.0
 _FIRST_TAU = 0.25

@@ -209,14 +209,14 @@ def sum_columns(
 
 
 def _sum_slopes(terms: Integrals, B: Floats, known: Scores) -> Floats:
-    """(n_features, m)"""
+    """Slopes of the bound in the coefficients of each column, shape (n_features, m)."""
     m, v = known.m[:, :-1], known.s[:, :-1] ** 2
     others = terms.slope.T @ m + B[:, :-1] * (terms.across.T @ v)
     return np.column_stack([others, terms.slope_t.sum(axis=0), terms.slope.sum(axis=0)])
 
 
 def _sum_curvatures(terms: Integrals, B: Floats, known: Scores, *, has_rates: bool) -> Floats:
-    """(n_features, m, m)
+    """Curvatures of the bound in the coefficients of each column, shape (n_features, m, m).
 
     Under the measure tilted by a rate the coordinates before t stay independent, with mean ``m + b s^2``.
     """

@@ -31,7 +31,7 @@ class Pieces:
 
     @property
     def n_components(self) -> int:
-        """q."""
+        """Number of components, q."""
         return int(self.maps.shape[2]) - 1
 
     @property

@@ -27,7 +27,7 @@ class Settings:
 
     @property
     def n_pieces(self) -> int:
-        """K."""
+        """Number of pieces, K."""
         return len(self.breakpoints) + 1
 
     @property

@@ -89,7 +89,7 @@ class Entries:
         )
 
     def _level(self, matrix: Floats, m: Floats) -> Floats:
-        """A (rows, n_features)."""
+        """The predictor where t is 0, shape (rows, n_features)."""
         level: Floats = m[:, :-1] @ matrix[:, :-2].T + matrix[:, -1]
         return level if self.offset is None else level + self.offset
 

@@ -283,7 +283,7 @@ class _Sampler:
         return found, replace(state, draws=align(whitened.restore(flat), mean), trace=trace)
 
     def _new_relevance(self, centre: Point) -> float:
-        r"""Of a component at the limit of what can be told from noise.
+        r"""The relevance of a component at the limit of what can be told from noise.
 
         With h units of information in an entry, a direction is detectable from
         :math:`h \|w\|^2 = \sqrt{D / N}` on, that is :math:`\alpha = h \sqrt{N D}`.

@@ -162,7 +162,7 @@ class Residuals:
             return 0.0 if is_border else float(np.exp(logs[np.argmax(fine)]))
 
     def _noise(self, member: Family, columns: Ints) -> Floats:
-        """Of normal columns, in the ratios that they have, or each its own."""
+        """Noise of normal columns, in the ratios that they have, or of each its own."""
         dispersion, null = self.loadings.dispersion[columns], self.candidate.null_dispersion[columns]
         squares, count = self._squares(member, columns)
         if not self.candidate.has_own(member):
@@ -225,7 +225,7 @@ class Residuals:
 
 
 def log_prior(candidate: Candidate, dispersion: Floats) -> float:
-    """Of the columns' own noise; it is part of the evidence."""
+    """Log prior of the columns' own noise; it is part of the evidence."""
     if not candidate.has_open_dispersion:
         return 0.0
     return sum(

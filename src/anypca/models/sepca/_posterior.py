@@ -161,7 +161,7 @@ class Loadings:
 
     @cached_property
     def log_determinant(self) -> Floats:
-        """Of the precisions, shape (n_features,)."""
+        """Log determinants of the precisions, shape (n_features,)."""
         return self.factor.log_determinant()
 
     @property

@@ -121,7 +121,7 @@ class State:
 
     @cached_property
     def log_prior(self) -> float:
-        """Of the columns' own noise."""
+        """Log prior of the columns' own noise."""
         return log_prior(self.candidate, self.loadings.dispersion)
 
     def moved(self, loadings: Loadings, local: Sequence[Any] | None) -> State:

@@ -99,7 +99,7 @@ class Alternation:
         return self._step(axes, self.gram.times(axes), None)
 
     def next(self, state: _State) -> _State:
-        """The alternation after another."""
+        """The state after one more alternation."""
         return self._step(state.pair.axes, state.targets, state.pair.coefficients)
 
     def _extrapolate(self, accelerator: _Accelerator, state: _State) -> _State | None:

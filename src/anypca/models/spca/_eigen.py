@@ -17,7 +17,8 @@ import scipy.linalg
 from anypca._typing import Floats, Ints
 from anypca.models.spca._deflation import Deflated, deflate
 
-# Columns beyond which greedy steps and swaps look at the most promising candidates only, so many of them.
+# Columns beyond which greedy steps and swaps look at the most promising candidates only, so many of them: each is
+# a small eigenproblem, and the cost of a step then does not grow with the width of the table.
 _ALL_CANDIDATES = 60
 _FEW_CANDIDATES = 20
 # Steps of the power method, which ends when the support stays: some 5 as a rule.

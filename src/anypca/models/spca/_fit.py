@@ -49,7 +49,7 @@ class Settings:
 
     @property
     def is_soft(self) -> bool:
-        """Whether G itself is not needed: the ridge is infinite, or there is none."""
+        """Whether G itself is not needed: the ridge is infinite, or the method has no ridge."""
         return self.is_eigen or bool(np.isinf(self.ridge))
 
 

@@ -26,12 +26,12 @@ class WeightedRows:
     """Positive, (n,)."""
 
     def take(self, where: Bools) -> WeightedRows:
-        """Some of them."""
+        """The rows that a mask chooses."""
         return WeightedRows(self.values[where], self.weights[where])
 
     @property
     def mean(self) -> Floats:
-        """(p,)"""
+        """Weighted means of the columns, shape (p,)."""
         return np.asarray(self.weights @ self.values / self.weights.sum())
 
     def centred(self, mean: Floats) -> Floats:

@@ -30,7 +30,7 @@ class Inputs:
     """What they are divided by."""
 
     def of(self, rows: OpenedBlock) -> Floats:
-        """(rows, n_features)."""
+        """The inputs of some rows, shape (rows, n_features)."""
         eta = rows.shifted(np.broadcast_to(self.intercept, rows.x.shape))
         gradient = self.family.evaluate(rows.x, eta, self.dispersion, order=1).gradient
         size = np.sqrt(self.family.deviance(rows.x, eta, self.dispersion))
