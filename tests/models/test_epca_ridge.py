@@ -51,6 +51,10 @@ def test_auto_is_half_of_what_noise_has() -> None:
     # Each column has 55 of 60 entries.
     missing = np.add.outer(np.arange(60), np.arange(15)) % 12 == 0
     assert EPCA(2, **ridge).fit(np.where(missing, np.nan, X)).ridge_ < plain.ridge_
+    # Five columns with 30 of 60 entries: 50 on average, as many as in 12.5 whole columns.
+    half = (np.arange(60) % 2 == 1)[:, None] & (np.arange(15) < 5)
+    expected = 0.5 * (np.sqrt(50.0) + np.sqrt(12.5))
+    assert EPCA(2, **ridge).fit(np.where(half, np.nan, X)).ridge_ == pytest.approx(expected)
     assert EPCA(0, **ridge).fit(X).ridge_ == 1.0
     assert EPCA(2, **ridge, score_penalty="l1").fit(X).ridge_ == 1.0
     assert EPCA(0.3, **ridge).fit(X).ridge_ == 1.0
