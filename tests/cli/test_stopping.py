@@ -134,6 +134,15 @@ def test_stopped_while_importing(kind, tmp_path):
     assert process.returncode == 128 + kind
 
 
+def test_the_exit_code_after_code_in_a_string_was_interrupted(tmp_path):
+    (tmp_path / "stopped.py").write_text(
+        "import sys\nfrom anypca.cli._stopping import say_stopped\n"
+        "try:\n    exec('raise KeyboardInterrupt')\nexcept KeyboardInterrupt:\n    sys.exit(say_stopped())\n"
+    )
+    ended = subprocess.run([sys.executable, "-m", "stopped"], cwd=tmp_path, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (130, "stopped, nothing written\n")
+
+
 def test_files_of_the_user_are_not_replaced(counts, tmp_path, call):
     out = tmp_path / "out"
     out.mkdir()

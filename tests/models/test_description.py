@@ -12,7 +12,7 @@ from sklearn.decomposition import PCA, FactorAnalysis
 import anypca
 from anypca import EPCA, GSPPCA, PLNPCA, PPCA, SPCA, SSPPCA, KernelPCA, PiecewisePCA, SePCA
 from anypca.families import Family, Gaussian, Poisson
-from anypca.models._description import describe, project_rows
+from anypca.models._description import Description, describe, project_rows
 
 RNG = np.random.default_rng(0)
 COUNTS = RNG.poisson(np.exp(RNG.normal(size=(40, 2)) @ RNG.normal(size=(2, 6)) + 1)).astype(float)
@@ -181,3 +181,17 @@ def test_strengths_do_not_depend_on_units() -> None:
     np.testing.assert_allclose(second.strengths, first.strengths, rtol=1e-5)
     np.testing.assert_allclose(second.loadings, first.loadings * factor, rtol=1e-5)
     assert SPCA(1, penalty=0.1).fit(X).describe().strengths is not None
+
+
+@pytest.mark.parametrize(
+    ("shares", "told"),
+    [
+        ({2: 0.3, 3: 0.5, 4: 0.15, 5: 0.05}, "2: 30.0 %, 3: 50.0 %, more: 20.0 %"),
+        ({2: 0.4, 3: 0.6, 4: 1e-5}, "2: 40.0 %, 3: 60.0 %"),
+        ({}, "2, 3"),
+    ],
+    ids=["more", "no-more", "unknown"],
+)
+def test_the_compared_ranks_sum_to_one(shares, told):
+    description = Description("SePCA", rank_probabilities=shares, evidence_by_rank={3: -1.0, 2: -2.0})
+    assert description.compared_ranks == told

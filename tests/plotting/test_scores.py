@@ -158,6 +158,18 @@ def test_groups_have_means_and_ellipses():
     assert small.width == pytest.approx(left.width / np.sqrt((color == "left").sum()))
 
 
+def test_ellipses_of_many_groups_are_outlines_below_the_points():
+    def looks(n_groups):
+        names = np.resize(list("abcdefghij")[:n_groups], len(SCORES))
+        ax = plot_scores(MODEL, SCORES, color=names, groups="rows")
+        assert len(ax.patches) == n_groups
+        assert all(patch.zorder < cloud.zorder for patch in ax.patches for cloud in clouds(ax))
+        return [patch.get_facecolor()[3] for patch in ax.patches]
+
+    assert min(looks(4)) > 0
+    assert looks(5) == [0.0] * 5
+
+
 def test_groups_need_names():
     with pytest.raises(ValueError, match="needs color= with the group of each row"):
         plot_scores(MODEL, SCORES, groups="rows")

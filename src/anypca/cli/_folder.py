@@ -14,6 +14,7 @@ from anypca._words import numbered, quoted
 from anypca.cli._input_table import InputTable, TableRequest, labels_of
 from anypca.io._manifest import MANIFEST, changed_files, read_manifest
 from anypca.io.atomic import recover
+from anypca.io.frame import describe_missing
 from anypca.io.model_files import load
 from anypca.models._description import describe
 from anypca.report import write_report
@@ -203,6 +204,7 @@ def write_folder_report(
         The command that does it again.
     """
     frame = table.frame
+    counted_there = describe_missing(frame.values, frame.column_names)
     extras = {name: values for name, values in frame.extras.items() if values.ndim == 1}
     # Known classes come first: the report opens with the first column it is given.
     metadata = dict(sorted(extras.items(), key=lambda item: item[0] != "class"))
@@ -215,6 +217,10 @@ def write_folder_report(
         feature_names=frame.column_names,
         metadata=metadata or None,
         title=f"{type(model).__name__} of {table.source}",
-        notes=[*frame.notes, *(f"warning: {warning}" for warning in warnings)],
+        # The report counts missing cells itself.
+        notes=[
+            *(note for note in frame.notes if note not in counted_there),
+            *(f"warning: {warning}" for warning in warnings),
+        ],
         code=code,
     )

@@ -17,6 +17,8 @@ from anypca.families.auto import FamilyRecord, FamilyReport
 
 #: Numbers that tell fits apart, as fitted attributes with an underscore behind.
 _CRITERIA = ("bic", "icl", "aic", "log_likelihood", "n_parameters", "entropy", "evidence")
+#: Smaller probabilities would be told as nothing.
+_LEAST_SHARE = 0.0005
 
 #: Probability from which on a number of components that was not fitted is told.
 _LIKELY = 0.01
@@ -166,7 +168,10 @@ class Description:
         """The numbers of components that were compared or are likely, with their probabilities where it tells them."""
         known = self.rank_probabilities
         ranks = sorted({*self.evidence_by_rank, *(rank for rank in known if known[rank] >= _LIKELY)})
-        return ", ".join(f"{rank}: {percent(known[rank])}" if rank in known else str(rank) for rank in ranks)
+        told = [f"{rank}: {percent(known[rank])}" if rank in known else str(rank) for rank in ranks]
+        # Larger numbers have the rest of the probability; without it the shares would not sum to one.
+        beyond = sum(share for rank, share in known.items() if rank > max(ranks, default=rank))
+        return ", ".join([*told, *([f"more: {percent(beyond)}"] if beyond >= _LEAST_SHARE else [])])
 
     def model_columns(self, n_features: int) -> Ints:
         """For each column of ``loadings`` its column of the model, -1 where it is left out."""

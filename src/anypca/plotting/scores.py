@@ -27,6 +27,8 @@ _MOST_ELLIPSES = 200
 _MOST_LAYERS = 3.0
 #: However wide ellipses are, so many of them are drawn: enough to see how they differ.
 _LEAST_ELLIPSES = 12
+#: How opaque the ellipses of groups are; those of more groups than this are outlines, since colours would mix to mud.
+_FILL, _FEW_GROUPS = 0.12, 4
 
 
 def plot_scores(
@@ -195,7 +197,9 @@ def _draw_group_means(ax: Any, points: Floats, color: Any, kind: str, coverage: 
             f"groups={kind!r} needs color= with the group of each row; got {'None' if color is None else 'numbers'}. "
             "Pass text, or numbers as text."
         )
-    for i, (name, mine) in enumerate(rows_of_groups(values)):
+    groups = list(rows_of_groups(values))
+    fill = _FILL if len(groups) <= _FEW_GROUPS else 0.0
+    for i, (name, mine) in enumerate(groups):
         if name in (OTHERS, NOT_KNOWN):
             continue
         part = points[mine]
@@ -203,17 +207,17 @@ def _draw_group_means(ax: Any, points: Floats, color: Any, kind: str, coverage: 
             *part.mean(axis=0), s=110.0, color=group_color(i), edgecolors="white", linewidths=1.2, zorder=4
         )
         if len(part) >= 3:
-            _draw_group_ellipse(ax, part, group_color(i), kind, coverage)
+            _draw_group_ellipse(ax, part, group_color(i), kind, coverage, fill)
 
 
-def _draw_group_ellipse(ax: Any, points: Floats, color: str, kind: str, coverage: float) -> None:
+def _draw_group_ellipse(ax: Any, points: Floats, color: str, kind: str, coverage: float, fill: float) -> None:
     from matplotlib.patches import Ellipse
 
     covariance = np.cov(points.T) / (len(points) if kind == "means" else 1)
     variances, axes = np.linalg.eigh(covariance)
     width, height = 2.0 * _radius(coverage, 2) * np.sqrt(np.maximum(variances[::-1], 0.0))
     angle = float(np.degrees(np.arctan2(axes[1, 1], axes[0, 1])))
-    look = {"facecolor": (color, 0.12), "edgecolor": color, "linewidth": 1.4, "zorder": 3}
+    look = {"facecolor": (color, fill), "edgecolor": color, "linewidth": 1.4, "zorder": 1}
     ax.add_patch(Ellipse(tuple(points.mean(axis=0)), width, height, angle=angle, **look))
 
 
