@@ -39,6 +39,13 @@ FILES = {
         "found 'a', 'b', none numeric",
         "Check the delimiter",
     ),
+    "commas-unquoted": (
+        "t.csv",
+        b"share,b\n4,5%,1\n1,2%,2\n4,7%,3\n",
+        ValueError,
+        "line 2: expected 2 cells .* found 3",
+        "quote cells that hold the delimiter",
+    ),
     "units-differ": (
         "t.csv",
         b"a,b\nu,\xc2\xa33\nw,$4\n",

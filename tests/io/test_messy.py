@@ -70,6 +70,11 @@ NUMBERS = {
             "1 column left out: 'dose' ('1.250' may be a fraction or thousands; give the decimal sign)",
         ],
     ),
+    "bars.csv": (
+        ["x", "y"],
+        [[1.5, 2], [3, 4], [2, 7]],
+        ["cells are separated by vertical bars", named("name")],
+    ),
     "currency_letters.csv": (
         ["lisbon", "oslo"],
         [[1200.5, 95], [15, 41.5], [-7, 1]],

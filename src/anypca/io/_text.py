@@ -24,7 +24,7 @@ from anypca.io._source import ReadOptions, open_source
 from anypca.io.frame import Frame
 
 #: In order of preference where several part all lines alike: commas may be decimal signs, blanks part words.
-_DELIMITERS = {"\t": "tab", ";": "semicolon", ",": "comma", " ": "blank"}
+_DELIMITERS = {"\t": "tab", ";": "semicolon", ",": "comma", "|": "vertical bar", " ": "blank"}
 #: How many rows may lack their last cells: fewer than half, and at most this share or number of them. More of them
 #: mean another delimiter than the one found.
 _MOST_SHORT, _FEW_SHORT = 0.05, 3
@@ -255,14 +255,19 @@ def _check_widths(
     """The column names, one for each cell of a row, and a note on rows that lack their last cells."""
     lines: dict[int, list[int]] = {}
     last_is_empty: Counter[int] = Counter()
+    firsts: set[str] = set()
     for number, row in itertools.islice(_rows(text, delimiter), head.n_rows, None):
         lines.setdefault(len(row), []).append(number)
         last_is_empty[len(row)] += row[-1].strip() == ""
+        firsts.add(row[0])
     names, width = header, len(header)
-    # One cell more than names: row names without a head, as R writes them, or a delimiter after the last cell.
+    # One cell more than names: row names without a head, as R writes them, or a delimiter after the last cell. Row
+    # names differ; what repeats may be a number before a decimal comma.
     if head.n_header and max(lines, default=width) == width + 1 and width not in lines:
-        width += 1
-        names = [*names, ""] if last_is_empty[width] == len(lines[width]) else ["", *names]
+        is_ended = last_is_empty[width + 1] == len(lines[width + 1])
+        if is_ended or len(firsts) == sum(map(len, lines.values())):
+            width += 1
+            names = [*names, ""] if is_ended else ["", *names]
     return names, _check_ragged(lines, width, delimiter, path)
 
 

@@ -61,7 +61,8 @@ def read_table(
         csv, tsv, txt, xlsx, parquet, npz (arrays, or a matrix of ``scipy.sparse.save_npz``), npy, mtx
         (MatrixMarket) or h5ad (AnnData); each also compressed, as in table.csv.gz.
     delimiter : str, optional
-        What separates the cells of a text file; found among comma, semicolon, tab and blanks when not given.
+        What separates the cells of a text file; found among comma, semicolon, tab, vertical bar and blanks when not
+        given.
     decimal : {".", ","}, optional
         The decimal sign of a text file; found when not given.
     header : bool or int, optional
