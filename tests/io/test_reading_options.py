@@ -245,3 +245,13 @@ def test_every_format_is_read_compressed(tmp_path, name):
     np.testing.assert_array_equal(second.values, np.abs(DENSE))
     assert first.notes == second.notes
     assert first.column_names == second.column_names
+
+
+@pytest.mark.parametrize("decimal", [None, ".", ","])
+def test_row_names_keep_their_zeros(tmp_path, decimal):
+    path = tmp_path / "t.csv"
+    path.write_text("id;a;b\n007;1;2\n1.10;3;4\n1.1;2;7\n")
+    frame = read_table(path, decimal=decimal)
+    assert (frame.row_names, frame.column_names) == (("007", "1.10", "1.1"), ("a", "b"))
+    path.write_text("plot;a;b\n007;1;2\n010;3;4\n")
+    assert read_table(path, decimal=decimal, id_column="plot").row_names == ("007", "010")

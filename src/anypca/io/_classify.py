@@ -67,7 +67,7 @@ class Column:
     labels: tuple[str, ...] | None = None
     """The cells as text, where they are complete and unique and so could name rows."""
     numbers: NumberColumn | None = None
-    """How the numbers of a column of text were read."""
+    """How the numbers of a column of text were read, or why they could not be."""
     categories: Labels | None = None
     """What the numbers of a column of labels stand for."""
 
@@ -199,10 +199,11 @@ def _classify_words(
     n_known = int(np.count_nonzero(~np.isnan(known)))
     column = read_numbers(counts, spelling, n_known)
     if column.reason:
-        return Column(name, reason=column.reason, labels=labels if is_text_reason(column.reason) else None)
+        unread = None if is_text_reason(column.reason) else column
+        return Column(name, reason=column.reason, labels=labels, numbers=unread)
     values = stripped.map(column.values).to_numpy(dtype=float, na_value=np.nan)
     values = np.where(np.isnan(known), values, known)
-    return Column(name, values, note=_say(column, counts), numbers=column)
+    return Column(name, values, note=_say(column, counts), labels=labels, numbers=column)
 
 
 def _say(column: NumberColumn, counts: Mapping[str, int]) -> str | None:

@@ -25,6 +25,11 @@ _MOST_NAMES = 30
 _ID_NAMES = frozenset({"", "id", "name", "sample", "index", "rowname", "row_names", "unnamed: 0"})
 
 
+def names_rows(name: str) -> bool:
+    """Whether the name of a column says that it names rows."""
+    return name.strip().lower() in _ID_NAMES
+
+
 def check_unique(names: list[str], path: Path) -> None:
     """Refuse column names that occur twice.
 
@@ -303,9 +308,11 @@ def _extras(table: Any, columns: list[Column], used: set[str], options: ReadOpti
 
 def _row_namer(columns: list[Column], given: str | None) -> tuple[Column | None, set[str]]:
     """The column that names the rows, and all columns that are names and not quantities."""
-    marked = [column for column in columns if column.name.strip().lower() in _ID_NAMES]
+    marked = [column for column in columns if names_rows(column.name)]
     first = columns[0]
-    candidates = [first] if (first.values is None or is_turned(first)) and first not in marked else []
+    # Numbers that cannot be read are no names, unless the column is called so.
+    is_text = first.values is None and first.numbers is None
+    candidates = [first] if (is_text or is_turned(first)) and first not in marked else []
     chosen = [column for column in columns if column.name == given]
     namer = next((column for column in chosen or candidates + marked if column.labels is not None), None)
     # A column called id is never a quantity, even if its values repeat and cannot name the rows.

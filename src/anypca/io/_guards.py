@@ -12,7 +12,7 @@ import numpy as np
 from anypca.families._guards import FIRST_YEAR, LAST_YEAR, LEAST_RANGE, LEAST_RUNNING, YEAR, is_label
 
 #: Codes for missing that people write: nines, and beside them eights, sevens and the like.
-_NINES = frozenset({9.0, 99.0, 999.0, 9999.0, 99999.0})
+_NINES = frozenset({9.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0, 9999999.0})
 _BESIDE = frozenset({7.0, 8.0, 77.0, 88.0, 97.0, 98.0, 777.0, 888.0, 997.0, 998.0, 9997.0, 9998.0})
 #: Answers to a question have at most this many values; among them a single cell of 99 is a code.
 _FEW_VALUES = 12
@@ -97,7 +97,9 @@ def find_codes(values: Any) -> tuple[float, ...]:
     found, counts = np.unique(values[np.isfinite(values)], return_counts=True)
     if found.size < 3 or counts.sum() < _LEAST_CELLS:
         return ()
-    return _negative_codes(found) or _large_codes(found, counts)
+    # Below zero there may be values, of which a code stands as far away as above it.
+    low = tuple(-code for code in _large_codes(-found[::-1], counts[::-1])[::-1])
+    return _negative_codes(found) or _large_codes(found, counts) or low
 
 
 def _negative_codes(found: Any) -> tuple[float, ...]:

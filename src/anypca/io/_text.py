@@ -17,7 +17,7 @@ import numpy as np
 
 from anypca._words import counted
 from anypca.io._classify import EMPTY, import_pandas, is_missing
-from anypca.io._columns import check_unique, frame_from_pandas
+from anypca.io._columns import check_unique, frame_from_pandas, names_rows
 from anypca.io._heads import PEEK, Head, blank_comments, blank_lines, find_head, is_data, join_names
 from anypca.io._numbers import Spelling
 from anypca.io._source import ReadOptions, open_source
@@ -306,11 +306,13 @@ def _read_cells(text: str, layout: _Layout, given: ReadOptions, path: Path) -> A
     """Cells to numbers where a whole column is in plain notation; text elsewhere, and where points are in doubt."""
     if given.decimal == ",":
         return _parse(text, layout, layout.names, path)
-    table = _parse(text, layout, [], path)
+    # As a number 007 would lose its zeros, and 1.10 be 1.1.
+    naming = [name for name in layout.names if names_rows(name) or name == given.id_column]
+    table = _parse(text, layout, naming, path)
     if given.decimal == ".":
         return table
-    doubtful = [name for name in layout.whole if _has_thousandths(table[name])]
-    return _parse(text, layout, doubtful, path) if doubtful else table
+    doubtful = [name for name in layout.whole if name not in naming and _has_thousandths(table[name])]
+    return _parse(text, layout, [*naming, *doubtful], path) if doubtful else table
 
 
 def _has_thousandths(cells: Any) -> bool:
