@@ -3,7 +3,7 @@
 The components have the strength m of `experiments._truth_designs`. Finished runs are kept in the file of JSON lines
 that the environment variable ``ANYPCA_CELLS`` names, so that a study goes on where it was stopped; ``--runs N`` is the
 number of tables of a cell (20), of which cells without components have ten times as many and the largest size a
-quarter. Rivals that take seconds are asked on every fifth table, without components on every fiftieth.
+quarter. Rivals that take seconds are asked on the last of twenty tables, without components of two hundred.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from experiments._truth_designs import FAMILIES, WRONG, Cell, draw
 from experiments._truth_picture import draw_reliability, draw_table
 
 N_RUNS = 20
-_NULL_FACTOR, _LARGE_SHARE, _SLOW_EVERY = 10, 0.25, 5
+_NULL_FACTOR, _LARGE_SHARE, _SLOW_EVERY = 10, 0.25, 20
 #: Rivals that take milliseconds, and those that fit models.
 QUICK_RIVALS = ("parallel", "gavish_donoho", "screenot", "minka")
 SLOW_RIVALS = ("parametric", "bicv", "thinning", "bic", "icl", "held_out", "biwhitening")
