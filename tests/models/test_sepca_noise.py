@@ -132,3 +132,25 @@ def test_intervals_of_loadings_cover_them():
         inside.append(np.abs(model.components_ - truth) < 1.645 * model.components_std_)
     assert len(inside) >= 8
     assert 0.83 < np.mean(inside) < 0.97
+
+
+@pytest.mark.parametrize("sizes", [(4.0, 3.0), (1.1,)], ids=["near-sizes", "weak"])
+def test_widths_of_loadings_are_those_of_repeated_tables(sizes):
+    """Near components turn into each other, scores of weak ones are hardly known: principal components of 300 tables."""
+    n, k, rng = 400, len(sizes), np.random.default_rng(3)
+    loadings = np.linalg.qr(rng.normal(size=(12, k)))[0] * sizes
+
+    def draw():
+        return rng.normal(size=(n, k)) @ loadings.T + rng.normal(size=(n, 12))
+
+    def leading(X):
+        values, vectors = np.linalg.eigh(np.cov(X.T))
+        found = vectors[:, : -k - 1 : -1] * np.sqrt(values[: -k - 1 : -1] - values[:-k].mean())
+        return (found * np.sign((found * loadings).sum(axis=0))).T
+
+    spread = np.std([leading(draw()) for _ in range(300)], axis=0)
+    model = SePCA(4, family="gaussian", dispersion="shared", n_jobs=1).fit(draw())
+    assert model.n_components_ == k
+    ratio = np.sqrt((model.components_std_**2).sum(axis=1) / (spread**2).sum(axis=1))
+    # One table knows the sizes, and their distance, to some fifteen per cent.
+    assert_allclose(ratio, 1.0, atol=0.3 if k > 1 else 0.15)

@@ -1693,6 +1693,20 @@ SEPCA = [
         _UNSEEN,
     ),
     Mutation(
+        "components of near sizes are as sure as others",
+        "models/sepca/_fit.py",
+        "(size / (size - size[:, None])) ** 2",
+        "np.full((k, k), 0.25)",
+        _NOISE,
+    ),
+    Mutation(
+        "what is unknown of the scores tells of the loadings",
+        "models/sepca/_fit.py",
+        "PackedCholesky(loadings.precision - sums.unknown,",
+        "PackedCholesky(loadings.precision,",
+        _NOISE,
+    ),
+    Mutation(
         "nothing is said of the dimension above those that were compared",
         "models/sepca/_fit.py",
         "min(max(evidence_by_rank, default=-2) + 1, most) + 1",
