@@ -5,9 +5,10 @@ hidden. At these the interval of the linear predictor comes from the posterior a
 its exact mean and variance under a normal shape, for NUTS from the quantiles of the draws. The dimension is chosen by
 the model.
 
-Loadings and scores are compared with the truth in the orthogonal basis in which the model reports, in tables of 20
-columns with components of different strengths; equal ones may be turned into each other. Tables with another dimension
-have no such truth: they are counted and left out.
+Loadings are compared with the truth in the orthogonal basis in which the model reports, in tables of 20 columns with
+components of different strengths; equal ones may be turned into each other. Scores are compared with those of the true
+predictors in the coordinates of the sample: centred, of unit variance and uncorrelated over the rows of the table, as
+the model reports them. Tables with another dimension have no such truth: they are counted and left out.
 """
 
 from __future__ import annotations
@@ -96,14 +97,22 @@ def cover_loadings(family: str, n: int, seed: int) -> tuple[float, float] | None
     model = fit_quietly(SePCA(_MAX_COMPONENTS, family=family, n_jobs=1), X)
     if model.n_components_ != RANK:
         return None
-    unit = np.sqrt(model.dispersion_)[:, None] if family == "gaussian" else 1.0
-    basis = np.linalg.svd(loadings / unit, full_matrices=False)[2].T
+    unit = np.sqrt(model.dispersion_) if family == "gaussian" else np.ones(N_COLUMNS)
+    basis = np.linalg.svd(loadings / unit[:, None], full_matrices=False)[2].T
     truth = (loadings @ basis).T
     signs = np.sign((truth * model.components_).sum(axis=1))
     half = scipy.stats.norm.ppf(0.5 + LEVEL / 2.0)
     inside = np.abs(model.components_ - signs[:, None] * truth) < half * model.components_std_
     scores, std = model.transform(X, return_std=True)
-    return float(inside.mean()), float((np.abs(scores - z @ basis * signs) < half * std).mean())
+    known = np.abs(scores - sample_scores(eta / unit, model.components_ / unit)) < half * std
+    return float(inside.mean()), float(known.mean())
+
+
+def sample_scores(eta: np.ndarray, directions: np.ndarray) -> np.ndarray:
+    """Scores of these predictors as models report them: centred, of unit variance, their signs those of directions."""
+    left, _, right = np.linalg.svd(eta - eta.mean(axis=0), full_matrices=False)
+    signs = np.sign((right[:RANK] * directions).sum(axis=1))
+    return left[:, :RANK] * signs * np.sqrt(len(eta))
 
 
 #: How tables are drawn from their predictors, by family.
