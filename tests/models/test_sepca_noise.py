@@ -136,7 +136,7 @@ def test_intervals_of_loadings_cover_them():
 
 @pytest.mark.parametrize("sizes", [(4.0, 3.0), (1.1,)], ids=["near-sizes", "weak"])
 def test_widths_of_loadings_are_those_of_repeated_tables(sizes):
-    """Near components turn into each other, scores of weak ones are hardly known: principal components of 300 tables."""
+    """Near components turn into each other, scores of weak ones are hardly known: as in 300 tables."""
     n, k, rng = 400, len(sizes), np.random.default_rng(3)
     loadings = np.linalg.qr(rng.normal(size=(12, k)))[0] * sizes
 
