@@ -134,9 +134,8 @@ class SePCA(StreamingRows, BilinearModel):
         Posterior means (or modes) of the loadings, largest first, the largest entry of each positive. Scores have
         unit variance, so loadings carry the sizes.
     components_std_ : ndarray of shape (n_components_, n_features)
-        Posterior standard deviations of the loadings, in ``"vb"`` with what scores that move together with them add:
-        components of near sizes may turn into each other, and have wide ones; in ``"map"`` from the curvature at the
-        mode.
+        Posterior standard deviations of the loadings, in ``"vb"`` with what scores that move together with them add
+        (components of near sizes turn into each other); in ``"map"`` from the curvature at the mode.
     alpha_ : ndarray of shape (n_components_,)
         Prior precisions of the loadings.
     intercept_, coef_, dispersion_ : ndarray
