@@ -393,6 +393,8 @@ def _parameter(column: Column, family: str) -> float | None:
 
 def _build(name: str, parameter: float | None) -> Family:
     if parameter is not None:
-        return BetaBinomial(n_trials=int(parameter)) if name == "beta_binomial" else LogitNormal(upper=parameter)
+        return (
+            BetaBinomial(n_trials=int(parameter)) if name == "beta_binomial" else LogitNormal(upper=parameter)
+        )
     # A column that stays out, or enters as two, needs some family in the table's.
     return families.create(name if name in families else "gaussian")
