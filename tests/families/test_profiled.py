@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from anypca import EPCA, SePCA
-from anypca.families import StudentT, Tweedie
+from anypca.families import StudentT, Tweedie, tweedie
 from anypca.families._profile import best_on_grid
 
 RNG = np.random.default_rng(0)
@@ -71,3 +71,16 @@ def test_the_present_value_is_kept_unless_another_is_better():
 def test_impossible_shapes(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_few_terms_of_the_series_of_precise_amounts_are_its_sum(monkeypatch):
+    """Amounts of small dispersion are sums of up to a million parts, of which a hundred terms tell."""
+    rng = np.random.default_rng(0)
+    x, phi, power = (
+        np.exp(2.0 * rng.normal(size=50)),
+        10.0 ** rng.uniform(-5.0, 1.0, 50),
+        rng.uniform(1.2, 1.8, 50),
+    )
+    found = tweedie._series(x, phi, power)
+    monkeypatch.setattr(tweedie, "_STRIDES", np.inf)
+    np.testing.assert_allclose(found, tweedie._series(x, phi, power), rtol=1e-13)

@@ -1707,6 +1707,13 @@ SEPCA = [
         _NOISE,
     ),
     Mutation(
+        "terms that are left out of Tweedie's series count for nothing",
+        "families/tweedie.py",
+        "np.log(stride * total)",
+        "np.log(total)",
+        "tests/families/test_profiled.py",
+    ),
+    Mutation(
         "nothing is said of the dimension above those that were compared",
         "models/sepca/_fit.py",
         "min(max(evidence_by_rank, default=-2) + 1, most) + 1",

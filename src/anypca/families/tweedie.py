@@ -20,6 +20,9 @@ from anypca.families._profile import best_on_grid
 _WIDTH = 8.0
 #: Terms that the series takes besides, for small numbers of summands.
 _EXTRA = 12
+#: Terms that a standard deviation of the number of summands holds at least where not every term is taken: for a bell of
+#: that many the sum over them times their distance is the whole sum to 1e-70.
+_STRIDES = 3.0
 #: Smallest dispersion to start an estimate from.
 _SMALL = 1e-8
 #: Powers to choose from, and where columns start.
@@ -201,9 +204,10 @@ def _series(x: Floats, phi: Floats, p: Floats) -> Floats:
 
     middle = np.maximum(np.round(x ** (2.0 - p) / (phi * (2.0 - p))), 1.0)
     largest = log_term(middle)
-    total = np.zeros_like(x)
-    reach = int(_WIDTH * np.sqrt((middle / (1.0 + ratio)).max())) + _EXTRA
+    total, deviation = np.zeros_like(x), np.sqrt(middle / (1.0 + ratio))
+    stride = np.maximum(np.floor(deviation / _STRIDES), 1.0)
+    reach = int(_WIDTH * (deviation / stride).max()) + _EXTRA
     for offset in range(-reach, reach + 1):
-        j = middle + offset
+        j = middle + offset * stride
         total += np.where(j >= 1, np.exp(log_term(np.maximum(j, 1.0)) - largest), 0.0)
-    return largest + np.log(total) - np.log(x)
+    return largest + np.log(stride * total) - np.log(x)
