@@ -176,12 +176,14 @@ def _count_product(null: Coefficients, rows: OpenedBlock, basis: Floats) -> Floa
     found = np.empty((len(basis), basis.shape[1] + 3))
     found[:, -2] = by_column**2 * weighted
     found[:, -1] = rows.weights.sum()
-    counts = sparse.csr_array(rows.product)
-    is_rare = counts.nnz <= _MOST_COUNTS * rows.n_rows * rows.n_features
+    counts = rows.product
+    # A sparse copy of a dense block takes longer than its residuals.
+    is_dense = isinstance(counts, np.ndarray)
+    is_rare = not is_dense and counts.nnz <= _MOST_COUNTS * rows.n_rows * rows.n_features
     if not is_rare or by_row.max() * by_column.max() > _CLIP:
-        _add_dense(found, counts, rows, (by_row, by_column), basis)
+        _add_dense(found, counts if is_dense else counts.toarray(), rows, (by_row, by_column), basis)
         return found
-    rest, squares = _beyond_zeros(counts, rows.weights, by_row, by_column)
+    rest, squares = _beyond_zeros(sparse.csr_array(counts), rows.weights, by_row, by_column)
     rest = rest.astype(rows.dtype, copy=False)
     image = rest @ basis - np.outer(by_row, by_column @ basis)
     image *= rows.weights[:, None]
@@ -191,12 +193,12 @@ def _count_product(null: Coefficients, rows: OpenedBlock, basis: Floats) -> Floa
 
 
 def _add_dense(
-    found: Floats, counts: sparse.csr_array, rows: OpenedBlock, roots: tuple[Floats, Floats], basis: Floats
+    found: Floats, x: Floats, rows: OpenedBlock, roots: tuple[Floats, Floats], basis: Floats
 ) -> None:
     """Write products and squares of residuals, all of which are computed, beside the curvatures."""
-    x, image, residuals = counts.toarray(), np.zeros((rows.n_rows, basis.shape[1])), []
+    image, residuals = np.zeros((rows.n_rows, basis.shape[1])), []
     for tile in rows.tiles():
-        root = np.multiply.outer(roots[0], roots[1][tile])
+        root = np.dot(roots[0][:, None], roots[1][None, tile])
         residual = x[:, tile] / root
         residual -= root
         np.clip(residual, -_CLIP, _CLIP, out=residual)
