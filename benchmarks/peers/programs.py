@@ -22,15 +22,15 @@ def anypca_epca(x: Any, k: int, offset: Any, budget: int) -> Any:
     from anypca import EPCA
 
     # Size factors are an offset; without penalty the deviance is the objective, as for the peers.
-    model = EPCA(k, family="poisson", ridge=0.0, max_iter=budget, n_jobs=1).fit(x, offset=offset)
-    return model.inverse_transform(model.transform(x, offset=offset), offset=offset)
+    model = EPCA(k, family="poisson", ridge=0.0, max_iter=budget, n_jobs=1)
+    return model.inverse_transform(model.fit_transform(x, offset=offset), offset=offset)
 
 
 def anypca_epca_ridge(x: Any, k: int, offset: Any, budget: int) -> Any:
     from anypca import EPCA
 
-    model = EPCA(k, family="poisson", max_iter=budget, n_jobs=1).fit(x, offset=offset)
-    return model.inverse_transform(model.transform(x, offset=offset), offset=offset)
+    model = EPCA(k, family="poisson", max_iter=budget, n_jobs=1)
+    return model.inverse_transform(model.fit_transform(x, offset=offset), offset=offset)
 
 
 def anypca_pln(x: Any, k: int, offset: Any, budget: int) -> Any:

@@ -176,3 +176,26 @@ def test_values_without_a_component_are_those_with_its_scores_at_zero(name, miss
     points = [scores, *(scores * (np.arange(3) != a) for a in range(3))]
     expected = [rows.weights @ evaluator.row_values(some) for some in points]
     np.testing.assert_allclose(evaluator.values_without(scores), expected, rtol=1e-10)
+
+
+def test_deviances_in_single_precision_are_those_in_double():
+    rng = np.random.default_rng(0)
+    family, weight = resolve_family("poisson", 20), rng.uniform(0.5, 2.0, 400)
+    X = make_low_rank(400, 20, 2, family=family, random_state=0).X
+    null, full = (
+        Coefficients(0.5 * rng.normal(size=(20, k)), np.zeros((20, 1)), np.ones(20)) for k in (0, 3)
+    )
+    scores = rng.normal(size=(400, 3))
+    scores[:, 2] = 0.0
+    with open_session(check_data(X, sample_weight=weight), 1) as session:
+        visit = Pass(session, fit_intercept=True)
+        exact, rough = (
+            visit.deviances(family, full, [scores], null, rough=rough) for rough in (None, "float32")
+        )
+        far = visit.deviances(family, full, [100.0 * scores], null)
+        overflowing = visit.deviances(family, full, [100.0 * scores], null, rough="float32")
+    np.testing.assert_allclose((rough.full, rough.null), (exact.full, exact.null), rtol=1e-13)
+    np.testing.assert_allclose(rough.without - rough.full, exact.without - exact.full, rtol=1e-5)
+    assert rough.without[2] == rough.full
+    # Beyond its range double precision takes the place of single precision.
+    np.testing.assert_array_equal(overflowing.without, far.without)

@@ -387,6 +387,57 @@ def test_new_rows_need_what_the_training_rows_had(poisson: EPCA) -> None:
     assert means.shape == (3, P)
 
 
+@pytest.mark.parametrize("max_iter", [3, 500], ids=["stopped early", "converged"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"n_components": 0},
+        {"ridge": 0.0},
+        {"whiten": True},
+        {"fit_intercept": False},
+        {"n_components": 0.5},
+        {"family": "bernoulli"},
+        {"family": "gaussian"},
+        {"family": "student_t"},
+        {"score_penalty": "l1"},
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore::anypca.exceptions.ConvergenceWarning")
+def test_fit_transform_is_fit_then_transform(changes: dict[str, Any], max_iter: int) -> None:
+    X = counts().X
+    X = np.minimum(X, 1.0) if changes.get("family") == "bernoulli" else X
+    model = EPCA(**{"n_components": 2, "family": "poisson", "n_jobs": 1, "max_iter": max_iter, **changes})
+    rng = np.random.default_rng(0)
+    given = {"offset": 0.1 * rng.normal(size=N), "covariates": rng.normal(size=(N, 1))}
+    scores = model.fit_transform(X, sample_weight=rng.integers(0, 3, N), **given)
+    np.testing.assert_allclose(scores, model.transform(X, **given), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 1.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_fit_transform_of_missing_entries_and_precisions(ridge: float, dtype: Any) -> None:
+    X = counts(missing=0.2).X.astype(dtype)
+    X[3] = np.nan  # without a ridge all scores are equally likely, and transform has zeros
+    model = EPCA(2, family="poisson", ridge=ridge, n_jobs=1)
+    scores = model.fit_transform(X)
+    assert scores.dtype == dtype
+    tol = 10 * np.sqrt(np.finfo(dtype).eps) if dtype == np.float32 else 1e-9
+    np.testing.assert_allclose(scores, model.transform(X), rtol=tol, atol=tol)
+
+
+def test_fit_transform_solves_rows_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = counts().X
+    expected = EPCA(2, family="poisson", n_jobs=1).fit(X).transform(X)
+    monkeypatch.setattr(EPCA, "transform", None)
+    frame = EPCA(2, family="poisson", n_jobs=1).set_output(transform="pandas").fit_transform(pd.DataFrame(X))
+    assert list(frame.columns) == ["epca0", "epca1"]
+    np.testing.assert_allclose(frame, expected, rtol=1e-9, atol=1e-9)
+    scores = EPCA(2, family="poisson", n_jobs=1).fit_transform(sp.csr_array(X))
+    np.testing.assert_allclose(scores, expected, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("method", ["transform", "score_samples", "impute", "inverse_transform"])
 def test_methods_before_fit(method: str) -> None:
     with pytest.raises(NotFittedError):

@@ -300,7 +300,8 @@ def test_new_scores_of_the_training_rows_are_their_old_ones(family: str) -> None
     np.testing.assert_allclose(scores.mean(axis=0), 0.0, atol=tol * np.abs(scores).max())
     moments = scores.T @ scores / N
     assert abs(moments[0, 1]) <= tol * moments[0, 0]
-    np.testing.assert_array_equal(fit(X, family).fit_transform(X), scores)
+    # Its rows start where the fit has left them, and end at the same optimum.
+    np.testing.assert_allclose(fit(X, family).fit_transform(X), scores, rtol=1e-9, atol=1e-9)
 
 
 # Copies

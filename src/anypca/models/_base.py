@@ -42,6 +42,12 @@ from anypca.models._opened import refuse_missing
 from anypca.models._session import Session, check_labels, is_nonnegative, lay_out, open_session, read_family
 
 
+def for_rows(fit_params: Mapping[str, Any]) -> dict[str, Any]:
+    """Those arguments of ``fit`` that ``transform`` takes too."""
+    names = ("offset", "covariates", "entry_weight")
+    return {name: fit_params[name] for name in names if fit_params.get(name) is not None}
+
+
 class LatentModel(
     CheckedParameters,
     ToldFit,
@@ -104,9 +110,7 @@ class LatentModel(
         -------
         ndarray of shape (n_samples, n_components)
         """
-        names = ("offset", "covariates", "entry_weight")
-        again = {name: fit_params[name] for name in names if fit_params.get(name) is not None}
-        return self.fit(X, y, **fit_params).transform(X, **again)
+        return self.fit(X, y, **fit_params).transform(X, **for_rows(fit_params))
 
     def score(self, X: Any, y: Any = None, **score_params: Any) -> float:
         """Mean log-likelihood of the rows, comparable with what ``score_samples`` of the same rows is comparable with.

@@ -350,12 +350,11 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
         found = RowFit(
             start.copy(), np.zeros(n), np.zeros((n, packed_size(start.shape[1]))), np.zeros(n, dtype=bool)
         )
-        active = np.arange(n)
+        active, some = np.arange(n), evaluator
         with np.errstate(over="ignore", invalid="ignore"):
+            sums = evaluator.row_sums(start, observed=True)
             for _ in range(_MAX_NEWTON):
-                some = evaluator if active.size == n else evaluator.take(active)
                 points = found.points[active]
-                sums = some.row_sums(points, observed=True)
                 # Both parts of the value at one point: apart, they change in the first order of the last step.
                 found.value[active] = sums.value - self.score_prior.value(points)
                 found.curvature[active] = sums.curvature
@@ -364,10 +363,28 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
                 solved = newton.decrement <= self._slack(sums.value)
                 found.converged[active[solved]] = True
                 found.points[active[solved]] += newton.step[solved]
-                active, going = active[~solved], ~solved
-                if active.size == 0:
+                going = ~solved
+                if not going.any():
                     break
-                found.points[active] = self._halve(
-                    some.take(going), points[going], newton.step[going], sums.value[going], first=1.0
+                if solved.any():
+                    active, some = active[going], some.take(going)
+                found.points[active], sums = self._guarded_alone(
+                    some, points[going], newton.step[going], sums.value[going]
                 )
         return found
+
+    def _guarded_alone(
+        self, evaluator: BlockEvaluator, points: Floats, step: Floats, value: Floats
+    ) -> tuple[Floats, RowSums]:
+        """Take the step where it helps, halved where it does not; row sums at the result."""
+        before = value - self.score_prior.value(points)
+        new = points + step
+        sums = evaluator.row_sums(new, observed=True)
+        worse = self._is_worse(sums.value - self.score_prior.value(new), before, value)
+        if worse.any():
+            some = evaluator.take(worse)
+            new[worse] = self._halve(some, points[worse], step[worse], value[worse], first=0.5)
+            again = some.row_sums(new[worse], observed=True)
+            sums.value[worse], sums.gradient[worse] = again.value, again.gradient
+            sums.curvature[worse] = again.curvature
+        return new, sums

@@ -185,17 +185,18 @@ class BlockEvaluator:
         """Weighted log-likelihood of the block without constants, whole and without each component, (1 + k,)."""
         rows, loadings, design = self.rows, self._working.slopes, self.design(points)
         k = loadings.shape[1]
-        total = np.zeros(1 + k)
+        # Sums over the few columns of a tile lose little, and are products; those over many rows are exact.
+        by_row = np.zeros((1 + k, rows.n_rows))
         for tile in rows.tiles():
             eta = self._predictor(design, tile)
-            total[0] += rows.weights @ self._terms(eta, tile, order=0).value.sum(axis=1, dtype=float)
+            ones, scratch = np.ones(eta.shape[1], eta.dtype), np.empty_like(eta)
+            by_row[0] += self._terms(eta, tile, order=0).value @ ones
             for a in range(k):
-                scratch = np.multiply.outer(design[:, a], loadings[tile, a])
+                # By BLAS, which `matmul` leaves aside for vectors.
+                np.dot(design[:, a : a + 1], loadings[tile, a][None], out=scratch)
                 np.subtract(eta, scratch, out=scratch)
-                total[1 + a] += rows.weights @ self._terms(scratch, tile, order=0).value.sum(
-                    axis=1, dtype=float
-                )
-        total *= self._sign
+                by_row[1 + a] += self._terms(scratch, tile, order=0).value @ ones
+        total = self._sign * (by_row @ rows.weights)
         if rows.product is not None:
             linear = rows.weights @ (self._image * design)
             total += linear.sum() + rows.weights @ rows.offset_values

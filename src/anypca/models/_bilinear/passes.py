@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -111,14 +111,23 @@ class Pass:
         return float(self.sum(function, local)[0])
 
     def deviances(
-        self, family: Family, coefficients: Coefficients, local: Sequence[Any], null: Coefficients
+        self,
+        family: Family,
+        coefficients: Coefficients,
+        local: Sequence[Any],
+        null: Coefficients,
+        *,
+        rough: str | None = None,
     ) -> Deviances:
-        """Deviances of a model and of ``null``, the one without components, in one pass."""
+        """Deviances of a model and of ``null``, the one without components, in one pass.
+
+        ``rough`` is the dtype in which differences between the model with and without a component are computed.
+        """
 
         def function(rows: OpenedBlock, scores: Floats) -> Floats:
             # Without a component that balances another one, predictors may overflow: the deviance is then infinite.
             with np.errstate(over="ignore"):
-                values = BlockEvaluator(family, coefficients, rows).values_without(scores)
+                values = _values_without(BlockEvaluator(family, coefficients, rows), scores, rough)
             nothing = np.zeros((rows.n_rows, 0))
             base = rows.weights @ BlockEvaluator(family, null, rows).row_values(nothing)
             ours = theirs = _best(family, coefficients, rows)
@@ -145,6 +154,17 @@ class Pass:
             return found
 
         return self.sum(function, local)
+
+
+def _values_without(evaluator: BlockEvaluator, scores: Floats, rough: str | None) -> Floats:
+    """Weighted log-likelihood of a block, whole and without each component, its differences in another precision."""
+    rows = evaluator.rows
+    if rough in (None, rows.dtype.name):
+        return evaluator.values_without(scores)
+    values = replace(evaluator, rows=rows.astype(np.dtype(rough))).values_without(scores)
+    if not np.isfinite(values).all():
+        return evaluator.values_without(scores)
+    return np.asarray(rows.weights @ evaluator.row_values(scores) + (values - values[0]))
 
 
 def _best(family: Family, coefficients: Coefficients, rows: OpenedBlock) -> float:

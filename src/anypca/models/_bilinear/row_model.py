@@ -14,12 +14,12 @@ from anypca.engine import Block
 from anypca.exceptions import ConvergenceWarning, NonFiniteError
 from anypca.families import Family
 from anypca.linalg import PackedCholesky
-from anypca.models._bilinear.alternating import RowFit
+from anypca.models._bilinear.alternating import Gauge, RowFit
 from anypca.models._bilinear.conjugate import nearby_modes
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._description import Description
-from anypca.models._opened import OpenedBlock, check_rows, fixed_features, open_block
+from anypca.models._opened import OpenedBlock, check_rows, fixed_features, open_block, with_products
 from anypca.models._posterior_model import PosteriorModel
 from anypca.models._row_model import RowModel
 from anypca.priors import Prior, Ridge
@@ -165,10 +165,28 @@ class ModeRowModel(BilinearRowModel[RowFit]):
         covariance, w = covariances(self.problem.score_prior, some)[place], known.loadings[columns]
         return np.einsum("ea,ea->e", z, known.joint[columns]), np.einsum("ea,eab,eb->e", w, covariance, w)
 
+    @property
+    def has_one_optimum(self) -> bool:
+        """Whether modes do not depend on where their search starts, but for rows that leave directions open."""
+        return self.family.is_concave and isinstance(self.problem.score_prior, Ridge)
+
+    def solve_training(self, block: Block, local: Floats, gauge: Gauge) -> Floats:
+        """Modes of rows of the training table in its precision, (rows, k), from where their fit has left them.
+
+        ``gauge`` leads from the coordinates of ``local`` to reported ones.
+        """
+        problem = replace(self.problem, precision=None, eps=float(np.finfo(block.dtype).eps))
+        rows = problem.open(block)
+        evaluator = problem.evaluator(self.reported.coefficients, rows)
+        found = problem.solve_rows(evaluator, gauge.apply(local, rows.features))
+        if not found.converged.all():
+            return self.solve(self.open(block)).points.astype(block.dtype)
+        return found.points.astype(block.dtype, copy=False)
+
     def _solve(self, rows: OpenedBlock, prior: Prior) -> RowFit:
         """Modes of rows under a score prior."""
         problem = replace(self.problem, score_prior=prior, eps=float(np.finfo(rows.dtype).eps))
-        evaluator = problem.evaluator(self.reported.coefficients, rows)
+        evaluator = problem.evaluator(self.reported.coefficients, with_products(rows, self.family))
         is_rough = problem.starts_rough and rows.dtype == np.float64
         start = nearby_modes(problem, evaluator) if is_rough else evaluator.origin
         found = problem.solve_rows(evaluator, start)

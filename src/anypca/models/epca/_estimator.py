@@ -10,15 +10,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from anypca._compat import Interval, RealNotInt, StrOptions
+from anypca._typing import Floats
 from anypca.families import Family
 from anypca.models._arguments import check_rank
+from anypca.models._base import for_rows
 from anypca.models._bilinear.alternating import Shared
 from anypca.models._bilinear.row_model import BilinearModel, ModeRowModel, Reported
 from anypca.models._bilinear.stream import BilinearRule
 from anypca.models._manners import NOT_NEGATIVE
 from anypca.models._session import Session, choose_family
 from anypca.models._stream import Stream, StreamingRows
-from anypca.models.epca._fit import EPCAFit, EPCAFitter, Settings
+from anypca.models.epca._fit import EPCAFit, EPCAFitter, Fitted, Settings
 from anypca.models.epca._ridge import LEAST_RIDGE, choose_ridge, noise_ridge
 from anypca.models.epca._share import least_rank
 from anypca.models.epca._stream import report, rule_of
@@ -246,14 +248,51 @@ class EPCA(StreamingRows, BilinearModel):
         """
         companions = {"sample_weight": sample_weight, "offset": offset, "covariates": covariates}
         with self._open_fit(X, **companions, entry_weight=entry_weight, checkpoint=checkpoint) as session:
-            family, report = choose_family(self.family, session)
-            fit = self._fit_components(session, family)
-            self.family_, self.family_report_ = fit.problem.family, report
-            self._store(fit)
-        self._warn_unless_converged(fit.result)
+            self._fit_table(session)
+        self._warn_unless_converged(self._fit.result)
         return self
 
-    def _fit_components(self, session: Session, family: Family) -> EPCAFit:
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Fit the model and return the scores: those of ``fit(X, ...).transform(X, ...)``, up to rounding.
+
+        Rows whose optimum is unique are solved from where the fit has left them, which takes fewer steps.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+        y : None
+            Ignored.
+        **fit_params : dict
+            Further arguments of ``fit``; what belongs to rows or entries is passed to ``transform`` too.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        with self._open_fit(X, **fit_params) as session:
+            fitted = self._fit_table(session)
+            scores = self._training_scores(session, fitted)
+        self._warn_unless_converged(fitted.fit.result)
+        return self.transform(X, **for_rows(fit_params)) if scores is None else scores
+
+    def _fit_table(self, session: Session) -> Fitted:
+        """Fit and set the fitted attributes."""
+        family, report = choose_family(self.family, session)
+        fitted = self._fit_components(session, family)
+        self.family_, self.family_report_ = fitted.fit.problem.family, report
+        self._store(fitted.fit)
+        return fitted
+
+    def _training_scores(self, session: Session, fitted: Fitted) -> Floats | None:
+        """Scores of the training rows, solved from those of the last sweep; ``None`` if the start might matter."""
+        model, gauge, data = self._row_model(), fitted.gauge, session.data
+        # Without a ridge rows with few entries may have many optima. Scores of a Dask array stay where its chunks are.
+        if data.is_distributed or not model.has_one_optimum or (data.may_miss and not self.ridge_ > 0):
+            return None
+        found = session.map(lambda block, local: model.solve_training(block, local, gauge), fitted.local)
+        return np.concatenate(session.executor.gather(found))
+
+    def _fit_components(self, session: Session, family: Family) -> Fitted:
         """The fit with as many components as asked for, or as explain the share that is asked for."""
         wanted: Any = self.n_components
         if isinstance(wanted, Integral):
@@ -261,11 +300,11 @@ class EPCA(StreamingRows, BilinearModel):
             return self._fit_rank(session, family, int(wanted))
         largest = min(session.data.n_samples, session.data.n_features)
         attempt = cache(lambda rank: (self._fit_rank(session, family, rank), self.ridge_, self.ridge_trials_))
-        rank = least_rank(lambda k: float(attempt(k)[0].deviances.shares.sum()), float(wanted), largest)
-        fit, self.ridge_, self.ridge_trials_ = attempt(rank)
-        return fit
+        rank = least_rank(lambda k: float(attempt(k)[0].fit.deviances.shares.sum()), float(wanted), largest)
+        fitted, self.ridge_, self.ridge_trials_ = attempt(rank)
+        return fitted
 
-    def _fit_rank(self, session: Session, family: Family, n_components: int) -> EPCAFit:
+    def _fit_rank(self, session: Session, family: Family, n_components: int) -> Fitted:
         self.n_components_ = n_components
         self.ridge_, self.ridge_trials_ = self._find_ridge(session, family)
         return EPCAFitter(session, family, self._settings()).fit()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from anypca._typing import Floats
 from anypca.linalg import varimax
-from anypca.models._bilinear.alternating import Shared, SweepSums
+from anypca.models._bilinear.alternating import Gauge, Shared, SweepSums
 from anypca.models._bilinear.canonical import Canonical, orthonormal, reorder, unit_loadings, whitened
 from anypca.models._bilinear.conjugate import MOST_EXACT, ConjugateProblem
 from anypca.models._bilinear.dispersion import (
@@ -37,6 +37,9 @@ _ROUND_SOLVE_TOLERANCE = 1e-3
 # sizes of values whose squares and their inverses are far from its limits.
 _MOST_DEVIATIONS = 1e3
 _FAR = 1e8
+# Entries whose rounding in single precision cancels to a relative error of some 1e-8 of what a component explains;
+# smaller tables take no time.
+_MANY_ENTRIES = 2**18
 # A singular value of the predictor, as scores and loadings of balanced ridges share it, below which a component moves
 # no entry by a tenth of its noise.
 _VANISHED = 0.1
@@ -84,10 +87,20 @@ class EPCAFit:
     result: Result[Shared]
 
 
+class Fitted(NamedTuple):
+    """A fit with the scores of its table, which are not kept."""
+
+    fit: EPCAFit
+    local: Sequence[Any]
+    """The scores of each block at the end of the last sweep, where the blocks are."""
+    gauge: Gauge
+    """From these to reported ones."""
+
+
 class EPCAFitter(BilinearFitter[Settings]):
     """Fits one table; see `BilinearFitter` for the parameters."""
 
-    def fit(self) -> EPCAFit:
+    def fit(self) -> Fitted:
         """Start, iterate, estimate dispersions between converged rounds, report."""
         session = self.session
         dispersion = start = start_dispersion(self.family, session.summary.mean, session.summary.variance)
@@ -179,22 +192,25 @@ class EPCAFitter(BilinearFitter[Settings]):
         local: Sequence[Any],
         stats: SweepSums,
         null: Coefficients,
-    ) -> EPCAFit:
+    ) -> Fitted:
         """Change to reporting coordinates, order components by the deviance they explain."""
         fitted = result.shared.coefficients
         fitted = fitted.with_joint(problem.loading_prior.snap(fitted.joint))
         canonical = canonical_form(self.settings, fitted, stats)
-        local = self.moved(local, canonical.gauge)
-        deviances = self.visit.deviances(self.family, canonical.coefficients, local, null)
+        scores = self.moved(local, canonical.gauge)
+        n_entries = self.session.data.n_samples * self.session.data.n_features
+        rough = "float32" if n_entries >= _MANY_ENTRIES and self._suits_single else None
+        deviances = self.visit.deviances(self.family, canonical.coefficients, scores, null, rough=rough)
         order = np.argsort(-deviances.without, kind="stable")
         canonical = reorder(canonical, order)
-        return EPCAFit(
+        fit = EPCAFit(
             replace(problem, score_prior=reported_score_prior(self.settings, canonical)),
             canonical.coefficients,
             canonical.variance,
             replace(deviances, without=deviances.without[order]),
             result,
         )
+        return Fitted(fit, local, canonical.gauge)
 
 
 def _damped(last: Floats, previous: Floats, found: Floats) -> Floats:
