@@ -265,7 +265,8 @@ class BlockEvaluator:
         return np.hstack([points, self.rows.features]).astype(self.rows.dtype, copy=False)
 
     def _predictor(self, design: Floats, tile: slice) -> Floats:
-        eta: Floats = design @ self._working.joint[tile].T
+        # Not ``@``, which leaves BLAS aside for a single column.
+        eta: Floats = np.dot(design, self._working.joint[tile].T)
         offset = self.rows.offset
         if offset is not None:
             eta += offset if offset.shape[1] == 1 else offset[:, tile]

@@ -205,9 +205,10 @@ def _add_dense(
         image += residual @ basis[tile]
         residuals.append((tile, residual))
     image = (image * rows.weights[:, None]).astype(basis.dtype, copy=False)
+    weights = rows.weights.astype(basis.dtype, copy=False)
     for tile, residual in residuals:
         found[tile, :-3] = residual.T @ image
-        found[tile, -3] = rows.weights @ (residual * residual)
+        found[tile, -3] = weights @ (residual * residual)
 
 
 def _beyond_zeros(
