@@ -341,10 +341,11 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
         """Where rows that nothing is known of start, shape (rows, n_coordinates)."""
         return evaluator.origin
 
-    def solve_rows(self, evaluator: BlockEvaluator, start: Floats) -> RowFit:
+    def solve_rows(self, evaluator: BlockEvaluator, start: Floats, *, is_rough: bool = False) -> RowFit:
         """Optimum of each row by damped Newton steps from ``start``.
 
-        A row's answer does not depend on its neighbours: each has its own step length and its own stop.
+        A row's answer does not depend on its neighbours: each has its own step length and its own stop. From a rough
+        start the last step is not the first: the curvature is that of the point before it, and widths follow from it.
         """
         n = evaluator.rows.n_rows
         found = RowFit(
@@ -353,14 +354,14 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
         active, some = np.arange(n), evaluator
         with np.errstate(over="ignore", invalid="ignore"):
             sums = evaluator.row_sums(start, observed=True)
-            for _ in range(_MAX_NEWTON):
+            for number in range(_MAX_NEWTON):
                 points = found.points[active]
                 # Both parts of the value at one point: apart, they change in the first order of the last step.
                 found.value[active] = sums.value - self.score_prior.value(points)
                 found.curvature[active] = sums.curvature
                 newton = self._newton_rows(points, sums)
                 # A gain that the objective cannot resolve is taken unseen, as the last step: Newton's error squares.
-                solved = newton.decrement <= self._slack(sums.value)
+                solved = (newton.decrement <= self._slack(sums.value)) & (number >= is_rough)
                 found.converged[active[solved]] = True
                 found.points[active[solved]] += newton.step[solved]
                 going = ~solved

@@ -189,7 +189,7 @@ class ModeRowModel(BilinearRowModel[RowFit]):
         evaluator = problem.evaluator(self.reported.coefficients, with_products(rows, self.family))
         is_rough = problem.starts_rough and rows.dtype == np.float64
         start = nearby_modes(problem, evaluator) if is_rough else evaluator.origin
-        found = problem.solve_rows(evaluator, start)
+        found = problem.solve_rows(evaluator, start, is_rough=is_rough)
         check_solved(found, rows.numbers)
         return found
 
