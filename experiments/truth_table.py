@@ -182,7 +182,9 @@ def _targets(found: Mapping[Cell, list[Answer]]) -> list[Target]:
         targets.append(Target(f"equal strengths, rank {rank}, m = {m:g}, {words}", value, ">=", least))
     null = {cell: answers for cell, answers in strong.items() if cell.truth == 0}
     targets += [
-        Target(f"false components, {cell.kind}", float(np.mean(~np.array(right({cell: answers})))), "<=", 0.02)
+        Target(
+            f"false components, {cell.kind}", float(np.mean(~np.array(right({cell: answers})))), "<=", 0.02
+        )
         for cell, answers in null.items()
     ]
     fair, rivals = _fair(strong), (*QUICK_RIVALS, *SLOW_RIVALS)
