@@ -196,15 +196,6 @@ def open_block(
     return opened if precision in (None, block.dtype.name) else opened.astype(np.dtype(precision))
 
 
-def with_products(rows: OpenedBlock, family: Family) -> OpenedBlock:
-    """Rows whose entries enter through products, and through these alone if complete, where the family allows it."""
-    if not family.is_linear or rows.product is not None:
-        return rows
-    if rows.observed is None and rows.entry is None:
-        return replace(rows, table=None, product=rows.x)
-    return replace(rows, product=weigh(rows, slice(None), rows.x))
-
-
 def fixed_features(block: Block, *, fit_intercept: bool) -> Floats:
     """F: a column of ones when there is an intercept, then the covariates; shape (rows, n_fixed)."""
     return np.hstack([np.ones((block.n_rows, int(fit_intercept))), block.covariates])

@@ -19,7 +19,7 @@ from anypca.models._bilinear.conjugate import nearby_modes
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._description import Description
-from anypca.models._opened import OpenedBlock, check_rows, fixed_features, open_block, with_products
+from anypca.models._opened import OpenedBlock, check_rows, fixed_features, open_block
 from anypca.models._posterior_model import PosteriorModel
 from anypca.models._row_model import RowModel
 from anypca.priors import Prior, Ridge
@@ -186,7 +186,7 @@ class ModeRowModel(BilinearRowModel[RowFit]):
     def _solve(self, rows: OpenedBlock, prior: Prior) -> RowFit:
         """Modes of rows under a score prior."""
         problem = replace(self.problem, score_prior=prior, eps=float(np.finfo(rows.dtype).eps))
-        evaluator = problem.evaluator(self.reported.coefficients, with_products(rows, self.family))
+        evaluator = problem.evaluator(self.reported.coefficients, rows)
         is_rough = problem.starts_rough and rows.dtype == np.float64
         start = nearby_modes(problem, evaluator) if is_rough else evaluator.origin
         found = problem.solve_rows(evaluator, start, is_rough=is_rough)
