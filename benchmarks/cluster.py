@@ -67,7 +67,7 @@ def measure(n: int, p: int, k: int, workers: int, chunks: int = 6) -> dict[str, 
     """Sweeps of EPCA on Poisson counts in some chunks."""
     rng, m = np.random.default_rng(0), k + 1
     table = rng.poisson(np.exp(0.4 * rng.normal(size=(n, 3)) @ rng.normal(size=(3, p)))).astype(float)
-    model, notes = EPCA(k, family="poisson", max_iter=20, tol=1e-12, n_jobs=1), []
+    model, notes = EPCA(k, family="poisson", ridge=1.0, max_iter=20, tol=1e-12, n_jobs=1), []
     warnings.simplefilter("ignore")
     start = time.process_time()
     model.fit(table)

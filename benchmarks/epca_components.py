@@ -98,12 +98,14 @@ def fit(n: int, p: int, k: int, max_iter: int, tol: float, *, is_traced: bool = 
     _note_start(moments)
     warnings.simplefilter("ignore")
     # What importing and a first small fit take is not counted.
-    EPCA(1, family="poisson", n_jobs=1, max_iter=2).fit(table[:50, :20].toarray() + np.eye(50, 20))
+    EPCA(1, family="poisson", ridge=1.0, n_jobs=1, max_iter=2).fit(table[:50, :20].toarray() + np.eye(50, 20))
     moments.clear()
     if is_traced:
         tracemalloc.start()
     start = time.process_time()
-    EPCA(k, family="poisson", n_jobs=1, max_iter=max_iter, tol=tol, verbose=1).fit(table, offset=offset)
+    EPCA(k, family="poisson", ridge=1.0, n_jobs=1, max_iter=max_iter, tol=tol, verbose=1).fit(
+        table, offset=offset
+    )
     trace = [(moment - start, 2.0 * (saturated - value)) for moment, value in clock.notes]
     return {
         "start": moments[0] - start,

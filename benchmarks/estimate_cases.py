@@ -165,8 +165,8 @@ def bilinear_cases() -> Iterator[Case]:
     """EPCA and SePCA with every family."""
     for name, given, drawn_from in each_family():
         models = {
-            "EPCA": EPCA(2, family=given),
-            "EPCA l1": EPCA(2, family=given, score_penalty="l1", l1_strength=strength_of(name)),
+            "EPCA": EPCA(2, family=given, ridge=1.0),
+            "EPCA l1": EPCA(2, family=given, ridge=1.0, score_penalty="l1", l1_strength=strength_of(name)),
             "SePCA vb": SePCA(3, family=given),
             "SePCA map": SePCA(3, family=given, inference="map"),
         }
@@ -178,9 +178,9 @@ def option_cases() -> Iterator[Case]:
     """Options of EPCA and SePCA that change the estimate, with the families that they matter for."""
     for name in ("gaussian", "poisson"):
         models = {
-            "EPCA no intercept": EPCA(3, family=name, fit_intercept=False),
+            "EPCA no intercept": EPCA(3, family=name, ridge=1.0, fit_intercept=False),
             "EPCA no penalty": EPCA(2, family=name, ridge=0.0),
-            "EPCA rank 0": EPCA(0, family=name),
+            "EPCA rank 0": EPCA(0, family=name, ridge=1.0),
             "SePCA sparse": SePCA(3, family=name, sparsity=2.0),
             "SePCA map sparse": SePCA(3, family=name, sparsity=2.0, inference="map"),
             "SePCA no intercept": SePCA(3, family=name, fit_intercept=False),

@@ -111,7 +111,7 @@ def streamed(table: Any, settings: dict[str, Any]) -> EPCA:
 
 def run(folder: Path, rows: int, seed: int, threads: int) -> dict[str, Any]:
     """Write, stream, pass once, compare."""
-    truth, settings = Truth(seed), {"family": "poisson", "n_jobs": threads}
+    truth, settings = Truth(seed), {"family": "poisson", "ridge": 1.0, "n_jobs": threads}
     write(folder, truth, rows, seed + 1)
     table = open_table(folder)
     report: dict[str, Any] = {"rows": rows, "columns": COLUMNS, "k": K, "seed": seed, "threads": threads}

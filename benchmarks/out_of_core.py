@@ -29,7 +29,7 @@ FACTOR = 10
 _FEW: dict[str, Any] = {"max_iter": 2, "n_jobs": 1}
 MODELS: dict[str, Callable[[], Any]] = {
     "PPCA": lambda: PPCA(2, n_jobs=1),
-    "EPCA": lambda: EPCA(2, family="poisson", **_FEW),
+    "EPCA": lambda: EPCA(2, family="poisson", ridge=1.0, **_FEW),
     "PLNPCA": lambda: PLNPCA(2, **_FEW),
     "GPCA": lambda: GPCA(2, family="poisson", **_FEW),
     "GSPPCA": lambda: GSPPCA(2, **_FEW),

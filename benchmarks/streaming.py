@@ -55,7 +55,7 @@ def angle(a: Any, b: Any) -> float:
 def measure(family: str, n: int, p: int, k: int, seed: int) -> dict[str, float]:
     """Gaps and angles of EPCA on one table."""
     table = make_table(family, n, p, k, seed)
-    settings = {"family": family, "n_jobs": 1}
+    settings = {"family": family, "ridge": 1.0, "n_jobs": 1}
     batch = EPCA(k, **settings, tol=1e-6).fit(table)
     null = EPCA(0, **settings).fit(table)
     model = streamed(EPCA(k, **settings), table)
@@ -95,7 +95,7 @@ def measure_other(name: str, n: int, p: int, k: int, seed: int) -> dict[str, flo
     """Gaps and angles of another model, by the mean log-likelihood of the rows."""
     family, make = OTHERS[name]
     table = make_table(family, n, p, k, seed)
-    batch, null = make(k).fit(table), EPCA(0, family=family, n_jobs=1).fit(table)
+    batch, null = make(k).fit(table), EPCA(0, family=family, ridge=1.0, n_jobs=1).fit(table)
     model, best = streamed(make(k), table), batch.score(table)
     span = best - null.score(table)
     found = {"epoch_angle": angle(model.components_, batch.components_)}

@@ -11,7 +11,7 @@ from anypca.datasets import make_low_rank
 
 MODELS = {
     "PPCA": lambda: anypca.PPCA(5),
-    "EPCA": lambda: anypca.EPCA(5, family="poisson", random_state=0),
+    "EPCA": lambda: anypca.EPCA(5, family="poisson", ridge=1.0, random_state=0),
     "SePCA": lambda: anypca.SePCA(8, family="poisson", random_state=0),
     "PLNPCA": lambda: anypca.PLNPCA(5, random_state=0),
 }

@@ -3,7 +3,7 @@
 Both fit the same model to the same dense table of counts: Poisson with log link, the log of each row's mean as
 offset (glmpca's size factors), an intercept per column, k components, and a ridge on scores and loadings. They
 minimise the same number, the deviance plus ``penalty`` times the squared scores and loadings, which at penalty 0 is
-the deviance; 1 is the default of both. The gap is the relative distance of that number to the smallest found by
+the deviance; 1 is glmpca's default. The gap is the relative distance of that number to the smallest found by
 either, ours being run on until it changes no more. Times count from the call until the gap is below 1e-4: for
 anypca by the log of its iterations, the fastest of several fits; for glmpca, whose iterations all do the same, the
 number of them times the fastest one. So other programs on the machine favour neither. glmpca is stopped after
@@ -13,7 +13,7 @@ NMF with the Kullback-Leibler loss is another model (the means, not their logari
 its Poisson deviance are printed for orientation and have no target.
 
 Run with ``python -m benchmarks.peers.glmpca``; it exits with 1 if glmpca takes less than 10 times as long as anypca
-with the penalty that is the default of both. ``--quick`` is a small run without that target, which only tells that
+with glmpca's default penalty. ``--quick`` is a small run without that target, which only tells that
 everything works.
 """
 
@@ -41,7 +41,7 @@ from anypca import EPCA
 from benchmarks.tables import make_table
 
 TARGET = 10.0
-#: Of glmpca and of EPCA (its ``ridge``).
+#: Of glmpca; EPCA gets it as its ``ridge``.
 DEFAULT_PENALTY = 1.0
 GAP = 1e-4
 _PACKAGES = ("anypca", "glmpca", "statsmodels", "scikit-learn", "numpy", "scipy")

@@ -29,7 +29,7 @@ def anypca_epca(x: Any, k: int, offset: Any, budget: int) -> Any:
 def anypca_epca_ridge(x: Any, k: int, offset: Any, budget: int) -> Any:
     from anypca import EPCA
 
-    model = EPCA(k, family="poisson", max_iter=budget, n_jobs=1)
+    model = EPCA(k, family="poisson", ridge=1.0, max_iter=budget, n_jobs=1)
     return model.inverse_transform(model.fit_transform(x, offset=offset), offset=offset)
 
 
