@@ -11,9 +11,9 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import subspace_angles
@@ -129,8 +129,15 @@ def run(options: Options) -> Outcome:
         for name, (kind, n_rows) in runs.items()
     ]
     errors = accuracy(sizes, options.seed)
+    targets = _targets(figures, errors, sizes)
+    return Outcome(_tables(cost, errors, sizes), targets, pictures=_draw(options, errors))
+
+
+def _targets(
+    figures: Mapping[str, Mapping[str, float]], errors: Sequence[tuple[int, float, float]], sizes: Sizes
+) -> list[Target]:
     rff, exact = (figures[name] for name in ("random Fourier features", "scikit-learn, exact, randomized"))
-    targets = [
+    return [
         Target(f"peak memory with {sizes.n_rows} rows, MB", rff["megabytes"], "<", 1000.0),
         Target(
             f"seconds, random features on {sizes.n_rows} rows over exact on {sizes.n_exact}",
@@ -146,7 +153,10 @@ def run(options: Options) -> Outcome:
         ),
         Target("error of the most landmarks over that of the fewest", errors[-1][2] / errors[0][2], "<", 0.5),
     ]
-    tables = [
+
+
+def _tables(cost: Sequence[Any], errors: Sequence[tuple[int, float, float]], sizes: Sizes) -> list[Table]:
+    return [
         Table(
             f"Cost of {N_COMPONENTS} components, {N_FEATURES} columns",
             ("method", "rows", "features", "seconds", "peak MB"),
@@ -158,7 +168,6 @@ def run(options: Options) -> Outcome:
             errors,
         ),
     ]
-    return Outcome(tables, targets, pictures=_draw(options, errors))
 
 
 def _draw(options: Options, errors: Sequence[tuple[int, float, float]]) -> list[str]:

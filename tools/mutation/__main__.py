@@ -1,4 +1,4 @@
-"""Break the code on purpose and see that the tests notice: ``python -m tools.mutation [words]``.
+"""Break the code on purpose and see that the tests notice: ``python -m tools.mutation [--workers N] [words]``.
 
 Each mutation of `tools.mutation.catalogue` is applied to a copy of the sources, and the tests named with it are run
 against that copy. A mutation that no test notices survives: the tests have a hole there. Exits non-zero if one does.
@@ -6,6 +6,7 @@ against that copy. A mutation that no test notices survives: the tests have a ho
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -29,7 +30,8 @@ def mutated(mutation: Mutation) -> Iterator[Path]:
     """A folder with the sources in which one place is changed."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "src"
-        shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
+        # With the compiled files, which stay valid since copies keep their dates: compiling takes seconds.
+        shutil.copytree(ROOT / "src", source)
         file = source / "anypca" / mutation.file
         text = file.read_text(encoding="utf-8")
         if text.count(mutation.old) != 1:
@@ -43,7 +45,7 @@ def mutated(mutation: Mutation) -> Iterator[Path]:
 def is_noticed(mutation: Mutation) -> bool:
     """Whether some test of the mutation fails on the changed sources."""
     with mutated(mutation) as source:
-        environment = os.environ | {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = os.environ | {"PYTHONPATH": str(source)}
         command = [
             sys.executable,
             "-m",
@@ -66,10 +68,15 @@ def is_noticed(mutation: Mutation) -> bool:
     return ended.returncode != 0
 
 
-def main(words: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Run the mutations whose names or files contain one of the words, or all; the number of survivors."""
+    parser = argparse.ArgumentParser(prog="tools.mutation")
+    parser.add_argument("words", nargs="*")
+    parser.add_argument("--workers", type=int, default=_WORKERS, help="mutations that are tried at once")
+    given = parser.parse_args(arguments)
+    words = given.words
     chosen = [m for m in MUTATIONS if not words or any(word in m.name or word in m.file for word in words)]
-    with ThreadPoolExecutor(_WORKERS) as pool:
+    with ThreadPoolExecutor(given.workers) as pool:
         survivors = []
         for mutation, noticed in zip(chosen, pool.map(is_noticed, chosen), strict=True):
             print(f"{'noticed' if noticed else 'SURVIVED'}: {mutation.file}: {mutation.name}", flush=True)

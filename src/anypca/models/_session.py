@@ -72,7 +72,7 @@ class Session:
         return self.executor.collect(function, self.data)
 
     def spectrum(self, centring: Centring, *, divisor: float, n_components: int | None = None) -> Spectrum:
-        """Eigendecomposition of the covariance of centred rows, all of it or the leading ``n_components``."""
+        """Eigendecomposition of the covariance of centred rows: at least the leading ``n_components``, or all of it."""
         return covariance_spectrum(
             self.data, self.executor, centring, divisor=divisor, n_components=n_components, rng=self.rng
         )
