@@ -33,6 +33,11 @@ class Candidate(BilinearFitter[Settings]):
     """Columns with units have one noise variance, which makes sense where the unit is one; else one share of theirs."""
 
     @property
+    def key(self) -> tuple[Family, bool, bool]:
+        """What tells it from other models of the noise, also of other rows of the same columns."""
+        return self.family, self.by_column, self.is_raw
+
+    @property
     def has_open_dispersion(self) -> bool:
         """Whether there is a dispersion to estimate."""
         return self.settings.dispersion is None and bool(self.open_columns())

@@ -8,6 +8,7 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.exceptions import NonFiniteError
+from anypca.models.sepca._rounds import is_settled, is_tall, with_next
 from anypca.models.sepca._start import hold, with_direction
 from anypca.models.sepca._sweeps import (
     MAX_ROUNDS,
@@ -18,13 +19,11 @@ from anypca.models.sepca._sweeps import (
     estimate,
     falling_from,
     is_fading,
-    is_settled,
     is_time_to_judge,
     join,
     judge,
     last_gain,
     look,
-    with_dispersion,
     without,
 )
 
@@ -42,9 +41,25 @@ def compare_dimensions(state: State, seed: int) -> list[State]:
     # from close expectations.
     if _has_bounds(state):
         state = converge(replace(state, problem=replace(state.problem, sharp=True), stats=None))
+        state = _agreed(state) if is_tall(state) else state
     compared = _with_fewer(judge(drop_faded(state)))
     best = max(compared, key=lambda state: state.evidence)
     return compared + (_with_more(best, seed) if best is compared[0] else [])
+
+
+def _agreed(state: State) -> State:
+    """The fit to a tall table with the dispersions that close expectations give, which matter there.
+
+    Other dimensions have theirs; one that only had those of the bound would be behind by several nats.
+    """
+    before: Floats | None = None
+    for _ in range(MAX_ROUNDS):
+        new = estimate(state)
+        if is_settled(state, new):
+            break
+        state, before = with_next(state, new, before)
+        state = converge(state, rough=True)
+    return converge(state)
 
 
 def _has_bounds(state: State) -> bool:
@@ -105,6 +120,7 @@ def _neighbour(state: State, rival: State, *, may_fade: bool = False) -> State |
     ``None`` if a component faded that may.
     """
     found = _chase(state, rival, may_fade=may_fade, rough=True)
+    last: Floats | None = None
     for _ in range(MAX_ROUNDS):
         if found is None:
             return None
@@ -112,7 +128,8 @@ def _neighbour(state: State, rival: State, *, may_fade: bool = False) -> State |
         if is_settled(found, new):
             break
         before = found.bound
-        found = _chase(with_dispersion(found, new), rival, may_fade=may_fade, rough=True)
+        start, last = with_next(found, new, last)
+        found = _chase(start, rival, may_fade=may_fade, rough=True)
         if found is not None and _lags(found.bound, _goal(judge(found), rival), found.bound - before):
             break
     if found is not None and found.bound > _goal(judge(found), rival):

@@ -17,7 +17,7 @@ from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.passes import Deviances
 from anypca.models._bilinear.row_model import Reported
 from anypca.models._session import Session
-from anypca.models.sepca._candidate import first_candidate
+from anypca.models.sepca._candidate import Candidate, first_candidate
 from anypca.models.sepca._coupling import CouplingSums, relevance_cost
 from anypca.models.sepca._dimension import compare_dimensions
 from anypca.models.sepca._noise import dispersion_cost
@@ -26,21 +26,21 @@ from anypca.models.sepca._posterior import Affine, Loadings, snapped
 from anypca.models.sepca._problem import VariationalProblem
 from anypca.models.sepca._removal import Removal
 from anypca.models.sepca._rivals import find_rivals
+from anypca.models.sepca._rounds import is_settled, with_next
 from anypca.models.sepca._row_model import PosteriorRowModel
+from anypca.models.sepca._sample import open_sample
 from anypca.models.sepca._settings import Settings
 from anypca.models.sepca._spectrum import count_above_noise
-from anypca.models.sepca._start import first_state, from_above, rival_state, warm_state
+from anypca.models.sepca._start import End, continued_state, first_state, from_above, rival_state, warm_state
 from anypca.models.sepca._sweeps import (
     MAX_ROUNDS,
     State,
     converge,
     coupling_sums,
     estimate,
-    is_settled,
     judge,
     prune,
     residuals,
-    with_dispersion,
     with_family,
     without,
 )
@@ -121,8 +121,10 @@ def fit_posterior(
     seed = int(session.rng.integers(2**31))
     candidate = first_candidate(session, family, settings)
     warm = None if start is None else warm_state(candidate, start, seed)
-    state = settle(first_state(candidate, seed) if warm is None else warm, seed)
-    state, noise = _with_best_noise(state, family, seed)
+    ends = _sample_ends(candidate, seed) if warm is None else {}
+    state = settle(warm, seed) if warm is not None else _settle_first(candidate, ends, seed)
+    rivals, state = _fit_rivals(state, ends, seed)
+    noise = _report_noise(rivals, state, family)
     null = state.candidate.null(state.loadings.dispersion, state.null.fixed)
     compared = compare_dimensions(state, seed)
     best = max(compared, key=lambda state: state.evidence)
@@ -161,20 +163,50 @@ def nested_evidence(evidence_by_rank: Mapping[int, float], n_columns: int, most:
     return found
 
 
-def _with_best_noise(state: State, given: Family, seed: int) -> tuple[State, DispersionReport]:
-    """The fit under the model of the noise with the largest evidence, and what was compared."""
+def _sample_ends(candidate: Candidate, seed: int) -> Mapping[Any, End]:
+    """Where fits to a sample of the rows of a tall table end, by what tells their candidates; none for other tables."""
+    with open_sample(candidate.session) as sample:
+        if sample is None:
+            return {}
+        first = first_candidate(sample, candidate.family, candidate.settings)
+        state = _settle_first(first, {}, seed)
+        rivals, best = _fit_rivals(state, {}, seed)
+        chosen = max(compare_dimensions(best, seed), key=lambda state: state.evidence)
+        return {
+            fitted.candidate.key: End.of(fitted)
+            for fitted in (state, *(rival for rival, _ in rivals), chosen)
+        }
+
+
+def _settle_first(candidate: Candidate, ends: Mapping[Any, End], seed: int) -> State:
+    """The first candidate with its dispersion, from where its fit to a sample ended if there was one."""
+    if candidate.key in ends:
+        return settle(continued_state(candidate, ends[candidate.key]), seed, may_restart=False)
+    return settle(first_state(candidate, seed), seed)
+
+
+def _fit_rivals(state: State, ends: Mapping[Any, End], seed: int) -> tuple[list[tuple[State, float]], State]:
+    """Fits under the models of the noise that are compared, with their evidence, and the best or the one at hand."""
     rivals = [
         state
         if rival is state.candidate
-        else settle(rival_state(state, rival, seed), seed, may_restart=False)
+        else settle(_rival_start(state, rival, ends, seed), seed, may_restart=False)
         for rival in find_rivals(state, seed)
     ]
-    evidence = [penalised_evidence(rival) for rival in rivals]
-    best = rivals[int(np.argmax(evidence))] if rivals else state
-    names = [name_noise(rival.candidate) for rival in rivals]
-    replaced = name_replaced(given, best.candidate.family, len(state.loadings.mean))
-    report = DispersionReport(name_noise(best.candidate), dict(zip(names, evidence, strict=True)), replaced)
-    return best, report
+    judged = [(rival, penalised_evidence(rival)) for rival in rivals]
+    return judged, max(judged, key=lambda pair: pair[1])[0] if judged else state
+
+
+def _rival_start(state: State, rival: Candidate, ends: Mapping[Any, End], seed: int) -> State:
+    known = ends.get(rival.key)
+    return rival_state(state, rival, seed) if known is None else continued_state(rival, known)
+
+
+def _report_noise(judged: Sequence[tuple[State, float]], best: State, given: Family) -> DispersionReport:
+    """What was compared."""
+    evidence = {name_noise(rival.candidate): value for rival, value in judged}
+    replaced = name_replaced(given, best.candidate.family, len(best.loadings.mean))
+    return DispersionReport(name_noise(best.candidate), evidence, replaced)
 
 
 def _loading_std(state: State) -> Floats:
@@ -229,6 +261,7 @@ def settle(state: State, seed: int, *, may_restart: bool = True) -> State:
     """
     rough = True
     loose, found, most = True, -1, state.candidate.settings.max_components
+    before: Floats | None = None
     for number in range(MAX_ROUNDS):
         started = state.n_components
         rough = rough and number < MAX_ROUNDS - 1
@@ -243,7 +276,10 @@ def settle(state: State, seed: int, *, may_restart: bool = True) -> State:
         found = state.n_components
         state = with_family(state, family)
         is_new = may_hold_more or (may_restart and not is_near)
-        state = from_above(state, new, seed) if is_new else with_dispersion(state, new)
+        if is_new:
+            state, before = from_above(state, new, seed), None
+        else:
+            state, before = with_next(state, new, before if is_near else None)
         # A loose round that is settled is followed by the last one.
         rough = rough and (not settled or may_hold_more)
         loose = loose and rough and number + 1 < _LOOSE_ROUNDS

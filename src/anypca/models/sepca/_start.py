@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from anypca._typing import Floats
 from anypca.linalg import pack_symmetric
 from anypca.models._bilinear.dispersion import noise_units
+from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.start import Directions, residual_directions
 from anypca.models.sepca._candidate import Candidate
 from anypca.models.sepca._posterior import Loadings, Scores, add_component, start_relevance
 from anypca.models.sepca._problem import VariationalProblem
+from anypca.models.sepca._removal import Removal
+from anypca.models.sepca._rounds import ROUND_TOLERANCE, is_settled
 from anypca.models.sepca._spectrum import count_above_noise
-from anypca.models.sepca._sweeps import State, estimate, is_settled, look, with_candidate, with_dispersion
+from anypca.models.sepca._sweeps import (
+    State,
+    estimate,
+    look,
+    solve_rows,
+    with_candidate,
+    with_dispersion,
+)
+from anypca.models.sepca._weight import count_rows
 from anypca.solvers import Result, Status
 
 # Variance of the loadings before the first sweep, in units of the noise's or of 1 where the noise of eta is larger. A
@@ -70,6 +81,36 @@ def warm_state(candidate: Candidate, start: Loadings, seed: int) -> State | None
     return hold(state) if candidate.has_open_dispersion else state
 
 
+@dataclass(frozen=True, eq=False)
+class End:
+    """Where the fit of a candidate to a sample of rows ended."""
+
+    loadings: Loadings
+    weight: float
+    """Sum of the weights of the sample."""
+    removals: tuple[Removal, ...]
+    n_sweeps: int
+
+    @classmethod
+    def of(cls, state: State) -> End:
+        return cls(
+            replace(state.loadings, change=None, pace=1.0), state.weight, state.removals, state.n_sweeps
+        )
+
+
+def continued_state(candidate: Candidate, end: End) -> State:
+    """Go on with the whole table from where the fit to a sample of its rows ended."""
+    known = end.loadings
+    null = candidate.null(known.dispersion, candidate.mean_fixed())
+    # More rows tell the loadings that much better; with the precision of the sample scores would be shrunken.
+    precision = known.precision * (count_rows(candidate.session) / end.weight)
+    loadings = replace(
+        known.with_posterior(known.mean, precision), fixed_precision=_fixed_precision(candidate)
+    )
+    state = _unswept(candidate, null, loadings)
+    return solve_rows(replace(state, removals=end.removals, n_sweeps=end.n_sweeps))
+
+
 def from_above(state: State, dispersion: Floats, seed: int) -> State:
     """Start again with another dispersion, from a few more components than were found."""
     candidate = state.candidate
@@ -112,14 +153,7 @@ def with_direction(state: State, seed: int) -> State | None:
 
 def _begin(candidate: Candidate, rank: int, dispersion: Floats, fixed: Floats, seed: int) -> State:
     """A state before its first sweep; intercepts and covariates are fitted from ``fixed``."""
-    session, family = candidate.session, candidate.family
-    null = candidate.null(dispersion, fixed)
-    problem = VariationalProblem(
-        family,
-        candidate.settings.fit_intercept,
-        candidate.constant(dispersion),
-        float(np.finfo(session.data.dtype).eps),
-    )
+    family, null = candidate.family, candidate.null(dispersion, fixed)
     directions = residual_directions(family, null, candidate.visit, rank, np.random.default_rng(seed))
     mean = np.hstack([directions.loadings, null.fixed])
     units = noise_units(family, dispersion)
@@ -127,6 +161,17 @@ def _begin(candidate: Candidate, rank: int, dispersion: Floats, fixed: Floats, s
     precision = np.outer(1.0 / variance, pack_symmetric(np.eye(mean.shape[1])))
     alpha = start_relevance(directions.loadings, variance, units)
     loadings = Loadings(mean, precision, alpha, dispersion, _fixed_precision(candidate), units=units)
+    return _unswept(candidate, null, loadings)
+
+
+def _unswept(candidate: Candidate, null: Coefficients, loadings: Loadings) -> State:
+    """A state that has a posterior of the loadings only."""
+    problem = VariationalProblem(
+        candidate.family,
+        candidate.settings.fit_intercept,
+        candidate.constant(loadings.dispersion),
+        float(np.finfo(candidate.session.data.dtype).eps),
+    )
     # A state has a result; this one is that of no sweep.
     nothing = Result(loadings, np.empty(0), Status.MAX_ITER, np.inf, 0)
     return State(candidate, problem, null, nothing, None)
@@ -164,7 +209,7 @@ def hold(state: State) -> State:
     for _ in range(_MAX_HELD_ROUNDS):
         state = look(state, is_held=True)
         new = estimate(state)
-        settled = is_settled(state, new)
+        settled = is_settled(state, new, rtol=ROUND_TOLERANCE)
         state = with_dispersion(state, new)
         if settled:
             break

@@ -22,7 +22,7 @@ import numpy as np
 from anypca._typing import Bools, Floats, Ints
 from anypca.engine import Block
 from anypca.families import Family
-from anypca.models._bilinear.dispersion import has_settled, noise_units
+from anypca.models._bilinear.dispersion import noise_units
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models.sepca._candidate import Candidate
 from anypca.models.sepca._coupling import CouplingSums, coupling_gain, relevance_cost, residual_gain
@@ -49,6 +49,8 @@ _SURVIVING_RATIO = 1.0
 # Sweeps between two looks at the components: enough to see at what rate a ratio falls, and few enough that not many are
 # wasted on components that have faded meanwhile.
 _SWEEPS_PER_LOOK = 3
+# Sweeps that bring rows from their prior near to what given loadings make of them.
+_ROW_SWEEPS = 3
 # How far a leap may go at first; by what that changes after a leap that went so far and gained, after one that lost,
 # and after a look without one. The factors of four are those of Varadhan and Roland; after a loss the next leap is
 # tried some looks later.
@@ -58,9 +60,6 @@ FIRST_REACH, _LONGER, _SHORTER, _RECOVERED = 4.0, 4.0, 0.25, 1.5
 _NEGLIGIBLE = 0.05
 # Rounds of fit and dispersion. Two to five are usual; a limit, so that rounds cannot go on in circles.
 MAX_ROUNDS = 12
-# Relative change of the dispersion that ends the rounds: the standard error, sqrt(2 / (n p)), of one that is shared by
-# all columns of a 100 x 50 table.
-_ROUND_TOLERANCE = 0.02
 # Tolerance of a rough fit, ten times the default one: what it is for, the next dispersion, needs no more.
 _ROUGH_TOLERANCE = 1e-3
 # Pruning may take this many times ``max_iter`` sweeps, since each of up to twenty components may leave on its own.
@@ -220,6 +219,14 @@ def _sweep(state: State, max_iter: int, *, rough: bool = False, is_held: bool = 
     )
 
 
+def solve_rows(state: State) -> State:
+    """The rows solved, nearly, under loadings that stay as they are."""
+    for _ in range(_ROW_SWEEPS):
+        state = _sweep(state, 1)
+        state = state.moved(state.loadings, state.local)
+    return state
+
+
 def last_gain(state: State) -> float:
     """What the sweeps of a look would gain at the rate of the last one."""
     return _SWEEPS_PER_LOOK * float(np.diff(state.result.trace[-2:]).sum())
@@ -331,12 +338,6 @@ def residuals(state: State) -> Residuals:
 def estimate(state: State) -> Floats:
     """Dispersions that the state's residuals call for, shape (n_features,)."""
     return residuals(state).dispersions()
-
-
-def is_settled(state: State, dispersion: Floats, *, rtol: float | None = None) -> bool:
-    """Whether new dispersions are, up to a fraction, those that the state was fitted with."""
-    fraction = _ROUND_TOLERANCE if rtol is None else rtol
-    return has_settled(state.candidate.family, dispersion, state.loadings.dispersion, rtol=fraction)
 
 
 def with_dispersion(state: State, dispersion: Floats) -> State:
