@@ -99,3 +99,17 @@ def test_choices_reach_the_fit_and_the_transform(survey, tmp_path, capsys):
     told = json.loads(capsys.readouterr().out)
     assert told["columns"] == 4
     assert told["missing_fraction"] == pytest.approx(1 / 36)
+
+
+def test_keep_puts_labels_into_the_model(tmp_path, call):
+    rng = np.random.default_rng(0)
+    order = rng.permutation(900_000)[:60] + 100_000
+    table = {"id": order, "case": np.arange(60), "a": rng.poisson(3.0, 60), "b": rng.poisson(3.0, 60)}
+    pd.DataFrame(table).to_csv(tmp_path / "t.csv", index=False)
+    words = ["fit", tmp_path / "t.csv", "--model", "epca", "-k", 1, "--json"]
+    _, told, _ = call(*words, "-o", tmp_path / "left")
+    assert json.loads(told)["column_names"] == ["a", "b"]
+    _, told, _ = call(*words, "-o", tmp_path / "kept", "--keep", "id,case")
+    found = json.loads(told)["column_families"]
+    assert [(one["column"], one["family"]) for one in found[:2]] == [("id", "gaussian"), ("case", "gaussian")]
+    assert not any(one["family"] == "excluded" for one in found)

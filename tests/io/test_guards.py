@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from anypca.io._guards import find_codes, may_be_label, say_no_amount
+from anypca.io._guards import find_codes, say_no_amount
 
 RNG = np.random.default_rng(0)
 ANSWERS, AGES = RNG.integers(1, 7, 60).astype(float), RNG.integers(18, 90, 60).astype(float)
@@ -60,23 +60,14 @@ def test_codes(values, codes):
         ("calories", RNG.integers(1990, 2020, 50), ""),
         ("group_id", RNG.integers(1, 4, 50), ""),
         ("id", RNG.normal(size=50), ""),
+        ("created", RNG.integers(1600000000, 1700000000, 50), "it holds moments, as seconds since 1970"),
+        (
+            "timestamp",
+            1000 * RNG.integers(1600000000, 1700000000, 50),
+            "it holds moments, as seconds since 1970",
+        ),
+        ("population", RNG.integers(1600000000, 1700000000, 50), ""),
     ],
 )
 def test_no_amounts(name, values, reason):
     assert say_no_amount(name, values.astype(float)) == reason
-
-
-@pytest.mark.parametrize(
-    ("values", "is_doubtful"),
-    [
-        (1000 + 37 * np.arange(30.0), True),
-        (1000 + 37 * np.arange(10.0), False),
-        (100 + 7 * np.arange(30.0), False),
-        (9000 + 100 * np.arange(30.0), False),
-        (1000.5 + 37 * np.arange(30.0), False),
-        (1000 + 37 * (np.arange(30.0) // 2), False),
-    ],
-    ids=["labels", "few-rows", "short", "lengths-differ", "fractions", "repeated"],
-)
-def test_columns_that_may_label_rows(values, is_doubtful):
-    assert may_be_label(values) is is_doubtful

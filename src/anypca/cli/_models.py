@@ -47,6 +47,8 @@ class Shape:
     """Names of the columns."""
     has_names: bool = False
     """Whether the model sees the names."""
+    insisted: tuple[str, ...] = ()
+    """Columns that look like labels and are to be in the model."""
 
 
 def _no_settings(_: Shape) -> dict[str, Any]:
@@ -177,7 +179,8 @@ def _family(entry: Entry, request: ModelRequest, shape: Shape) -> dict[str, Any]
     if request.by_column:
         return {"family": _families(entry, request, shape)}
     if request.family == "auto":
-        return {} if entry.families or "family" in entry.defaults(shape) else {"family": "auto"}
+        is_set = entry.families or "family" in entry.defaults(shape)
+        return {} if is_set else {"family": _insisted(shape) or "auto"}
     if entry.families and request.family not in entry.families:
         raise _wrong_family(entry, request, request.family)
     return {"family": request.family}
@@ -194,15 +197,25 @@ def _families(entry: Entry, request: ModelRequest, shape: Shape) -> dict[Any, st
     """The families of single columns, by name or, where the model sees no names, by number."""
     if entry.families:
         raise _wrong_family(entry, request, "=".join(request.by_column[0]))
-    chosen: dict[Any, str] = {} if request.family == "auto" else {"default": request.family}
+    chosen = _insisted(shape) if request.family == "auto" else {"default": request.family}
     for pattern, family in request.by_column:
         found = [j for j, name in enumerate(shape.names) if name == pattern or fnmatchcase(name, pattern)]
         if not found:
             hint = suggest(pattern, shape.names, f"There are {quoted(shape.names, most=8)}.")
             raise ValueError(f"--family {pattern}={family}: the table has no such column. {hint}")
         name = "ordinal" if "<" in family else family  # labels in their order
-        chosen |= {shape.names[j] if shape.has_names else j: name for j in found}
+        chosen |= {_key(j, shape): name for j in found}
     return chosen
+
+
+def _insisted(shape: Shape) -> dict[Any, str]:
+    """Families of columns that would be found to be labels though the user keeps them."""
+    return {_key(j, shape): "gaussian" for j, name in enumerate(shape.names) if name in shape.insisted}
+
+
+def _key(column: int, shape: Shape) -> str | int:
+    """How a column is called where families are given."""
+    return shape.names[column] if shape.has_names else column
 
 
 def takes_labels(request: ModelRequest) -> bool:

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from anypca._words import counted, listed, numbered, quoted, suggest
+from anypca.io._amounts import find_amounts, matches
 from anypca.io._categories import with_categories
 from anypca.io._classify import Column, classify, find_spelling, import_pandas, is_text_reason
-from anypca.io._guards import find_codes, may_be_label, say_no_amount
 from anypca.io._numbers import Spelling
 from anypca.io._shape import is_turned, say_totals, turn
 from anypca.io._source import ReadOptions
 from anypca.io.frame import Frame, describe_missing
 
-#: Columns that a note names; of more it says how many.
-_MOST_NAMES = 30
 #: Column names that mark row names rather than a quantity. The empty one is a saved index.
 _ID_NAMES = frozenset({"", "id", "name", "sample", "index", "rowname", "row_names", "unnamed: 0"})
 
@@ -80,7 +77,7 @@ def frame_from_pandas(
     table, masked = _mask_missing(table, options)
     habits = find_spelling(table, Spelling(options.decimal) if spelling is None else spelling)
     columns = [classify(table.iloc[:, j], str(name), habits) for j, name in enumerate(table.columns)]
-    namer, set_aside = _row_namer(columns, options.id_column)
+    namer, set_aside = _row_namer(columns, options)
     set_aside |= set(options.aside)
     is_other_way = options.transpose is None and namer is not None and is_turned(namer)
     if options.categories and not (options.transpose or is_other_way):
@@ -103,9 +100,9 @@ def frame_from_pandas(
         return turn(
             _assemble(table, columns, used, namer, options, said), f" ({namer.name!r} names features)"
         )
-    used, codes, guarded = _guard(used, options)
-    frame = _assemble(table, columns, used, namer, options, [*said, *guarded])
-    return replace(frame, codes=codes)
+    amounts = find_amounts(used, options)
+    frame = _assemble(table, columns, amounts.columns, namer, options, [*said, *amounts.notes])
+    return replace(frame, codes=amounts.codes, insisted=amounts.insisted)
 
 
 def _why_not(columns: list[Column]) -> str:
@@ -121,7 +118,7 @@ def _categorised(
     return [
         column
         if column.name in set_aside
-        else with_categories(column, table[column.name], is_kept=_matches(column.name, options.keep))
+        else with_categories(column, table[column.name], is_kept=matches(column.name, options.keep))
         for column in columns
     ]
 
@@ -163,87 +160,13 @@ def chosen_names(names: list[str], options: ReadOptions, path: Path) -> list[str
     # With the codes of a fit, the columns to keep are those of the fit, and a new table may lack some.
     asked_to_keep = options.keep if options.codes is None else ()
     for pattern in (*options.columns, *options.drop, *asked_to_keep):
-        if not any(_matches(name, (pattern,)) for name in names):
+        if not any(matches(name, (pattern,)) for name in names):
             raise ValueError(f"{path}: no column is called {pattern!r}. It has {quoted(names, most=8)}.")
     asked = {options.id_column, *options.aside}
     is_row_name = {name for name in names[:1] if options.columns and name not in options.drop}
-    kept = [name for name in names if not options.columns or _matches(name, options.columns)]
-    kept = [name for name in kept if not _matches(name, options.drop)]
+    kept = [name for name in names if not options.columns or matches(name, options.columns)]
+    kept = [name for name in kept if not matches(name, options.drop)]
     return [name for name in names if name in {*kept, *asked, *is_row_name}]
-
-
-def _matches(name: str, patterns: tuple[str, ...]) -> bool:
-    return name in patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def _guard(
-    used: list[Column], options: ReadOptions
-) -> tuple[list[Column], dict[str, tuple[float, ...]], list[str]]:
-    """The columns that are amounts, codes for missing cells replaced, and notes on the others and on the codes."""
-    kept: list[Column] = []
-    codes: dict[str, tuple[float, ...]] = {}
-    left_out: list[str] = []
-    doubtful: list[str] = []
-    masked: dict[tuple[float, ...], list[tuple[str, int]]] = {}
-    for column in used:
-        if column.categories is not None:
-            kept.append(column)
-            continue
-        is_kept = _matches(column.name, options.keep)
-        reason = "" if is_kept else say_no_amount(column.name, column.values)
-        if reason:
-            left_out.append(f"column {column.name!r} left out: {reason} (keep it to use it as an amount)")
-            continue
-        known = () if is_kept and options.codes is None else _codes_of(column, options)
-        same = np.isin(column.values, known)
-        if same.any():
-            codes[column.name] = tuple(known)
-            column = replace(column, values=np.where(same, np.nan, column.values))
-            masked.setdefault(codes[column.name], []).append((column.name, int(same.sum())))
-        kept.append(column)
-        if not is_kept and may_be_label(column.values):
-            doubtful.append(column.name)
-    if not kept:
-        # A table of nothing but labels: the user means them.
-        return used, {}, []
-    return (
-        kept,
-        codes,
-        [*left_out, *_say_doubtful(doubtful), *(_say_codes(*found) for found in masked.items())],
-    )
-
-
-def _say_doubtful(names: list[str]) -> list[str]:
-    """A note on columns that may label rows and are read as amounts."""
-    if not names:
-        return []
-    remedy = "drop it if it labels rows" if len(names) == 1 else "drop them if they label rows"
-    return [
-        f"{counted(len(names), 'column')} with another whole number in every row, all of one length, read as amounts: "
-        f"{quoted(names)} ({remedy})"
-    ]
-
-
-def _say_codes(codes: tuple[float, ...], found: list[tuple[str, int]]) -> str:
-    """A note on numbers that stand for missing cells, in all columns that have the same."""
-    names = [name for name, _ in found]
-    signs = " or ".join(f"{code:g}" for code in codes)
-    what = (
-        f"column {names[0]!r}"
-        if len(names) == 1
-        else f"{len(names)} columns ({quoted(names, most=_MOST_NAMES)})"
-    )
-    cells = counted(sum(count for _, count in found), "cell")
-    return (
-        f"{what}: {cells} equal to {signs} taken as missing, far from all others "
-        f"(keep {'it' if len(names) == 1 else 'them'} to use them)"
-    )
-
-
-def _codes_of(column: Column, options: ReadOptions) -> tuple[float, ...]:
-    if options.codes is None:
-        return find_codes(column.values)
-    return tuple(options.codes.get(column.name, ()))
 
 
 def check_asked(names: list[str], options: ReadOptions, path: Path) -> None:
@@ -306,14 +229,14 @@ def _extras(table: Any, columns: list[Column], used: set[str], options: ReadOpti
     return extras
 
 
-def _row_namer(columns: list[Column], given: str | None) -> tuple[Column | None, set[str]]:
+def _row_namer(columns: list[Column], options: ReadOptions) -> tuple[Column | None, set[str]]:
     """The column that names the rows, and all columns that are names and not quantities."""
-    marked = [column for column in columns if names_rows(column.name)]
+    marked = [c for c in columns if names_rows(c.name) and not matches(c.name, options.keep)]
     first = columns[0]
     # Numbers that cannot be read are no names, unless the column is called so.
     is_text = first.values is None and first.numbers is None
     candidates = [first] if (is_text or is_turned(first)) and first not in marked else []
-    chosen = [column for column in columns if column.name == given]
+    chosen = [column for column in columns if column.name == options.id_column]
     namer = next((column for column in chosen or candidates + marked if column.labels is not None), None)
     # A column called id is never a quantity, even if its values repeat and cannot name the rows.
     aside = {column.name for column in [*marked, *chosen]}

@@ -5,6 +5,7 @@ All of it are plain functions of a column's name and numbers.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,9 @@ _BESIDE = frozenset({7.0, 8.0, 77.0, 88.0, 97.0, 98.0, 777.0, 888.0, 997.0, 998.
 _FEW_VALUES = 12
 #: How far from the others, in units of their range, a code is: 99 is one beside answers from 1 to 6, not beside ages.
 _FAR = 2.0
-#: Rows and digits from which on different whole numbers of one length may be labels.
-_LEAST_LABELS, _LEAST_LABEL = 20, 1000
+#: Names of moments, and when seconds since 1970 are recent: from 1990 to 2040.
+_MOMENT = re.compile(r"date|time|stamp|epoch|unix|created|updated|modified|_at$", re.IGNORECASE)
+_FIRST_SECOND, _LAST_SECOND = 631152000.0, 2208988800.0
 #: Cells from which on a number can be said to stand apart.
 _LEAST_CELLS = 8
 
@@ -44,6 +46,8 @@ def say_no_amount(name: str, values: Any) -> str:
         return "it holds years"
     if _are_days(found):
         return "it holds dates"
+    if _MOMENT.search(name) and _are_moments(found):
+        return "it holds moments, as seconds since 1970"
     # Few values may be answers or counts, whatever they are called.
     if is_label(name) and len(np.unique(found)) > min(_FEW_VALUES, found.size / 2):
         return "its name says that it labels rows"
@@ -54,31 +58,20 @@ def say_no_amount(name: str, values: Any) -> str:
     return ""
 
 
-def may_be_label(values: Any) -> bool:
-    """Whether whole numbers could label rows or be amounts: all different, of as many digits, at least four.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_rows,)
-        NaN where missing.
-
-    Returns
-    -------
-    bool
-    """
-    found = values[np.isfinite(values)]
-    if found.size < _LEAST_LABELS or np.any(found != np.floor(found)) or found.min() < _LEAST_LABEL:
-        return False
-    n_digits = np.floor(np.log10(found))
-    return bool(np.all(n_digits == n_digits[0]) and len(np.unique(found)) == found.size)
-
-
 def _are_days(found: Any) -> bool:
     """Whether whole numbers are days such as 20210304."""
     years, days = found // 10000, found % 10000
     months, days = days // 100, days % 100
     is_possible = (months >= 1) & (months <= 12) & (days >= 1) & (days <= 31)
     return bool(np.all((years >= FIRST_YEAR) & (years <= LAST_YEAR) & is_possible))
+
+
+def _are_moments(found: Any) -> bool:
+    """Whether whole numbers may be seconds since 1970, or thousandths to thousand-millionths of them."""
+    return any(
+        found.min() / unit >= _FIRST_SECOND and found.max() / unit <= _LAST_SECOND
+        for unit in (1.0, 1e3, 1e6, 1e9)
+    )
 
 
 def find_codes(values: Any) -> tuple[float, ...]:
