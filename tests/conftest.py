@@ -1,10 +1,19 @@
-"""A browser for the tests of pages."""
+"""What several folders of tests share: fits without trials, and a browser for the tests of pages."""
 
 from __future__ import annotations
 
 import shutil
 
 import pytest
+
+from anypca.models._calibration import without_calibration
+
+
+@pytest.fixture
+def uncalibrated():
+    """Fits of tables with gaps leave out the three trials behind ``calibration_slope_``, which has tests of its own."""
+    with without_calibration():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -191,6 +191,7 @@ def bent(family, n=40, p=5, seed=0):
         ),
     ],
 )
+@pytest.mark.usefixtures("uncalibrated")
 def test_bound_never_decreases(family):
     X = bent(family)
     X[3, 1] = np.nan

@@ -62,6 +62,7 @@ def test_reaches_the_maximum_of_lbfgs(model: PLNPCA) -> None:
     np.testing.assert_allclose(model.objective_trace_[-1], -found.fun, atol=0.5)
 
 
+@pytest.mark.usefixtures("uncalibrated")
 @pytest.mark.parametrize("seed", range(4))
 def test_bound_never_decreases(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -172,6 +172,7 @@ TABLES = {
 }
 
 
+@pytest.mark.usefixtures("uncalibrated")
 @pytest.mark.parametrize("share", [0.1, 0.5], ids=["10 %", "50 %"])
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
 def test_objective_never_decreases(table, share):
