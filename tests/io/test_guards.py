@@ -17,6 +17,10 @@ COUNTS, REALS = RNG.poisson(3.0, 60).astype(float), RNG.normal(size=60)
     [
         (np.append(ANSWERS, 99), (99,)),
         (np.append(ANSWERS, [98, 99, 99]), (98, 99)),
+        (np.append(RNG.integers(1, 10, 60).astype(float), [99, 99]), (99,)),
+        (np.append(RNG.integers(1, 8, 60).astype(float), [97, 98, 99]), (97, 98, 99)),
+        (np.append(RNG.integers(1, 4, 60).astype(float), [8, 9]), (8, 9)),
+        (np.append(RNG.integers(1, 6, 60).astype(float), [8, 9]), ()),
         (np.append(AGES, 99), ()),
         (np.append(AGES, [999, 999]), (999,)),
         (np.append(AGES, 999), ()),

@@ -271,6 +271,44 @@ NUMBERS = {
         [[-3.5], [-1.25], [0]],
         [named("when"), "1 column left out: 'day' (it holds dates)"],
     ),
+    "totals_and_source.csv": (
+        ["sales", "units"],
+        [[10.5, 3], [20.25, 4], [30, 5]],
+        ["the last row ('Total') left out: it holds sums of the others, with 1 row below", named("region")],
+    ),
+    "sums_and_means.csv": (
+        ["apples", "pears"],
+        [[3, 5], [4, 6], [8, 1]],
+        [
+            "the last row ('Sum') left out: it holds sums of the others; the last row ('Mean') left out: it holds "
+            "means of the others",
+            named("shop"),
+        ],
+    ),
+    "zeros_before.csv": (
+        ["month", "sold"],
+        [[i % 12 + 1, i % 5] for i in range(32)],
+        [no_amount("code", "its numbers have zeros before them, as labels have")],
+    ),
+    "more_than_numbers.csv": (
+        ["age", "dose"],
+        [[30, 1.5], [41, 2.5], [52, 3.25]],
+        [
+            "1 column left out: 'mean' (its cells hold more than a number each, as '4.5 ± 0.2')",
+            "1 column left out: 'pressure' (its cells hold more than a number each, as '120/80')",
+        ],
+    ),
+    "minus_after.csv": (
+        ["change", "bookings"],
+        [[-41.2, 3], [12, 5], [-1107.5, 2]],
+        [
+            SEMICOLONS,
+            COMMAS,
+            "column 'change' read without thousands marks, with minus signs after numbers: '41,20-' is -41.2",
+            named("account"),
+        ],
+    ),
+    "fortran.csv": (["energy", "steps"], [[2500, 1], [0.0125, 4], [-7, 2]], []),
     "minus_sign.csv": (["depth", "change"], [[1, -3.5], [2, 2.25], [3, -0.001]], []),
     "quote_in_the_middle.csv": (["price"], [[1], [2], [3]], [named("screen")]),
     "windows_1252.csv": (

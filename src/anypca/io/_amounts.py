@@ -16,6 +16,8 @@ from anypca.io._spread import find_labels, is_distinct
 
 #: Columns that a note names; of more it says how many.
 _MOST_NAMES = 30
+#: Different numbers with zeros before them that may be parts of dates and times: days of a month and less.
+_MOST_HOURS = 31
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +51,7 @@ def find_amounts(used: list[Column], options: ReadOptions) -> Amounts:
     Amounts
     """
     numbers = [column for column in used if column.categories is None]
-    named = {column.name: say_no_amount(column.name, column.values) for column in numbers}
+    named = {column.name: _say_no_amount(column) for column in numbers}
     insisted = [name for name, reason in named.items() if reason and matches(name, options.keep)]
     open_columns = [column for column in numbers if not named[column.name]]
     by_spread, doubtful = _judge_spread(open_columns, options)
@@ -67,6 +69,14 @@ def find_amounts(used: list[Column], options: ReadOptions) -> Amounts:
     ]
     said += [*_say_doubtful(doubtful), *masked]
     return Amounts([_without_codes(column, codes) for column in kept], codes, tuple(insisted), said)
+
+
+def _say_no_amount(column: Column) -> str:
+    """Why a column is no amount by its name and the look of its numbers."""
+    # Months and hours have zeros before them, too; they are few.
+    if column.is_padded and len(np.unique(column.values[np.isfinite(column.values)])) > _MOST_HOURS:
+        return "its numbers have zeros before them, as labels have"
+    return say_no_amount(column.name, column.values)
 
 
 def _judge_spread(columns: list[Column], options: ReadOptions) -> tuple[dict[str, str], list[str]]:

@@ -14,7 +14,7 @@ import numpy as np
 from anypca._optional import optional
 from anypca._words import is_date
 from anypca.families.labels import Labels, order_of
-from anypca.io._numbers import NumberColumn, Spelling, own_decimal, read_numbers, say_spoilt
+from anypca.io._numbers import NumberColumn, Spelling, are_padded, own_decimal, read_numbers, say_spoilt
 
 _TRUE = frozenset({"yes", "true", "y", "t"})
 _ANSWERS = frozenset({"yes", "no", "true", "false"})
@@ -45,7 +45,23 @@ EMPTY = (
 )
 #: Words for a missing cell that blanks kept pandas from seeing, and what spreadsheets write into cells that failed.
 _MISSING_WORDS = frozenset(
-    {"", "na", "n/a", "nan", "null", "none", "#n/a", "#na", "#value!", "#div/0!", "#ref!", "#num!", *MISSING}
+    {
+        "",
+        "na",
+        "n/a",
+        "nan",
+        "null",
+        "none",
+        "#n/a",
+        "#na",
+        "#value!",
+        "#div/0!",
+        "#ref!",
+        "#num!",
+        "#null!",
+        "#name?",
+        *MISSING,
+    }
 )
 #: What `read_numbers` says of words.
 _TEXT = "it holds text"
@@ -70,6 +86,8 @@ class Column:
     """How the numbers of a column of text were read, or why they could not be."""
     categories: Labels | None = None
     """What the numbers of a column of labels stand for."""
+    is_padded: bool = False
+    """Whether its numbers have zeros before them, so that each has as many digits."""
 
 
 def import_pandas() -> Any:
@@ -203,7 +221,8 @@ def _classify_words(
         return Column(name, reason=column.reason, labels=labels, numbers=unread)
     values = stripped.map(column.values).to_numpy(dtype=float, na_value=np.nan)
     values = np.where(np.isnan(known), values, known)
-    return Column(name, values, note=_say(column, counts), labels=labels, numbers=column)
+    is_padded = are_padded(counts) and not n_known
+    return Column(name, values, _say(column, counts), labels=labels, numbers=column, is_padded=is_padded)
 
 
 def _say(column: NumberColumn, counts: Mapping[str, int]) -> str | None:

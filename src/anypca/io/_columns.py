@@ -14,7 +14,7 @@ from anypca.io._amounts import find_amounts, matches
 from anypca.io._categories import with_categories
 from anypca.io._classify import Column, classify, find_spelling, import_pandas, is_text_reason
 from anypca.io._numbers import Spelling
-from anypca.io._shape import is_turned, say_totals, turn
+from anypca.io._shape import find_totals, is_turned, turn
 from anypca.io._source import ReadOptions
 from anypca.io.frame import Frame, describe_missing
 
@@ -88,9 +88,9 @@ def frame_from_pandas(
             f"{path}: expected at least one column of numbers; found {quoted([c.name for c in columns])}, "
             f"none numeric{_why_not(columns)}. Check the delimiter and the decimal sign."
         )
-    totals = say_totals(table, [column for column in used if column.categories is None])
+    end, totals = find_totals(table, [column for column in used if column.categories is None])
     if totals:
-        return frame_from_pandas(table.iloc[:-1], path, options, (*notes, totals), spelling)
+        return frame_from_pandas(table.iloc[:end], path, options, (*notes, totals), spelling)
     said = [*notes, *masked, *_repairs(used, options)]
     said += _notes(columns, namer, set_aside - set(options.aside), options)
     if options.transpose:

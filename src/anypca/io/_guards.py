@@ -110,12 +110,16 @@ def _negative_codes(found: Any) -> tuple[float, ...]:
 
 def _large_codes(found: Any, counts: Any) -> tuple[float, ...]:
     """Nines, and what stands beside them, far above all other numbers."""
+    if found[-1] not in _NINES:
+        return ()
     top = found.size
     while top > 2 and found[top - 1] in _NINES | _BESIDE:
         top -= 1
-    codes, rest = found[top:], found[:top]
-    if not codes.size or codes[-1] not in _NINES or len(rest) < 2:
-        return ()
-    is_far = codes[0] - rest[-1] > _FAR * (rest[-1] - rest[0])
-    is_certain = len(rest) <= _FEW_VALUES or counts[-1] > 1
-    return tuple(map(float, codes)) if is_far and is_certain else ()
+    # 7 is a code beside 9 among answers from 1 to 3, and an answer where the code is 99.
+    for first in range(top, found.size):
+        rest, codes = found[:first], found[first:]
+        is_far = codes[0] - rest[-1] > _FAR * (rest[-1] - rest[0])
+        is_certain = len(rest) <= _FEW_VALUES or counts[-1] > 1
+        if is_far and is_certain:
+            return tuple(map(float, codes))
+    return ()

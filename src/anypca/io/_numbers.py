@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -21,7 +21,8 @@ _CURRENCY = (
 _UNIT = r"[^\W\d_][^\s\d.,;:<>()]{0,9}\d?|[%‰°µ][^\s\d.,;:<>()]{0,9}"
 _CELL = re.compile(
     rf"(?P<limit>[<>≤≥]=?|[<>]\s*=)?\s*(?P<sign>[+-])?\s*(?P<front>{_CURRENCY})?\s*(?P<inner>[+-])?"
-    rf"(?P<body>[.,]?\d(?:[\d.,' ]*[\d.,])?)(?P<power>[eE][+-]?\d{{1,3}})?\s*(?P<back>{_CURRENCY}|{_UNIT})?"
+    rf"(?P<body>[.,]?\d(?:[\d.,' ]*[\d.,])?)(?P<power>[eE][+-]?\d{{1,3}}|[dD][+-]\d{{1,3}})?(?P<after>-(?!\S))?"
+    rf"\s*(?P<back>{_CURRENCY}|{_UNIT})?"
 )
 #: All kinds of blanks and apostrophes that part thousands, and the minus sign of typesetters.
 _PLAIN = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u2019": "'", "\u2212": "-"})
@@ -33,11 +34,14 @@ _BODY = {
     )
     for decimal, mark in ((".", ","), (",", r"\."))
 }
+#: A number with its error or a sign of significance, or two numbers, as those of blood pressure.
+_COMPOUND = re.compile(r"\s*[+-]?\d+(?:[.,]\d+)?\s*(?:\*+|(?:±|\+/-|\+-)\s*\d.*)|\s*\d{2,3}\s*/\s*\d{2,3}\s*")
 _NO_MARKS = str.maketrans("", "", "' ")
 #: Most cells are as plain as this.
 _SIMPLE = re.compile(r"(-?)(\d+(?:[.,]\d+)?)")
 _OTHER = {".": ",", ",": "."}
 _PER = {"%": -2, "‰": -3}
+_PARENTHESES, _AFTER = "parentheses as minus signs", "minus signs after numbers"
 
 
 class _Token(NamedTuple):
@@ -51,8 +55,8 @@ class _Token(NamedTuple):
     affix: str
     """Currency or unit."""
     is_limit: bool
-    is_accounting: bool = False
-    """Whether parentheses stand for the minus sign."""
+    odd_minus: str = ""
+    """How it says that it is negative, if not by a minus sign before it."""
 
     def reads(self, decimal: str) -> bool:
         return self.body.isdigit() or _BODY[decimal].fullmatch(self.body) is not None
@@ -111,11 +115,21 @@ def tokenise(cell: str) -> _Token | None:
     match = _CELL.fullmatch(text[1:-1].strip() if is_accounting else text)
     if match is None or (match["front"] and match["back"]) or (match["sign"] and match["inner"]):
         return None
+    if match["after"] and (match["sign"] or match["inner"] or is_accounting):
+        return None
     affix = match["front"] or match["back"] or ""
     power = int(match["power"][1:]) if match["power"] else 0
-    is_negative = is_accounting or "-" in (match["sign"], match["inner"])
+    odd_minus = _PARENTHESES if is_accounting else _AFTER if match["after"] else ""
+    is_negative = bool(odd_minus) or "-" in (match["sign"], match["inner"])
     is_limit, power = match["limit"] is not None, power + _PER.get(affix, 0)
-    return _Token(match["body"], is_negative, power, affix, is_limit, is_accounting)
+    return _Token(match["body"], is_negative, power, affix, is_limit, odd_minus)
+
+
+def are_padded(cells: Collection[str]) -> bool:
+    """Whether different cells are digits, each as many, with zeros before some."""
+    if len({len(cell) for cell in cells}) != 1 or not all(map(str.isdecimal, cells)):
+        return False
+    return any(cell.startswith("0") for cell in cells) and max(map(len, cells)) > 1
 
 
 def own_decimal(cells: Iterable[str]) -> str | None:
@@ -190,6 +204,8 @@ def read_numbers(cells: Mapping[str, int], spelling: Spelling, n_known: int = 0)
 
 def _say_words(count: int, total: int, first: str) -> str:
     """Why a column with words among its numbers is left out."""
+    if _COMPOUND.fullmatch(first):
+        return f"its cells hold more than a number each, as {first!r}"
     if 2 * count >= total:
         return "it holds text"
     return f"{count} of its {total} cells are not numbers, the first is {first!r}"
@@ -283,8 +299,8 @@ def _describe(tokens: Mapping[str, _Token], decimal: str) -> tuple[str, str]:
     repair = f"without {' and '.join(parts)}" if parts else ""
     if affix in _PER:
         repair = f"as shares{' ' + repair if repair else ''}"
-    if negative := next((cell for cell, token in tokens.items() if token.is_accounting), ""):
-        repair, cell = f"{repair + ', ' if repair else ''}with parentheses as minus signs", negative
+    if negative := next((cell for cell, token in tokens.items() if token.odd_minus), ""):
+        repair, cell = f"{repair + ', ' if repair else ''}with {tokens[negative].odd_minus}", negative
     return repair, f"{cell!r} is {tokens[cell].value(decimal):.15g}" if cell else ""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from anypca._words import quoted
+from anypca._words import counted, quoted
 from anypca.io._classify import Column
 from anypca.io.frame import Frame, describe_missing
 
@@ -64,8 +64,8 @@ def turn(frame: Frame, why: str = "") -> Frame:
     return replace(turned, notes=(*notes, *describe_missing(values, turned.column_names)))
 
 
-def say_totals(table: Any, used: list[Column]) -> str:
-    """A note on the last row if it holds sums or means of the others; empty if it does not.
+def find_totals(table: Any, used: list[Column]) -> tuple[int, str]:
+    """Where the data end if the last row of numbers holds sums or means of the others, and a note on that.
 
     Parameters
     ----------
@@ -75,14 +75,36 @@ def say_totals(table: Any, used: list[Column]) -> str:
 
     Returns
     -------
+    n_rows : int
+        Rows above the sums; lines of text below them, such as a source, are no data either.
     note : str
+        Empty if there are no sums.
     """
-    labels = [str(cell).strip() for cell in table.iloc[-1] if isinstance(cell, str)]
-    word = next((text for text in labels if _TOTAL.fullmatch(text) or _MEAN.fullmatch(text)), None)
-    if len(table) < 3 or (word is None and labels):
+    values = np.array([column.values for column in used]).reshape(len(used), len(table)).T
+    has_numbers = np.flatnonzero(np.isfinite(values).any(axis=1))
+    if not has_numbers.size:
+        return len(table), ""
+    last = end = int(has_numbers[-1])
+    # Sums may stand above means: both are of the rows above both.
+    while end > 1 and _word_of(table.iloc[end - 1]) and _word_of(table.iloc[last]):
+        end -= 1
+    notes = [_say_totals(table.iloc[row], values[row], values[:end]) for row in range(end, last + 1)]
+    if not all(notes):
+        return len(table), ""
+    note, below = "; ".join(notes), len(table) - last - 1
+    return end, f"{note}, with {counted(below, 'row')} below" if below else note
+
+
+def _word_of(cells: Any) -> str | None:
+    """The word that says that a row holds sums or means."""
+    labels = (str(cell).strip() for cell in cells if isinstance(cell, str))
+    return next((text for text in labels if _TOTAL.fullmatch(text) or _MEAN.fullmatch(text)), None)
+
+
+def _say_totals(cells: Any, last: Any, others: Any) -> str:
+    word = _word_of(cells)
+    if len(others) < 2 or (word is None and any(isinstance(cell, str) for cell in cells)):
         return ""
-    values = np.column_stack([column.values for column in used])
-    last, others = values[-1], values[:-1]
     if word is None:
         return "the last row left out: it holds sums of the others" if _are_sums(last, others) else ""
     is_mean = _MEAN.fullmatch(word) is not None

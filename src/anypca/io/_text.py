@@ -19,7 +19,7 @@ from anypca._words import counted
 from anypca.io._classify import EMPTY, import_pandas, is_missing
 from anypca.io._columns import check_unique, frame_from_pandas, names_rows
 from anypca.io._heads import PEEK, Head, blank_comments, blank_lines, find_head, is_data, join_names
-from anypca.io._numbers import Spelling
+from anypca.io._numbers import Spelling, are_padded
 from anypca.io._source import ReadOptions, open_source
 from anypca.io.frame import Frame
 
@@ -44,6 +44,8 @@ class _Layout:
     """Number of the last line above the data."""
     whole: list[str]
     """Columns that may hold whole numbers only, with points between thousands."""
+    padded: list[str]
+    """Columns that may hold numbers of one length with zeros before them."""
 
 
 #: What begins like this is something else, whatever the file is called.
@@ -235,7 +237,8 @@ def _lay_out(text: str, delimiter: str, given: ReadOptions, path: Path) -> tuple
     last_line = peeked[head.n_rows - 1][0] if head.n_rows else 0
     notes = [*head.notes, *joined]
     named = _name_the_nameless(names, notes)
-    layout = _Layout(delimiter, named, last_line, _maybe_whole(rows[head.n_rows :], named))
+    data = rows[head.n_rows :]
+    layout = _Layout(delimiter, named, last_line, _maybe_whole(data, named), _maybe_padded(data, named))
     return layout, [*notes, *short]
 
 
@@ -247,6 +250,12 @@ def _maybe_whole(rows: Sequence[Sequence[str]], names: list[str]) -> list[str]:
         if all(_MAYBE_THOUSANDS.fullmatch(cell) or is_missing(cell) for cell in cells):
             found.append(name)
     return found
+
+
+def _maybe_padded(rows: Sequence[Sequence[str]], names: list[str]) -> list[str]:
+    """Columns in which each number may have as many digits, some by zeros before them."""
+    cells = {name: {row[j].strip() for row in rows if j < len(row)} for j, name in enumerate(names)}
+    return [name for name, found in cells.items() if are_padded({c for c in found if not is_missing(c)})]
 
 
 def _check_widths(
@@ -308,6 +317,7 @@ def _read_cells(text: str, layout: _Layout, given: ReadOptions, path: Path) -> A
         return _parse(text, layout, layout.names, path)
     # As a number 007 would lose its zeros, and 1.10 be 1.1.
     naming = [name for name in layout.names if names_rows(name) or name == given.id_column]
+    naming += [name for name in layout.padded if name not in naming]
     table = _parse(text, layout, naming, path)
     if given.decimal == ".":
         return table
