@@ -29,7 +29,8 @@ EPS = float(np.finfo(float).eps)
 
 
 def find(x, observed=None):
-    return find_lattice(x, observed, (x == np.floor(x)).all(axis=0), EPS)
+    largest = np.abs(x).max(axis=0, initial=0.0)
+    return find_lattice(x, observed, (x == np.floor(x)).all(axis=0), largest, EPS)
 
 
 def merged(x, observed, size):

@@ -259,7 +259,7 @@ def test_sparse_tables_equal_dense_ones(family: Family, table: Any) -> None:
 def test_tiles_do_not_matter(family: Family, setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = make_case(family, SETTINGS[setting])
     whole = [*case.evaluator().row_sums(case.scores), *case.evaluator().column_sums(case.scores)]
-    monkeypatch.setattr(opened_module, "_TILE_ELEMENTS", 2 * N)
+    monkeypatch.setattr(opened_module, "_TILE_BYTES", 16 * N)
     monkeypatch.setattr(opened_module, "_MIN_TILE", 2)
     assert len(list(case.evaluator().rows.tiles())) == 3
     parts = [*case.evaluator().row_sums(case.scores), *case.evaluator().column_sums(case.scores)]

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 from anypca import EPCA, SePCA
 from anypca.datasets import make_low_rank
 from anypca.exceptions import ConvergenceWarning
+from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._bilinear.row_model import warn_unsolved
 
 
@@ -45,3 +46,21 @@ def test_deviations_are_how_far_scores_follow_their_entries(model, family):
     slopes = (up - down) / (2 * step) * model.dispersion_[:, None]
     covariance = np.linalg.lstsq(model.components_.T, slopes, rcond=None)[0]
     assert_allclose(std[0], np.sqrt(np.diag(covariance)), rtol=1e-5)
+
+
+def test_rows_of_a_fit_that_has_ended_need_no_further_curvature(monkeypatch):
+    """They are near their modes, where gradients alone lead, and as well as Newton's steps."""
+    X = make_low_rank(300, 40, 3, family="poisson", signal=1.0, intercept=1.0, random_state=1).X
+    offset = np.linspace(-1.0, 1.0, 300)
+    model = EPCA(3, family="poisson", ridge=1.0, n_jobs=1)
+    monkeypatch.setattr(BilinearProblem, "solve_rows", None)
+    scores = model.fit_transform(X, offset=offset)
+    monkeypatch.undo()
+    assert_allclose(scores, model.transform(X, offset=offset), rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:.*max_iter")
+def test_rows_far_from_their_modes_are_found_all_the_same():
+    X = make_low_rank(300, 40, 3, family="poisson", signal=3.0, intercept=1.0, random_state=1).X
+    model = EPCA(3, family="poisson", ridge=0.1, max_iter=1, n_jobs=1)
+    assert_allclose(model.fit_transform(X), model.transform(X), rtol=1e-8, atol=1e-9)

@@ -395,3 +395,11 @@ def test_the_last_sweep_is_exact_however_few_there_are(max_iter: int) -> None:
     value = found.shared @ (plain.vector - 0.5 * plain.matrix @ found.shared)
     assert found.trace[-1] == pytest.approx(value, abs=1e-12)
     assert found.n_iter <= max_iter
+
+
+def test_an_exact_sweep_that_is_the_last_takes_a_step_too() -> None:
+    plain = _slow(extrapolates=False)
+    rough = Rough(plain.matrix, plain.vector, extrapolates=False)
+    problem = Refined(plain.matrix, plain.vector, extrapolates=False, form=rough)
+    found, expected = (_run(one, max_iter=5)[0] for one in (problem, plain))
+    np.testing.assert_allclose(found.shared, expected.shared, rtol=1e-12)

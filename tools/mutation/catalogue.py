@@ -269,8 +269,8 @@ FAMILIES = [
     Mutation(
         "the factorial is off by one",
         "families/poisson.py",
-        "-gammaln(following[is_many])",
-        "-gammaln(following[is_many] + 1.0)",
+        "-gammaln(x[is_many] + 1.0)",
+        "-gammaln(x[is_many] + 2.0)",
         _FAMILIES,
     ),
     Mutation(

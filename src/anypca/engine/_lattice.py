@@ -69,7 +69,7 @@ class Lattice:
         return self.decimals <= MOST_DECIMALS
 
 
-def find_lattice(x: Floats, observed: Bools | None, is_whole: Bools, eps: float) -> Lattice:
+def find_lattice(x: Floats, observed: Bools | None, is_whole: Bools, largest: Floats, eps: float) -> Lattice:
     """The lattices of the columns of some rows.
 
     Parameters
@@ -79,6 +79,8 @@ def find_lattice(x: Floats, observed: Bools | None, is_whole: Bools, eps: float)
     observed : ndarray of bool of the same shape or None
     is_whole : ndarray of bool of shape (n_features,)
         Columns that hold whole numbers only.
+    largest : ndarray of shape (n_features,)
+        No observed value is larger in size.
     eps : float
         Relative rounding of the values.
     """
@@ -88,7 +90,7 @@ def find_lattice(x: Floats, observed: Bools | None, is_whole: Bools, eps: float)
         anchor = x[first, np.arange(x.shape[1])]
         x = np.where(observed, x, anchor)
     lattice = Lattice(np.full(len(anchor), _NONE), np.zeros(len(anchor)), np.zeros(len(anchor), np.int64))
-    for decimals, chosen in _whole_columns(x, is_whole, eps):
+    for decimals, chosen in _whole_columns(x, is_whole, largest, eps):
         lattice.decimals[chosen] = decimals
         lattice.anchor[chosen] = np.rint(anchor[chosen] * 10.0**decimals)
         lattice.gcd[chosen] = _divisors(x, chosen, decimals)
@@ -98,11 +100,9 @@ def find_lattice(x: Floats, observed: Bools | None, is_whole: Bools, eps: float)
     return lattice
 
 
-def _whole_columns(x: Floats, is_whole: Bools, eps: float) -> Iterator[tuple[int, Ints]]:
+def _whole_columns(x: Floats, is_whole: Bools, largest: Floats, eps: float) -> Iterator[tuple[int, Ints]]:
     """For each number of decimals the columns that are whole in its units, up to rounding, and in none before."""
-    whole = np.flatnonzero(is_whole)
-    is_small = np.abs(x[:, whole]).max(axis=0, initial=0.0) < _LARGEST
-    yield 0, whole[is_small]
+    yield 0, np.flatnonzero(is_whole & (largest < _LARGEST))
     # Most columns that are on no lattice show it at once: what is not whole in the last decimal is so in none
     # before it. Twice the usual rounding is allowed since a multiple of ten has rounding of its own.
     left = np.flatnonzero(~is_whole)

@@ -299,7 +299,7 @@ def _slab_moments(
     powers = np.floor(x)
     n_whole = _count(x == powers)
     n_zero = _count(x == 0) if n_whole.any() else np.zeros_like(n_whole)
-    lattice = find_lattice(x, observed, n_whole == len(x), eps)
+    is_whole, original = n_whole == len(x), x
     if observed is None:
         n_observed = np.full(n_columns, len(x))
         weight = np.broadcast_to(weights.sum(axis=0), n_columns)
@@ -310,6 +310,7 @@ def _slab_moments(
         minimum = _reduce(np.minimum, np.where(observed, x, np.inf))
         maximum = _reduce(np.maximum, np.where(observed, x, -np.inf))
         x = np.where(observed, x, 0.0)
+    lattice = find_lattice(original, observed, is_whole, np.maximum(-minimum, maximum), eps)
     with np.errstate(over="ignore", invalid="ignore"):  # beyond 1e100: reported by check_values
         mean = _weighted_sum(weights, x) / np.where(weight > 0, weight, 1.0)
         # Minus an outer product of ones and the means, in place: half of the time of numpy's subtraction.

@@ -52,15 +52,16 @@ class Poisson(Counts, CanonicalFamily):
 
     def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         # Most counts of many tables are 0 or 1, whose term is 0, and logarithms of factorials take as long as a sweep.
-        following = np.asarray(x + 1.0)
-        base, is_many = np.zeros_like(following), (following != 1.0) & (following != 2.0)
-        base[is_many] = -gammaln(following[is_many])
+        x = np.asarray(x)
+        base, is_many = np.zeros_like(x), x > 1.0
+        base[is_many] = -gammaln(x[is_many] + 1.0)
         return base
 
     def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         x = np.asarray(x)
-        value, is_many = 0.0 - x, (x != 0.0) & (x != 1.0)
-        value[is_many] += xlogy(x[is_many], x[is_many])
+        value, is_many = 0.0 - x, x > 1.0
+        many = x[is_many]
+        value[is_many] = xlogy(many, many) - many
         return value
 
     def variance(self, mu: Floats, dispersion: PerColumn = 1.0) -> Floats:

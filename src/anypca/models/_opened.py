@@ -15,8 +15,8 @@ from anypca.engine._convert import describe_entry
 from anypca.families import Family
 from anypca.models._session import Session, raise_outside
 
-# Elements of a tile: three or four arrays of this size in float64 share a second-level cache of 2 MB or nearly.
-_TILE_ELEMENTS = 2**16
+# Bytes of the entries of a tile: half or twice of it take as long to some percent, less makes many thin products.
+_TILE_BYTES = 2**20
 # Narrower tiles would make the matrix products of a tile thin.
 _MIN_TILE = 64
 
@@ -139,7 +139,7 @@ class OpenedBlock:
 
     def tiles(self) -> Iterator[slice]:
         """Runs of columns."""
-        width = max(_TILE_ELEMENTS // max(self.n_rows, 1), _MIN_TILE)
+        width = max(_TILE_BYTES // (self.dtype.itemsize * max(self.n_rows, 1)), _MIN_TILE)
         for start in range(0, self.n_features, width):
             yield slice(start, min(start + width, self.n_features))
 
@@ -181,8 +181,9 @@ def open_block(
     is_linear = family is not None and family.is_linear
     has_wide_offset = offset is not None and offset.shape[1] > 1
     entry = block.entry_weight()
-    if is_linear and not (block.may_miss or has_wide_offset or dense or entry is not None):
-        product = block.matrix()
+    if is_linear and not block.may_miss and entry is None:
+        product = block.matrix() if not (dense or has_wide_offset) else block.view()
+        table = Table(product, None) if dense or has_wide_offset else None
     else:
         table = block.read()
         if is_linear and table.observed is not None:

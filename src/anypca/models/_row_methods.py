@@ -92,10 +92,11 @@ class RowMethods(LatentModel):
         """
         scores = self._check_scores(X)
         model, data = self._row_model(), self._companions(len(scores), offset, covariates)
-        means = [
-            self.layout_.join(model.mean(block, scores[block.start : block.stop])) for block in data.blocks
-        ]
-        return give_back(self, np.concatenate(means).astype(scores.dtype, copy=False))
+        means = np.empty((len(scores), self.n_features_in_), dtype=scores.dtype)
+        for block in data.blocks:
+            rows = slice(block.start, block.stop)
+            means[rows] = self.layout_.join(model.mean(block, scores[rows]))
+        return give_back(self, means)
 
     def class_probabilities(
         self, X: Any, column: int | str, *, offset: Any = None, covariates: Any = None

@@ -43,10 +43,10 @@ class Ridge(Prior):
         return np.ndim(self.precision) < 2 and np.unique(self.precision).size < 2
 
     def value(self, u: Floats) -> Floats:
-        return np.asarray(0.5 * np.einsum("ia,ia->i", self._times(u), u))
+        return np.asarray(0.5 * np.einsum("ia,ia->i", self.times(u), u))
 
     def newton(self, u: Floats, gradient: Floats, curvature: Floats) -> NewtonStep:
-        slope = gradient - self._times(u)
+        slope = gradient - self.times(u)
         step = PackedCholesky(curvature + self.curvature(u), u.shape[1]).solve(slope)
         return NewtonStep(step, np.einsum("ia,ia->i", slope, step))
 
@@ -62,6 +62,7 @@ class Ridge(Prior):
     def _packed(self, size: int) -> Floats:
         return pack_symmetric(self.matrix(size))
 
-    def _times(self, u: Floats) -> Floats:
+    def times(self, u: Floats) -> Floats:
+        """The gradient of the penalty, shape (n, m)."""
         product = u @ self.precision if np.ndim(self.precision) == 2 else u * self.precision
         return np.asarray(product * np.reshape(self.strength, (-1, 1)))

@@ -268,12 +268,13 @@ class Loop(Generic[Shared, Local, Stats]):
     ) -> tuple[_Point[Shared, Stats], list[float]]:
         """Rough sweeps until they have done what they can, then an exact one."""
         proposal, slack = self._working.at_rest(point.shared), 0.0
-        for iteration in range(len(trace), self.max_iter - 1):
+        for iteration in range(len(trace), self.max_iter):
             plain = self._working.propose(point.shared, point.stats, self._total_at(point))
             slack = self._working.resolution(point.shared, point.stats)
             if self.callback is not None:
                 self.callback(Progress(iteration, self.max_iter, point.objective, plain.criterion))
-            if plain.gain <= slack or not plain.criterion > max(self.tol, _ROUGH_TOL):
+            is_last = iteration == self.max_iter - 1
+            if is_last or plain.gain <= slack or not plain.criterion > max(self.tol, _ROUGH_TOL):
                 proposal = plain.shared
                 break
             better = self._improve(point, plain.shared)

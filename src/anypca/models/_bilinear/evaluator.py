@@ -65,6 +65,11 @@ class Working:
     dispersion: Floats
 
     @cached_property
+    def with_one(self) -> Floats:
+        """``joint`` beside a column of ones, that of an offset in the design."""
+        return np.hstack([self.joint, np.ones((len(self.joint), 1), self.joint.dtype)])
+
+    @cached_property
     def operand(self) -> Operand:
         """The operand that contracts a tile with the slopes."""
         return Operand.of(self.slopes)
@@ -219,6 +224,18 @@ class BlockEvaluator:
             gradient[:, :k] += self._image[:, :k]
         return RowSums(self._with_linear(design, value), columns, gradient, curvature)
 
+    def row_slopes(self, points: Floats) -> tuple[Floats, Floats]:
+        """Log-likelihood of each row without constants (rows,) and its gradient in the scores (rows, k)."""
+        rows, slopes, design = self.rows, self._working.slopes, self.design(points)
+        value, gradient = np.zeros(rows.n_rows), np.zeros((rows.n_rows, slopes.shape[1]))
+        for tile, found in self.tiles(design, order=1):
+            value += found.value.sum(axis=1, dtype=float)
+            gradient += found.gradient @ slopes[tile]
+        gradient *= self._sign
+        if rows.product is not None:
+            gradient += self._image[:, : slopes.shape[1]]
+        return self._with_linear(design, value), gradient
+
     def column_sums(self, points: Floats) -> ColumnSums:
         """Everything a Newton step of the columns needs, and the rows' values at the same points."""
         rows, joint = self.rows, self.coefficients.joint
@@ -265,11 +282,14 @@ class BlockEvaluator:
         return np.hstack([points, self.rows.features]).astype(self.rows.dtype, copy=False)
 
     def _predictor(self, design: Floats, tile: slice) -> Floats:
+        joint, offset = self._working.joint[tile], self.rows.offset
+        if offset is not None and offset.shape[1] == 1:
+            # As one more coefficient, of one: that takes a third of the time of a sum.
+            design, joint = np.hstack([design, offset]), self._working.with_one[tile]
         # Not ``@``, which leaves BLAS aside for a single column.
-        eta: Floats = np.dot(design, self._working.joint[tile].T)
-        offset = self.rows.offset
-        if offset is not None:
-            eta += offset if offset.shape[1] == 1 else offset[:, tile]
+        eta: Floats = np.dot(design, joint.T)
+        if offset is not None and offset.shape[1] > 1:
+            eta += offset[:, tile]
         return eta
 
 

@@ -92,12 +92,10 @@ class Pass:
         """Weighted sum of the likelihood's terms without eta, with those that make densities probabilities of steps."""
         steps = self.session.summary.resolution
 
-        def function(rows: OpenedBlock, scores: Floats) -> Floats:
-            base = family.log_base(rows.x, dispersion) + family.log_step(rows.x, steps)
-            terms = weigh(rows, slice(None), base)
-            return np.array([rows.weights @ terms.sum(axis=1, dtype=float)])
+        def terms(member: Family, x: Floats, columns: slice) -> Floats:
+            return member.log_base(x, dispersion[columns]) + member.log_step(x, steps[columns])
 
-        return float(self.sum(function)[0])
+        return float(self.sum(lambda rows, _: np.array([_total(family, rows, terms)]), family=family)[0])
 
     def deviance(
         self, family: Family, coefficients: Coefficients, local: Sequence[Any] | None = None
@@ -118,25 +116,42 @@ class Pass:
         null: Coefficients,
         *,
         rough: str | None = None,
+        known: tuple[float | None, float | None] = (None, None),
     ) -> Deviances:
         """Deviances of a model and of ``null``, the one without components, in one pass.
 
-        ``rough`` is the dtype in which differences between the model with and without a component are computed.
+        Parameters
+        ----------
+        family : Family
+        coefficients : Coefficients
+        local : sequence
+            Scores of each block.
+        null : Coefficients
+        rough : str or None
+            The dtype in which differences between the model with and without a component are computed.
+        known : tuple of two floats or None
+            Log-likelihoods of the model and of ``null`` without constants, where they need not be computed.
         """
+        ours, theirs = known
 
         def function(rows: OpenedBlock, scores: Floats) -> Floats:
             # Without a component that balances another one, predictors may overflow: the deviance is then infinite.
+            evaluator, base = BlockEvaluator(family, coefficients, rows), 0.0
             with np.errstate(over="ignore"):
-                values = _values_without(BlockEvaluator(family, coefficients, rows), scores, rough)
-            nothing = np.zeros((rows.n_rows, 0))
-            base = rows.weights @ BlockEvaluator(family, null, rows).row_values(nothing)
-            ours = theirs = _best(family, coefficients, rows)
+                values = _values_without(evaluator, scores, rough, is_exact=ours is None)
+            if theirs is None:
+                nothing = np.zeros((rows.n_rows, 0))
+                base = float(rows.weights @ BlockEvaluator(family, null, rows).row_values(nothing))
+            best = nulls_best = _best(family, coefficients, rows)
             if not np.array_equal(null.dispersion, coefficients.dispersion):
-                theirs = _best(family, null, rows)
-            return 2.0 * np.append(ours - values, theirs - base)
+                nulls_best = _best(family, null, rows)
+            return np.append(values, [base, best, nulls_best])
 
-        found = self.sum(function, local, family=family)
-        return Deviances(float(found[-1]), float(found[0]), found[1:-1])
+        *values, base, best, nulls_best = self.sum(function, local, family=family)
+        full = values[0] if ours is None else ours
+        without = np.array(values[1:]) - values[0] + full
+        base = base if theirs is None else theirs
+        return Deviances(2.0 * float(nulls_best - base), 2.0 * float(best - full), 2.0 * (best - without))
 
     def pearson(self, family: Family, coefficients: Coefficients, local: Sequence[Any] | None) -> Floats:
         """Weighted sum of squared Pearson residuals and weighted number of entries per column: (2, n_features)."""
@@ -156,18 +171,37 @@ class Pass:
         return self.sum(function, local)
 
 
-def _values_without(evaluator: BlockEvaluator, scores: Floats, rough: str | None) -> Floats:
-    """Weighted log-likelihood of a block, whole and without each component, its differences in another precision."""
+def _values_without(
+    evaluator: BlockEvaluator, scores: Floats, rough: str | None, *, is_exact: bool
+) -> Floats:
+    """Weighted log-likelihood of a block, whole and without each component, its differences in another precision.
+
+    Unless ``is_exact`` only the differences matter.
+    """
     rows = evaluator.rows
     if rough in (None, rows.dtype.name):
         return evaluator.values_without(scores)
     values = replace(evaluator, rows=rows.astype(np.dtype(rough))).values_without(scores)
     if not np.isfinite(values).all():
         return evaluator.values_without(scores)
+    if not is_exact:
+        return values
     return np.asarray(rows.weights @ evaluator.row_values(scores) + (values - values[0]))
 
 
 def _best(family: Family, coefficients: Coefficients, rows: OpenedBlock) -> float:
     """Weighted log-likelihood of the saturated model of a block."""
-    saturated = weigh(rows, slice(None), family.saturated(rows.x, coefficients.dispersion))
-    return float(rows.weights @ saturated.sum(axis=1, dtype=float))
+
+    def terms(member: Family, x: Floats, columns: slice) -> Floats:
+        return member.saturated(x, coefficients.dispersion[columns])
+
+    return _total(family, rows, terms)
+
+
+def _total(family: Family, rows: OpenedBlock, terms: Callable[[Family, Floats, slice], Floats]) -> float:
+    """Weighted sum over a block of terms of its entries, which are made of some columns at a time."""
+    sums = np.zeros(rows.n_rows)
+    for tile in rows.tiles():
+        found = weigh(rows, tile, terms(family.columns(tile), rows.x[:, tile], tile))
+        sums += found.sum(axis=1, dtype=float)
+    return float(rows.weights @ sums)

@@ -117,10 +117,12 @@ class BilinearRowModel(RowModel[Solved]):
 
     def predictor(self, block: Block, scores: Floats) -> Floats:
         known = self.reported
-        features = fixed_features(block, fit_intercept=known.fit_intercept)
-        eta = scores @ known.coefficients.loadings.T + features @ known.coefficients.fixed.T
+        design = np.hstack([scores, fixed_features(block, fit_intercept=known.fit_intercept)])
+        eta: Floats = design @ known.coefficients.joint.T
         offset = block.offset()
-        return eta if offset is None else eta + offset
+        if offset is not None:
+            eta += offset
+        return eta
 
     def draw_scores(self, n_samples: int, rng: np.random.Generator) -> Floats:
         variance = self.reported.score_variance
@@ -178,10 +180,14 @@ class ModeRowModel(BilinearRowModel[RowFit]):
         problem = replace(self.problem, precision=None, eps=float(np.finfo(block.dtype).eps))
         rows = problem.open(block)
         evaluator = problem.evaluator(self.reported.coefficients, rows)
-        found = problem.solve_rows(evaluator, gauge.apply(local, rows.features))
-        if not found.converged.all():
-            return self.solve(self.open(block)).points.astype(block.dtype)
-        return found.points.astype(block.dtype, copy=False)
+        start = gauge.apply(local, rows.features)
+        points, is_left = problem.polish_rows(evaluator, start)
+        if is_left.any():
+            found = problem.solve_rows(evaluator.take(is_left), start[is_left])
+            if not found.converged.all():
+                return self.solve(self.open(block)).points.astype(block.dtype)
+            points[is_left] = found.points
+        return points.astype(block.dtype, copy=False)
 
     def _solve(self, rows: OpenedBlock, prior: Prior) -> RowFit:
         """Modes of rows under a score prior."""

@@ -306,15 +306,30 @@ class BilinearFitter(Generic[Settings]):
             return replace(start, fixed=closed)
         return null_coefficients(self.family, start, self.visit, tol=self.session.tol)
 
+    @cached_property
+    def _exposure(self) -> float | None:
+        """Summed exposures of the rows of Poisson counts that have nothing but intercepts; ``None`` for others."""
+        is_simple = isinstance(self.family, Poisson) and self.settings.fit_intercept
+        if not is_simple or self.session.data.n_covariates or self._totals.min() < _LEAST_TOTAL:
+            return None
+        found = float(self.visit.sum(_exposure, family=self.family, dense=False)[0])
+        return found if found > 0 else None
+
+    @property
+    def _totals(self) -> Floats:
+        return self.session.summary.mean * self.session.summary.weight
+
     def _closed_null(self) -> Floats | None:
         """Intercepts (n_features, 1) of Poisson counts: their totals over the exposures, where these are of rows."""
-        session, summary = self.session, self.session.summary
-        totals = summary.mean * summary.weight
-        is_simple = isinstance(self.family, Poisson) and self.settings.fit_intercept
-        if not is_simple or session.data.n_covariates or totals.min() < _LEAST_TOTAL:
-            return None
-        exposure = float(self.visit.sum(_exposure, family=self.family, dense=False)[0])
-        return np.log(totals / exposure)[:, None] if exposure > 0 else None
+        return None if self._exposure is None else np.log(self._totals / self._exposure)[:, None]
+
+    def closed_null_value(self, offset_value: float) -> float | None:
+        """Log-likelihood without constants of the model without components, where it has a closed form.
+
+        ``offset_value`` is what offsets add to it: their weighted sum of products with the entries.
+        """
+        closed = self._closed_null()
+        return None if closed is None else float(self._totals @ (closed[:, 0] - 1.0)) + offset_value
 
     @property
     def log_fixed_prior(self) -> float:

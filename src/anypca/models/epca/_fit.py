@@ -194,13 +194,19 @@ class EPCAFitter(BilinearFitter[Settings]):
         null: Coefficients,
     ) -> Fitted:
         """Change to reporting coordinates, order components by the deviance they explain."""
-        fitted = result.shared.coefficients
-        fitted = fitted.with_joint(problem.loading_prior.snap(fitted.joint))
+        swept = result.shared.coefficients
+        fitted = swept.with_joint(problem.loading_prior.snap(swept.joint))
         canonical = canonical_form(self.settings, fitted, stats)
         scores = self.moved(local, canonical.gauge)
         n_entries = self.session.data.n_samples * self.session.data.n_features
         rough = "float32" if n_entries >= _MANY_ENTRIES and self._suits_single else None
-        deviances = self.visit.deviances(self.family, canonical.coefficients, scores, null, rough=rough)
+        # The last sweep has told the likelihood of what it ended with.
+        is_told = np.array_equal(fitted.joint, swept.joint)
+        value = float(stats.exit_columns.sum()) + stats.offset_value if is_told else None
+        known = value, self.closed_null_value(stats.offset_value)
+        deviances = self.visit.deviances(
+            self.family, canonical.coefficients, scores, null, rough=rough, known=known
+        )
         order = np.argsort(-deviances.without, kind="stable")
         canonical = reorder(canonical, order)
         fit = EPCAFit(
