@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import scipy.optimize
 import scipy.stats
 from scipy.special import expit
 
@@ -99,20 +100,29 @@ def cover_loadings(family: str, n: int, seed: int) -> tuple[float, float] | None
         return None
     unit = np.sqrt(model.dispersion_) if family == "gaussian" else np.ones(N_COLUMNS)
     basis = np.linalg.svd(loadings / unit[:, None], full_matrices=False)[2].T
-    truth = (loadings @ basis).T
-    signs = np.sign((truth * model.components_).sum(axis=1))
+    truth = paired((loadings @ basis).T, model.components_)
     half = scipy.stats.norm.ppf(0.5 + LEVEL / 2.0)
-    inside = np.abs(model.components_ - signs[:, None] * truth) < half * model.components_std_
+    inside = np.abs(model.components_ - truth) < half * model.components_std_
     scores, std = model.transform(X, return_std=True)
     known = np.abs(scores - sample_scores(eta / unit, model.components_ / unit)) < half * std
     return float(inside.mean()), float(known.mean())
 
 
+def paired(truth: np.ndarray, found: np.ndarray) -> np.ndarray:
+    """True components, (q, p), in the order and with the signs of those that were found.
+
+    Models report in the order of explained deviance, which near components need not have by their sizes.
+    """
+    products = truth @ found.T
+    order = scipy.optimize.linear_sum_assignment(-np.abs(products.T))[1]
+    return truth[order] * np.sign(products[order, np.arange(len(found))])[:, None]
+
+
 def sample_scores(eta: np.ndarray, directions: np.ndarray) -> np.ndarray:
     """Scores of these predictors as models report them: centred, of unit variance, their signs those of directions."""
-    left, _, right = np.linalg.svd(eta - eta.mean(axis=0), full_matrices=False)
-    signs = np.sign((right[:RANK] * directions).sum(axis=1))
-    return left[:, :RANK] * signs * np.sqrt(len(eta))
+    _, sizes, right = np.linalg.svd(eta - eta.mean(axis=0), full_matrices=False)
+    right = paired(sizes[:RANK, None] * right[:RANK], directions)
+    return np.sqrt(len(eta)) * (eta - eta.mean(axis=0)) @ (right / (right**2).sum(axis=1, keepdims=True)).T
 
 
 #: How tables are drawn from their predictors, by family.

@@ -103,8 +103,9 @@ def test_probabilities_of_dimensions(family):
     assert max(probabilities, key=probabilities.get) == model.n_components_ == 2
     # On a logarithmic scale two components bend the means into more directions.
     assert model.n_above_noise_ == 2 if family != "negative_binomial" else model.n_above_noise_ >= 2
-    # One component more that nothing is seen of is as likely as the cost of its relevance allows, at least.
-    assert probabilities[3] >= 0.99 * probabilities[2] / np.sqrt(30.0)
+    # One component more is possible, and less likely the more there would be.
+    assert probabilities[2] > 0.5
+    assert probabilities[2] > probabilities[3] > probabilities[4] > 0.0
 
 
 def test_no_dimension_has_less_evidence_than_its_last_component_costs():

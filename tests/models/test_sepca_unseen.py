@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from anypca import SePCA
-from anypca.models.sepca._unseen import likelihood_gains, log_mean_exp
+from anypca.models.sepca._unseen import likelihood_gains, log_mean_exp, strength_weights
 
 
 def spiked(rng, n, p, strengths):
@@ -29,8 +29,11 @@ def test_the_saddle_point_is_near_the_mean_over_directions():
     np.testing.assert_allclose(log_mean_exp(theta, values), exact, atol=0.1)
 
 
+ANY = strength_weights(None)
+
+
 def gains(X, most=1):
-    return list(likelihood_gains(squared(X), len(X) - 1.0, most))
+    return list(likelihood_gains(squared(X), len(X) - 1.0, most, ANY))
 
 
 def test_noise_gains_nothing_and_signal_more_with_its_strength():
@@ -50,9 +53,9 @@ def test_weak_components_do_not_hide_each_other():
 
 def test_units_of_the_whole_table_do_not_matter():
     values = squared(spiked(np.random.default_rng(2), 100, 30, [3.0]))
-    found, rescaled = (list(likelihood_gains(unit * values, 99.0, 3)) for unit in (1.0, 1e6))
+    found, rescaled = (list(likelihood_gains(unit * values, 99.0, 3, ANY)) for unit in (1.0, 1e6))
     assert rescaled == pytest.approx(found, abs=1e-6)
-    assert not list(likelihood_gains(np.zeros(5), 10.0, 3))
+    assert not list(likelihood_gains(np.zeros(5), 10.0, 3, ANY))
 
 
 def test_weak_components_beside_strong_ones_are_possible():
@@ -70,4 +73,19 @@ def test_nothing_is_left_beside_strong_components():
     model = SePCA(family="gaussian", n_jobs=1).fit(spiked(rng, 150, 30, [12.0, 8.0]))
     probabilities = model.rank_probabilities_
     assert model.n_components_ == 2
-    assert probabilities[3] == pytest.approx(probabilities[2] / np.sqrt(30.0), rel=0.1)
+    assert probabilities[2] > 0.9 > 0.1 > probabilities[3] > 0.0
+    assert sum(probabilities.values()) == pytest.approx(1.0)
+
+
+def test_components_that_were_not_found_are_like_the_weakest_that_was():
+    """Strong ones leave little room for others at the edge of noise; without any all are possible."""
+    strengths = np.geomspace(1.0, 2.5, 12)
+    assert pytest.approx(np.full(12, 1.0 / 12.0)) == ANY
+    found = [strength_weights(weakest) for weakest in (0.5, 1.5, 2.0, 2.5, 9.0)]
+    assert all(weights.sum() == pytest.approx(1.0) for weights in found)
+    typical = [float(weights @ strengths) for weights in found]
+    assert typical[0] == typical[1] == pytest.approx(1.5, abs=0.05)
+    assert typical[1] < typical[2] < typical[3] == typical[4]
+    noise = squared(np.random.default_rng(6).normal(size=(150, 40)))
+    near, far = (next(likelihood_gains(noise, 149.0, 1, strength_weights(m))) for m in (1.5, 5.0))
+    assert far < near - 1.0

@@ -1547,6 +1547,7 @@ PIECEWISE = [
 _SEPCA = "tests/models/test_sepca.py tests/models/test_sepca_coupling.py"
 _NOISE = "tests/models/test_sepca_noise.py"
 _UNSEEN = "tests/models/test_sepca_unseen.py"
+_WIDTHS = "tests/models/test_sepca_widths.py"
 _GPCA = "tests/models/test_gpca.py"
 _EPCA = "tests/models/test_epca.py tests/models/test_epca_invariance.py"
 _PRIORS = "tests/priors"
@@ -1694,17 +1695,17 @@ SEPCA = [
     ),
     Mutation(
         "components of near sizes are as sure as others",
-        "models/sepca/_fit.py",
+        "models/sepca/_widths.py",
         "(size / (size - size[:, None])) ** 2",
         "np.full((k, k), 0.25)",
         _NOISE,
     ),
     Mutation(
         "what is unknown of the scores tells of the loadings",
-        "models/sepca/_fit.py",
-        "PackedCholesky(loadings.precision - sums.unknown,",
-        "PackedCholesky(loadings.precision,",
-        _NOISE,
+        "models/sepca/_widths.py",
+        "found[:, :, :k] -= curvature",
+        "found[:, :, :k] -= 0.0 * curvature",
+        _WIDTHS,
     ),
     Mutation(
         "terms that are left out of Tweedie's series count for nothing",

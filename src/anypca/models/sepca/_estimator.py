@@ -134,8 +134,8 @@ class SePCA(StreamingRows, BilinearModel):
         Posterior means (or modes) of the loadings, largest first, the largest entry of each positive. Scores have
         unit variance, so loadings carry the sizes.
     components_std_ : ndarray of shape (n_components_, n_features)
-        Posterior standard deviations of the loadings, in ``"vb"`` with what scores that move together with them add
-        (components of near sizes turn into each other); in ``"map"`` from the curvature at the mode.
+        Posterior standard deviations of the loadings, in ``"vb"`` from squared scores of the rows, and with what scores
+        that move together with them add (near components turn into each other); in ``"map"`` from the mode's curvature.
     alpha_ : ndarray of shape (n_components_,)
         Prior precisions of the loadings.
     intercept_, coef_, dispersion_ : ndarray
@@ -154,8 +154,8 @@ class SePCA(StreamingRows, BilinearModel):
         convergence.
     rank_probabilities_ : dict
         ``"vb"`` only: what these say of the dimensions, which are taken as equally likely beforehand. Larger ones are
-        there too, by what the spectrum of the residuals says of components too weak for the fit to keep; one that
-        nothing is seen of costs no more than its ``alpha``.
+        there too, by what the spectrum of the residuals says of components too weak for the fit to keep, which are
+        taken to be about as strong as the weakest that it kept.
     n_above_noise_ : int
         Directions of the residuals without components that lie above the edge of noise (99 % of the Tracy-Widom law),
         at most ``max_components``. Under a logarithmic link strong components bend the means into more directions

@@ -11,14 +11,14 @@ from scipy.special import softmax
 
 from anypca._typing import Floats, Ints
 from anypca.families import Family
-from anypca.linalg import PackedCholesky, packed_diagonal, varimax
+from anypca.linalg import varimax
 from anypca.models._bilinear.dispersion import refined_family
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.passes import Deviances
 from anypca.models._bilinear.row_model import Reported
 from anypca.models._session import Session
 from anypca.models.sepca._candidate import Candidate, first_candidate
-from anypca.models.sepca._coupling import CouplingSums, relevance_cost
+from anypca.models.sepca._coupling import relevance_cost
 from anypca.models.sepca._dimension import compare_dimensions
 from anypca.models.sepca._noise import dispersion_cost
 from anypca.models.sepca._noise_report import DispersionReport, name_noise, name_replaced
@@ -36,7 +36,6 @@ from anypca.models.sepca._sweeps import (
     MAX_ROUNDS,
     State,
     converge,
-    coupling_sums,
     estimate,
     judge,
     prune,
@@ -45,6 +44,7 @@ from anypca.models.sepca._sweeps import (
     without,
 )
 from anypca.models.sepca._unseen import unseen_evidence
+from anypca.models.sepca._widths import loading_deviations
 from anypca.solvers import Result
 
 # A round goes on from the fit of the last one if that kept the dimension and changed the dispersion by no more than
@@ -95,11 +95,12 @@ class PosteriorFit:
     @property
     def rank_probabilities(self) -> dict[int, float]:
         """Of the dimensions that were compared and of larger ones, all equally likely beforehand."""
-        known = dict(self.evidence_by_rank)
+        evidence = dict(self.evidence_by_rank)
         for number, gain in enumerate(self.unseen, start=1):
             rank = self.loadings.n_components + number
-            known[rank] = max(self.evidence + gain, known.get(rank, -np.inf))
-        evidence = nested_evidence(known, len(self.loadings.mean), self.max_components)
+            evidence[rank] = max(self.evidence + gain, evidence.get(rank, -np.inf))
+        if not self.unseen:
+            evidence = nested_evidence(evidence, len(self.loadings.mean), self.max_components)
         shares = softmax(list(evidence.values())) if evidence else []
         return {rank: float(share) for rank, share in zip(evidence, shares, strict=True)}
 
@@ -142,7 +143,7 @@ def fit_posterior(
         visit.deviances(best.problem.family, best.means, best.score_means, null),
         best.evidence,
         {state.n_components: state.evidence for state in sorted(compared, key=lambda s: s.n_components)},
-        _loading_std(best),
+        loading_deviations(best),
         noise,
         count_above_noise(best.candidate, replace(null, dispersion=best.loadings.dispersion)),
         settings.max_components,
@@ -207,43 +208,6 @@ def _report_noise(judged: Sequence[tuple[State, float]], best: State, given: Fam
     evidence = {name_noise(rival.candidate): value for rival, value in judged}
     replaced = name_replaced(given, best.candidate.family, len(best.loadings.mean))
     return DispersionReport(name_noise(best.candidate), evidence, replaced)
-
-
-def _loading_std(state: State) -> Floats:
-    """Standard deviations of the loadings, shape (n_features, k).
-
-    The precision of q(w) counts what is unknown of the scores as if it told something of the loadings; it is taken
-    without that. Besides, loadings move together with the scores: see `_shared_moves`.
-    """
-    loadings, k = state.loadings, state.n_components
-    if k == 0 or loadings.sparsity > 0:
-        return np.where((snapped(loadings) == 0) & (loadings.sparsity > 0), 0.0, loadings.deviations)
-    sums = coupling_sums(state)
-    covariance = PackedCholesky(loadings.precision - sums.unknown, loadings.mean.shape[1]).inverse()
-    alone = np.einsum("jaa->ja", covariance[:, :k, :k])
-    return np.asarray(np.sqrt(alone + loadings.mean[:, :k] ** 2 @ _shared_moves(state, sums)))
-
-
-def _shared_moves(state: State, sums: CouplingSums) -> Floats:
-    """Variances with which loadings of component l come into those of component k, shape (k, k), [l, k].
-
-    Scores of n rows have unit variance in the model and not in the sample, nor are they uncorrelated there. So the
-    scale of component k is known to 1 / (2 n), and of component l the part lambda_k / (lambda_k - lambda_l) times
-    their correlation comes into it, where lambda are the sums of squared loadings in units of the columns (Anderson
-    1963, for principal components). What is unknown of the scores makes both larger, by 1 over the share r of their
-    variance that is known. Components of equal size may be turned by any angle, of which the mean squared sine is
-    one half.
-    """
-    k, n = state.n_components, max(state.weight, 1.0)
-    diagonal = packed_diagonal(state.loadings.mean.shape[1])[:k]
-    known, unknown = (part[:, diagonal].sum(axis=0) for part in (sums.likelihood, sums.unknown))
-    inverse_share = 1.0 + unknown / np.maximum(known, np.finfo(float).tiny)
-    size = 1.0 / state.loadings.alpha
-    with np.errstate(divide="ignore"):
-        turned = (size / (size - size[:, None])) ** 2 * np.outer(inverse_share, inverse_share) / n
-        moves = 1.0 / (2.0 + 1.0 / turned)
-    moves[np.diag_indices(k)] = inverse_share**2 / (2.0 * n)
-    return moves
 
 
 def penalised_evidence(state: State) -> float:

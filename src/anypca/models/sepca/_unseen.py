@@ -11,7 +11,8 @@ over orthonormal vectors v, which depends on the singular values of the residual
 singular values of those before. The noise is where the ratio is largest, for all r together: taken one by one, each
 component would count as noise for the others and hide them. The signal is averaged from where it begins to be
 detectable, a multiple m = 1 of sqrt(p / n) (Baik, Ben Arous and Peche 2005), to m = 2.5, from where on a factorised
-posterior keeps it when it knows the noise.
+posterior keeps it when it knows the noise. Beside a fit without components all of these are equally likely, else those
+near the weakest component of the fit are more so: components of one table tend to be alike.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ from anypca.models.sepca._sweeps import State
 
 # Multiples m of the detectable signal that are averaged over, evenly in their logarithm.
 _STRENGTHS = np.geomspace(1.0, 2.5, 12)
+# Standard deviation of the logarithm of a signal around that of the weakest component that was found, and the least
+# that such a component counts for. With the next constant they were chosen on tables of known dimension, such that sets
+# of dimensions with nine tenths of the probability hold the true one about as often.
+_ALIKE, _LEAST_SIGNAL = 0.15, 1.5
+# Nats that each component after the first is worth besides its likelihood: where one could not be kept there are more.
+_COMPANY = 0.6
 # Halvings of an interval of p / 2 in which a saddle point lies; with 30 it is known to a billionth.
 _HALVINGS = 30
 # Columns up to which all singular values are found; of wider tables nothing is said.
@@ -45,15 +52,28 @@ def unseen_evidence(state: State) -> tuple[float, ...]:
     if p > _MOST_COLUMNS or n < 2.0:
         return ()
     squared = ResidualSpectrum(state.candidate, state.means, state.score_means).beside()
+    # The signal ratio at the edge of noise is sqrt(n / p).
+    weakest = float(state.loadings.signal_ratio.min()) * np.sqrt(p / state.weight) if k else None
     found: list[float] = []
-    for gain in likelihood_gains(squared, n, min(most, len(squared) - 2, int(n) - 1)):
+    gains = likelihood_gains(squared, n, min(most, len(squared) - 2, int(n) - 1), strength_weights(weakest))
+    for number, likelihood in enumerate(gains):
+        gain = likelihood + _COMPANY * number
         found.append(min(gain, 0.0))
         if gain <= -_NEGLIGIBLE:
             break
     return tuple(found)
 
 
-def likelihood_gains(squared: Floats, n: float, most: int) -> Iterator[float]:
+def strength_weights(weakest: float | None) -> Floats:
+    """Probabilities of the multiples m of components that were not found, given the least of those that were."""
+    if weakest is None:
+        return np.full(len(_STRENGTHS), 1.0 / len(_STRENGTHS))
+    centre = np.clip(weakest, _LEAST_SIGNAL, _STRENGTHS[-1])
+    weights = np.exp(-0.5 * (np.log(_STRENGTHS / centre) / _ALIKE) ** 2)
+    return np.asarray(weights / weights.sum())
+
+
+def likelihood_gains(squared: Floats, n: float, most: int, weights: Floats) -> Iterator[float]:
     """Logarithms of the ratio above for one component, two, and so on, over that of noise alone.
 
     Parameters
@@ -63,6 +83,8 @@ def likelihood_gains(squared: Floats, n: float, most: int) -> Iterator[float]:
     n : float
     most : int
         Largest number of components, below p.
+    weights : ndarray of shape (n_strengths,)
+        Of `strength_weights`.
     """
     p, total = len(squared), float(squared.sum())
     if total <= 0:
@@ -80,7 +102,7 @@ def likelihood_gains(squared: Floats, n: float, most: int) -> Iterator[float]:
         noise = 2.0 * total / (middle + root)
         value = -0.5 * entries * np.log(noise / alone) - 0.5 * (total / noise - entries)
         value += 0.5 * rows * np.log1p(-2.0 * theta * noise) + directions
-        yield float(logsumexp(value) - np.log(len(theta)))
+        yield float(logsumexp(value, b=weights))
 
 
 def log_mean_exp(theta: Floats, squared: Floats) -> Floats:
