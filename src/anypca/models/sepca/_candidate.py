@@ -19,6 +19,11 @@ from anypca.models.sepca._weight import count_rows
 
 # Largest dispersion of the grid over that of the model without components, whose moments may have missed a long tail.
 _LARGEST_SHARE = 10.0
+# Entries above which rough sweeps are in single precision, those of a table of 2 MB: below, a sweep takes milliseconds.
+_MANY_ENTRIES = 2**18
+# Largest count, and largest number in standard deviations of its column, that single precision knows to some thousandth
+# of their noise.
+_LARGEST_COUNT, _LARGEST_NUMBER = 1e4, 100.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +41,35 @@ class Candidate(BilinearFitter[Settings]):
     def key(self) -> tuple[Family, bool, bool]:
         """What tells it from other models of the noise, also of other rows of the same columns."""
         return self.family, self.by_column, self.is_raw
+
+    @cached_property
+    def has_bounds(self) -> bool:
+        """Whether some family only bounds its expectations."""
+        members = self.family.member_columns(self.session.data.n_features)
+        return any(member.expectation == "bound" for member, _ in members)
+
+    @property
+    def is_sharpened(self) -> bool:
+        """Whether close expectations take over from bounds before sweeps with these have converged."""
+        return self.is_large and self.has_bounds
+
+    @property
+    def n_entries(self) -> int:
+        """Of the table, with those that are missing."""
+        return self.session.data.n_samples * self.session.data.n_features
+
+    @cached_property
+    def is_large(self) -> bool:
+        """Whether rough sweeps are worth single precision, and single precision can tell the entries."""
+        data, summary = self.session.data, self.session.summary
+        if self.n_entries <= _MANY_ENTRIES:
+            return False
+        largest = np.maximum(np.abs(summary.minimum), np.abs(summary.maximum))
+        limit = np.full(data.n_features, _LARGEST_COUNT)
+        for member, columns in self.family.member_columns(data.n_features):
+            if member.has_units:
+                limit[columns] = _LARGEST_NUMBER * np.sqrt(summary.variance[columns])
+        return bool((largest <= limit).all())
 
     @property
     def has_open_dispersion(self) -> bool:

@@ -24,6 +24,7 @@ from anypca.models.sepca._sweeps import (
     judge,
     last_gain,
     look,
+    prune,
     without,
 )
 
@@ -39,8 +40,10 @@ def compare_dimensions(state: State, seed: int) -> list[State]:
     """The fit at hand, those with fewer components, and those with more if none of the former is better."""
     # Families that only bound their expectations are pruned by the bound, which is quick; evidence and posterior come
     # from close expectations.
-    if _has_bounds(state):
-        state = converge(replace(state, problem=replace(state.problem, sharp=True), stats=None))
+    if state.candidate.has_bounds:
+        state = replace(state, problem=replace(state.problem, sharp=True), stats=None)
+        # In a large table the bound has only been looked at roughly.
+        state = converge(prune(state, rough=True) if state.candidate.is_large else state)
         state = _agreed(state) if is_tall(state) else state
     compared = _with_fewer(judge(drop_faded(state)))
     best = max(compared, key=lambda state: state.evidence)
@@ -60,12 +63,6 @@ def _agreed(state: State) -> State:
         state, before = with_next(state, new, before)
         state = converge(state, rough=True)
     return converge(state)
-
-
-def _has_bounds(state: State) -> bool:
-    """Whether some family only bounds its expectations."""
-    members = state.candidate.family.member_columns(len(state.loadings.mean))
-    return any(member.expectation == "bound" for member, _ in members)
 
 
 def _with_fewer(state: State) -> list[State]:

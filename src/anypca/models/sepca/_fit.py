@@ -226,6 +226,8 @@ def settle(state: State, seed: int, *, may_restart: bool = True) -> State:
     rough = True
     loose, found, most = True, -1, state.candidate.settings.max_components
     before: Floats | None = None
+    # The last round would converge to what sweeps with close expectations leave at once.
+    is_sharpened = state.candidate.is_sharpened
     for number in range(MAX_ROUNDS):
         started = state.n_components
         rough = rough and number < MAX_ROUNDS - 1
@@ -234,7 +236,7 @@ def settle(state: State, seed: int, *, may_restart: bool = True) -> State:
         new = estimate(state)
         family = refined_family(state.candidate.family, state.means, state.candidate.visit, state.score_means)
         settled = is_settled(state, new) and family is state.candidate.family
-        if number == MAX_ROUNDS - 1 or (settled and not rough):
+        if number == MAX_ROUNDS - 1 or (settled and (not rough or is_sharpened)):
             break
         is_near = settled or (state.n_components == found and is_settled(state, new, rtol=_NEAR))
         found = state.n_components

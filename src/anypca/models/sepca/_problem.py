@@ -53,6 +53,7 @@ _SOLVED, _SOLVED_ULPS = 1e-9, 50.0
 # Relative error of close expectations of yes/no answers. Their normal distribution function is right to 7.5e-8, so that
 # over a step of 1e-6 values and derivatives disagree by about this much.
 _SHARP_EPS = 1e-13
+_SINGLE_EPS = float(np.finfo(np.float32).eps)
 # Bounds of rows and columns are compared up to this many units in the last place of their terms, and the whole bound up
 # to fewer, since errors average out: a row sums hundreds of terms, each of which comes from several functions.
 _SLACK_ULPS, _SUM_ULPS = 64.0, 16.0
@@ -79,6 +80,8 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
         Leave alpha as it is.
     sharp : bool
         Families whose expectation is a bound take their slower, close one.
+    single : bool
+        Sweeps compute in single precision, whatever the blocks hold.
     """
 
     family: Family
@@ -87,11 +90,13 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
     eps: float = float(np.finfo(float).eps)
     hold_relevance: bool = False
     sharp: bool = False
+    single: bool = False
 
     @property
     def _accuracy(self) -> float:
+        eps = max(self.eps, _SINGLE_EPS) if self.single else self.eps
         # Close expectations and their derivatives agree to within the error of the approximation only.
-        return max(self.eps, _SHARP_EPS) if self.sharp else self.eps
+        return max(eps, _SHARP_EPS) if self.sharp else eps
 
     @cached_property
     def _expecting(self) -> Family:
@@ -99,7 +104,8 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
 
     def step(self, block: Block, shared: Loadings, local: Scores | None) -> tuple[Scores, VariationalStats]:
         """The best posterior of the block's rows; statistics for the columns there."""
-        rows = open_block(block, fit_intercept=self.fit_intercept, family=self.family)
+        precision = "float32" if self.single else None
+        rows = open_block(block, fit_intercept=self.fit_intercept, family=self.family, precision=precision)
         expectation = self.expectation(shared, rows)
         # Trial points may overflow: their value is then -inf or NaN, which no comparison accepts.
         with np.errstate(over="ignore", invalid="ignore"):

@@ -207,7 +207,8 @@ def hold(state: State) -> State:
     alpha = np.full(state.n_components, state.loadings.alpha.min(initial=np.inf))
     state = state.moved(replace(state.loadings, alpha=alpha), state.local)
     for _ in range(_MAX_HELD_ROUNDS):
-        state = look(state, is_held=True)
+        # What is for a first dispersion need not be closer in a large table than its rough sweeps are.
+        state = look(state, rough=state.candidate.is_large, is_held=True)
         new = estimate(state)
         settled = is_settled(state, new, rtol=ROUND_TOLERANCE)
         state = with_dispersion(state, new)

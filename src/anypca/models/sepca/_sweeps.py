@@ -58,6 +58,8 @@ FIRST_REACH, _LONGER, _SHORTER, _RECOVERED = 4.0, 4.0, 0.25, 1.5
 # Nats between two looks below which loose pruning ends. Components of about the same size turn for hundreds of sweeps
 # more, which is left to the fit that is kept; a choice of the dimension takes three nats.
 _NEGLIGIBLE = 0.05
+# The same to an entry, where close expectations take over: bounds of rare events are off by a thousandth and more.
+_NEGLIGIBLE_SHARE = 1e-5
 # Rounds of fit and dispersion. Two to five are usual; a limit, so that rounds cannot go on in circles.
 MAX_ROUNDS = 12
 # Tolerance of a rough fit, ten times the default one: what it is for, the next dispersion, needs no more.
@@ -148,7 +150,8 @@ def look(state: State, *, rough: bool = False, is_held: bool = False) -> State:
     Two sweeps tell how the loadings move, and a third starts from where they are heading to. It counts if the bound is
     larger there.
     """
-    first = state if state.stats is not None else _sweep(state, 1, rough=rough, is_held=is_held)
+    is_ready = state.stats is not None and state.problem.single == (rough and state.candidate.is_large)
+    first = state if is_ready else _sweep(state, 1, rough=rough, is_held=is_held)
     second = _sweep(first, 2, rough=rough, is_held=is_held)
     if second.result.converged:
         return second
@@ -200,9 +203,10 @@ def _with_signs(loadings: Floats, like: Floats, k: int) -> Floats:
 def _sweep(state: State, max_iter: int, *, rough: bool = False, is_held: bool = False) -> State:
     """At most ``max_iter`` sweeps, to the tolerance of the fit or a rough one."""
     tol = max(state.candidate.session.tol, _ROUGH_TOLERANCE) if rough else None
-    problem = replace(state.problem, hold_relevance=is_held)
+    problem = replace(state.problem, hold_relevance=is_held, single=rough and state.candidate.is_large)
     loop = state.candidate.session.loop(problem, max_iter=max_iter, tol=tol, accelerate=False)
-    known = state.stats
+    # Bounds of sweeps in another precision are not to be compared.
+    known = state.stats if state.problem.single == problem.single else None
     # The scores at hand are in the coordinates of these loadings already.
     loadings = replace(state.loadings, change=None) if known is None else state.loadings
     is_same = known is not None and state.problem.hold_relevance == is_held
@@ -271,12 +275,18 @@ def prune(state: State, *, loose: bool = False, rough: bool = False) -> State:
         more = look(state, rough=rough)
         gain = more.bound - state.bound
         state, looks = join(state, more), looks + 1
-        if loose and gain < _NEGLIGIBLE and (state.loadings.signal_ratio > _SURVIVING_RATIO).all():
+        if loose and gain < _negligible(state) and (state.loadings.signal_ratio > _SURVIVING_RATIO).all():
             return state
         fewer = _without_idle(state, gain, rough=rough) if is_time_to_judge(looks) else None
         if fewer is not None:
             state, before, looks = fewer, None, 1
     return join(state, converge(state, rough=rough))
+
+
+def _negligible(state: State) -> float:
+    """Gain of a look below which loose pruning ends, sooner where close expectations take over from bounds."""
+    is_bound = state.candidate.is_sharpened and not state.problem.sharp
+    return max(_NEGLIGIBLE, _NEGLIGIBLE_SHARE * state.candidate.n_entries) if is_bound else _NEGLIGIBLE
 
 
 def _without_idle(state: State, gain: float, *, rough: bool) -> State | None:
