@@ -62,3 +62,16 @@ def test_numbers_that_single_precision_cannot_tell_stay_double(monkeypatch):
     assert not is_large(X + 1e4, "gaussian")
     assert is_large(np.ceil(X**2), "poisson")
     assert not is_large(np.ceil(1e6 * X**2), "poisson")
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.02, True), (0.3, False)])
+def test_large_tables_of_rare_answers_use_close_expectations_from_the_start(share, expected, monkeypatch):
+    monkeypatch.setattr(_candidate, "_MANY_ENTRIES", 1000)
+    X = (np.random.default_rng(0).random((300, 6)) < share).astype(float)
+
+    def has_rare_answers(n_rows: int) -> bool:
+        with open_session(check_data(X[:n_rows]), 1) as session:
+            return first_candidate(session, resolve_family("bernoulli", 6), Settings(2)).has_rare_answers
+
+    assert has_rare_answers(300) == expected
+    assert not has_rare_answers(100)

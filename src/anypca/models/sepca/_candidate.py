@@ -21,6 +21,8 @@ from anypca.models.sepca._weight import count_rows
 _LARGEST_SHARE = 10.0
 # Entries above which rough sweeps are in single precision, those of a table of 2 MB: below, a sweep takes milliseconds.
 _MANY_ENTRIES = 2**18
+# Variance of yes/no answers below which they are rare: one in twenty.
+_RARE = 0.05
 # Largest count, and largest number in standard deviations of its column, that single precision knows to some thousandth
 # of their noise.
 _LARGEST_COUNT, _LARGEST_NUMBER = 1e4, 100.0
@@ -52,6 +54,19 @@ class Candidate(BilinearFitter[Settings]):
     def is_sharpened(self) -> bool:
         """Whether close expectations take over from bounds before sweeps with these have converged."""
         return self.is_large and self.has_bounds
+
+    @property
+    def has_rare_answers(self) -> bool:
+        """Whether sweeps of a large table use close expectations from the start.
+
+        Bounds of rare answers are several times too curved: sweeps are slow, and give components up that last.
+        """
+        if not self.is_sharpened:
+            return False
+        variance = self.session.summary.variance
+        members = self.family.member_columns(len(variance))
+        bound = [columns for member, columns in members if member.expectation == "bound"]
+        return float(np.mean(variance[np.concatenate(bound)])) < _RARE
 
     @property
     def n_entries(self) -> int:

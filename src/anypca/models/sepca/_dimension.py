@@ -40,7 +40,7 @@ def compare_dimensions(state: State, seed: int) -> list[State]:
     """The fit at hand, those with fewer components, and those with more if none of the former is better."""
     # Families that only bound their expectations are pruned by the bound, which is quick; evidence and posterior come
     # from close expectations.
-    if state.candidate.has_bounds:
+    if state.candidate.has_bounds and not state.problem.sharp:
         state = replace(state, problem=replace(state.problem, sharp=True), stats=None)
         # In a large table the bound has only been looked at roughly.
         state = converge(prune(state, rough=True) if state.candidate.is_large else state)

@@ -227,7 +227,7 @@ def settle(state: State, seed: int, *, may_restart: bool = True) -> State:
     loose, found, most = True, -1, state.candidate.settings.max_components
     before: Floats | None = None
     # The last round would converge to what sweeps with close expectations leave at once.
-    is_sharpened = state.candidate.is_sharpened
+    is_sharpened = state.candidate.is_sharpened and not state.problem.sharp
     for number in range(MAX_ROUNDS):
         started = state.n_components
         rough = rough and number < MAX_ROUNDS - 1

@@ -171,6 +171,7 @@ def _unswept(candidate: Candidate, null: Coefficients, loadings: Loadings) -> St
         candidate.settings.fit_intercept,
         candidate.constant(loadings.dispersion),
         float(np.finfo(candidate.session.data.dtype).eps),
+        sharp=candidate.has_rare_answers,
     )
     # A state has a result; this one is that of no sweep.
     nothing = Result(loadings, np.empty(0), Status.MAX_ITER, np.inf, 0)
