@@ -81,6 +81,7 @@ def assert_monotone(model: Any) -> None:
 # EPCA
 
 
+@pytest.mark.usefixtures("uncalibrated")
 @pytest.mark.parametrize("family", list(FAMILIES))
 @pytest.mark.parametrize("loadings", [*NAMES, Logarithm(2.0), Rounded(2.0)], ids=str)
 @pytest.mark.parametrize("scores", [*FOR_SCORES, Logarithm(), Rounded()], ids=str)

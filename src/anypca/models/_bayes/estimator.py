@@ -16,6 +16,7 @@ from anypca.families import Family
 from anypca.models._bayes.chains import SampledResult, Summary
 from anypca.models._bayes.rows import DrawnRowModel
 from anypca.models._bilinear.passes import Deviances
+from anypca.models._calibration import without_calibration
 from anypca.models._manners import POSITIVE
 from anypca.models._posterior_model import PosteriorModel
 from anypca.models._session import Session, choose_family
@@ -123,8 +124,8 @@ def find_dispersion(
         return known
     if not isinstance(given, str):
         return np.where(np.isnan(known), float(given), known)
-    with warnings.catch_warnings():
-        # A dispersion between two estimates of a fit that goes on is as good.
+    # Only its dispersions are asked for; and one between two estimates of a fit that goes on is as good.
+    with warnings.catch_warnings(), without_calibration():
         warnings.simplefilter("ignore", ConvergenceWarning)
         fitted = EPCA(n_components, family=layout.settled(family), fit_intercept=fit_intercept).fit(X)
     return np.asarray(np.where(np.isnan(known), fitted._row_model().dispersion, known))
