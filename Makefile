@@ -2,6 +2,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Tests start many processes, each of which would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
 # Two workers share two cores: one BLAS thread each.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
@@ -22,13 +24,13 @@ test: venv lint typecheck
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 	$(BIN)/python -m tools.portability --quick
 
-# Breaks the code in some ninety places, one at a time, and runs the tests that must notice; half an hour.
+# Breaks the code in some three hundred places, one at a time, and runs the tests that must notice; an hour or two.
 mutation: venv
 	$(BIN)/python -m tools.mutation
 
-# scikit-learn's checks of every estimator with every family; `test` has each estimator with its default.
+# scikit-learn's checks of every estimator with every family, and what else `test` has for one example of many.
 conformance: venv
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m conformance tests/conformance
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m conformance tests
 
 # The numerical tests under every OpenBLAS kernel that the processor has, and without numpy's loops for newer ones.
 portability: venv

@@ -34,6 +34,7 @@ import joblib
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from anypca.models._calibration import without_calibration
 from experiments._origin import Origin, origin_of
 
 FIRST_SEED = (
@@ -263,9 +264,10 @@ def load_experiment(name: str) -> tuple[str, Callable[[Options], Outcome]]:
 def fit_quietly(model: Any, X: Any, **companions: Any) -> Any:
     """The fitted model; one that stopped at its largest number of iterations still has an answer, which counts.
 
-    So has one whose residuals put another family in place of a given one, which results say where it matters.
+    So has one whose residuals put another family in place of a given one, which results say where it matters. Hidden
+    entries are judged by their probabilities, so that expectations need no trials.
     """
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), without_calibration():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", message="family: .* in place of ")
         return model.fit(X, **companions)
