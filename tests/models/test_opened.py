@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from anypca.engine import check_data
+from anypca.engine import data as data_module
 from anypca.families import Gaussian, Poisson
 from anypca.models._opened import open_block
 
@@ -64,3 +66,32 @@ def test_some_of_the_rows() -> None:
     assert_allclose(some.offset_values, rows.offset_values[[0, 5]])
     assert_array_equal(some.product, rows.product[[0, 5]])
     assert_array_equal(some.weights, WEIGHTS[[0, 5]])
+
+
+def test_small_arrays_keep_a_copy_in_single_precision_and_files_do_not(tmp_path, monkeypatch):
+    counts = np.arange(12.0).reshape(4, 3)
+    np.save(tmp_path / "counts.npy", counts)
+    mapped = np.load(tmp_path / "counts.npy", mmap_mode="r")
+    how = {"family": Poisson(), "precision": "float32"}
+
+    def opened(table, **changes):
+        block = replace(check_data(table).blocks[0], may_miss=False)
+        return [open_block(block, **(how | changes)) for _ in range(2)]
+
+    first, second = opened(counts)
+    assert first.product is second.product
+    assert first.product.dtype == np.float32
+    np.testing.assert_array_equal(first.product, counts)
+    for table in (mapped, np.asarray(mapped), mapped[1:], counts.astype(np.float32)):
+        assert opened(table)[0].single is None
+    monkeypatch.setattr(data_module, "_KEPT_ENTRIES", 11)
+    assert opened(counts)[0].single is None
+
+
+def test_a_kept_copy_is_used_by_rows_opened_in_double_precision():
+    block = replace(check_data(np.arange(12.0).reshape(4, 3)).blocks[0], may_miss=False)
+    kept = open_block(block, family=Poisson(), precision="float32").product
+    rows = open_block(block, family=Poisson(), dense=True)
+    assert rows.x.dtype == np.float64
+    assert rows.astype(np.dtype(np.float32)).x is kept
+    assert rows.take(np.array([0])).astype(np.dtype(np.float32)).x.shape == (1, 3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -191,6 +192,8 @@ class Block:
     """The numbers in the user's table that the columns come from, (n_features,); ``None`` when they are the same."""
     entry_source: Source | None = None
     """Weights of the entries (rows, n_features), read like the table; ``None`` for all one."""
+    keeps_single: bool = False
+    """Whether a dense copy in single precision may stay in memory as long as the block does."""
 
     @property
     def n_rows(self) -> int:
@@ -219,6 +222,14 @@ class Block:
         if self.may_miss:
             raise ValueError("a block with missing entries has no matrix of products; use read()")
         return self.source.matrix(self.first, self.first + self.n_rows)
+
+    def single(self, *, make: bool) -> Floats | None:
+        """The entries of a complete dense block in single precision, where they are kept or ``make`` asks for it."""
+        return self._single if make or "_single" in self.__dict__ else None
+
+    @cached_property
+    def _single(self) -> Floats:
+        return self.view().astype(np.float32)
 
     def view(self) -> Floats:
         """The entries of a complete block (rows, n_features), not to be written to: they may be the user's own."""

@@ -207,6 +207,9 @@ def _not_finite(name: str, row: int, column: int | None, value: Any) -> str:
     )
 
 
+# Entries of an array of which a copy in single precision, then up to 64 MiB, may be kept: copies for each sweep would
+# take a twentieth of a fit of EPCA.
+_KEPT_ENTRIES = 2**24
 # A narrow table's block has about this many entries, 512 kB in float64: the few arrays of this size that an
 # evaluation makes (predictor, value, gradient, curvature) share a second-level cache.
 _BLOCK_ENTRIES = 2**16
@@ -326,6 +329,7 @@ def _in_memory(
             offset_source=offset_source,
             covariates=covariates[start:stop],
             may_miss=may_miss,
+            keeps_single=_is_small_array(matrix.values),
         )
         for start, stop in cut_rows(n, rows)
     )
@@ -340,6 +344,14 @@ def _in_memory(
         is_distributed=False,
         has_weights=weight is not None,
     )
+
+
+def _is_small_array(values: Any) -> bool:
+    """Whether a table is an array in memory of which half as much may be kept beside it."""
+    while isinstance(values, np.ndarray) and not isinstance(values, np.memmap) and values.base is not None:
+        values = values.base
+    is_array = isinstance(values, np.ndarray) and not isinstance(values, np.memmap)
+    return is_array and values.size <= _KEPT_ENTRIES
 
 
 def working_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:

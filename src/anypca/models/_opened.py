@@ -41,6 +41,8 @@ class OpenedBlock:
     """Of the columns in the user's table, shape (n_features,); ``None`` when they are the same."""
     entry: Floats | None = None
     """Weights of the entries besides those of their rows, shape (rows, n_features); ``None`` for all one."""
+    single: Floats | None = None
+    """The entries in single precision, not to be written to, where the block has kept them."""
 
     @property
     def n_rows(self) -> int:
@@ -106,6 +108,7 @@ class OpenedBlock:
             features=self.features[index],
             numbers=self.numbers[index],
             entry=None if self.entry is None else self.entry[index],
+            single=None,
         )
 
     def spread(self, most: int) -> OpenedBlock:
@@ -116,8 +119,11 @@ class OpenedBlock:
         """The same rows in another precision."""
 
         def cast(part: Any) -> Any:
-            return None if part is None else part.astype(dtype)
+            return None if part is None else part.astype(dtype, copy=False)
 
+        if self.single is not None and dtype == np.float32:
+            table = None if self.table is None else Table(self.single, None)
+            return replace(self, table=table, product=self.single, offset=cast(self.offset), dtype=dtype)
         table = None if self.table is None else Table(cast(self.table.x), self.table.observed)
         is_same = table is not None and self.table is not None and self.product is self.table.x
         return replace(
@@ -191,9 +197,21 @@ def open_block(
         product = (table.x if entry is None else table.x * entry) if is_linear else None
     n_features = product.shape[1] if table is None else table.x.shape[1]
     numbers = np.arange(block.start, block.stop)
-    opened = OpenedBlock(
-        table, product, offset, block.weight, features, n_features, block.dtype, numbers, block.columns, entry
+    parts = (
+        table,
+        product,
+        offset,
+        block.weight,
+        features,
+        n_features,
+        block.dtype,
+        numbers,
+        block.columns,
+        entry,
     )
+    is_kept = block.keeps_single and isinstance(product, np.ndarray) and not block.may_miss and entry is None
+    is_kept = is_kept and block.dtype == np.float64
+    opened = OpenedBlock(*parts, single=block.single(make=precision == "float32") if is_kept else None)
     return opened if precision in (None, block.dtype.name) else opened.astype(np.dtype(precision))
 
 
