@@ -57,6 +57,8 @@ _SINGLE_EPS = float(np.finfo(np.float32).eps)
 # Bounds of rows and columns are compared up to this many units in the last place of their terms, and the whole bound up
 # to fewer, since errors average out: a row sums hundreds of terms, each of which comes from several functions.
 _SLACK_ULPS, _SUM_ULPS = 64.0, 16.0
+# The same of rows and columns in single precision, where terms cancel in sums of thousands; repairs would chase rounding.
+_SINGLE_ULPS = 512.0
 # Factor by which the pace of a column grows back in each sweep. Columns with less than about one count for each
 # coefficient overshoot as often as they are let; with 5 % more each time that is once in fifteen sweeps.
 _RECOVERY = 1.05
@@ -256,7 +258,8 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
 
     def _slack(self, value: Floats) -> Floats:
         """Rounding level of the bounds of rows or columns."""
-        return _SLACK_ULPS * self._accuracy * (1.0 + np.abs(value))
+        ulps = _SINGLE_ULPS if self.single else _SLACK_ULPS
+        return ulps * self._accuracy * (1.0 + np.abs(value))
 
     def _start(self, rows: OpenedBlock, shared: Loadings, local: Scores | None) -> Scores:
         """q(z) to start from, in the coordinates of ``shared``: that of the last sweep, or the prior."""
