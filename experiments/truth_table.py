@@ -3,7 +3,8 @@
 The components have the strength m of `experiments._truth_designs`. Finished runs are kept in the file of JSON lines
 that the environment variable ``ANYPCA_CELLS`` names, so that a study goes on where it was stopped; ``--runs N`` is the
 number of tables of a cell (20), of which cells without components have ten times as many and the largest size a
-quarter. Rivals that take seconds are asked on the last of twenty tables, without components of two hundred.
+quarter. Rivals that take seconds are asked on the last of twenty tables, without components of two hundred; with
+``ANYPCA_RIVALS=none`` SePCA is asked alone.
 """
 
 from __future__ import annotations
@@ -99,8 +100,14 @@ def rivals_of(cell: Cell, number: int) -> tuple[str, ...]:
     """Who is asked on a table of a cell."""
     is_small, is_null = cell.n * cell.p <= 12_000, cell.truth == 0 and cell.kind in FAMILIES
     every = _SLOW_EVERY * (_NULL_FACTOR if is_null else 1)
+    if not _has_rivals():
+        return ()
     # The last of every few: a study that is stopped early has more tables and fewer rivals.
     return QUICK_RIVALS + (SLOW_RIVALS if number % every == every - 1 and is_small else ())
+
+
+def _has_rivals() -> bool:
+    return os.environ.get("ANYPCA_RIVALS") != "none"
 
 
 def collect(wanted: Sequence[Cell], options: Options) -> dict[Cell, list[Answer]]:
@@ -277,11 +284,13 @@ def run(options: Options) -> Outcome:
         target = Target("m = 5, exact, one table of every fourth family", share(found), ">=", 0.8)
         return Outcome(_tables(found)[1:], [target])
     pictures = []
-    for name, make in (("truth_table.png", draw_table), ("truth_table_sets.png", draw_reliability)):
+    drawn = [("truth_table.png", draw_table), ("truth_table_sets.png", draw_reliability)]
+    for name, make in drawn if _has_rivals() else [("truth_table_alone.png", draw_reliability)]:
         if (path := options.picture(name)) is not None:
             make(found, path)
             pictures.append(name)
-    return Outcome(_tables(found), _targets(found), [_hopeless(found)], pictures, is_whole=True)
+    notes = [_hopeless(found)] if _has_rivals() else []
+    return Outcome(_tables(found), _targets(found), notes, pictures, is_whole=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
