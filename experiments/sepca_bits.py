@@ -2,7 +2,8 @@
 
 The bits of `sepca_nu` (3 prototypes of 16 bits; 120 and 240 copies; 5 and 10 % flipped), complete: the variational
 posterior (vb) without and with an intercept (then 2: three points span a plane), and the published algorithm (map) at
-the weights that Li and Tao (2013) find good, 30 to 40 over the number of rows.
+the weights that Li and Tao (2013) find good, 30 to 40 over the number of rows. ``--runs N`` asks the variational
+posterior alone, on N tables of each kind.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ def run(options: Options) -> Outcome:
     cells = Cells("sepca_nu", options)
     judged = [(120, 0.1)] if options.quick else list(JUDGED)
     good = (35,) if options.quick else GOOD_WEIGHTS
-    n_complete, n_complete_map = (2, 2) if options.quick else (200, 50)
+    n_complete, n_complete_map = (
+        (2, 2) if options.quick else (options.n_runs or 200, 0 if options.n_runs else 50)
+    )
     complete = {
         (n, flip, has): [
             int(q) for q in cells.get(fit_complete, (f"complete, intercept {has}", n, flip, has), n_complete)
@@ -104,6 +107,7 @@ def _map_targets(
             least,
         )
         for (n, flip), ranks in complete_map.items()
+        if ranks
     ]
 
 

@@ -264,3 +264,18 @@ def test_discrete_columns_that_coincide_stay(family):
     X = draw(family, seed=1)
     assert not fit(np.column_stack([X, X[:, 2]]), family).layout_.left_out
     assert set(fit(np.column_stack([X, np.ones(N)]), family).layout_.left_out) == {10}
+
+
+@pytest.mark.parametrize(
+    ("family", "rivals"),
+    [
+        ("gamma", ("gaussian", "log_normal")),
+        ("log_normal", ("gaussian", "gamma")),
+        ("negative_binomial", ("gaussian", "poisson")),
+        ("bernoulli", ("gaussian", "poisson")),
+    ],
+)
+def test_the_family_that_made_a_table_has_the_most_evidence(family, rivals):
+    X = draw(family, seed=3)
+    evidence = {name: fit(X, name).evidence_ for name in (family, *rivals)}
+    assert max(evidence, key=evidence.get) == family
