@@ -57,7 +57,7 @@ _SINGLE_EPS = float(np.finfo(np.float32).eps)
 # Bounds of rows and columns are compared up to this many units in the last place of their terms, and the whole bound up
 # to fewer, since errors average out: a row sums hundreds of terms, each of which comes from several functions.
 _SLACK_ULPS, _SUM_ULPS = 64.0, 16.0
-# The same of rows and columns in single precision, where terms cancel in sums of thousands; repairs would chase rounding.
+# The same in single precision, where terms cancel in sums of thousands: repairs would chase rounding.
 _SINGLE_ULPS = 512.0
 # Factor by which the pace of a column grows back in each sweep. Columns with less than about one count for each
 # coefficient overshoot as often as they are let; with 5 % more each time that is once in fifteen sweeps.
