@@ -6,10 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from anypca._optional import optional
-from anypca._typing import Floats
 
 
 def import_arviz() -> Any:
@@ -88,23 +85,3 @@ def split_groups(joined: Any) -> dict[str, Any]:
     if hasattr(joined, "children"):
         return {name: child.to_dataset() for name, child in joined.children.items()}
     return {name: joined[name] for name in joined.groups()}
-
-
-def judge_chains(posterior: Any) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """R-hat and bulk effective sample size of each variable, entry by entry.
-
-    Parameters
-    ----------
-    posterior : xarray.Dataset
-
-    Returns
-    -------
-    r_hat, ess : dict of ndarray
-        By variable, without the axes of chains and draws.
-    """
-    arviz = import_arviz()
-    used = [name for name, values in posterior.items() if values.size]
-    # Chains that stand still at different places have an infinite R-hat.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        r_hat, ess = arviz.rhat(posterior[used]), arviz.ess(posterior[used])
-    return ({name: r_hat[name].values for name in used}, {name: ess[name].values for name in used})

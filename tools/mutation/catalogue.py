@@ -2228,6 +2228,20 @@ READING = [
         "return label_text(counts)",
         _LABELS,
     ),
+    Mutation(
+        "chains are not halved",
+        "models/_bayes/agreement.py",
+        "r_hat[some], size[some] = _judge(_halves(flat[..., some]))",
+        "r_hat[some], size[some] = _judge(flat[..., some])",
+        "tests/models/test_agreement.py",
+    ),
+    Mutation(
+        "sums of neighbouring correlations may rise",
+        "models/_bayes/agreement.py",
+        "np.minimum.accumulate(pairs, axis=0)",
+        "pairs",
+        "tests/models/test_agreement.py",
+    ),
     Mutation("groups of draws keep their time", "_arviz.py", "found.attrs.clear()", "pass", _MODEL_FILES),
     Mutation(
         "the last zero does not tell thousands",

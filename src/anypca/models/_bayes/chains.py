@@ -10,10 +10,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from anypca._arviz import join_groups, judge_chains, make_group
+from anypca._arviz import join_groups, make_group
 from anypca._typing import Floats
 from anypca.engine import Data
 from anypca.exceptions import NonFiniteError
+from anypca.models._bayes.agreement import judge_draws
 from anypca.models._bayes.points import Point
 from anypca.solvers import Result
 from anypca.solvers.nuts import import_sampler
@@ -171,20 +172,21 @@ def summarise(
     drawn = {name: values.reshape(*chains, *values.shape[1:]) for name, values in variables.items()}
     posterior = make_group(drawn, coords, {name: _DIMS[name] for name in variables if name in _DIMS})
     joined = join_groups({"posterior": posterior, "sample_stats": make_group(stats, {}, {})})
-    return Summary(joined, *_compare_chains(posterior))
+    return Summary(joined, *_compare_chains(drawn))
 
 
-def _compare_chains(posterior: Any) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """R-hat and bulk effective sample size of each variable."""
-    import xarray  # comes with arviz
+def _compare_chains(drawn: Mapping[str, Floats]) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """R-hat and bulk effective sample size of each variable, (chains, draws, ...)."""
+    judged = {name: judge_draws(_at_least_two(draws)) for name, draws in drawn.items() if draws.size}
+    return {name: r_hat for name, (r_hat, _) in judged.items()}, {
+        name: size for name, (_, size) in judged.items()
+    }
 
-    if posterior.sizes["chain"] == 1:  # its halves are compared instead
-        half = posterior.sizes["draw"] // 2
-        halves = [
-            posterior.isel(draw=slice(a, a + half)).assign_coords(draw=np.arange(half)) for a in (0, half)
-        ]
-        posterior = xarray.concat([halves[0], halves[1].assign_coords(chain=[1])], dim="chain")
-    return judge_chains(posterior)
+
+def _at_least_two(draws: Floats) -> Floats:
+    """The chains, or the halves of a single one."""
+    half = draws.shape[1] // 2
+    return draws if len(draws) > 1 else np.concatenate([draws[:, :half], draws[:, half : 2 * half]])
 
 
 def judge(shared: Shared, trace: Floats, r_hat: Floats) -> SampledResult[Shared]:
