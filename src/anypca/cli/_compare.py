@@ -103,6 +103,8 @@ def score_cells(model: Any, hidden: InputTable, rows: Ints, columns: Ints, value
     return np.array(model.entry_log_likelihood(X, rows, columns, values, **companions))
 
 
+#: Larger numbers are printed with their power of ten.
+_MOST_PLAIN = 1e4
 #: Share of the cells that are held out: as in ten folds, so that the fits hardly suffer.
 _FRACTION = 0.1
 #: Left out unless asked for: auto is sepca, kernel has neither likelihood nor loadings, piecewise, bepca, isfa,
@@ -322,4 +324,7 @@ def _cells(row: Comparison) -> tuple[str, ...]:
 
 
 def _number(value: float | None) -> str:
-    return "-" if value is None or np.isnan(value) else f"{value:.3f}"
+    if value is None or np.isnan(value):
+        return "-"
+    # A model that is far off has digits that nobody needs, and that would push names out of the table.
+    return f"{value:.3f}" if abs(value) < _MOST_PLAIN else f"{value:.1e}"

@@ -164,7 +164,8 @@ def make_table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, right: Se
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for head in heads:
         is_number = head in {"explained", "in sum", *right}
-        table.add_column(head, justify="right" if is_number else "left", no_wrap=is_number)
+        is_short = head == "model"
+        table.add_column(head, justify="right" if is_number else "left", no_wrap=is_number or is_short)
     for row in rows:
         # Text, not markup: a column called [red] is a name.
         table.add_row(*(Text(cell) for cell in row))

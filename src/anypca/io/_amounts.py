@@ -67,6 +67,8 @@ def find_amounts(used: list[Column], options: ReadOptions) -> Amounts:
         f"column {name!r} left out: {reason} (keep it to use it as an amount)"
         for name, reason in reasons.items()
     ]
+    if options.codes is not None:
+        said, doubtful = [], []  # what the columns of a fit are has been said then, and others are not used
     said += [*_say_doubtful(doubtful), *masked]
     return Amounts([_without_codes(column, codes) for column in kept], codes, tuple(insisted), said)
 
