@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tools import portability
 from tools.portability import Setting
@@ -62,6 +64,14 @@ def test_the_probe_sees_what_numpy_leaves_out() -> None:
 def test_failures_are_counted_and_named() -> None:
     lines = ["..F", "FAILED tests/test_x.py::test_y - assert", "1 failed, 12 passed, 3 skipped in 0.5s"]
     outcome = portability.summary_of(lines, 1)
-    assert str(outcome) == "12 passed, 1 failed, 3 skipped\n    FAILED tests/test_x.py::test_y - assert"
+    assert (
+        str(outcome) == "12 passed, 1 failed, 3 skipped in 0 s\n    FAILED tests/test_x.py::test_y - assert"
+    )
     assert not portability.summary_of(["12 passed in 1s"], 0).complaints
     assert portability.summary_of(["no tests ran in 1s"], 5).complaints
+
+
+def test_what_is_left_out_exists_and_would_be_run() -> None:
+    for path in portability.LEFT_OUT:
+        assert Path(path).is_file()
+        assert any(Path(path).is_relative_to(folder) for folder in portability.TESTS)
