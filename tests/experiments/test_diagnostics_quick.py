@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from experiments import diagnostics
 
 
+@pytest.mark.conformance
 def test_quick_form_runs(tmp_path, capsys):
     """Two tables of a design cannot judge correlated noise, which is found in two thirds of them."""
     status = diagnostics.main(["--quick", "--out", str(tmp_path / "out.json")])

@@ -18,7 +18,7 @@ needs_data = pytest.mark.skipif(
     [
         gsppca_intro,
         gsppca_noise,
-        gsppca_selection,
+        pytest.param(gsppca_selection, marks=pytest.mark.conformance),
         pytest.param(gsppca_leukemia, marks=needs_data),
         pytest.param(gsppca_digits, marks=needs_data),
     ],

@@ -11,7 +11,9 @@ from experiments._common import Options
 from anypca.datasets._dataset import FOLDER_VARIABLE
 
 
-@pytest.mark.parametrize("name", ["neural_digits", "bibliometrics_nets"])
+@pytest.mark.parametrize(
+    "name", ["neural_digits", pytest.param("bibliometrics_nets", marks=pytest.mark.conformance)]
+)
 def test_quick_form_meets_its_targets(name, tmp_path):
     if name == "bibliometrics_nets" and FOLDER_VARIABLE not in os.environ:
         pytest.skip(f"{FOLDER_VARIABLE} does not name a folder with the data")

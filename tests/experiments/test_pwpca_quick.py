@@ -19,7 +19,15 @@ from anypca.models.piecewise._pieces import Pieces
 from anypca.models.piecewise._row_model import GaussianRowModel
 
 
-@pytest.mark.parametrize("name", ["pwpca_hinge", "pwpca_poisson", "pwpca_families", "bibliometrics"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "pwpca_hinge",
+        "pwpca_poisson",
+        pytest.param("pwpca_families", marks=pytest.mark.conformance),
+        "bibliometrics",
+    ],
+)
 def test_quick_form_meets_its_targets(name, tmp_path):
     if name == "bibliometrics" and FOLDER_VARIABLE not in os.environ:
         pytest.skip(f"{FOLDER_VARIABLE} does not name a folder with the data")

@@ -29,7 +29,7 @@ needs_data = pytest.mark.skipif(
     "experiment",
     [
         sepca_analytic,
-        sepca_bayes,
+        pytest.param(sepca_bayes, marks=pytest.mark.conformance),
         sepca_robust,
         sepca_selection,
         truth_cases,

@@ -32,7 +32,7 @@ def make_patterns(n=200, noise=0.3, seed=0):
 
 
 def fit(X, n_components=3, **options):
-    return SSPCA(n_components, n_jobs=1, **({"n_penalties": 10} | options)).fit(X)
+    return SSPCA(n_components, n_jobs=1, **({"n_penalties": 6} | options)).fit(X)
 
 
 @pytest.mark.parametrize("constraint", ["ball", "orthogonal"])
