@@ -83,7 +83,7 @@ def choose_once(corpus: str, seed: int, quick: bool) -> tuple[Choice, dict[str, 
     choice = choose(masked, "bernoulli", QUICK_RANKS if quick else RANKS, 8 if quick else 20)
     if quick:
         return choice, {}
-    found = select_rank(EPCA(family="bernoulli", n_jobs=1), masked.X, ranks=RANKS)
+    found = select_rank(EPCA(family="bernoulli", ridge=1.0, n_jobs=1), masked.X, ranks=RANKS)
     return choice, {name: found.best_rank_by(name) for name in ("aic", "bic", "mdl", "marginal_bic", "icl")}
 
 

@@ -144,13 +144,15 @@ def _by_map(X: np.ndarray, family: str) -> int:
 
 
 def _by_bic(X: np.ndarray, family: str) -> int:
-    return int(select_rank(EPCA(family=family, n_jobs=1), X, ranks=RANKS).best_rank)
+    return int(select_rank(EPCA(family=family, ridge=1.0, n_jobs=1), X, ranks=RANKS).best_rank)
 
 
 def _by_entries(X: np.ndarray, family: str) -> int:
     cv = EntryShuffleSplit(1, fraction=0.1, random_state=0)
     return int(
-        select_rank(EPCA(family=family, n_jobs=1), X, ranks=RANKS, criterion="held_out", cv=cv).best_rank
+        select_rank(
+            EPCA(family=family, ridge=1.0, n_jobs=1), X, ranks=RANKS, criterion="held_out", cv=cv
+        ).best_rank
     )
 
 

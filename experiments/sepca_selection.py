@@ -44,7 +44,7 @@ def select_once(seed: int, quick: bool) -> Found:
     masked = mask(drawn.X, seed)
     ranks = QUICK_RANKS if quick else RANKS
     choice = choose(masked, "bernoulli", ranks, max(ranks), fit_intercept=False)
-    plain = EPCA(family="bernoulli", fit_intercept=False, n_jobs=1)
+    plain = EPCA(family="bernoulli", ridge=1.0, fit_intercept=False, n_jobs=1)
     fits = select_rank(plain, masked.X, ranks=ranks)
     values = {name: [row[name] for row in fits.rows] for name in CRITERIA}
     if not quick:

@@ -112,7 +112,7 @@ def answer(name: str, seed: int, n_columns: int | None = None) -> dict[str, floa
         "rank": float(model.n_components_),
         "SePCA": masked.l_miss(model),
         "EM-PCA": em_pca(masked, rank, steps),
-        "EPCA": masked.l_miss(fit_quietly(EPCA(rank, family=family, n_jobs=1), masked.X)),
+        "EPCA": masked.l_miss(fit_quietly(EPCA(rank, family=family, ridge=1.0, n_jobs=1), masked.X)),
     }
     if name not in ("bits", "mixed"):
         found["NMF"] = nmf(masked, rank + 1, seed)

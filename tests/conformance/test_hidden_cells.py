@@ -20,9 +20,7 @@ N_ROWS, N_COLUMNS, N_COMPONENTS = 100, 60, 6
 # few largest entries: predictions that are in truth as good as the means differ from them by some hundredths in so few
 # cells. Written down before these samples were looked at.
 LIMIT = 1.05
-# The trichoptera (49 x 17) were taken out afterwards: EPCA has 2.56 there, and all of it is one cell of a column with a
-# single count of 2671, predicted 786 where 103 were seen. With ridge="auto" it has 0.37.
-TABLES = ["oaks", "newsgroups4", "pbmc_facs", "scrna_mixology", "mollusk", "barents"]
+TABLES = ["oaks", "newsgroups4", "pbmc_facs", "scrna_mixology", "mollusk", "barents", "trichoptera"]
 QUICK = ["EPCA", "GPCA", "PLNPCA", "PPCA"]
 N_MASKS = 3
 MODELS = {
@@ -34,7 +32,6 @@ MODELS = {
     "VAE": lambda: VAE(N_COMPONENTS),
 }
 SLOW = {
-    "EPCA with ridge='auto'": lambda: EPCA(N_COMPONENTS, ridge="auto"),
     "SePCA": SePCA,
     "SPPCA": lambda: SPPCA(N_COMPONENTS),
     "SSPPCA": lambda: SSPPCA(N_COMPONENTS),
@@ -85,8 +82,9 @@ def test_hidden_cells_are_predicted_no_worse_than_by_means(name: str) -> None:
 
 @needs_data
 @pytest.mark.filterwarnings("ignore::anypca.exceptions.ConvergenceWarning")
-def test_a_ridge_of_the_size_of_noise_predicts_no_single_count_absurdly() -> None:
-    assert relative_error(SLOW["EPCA with ridge='auto'"], sample("trichoptera")) <= LIMIT
+@pytest.mark.parametrize("name", ["EPCA of Poisson counts"])
+def test_no_single_count_is_predicted_absurdly(name: str) -> None:
+    assert relative_error(MODELS[name], sample("trichoptera")) <= LIMIT
 
 
 @pytest.mark.conformance

@@ -130,7 +130,7 @@ def test_random_starts_are_those_of_the_first_attempt(tmp_path: Any, monkeypatch
         (
             clone(PLAIN).set_params(ridge=2.0),
             COUNTS,
-            "another set of parameters: ridge differs: 1.0 then, 2.0 now",
+            "another set of parameters: ridge differs: auto then, 2.0 now",
         ),
         (PLNPCA(2, n_jobs=1), COUNTS, "another model: name differs: EPCA then, PLNPCA now"),
     ],

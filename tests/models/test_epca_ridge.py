@@ -7,7 +7,7 @@ import pytest
 
 from anypca import EPCA
 from anypca.models.epca._fit import _damped
-from anypca.models.epca._ridge import Trial, _search
+from anypca.models.epca._ridge import Trial, _search, lower_ridges
 
 
 def _counts(seed: int, n: int = 60, p: int = 15) -> np.ndarray:
@@ -58,6 +58,39 @@ def test_auto_is_half_of_what_noise_has() -> None:
     assert EPCA(0, **ridge).fit(X).ridge_ == 1.0
     assert EPCA(2, **ridge, score_penalty="l1").fit(X).ridge_ == 1.0
     assert EPCA(0.3, **ridge).fit(X).ridge_ == 1.0
+
+
+def _rare(seed: int) -> np.ndarray:
+    """Counts that vary far more between rows than components say, most of them zero."""
+    rng = np.random.default_rng(seed)
+    return rng.negative_binomial(0.1, 0.1, (60, 20)).astype(float)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_all_components_that_were_asked_for_stay(seed: int) -> None:
+    X = _rare(seed)
+    firm = EPCA(6, family="negative_binomial", ridge=8.0, n_jobs=1).fit(X)
+    assert firm.explained_variance_.min() * len(X) < 1.0
+    model = EPCA(6, family="negative_binomial", n_jobs=1).fit(X)
+    assert 1.0 <= model.ridge_ < 8.0
+    assert model.explained_variance_.min() * len(X) > 1.0
+
+
+def test_ridges_that_follow_one_another_end_at_1() -> None:
+    assert list(lower_ridges(8.0)) == [8.0, 6.0, 4.0, 2.0, 1.0]
+    assert list(lower_ridges(1.0)) == [1.0]
+
+
+def test_a_column_that_varies_much_with_a_component_is_part_of_it() -> None:
+    """Its dispersion without components is so large that a firm ridge alone would leave it out."""
+    rng = np.random.default_rng(0)
+    scores, loadings = rng.normal(size=300), np.array([2.0, 0.5, -0.5, 0.5, -0.5, 0.5])
+    X = np.exp(np.outer(scores, loadings)) * rng.gamma(2.5, 0.4, (300, 6))
+    families = ["gamma"] * 3 + ["log_normal"] * 3
+    model = EPCA(1, family=families, n_jobs=1).fit(X)
+    assert model.ridge_ > 5.0
+    assert model.dispersion_[0] < 1.0
+    assert EPCA(1, family=families, ridge=model.ridge_, n_jobs=1).fit(X).dispersion_[0] > 5.0
 
 
 @pytest.mark.parametrize(("share", "ridge"), [(0.5, 10.0), (0.3, 9.165), (0.03, 8.0)])

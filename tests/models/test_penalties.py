@@ -166,7 +166,13 @@ def test_a_ridge_of_each_side_is_a_ridge_of_their_geometric_mean() -> None:
     X = draw("poisson")
     plain = EPCA(2, family="poisson", ridge=3.0, n_jobs=1, tol=1e-8).fit(X)
     other = EPCA(
-        2, family="poisson", score_penalty=Ridge(9.0), loading_penalty=Ridge(1.0), n_jobs=1, tol=1e-8
+        2,
+        family="poisson",
+        ridge=1.0,
+        score_penalty=Ridge(9.0),
+        loading_penalty=Ridge(1.0),
+        n_jobs=1,
+        tol=1e-8,
     ).fit(X)
     np.testing.assert_allclose(other.components_, plain.components_, atol=1e-5)
     np.testing.assert_allclose(other.transform(X), plain.transform(X), atol=1e-4)

@@ -1982,15 +1982,29 @@ EPCA = [
     Mutation(
         "the ridge of noise ignores the information",
         "models/epca/_ridge.py",
-        "most * np.sqrt(_mean_information(fitter))",
+        "most * np.sqrt(_mean_information(fitter, null))",
         "most",
+        "tests/models/test_epca_ridge.py",
+    ),
+    Mutation(
+        "components that the ridge takes away stay away",
+        "models/epca/_fit.py",
+        "if ridge <= LEAST_RIDGE or not found.has_lost or",
+        "if ridge >= LEAST_RIDGE or not found.has_lost or",
+        "tests/models/test_epca_ridge.py",
+    ),
+    Mutation(
+        "a firm ridge meets dispersions of the model without components",
+        "models/epca/_fit.py",
+        "        stand = self._settled(stand, null.dispersion)\n        stand = stand._replace(",
+        "        stand = stand._replace(",
         "tests/models/test_epca_ridge.py",
     ),
     Mutation(
         "the ridge of rare counts is not held",
         "models/epca/_ridge.py",
-        "_mean_information(fitter)), least, LEAST_RIDGE)",
-        "_mean_information(fitter)), LEAST_RIDGE)",
+        "_mean_information(fitter, null)), least, LEAST_RIDGE)",
+        "_mean_information(fitter, null)), LEAST_RIDGE)",
         "tests/models/test_epca_ridge.py",
     ),
     Mutation(

@@ -86,6 +86,13 @@ def fit_ranks(
     return tuple(clone(estimator).set_params(**{name: rank}).fit(X, **companions.for_fit()) for rank in ranks)
 
 
+def weakly_penalised(estimator: Any) -> Any:
+    """The estimator, or one with the ridge of 1, which changes likelihoods little, in place of one that it finds."""
+    if estimator.get_params(deep=False).get("ridge") != "auto":
+        return estimator
+    return clone(estimator).set_params(ridge=1.0)
+
+
 def rank_parameter(estimator: Any) -> str:
     """The name of the parameter that sets the rank of an estimator.
 

@@ -21,7 +21,7 @@ class CriterionMethod(RankMethod):
         return Finding(self._select(task))
 
     def _select(self, task: RankTask, **options: Any) -> int:
-        estimator = EPCA(family=task.family, n_jobs=1, random_state=task.random_state)
+        estimator = EPCA(family=task.family, ridge=1.0, n_jobs=1, random_state=task.random_state)
         ranks = range(task.max_rank + 1)
         given = task.companions.for_fit()
         return select_rank(

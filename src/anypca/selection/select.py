@@ -21,6 +21,7 @@ from anypca.selection.entry_cv import (
     fit_ranks,
     rank_parameter,
     settle_family,
+    weakly_penalised,
 )
 from anypca.selection.facts import Companions, describe_fit
 from anypca.selection.splits import check_splitter
@@ -168,8 +169,7 @@ def select_rank(
 
     Notes
     -----
-    Lower is better for every criterion, and the smallest rank wins a tie. With L the log-likelihood with all
-    constants, d the number of free parameters and p columns:
+    Lower is better, the smallest rank wins a tie. With the log-likelihood L, d free parameters and p columns:
 
     ================  =================================================================================
     ``aic``           :math:`-2L + 2d`
@@ -187,22 +187,19 @@ def select_rank(
     *Scores plugged in* (`EPCA`): L is the log-likelihood of the entries at the fitted scores themselves. These are
     then as much fitted as the loadings, and d must count them: :math:`k(n - f + p - k) + pf` numbers describe a
     predictor of rank k beside f fixed features (intercept and covariates), plus the dispersions that were estimated;
-    the n in BIC is the number of observed entries. Nothing of this is changed for the ridge, which the default keeps
-    weak. A component of noise gains at most about :math:`(\sqrt n + \sqrt p)^2` in 2L but costs :math:`(n + p)\log(np)`
-    in BIC, so that ``bic`` misses weak components; ``mdl`` is milder. ``marginal_bic`` and ``icl`` use Laplace's
-    approximation with normal scores instead, which does not suffer from this.
+    the n in BIC is the number of observed entries. Nothing of this is changed for a ridge: with ``ridge="auto"`` fits
+    with a ridge of 1 are compared, and ``best_estimator_`` has its own. A component of noise gains at most about
+    :math:`(\sqrt n + \sqrt p)^2` in 2L but costs :math:`(n + p)\log(np)` in BIC, so that ``bic`` misses weak ones.
+    ``marginal_bic`` and ``icl`` use Laplace's approximation with normal scores instead, and do not suffer from this.
 
-    *SePCA* chooses its own dimension, up to ``max_components``. What can be compared is its ``evidence``, or held-out
-    entries; a rank then is an upper limit, and ``n_components`` in the table what is left of it.
+    *SePCA* has its ``evidence``, or held-out entries; a rank is an upper limit, ``n_components`` what is left of it.
 
     *What is comparable with what*: values of one criterion, for fits to the same rows, columns and missing cells.
     ``held_out`` compares all models, families and units, since it is the log-probability of entries as they are
     recorded (``resolution_``, the same in all fits). ``evidence`` of `SePCA` and the criteria of `EPCA` are
     log-probabilities too, and compare ranks and families within their model. Those of `PPCA` and `PiecewisePCA` are
     log-densities of continuous columns and compare ranks, or models of the same kind and units. Different criteria, and
-    bounds with likelihoods, do not compare.
-
-    A weighted row counts as often as its weight says, in n as well.
+    bounds with likelihoods, do not compare. A weighted row counts as often as its weight says, in n as well.
 
     Examples
     --------
@@ -249,7 +246,8 @@ class _Task:
 
 def _by_fits(task: _Task, criterion: Criterion) -> RankSelection:
     """Compare fits to the whole table."""
-    models = task.fit(task.estimator, task.ranks)
+    compared = weakly_penalised(task.estimator)
+    models = task.fit(compared, task.ranks)
     rows = []
     for rank, model in zip(task.ranks, models, strict=True):
         facts = describe_fit(model, task.X, task.companions)
@@ -258,7 +256,9 @@ def _by_fits(task: _Task, criterion: Criterion) -> RankSelection:
             raise ValueError(_unavailable(criterion.name, model, facts))
         rows.append({**_describe(rank, model, facts), **evaluate_all(facts), criterion.name: value})
     best = int(np.argmin([row[criterion.name] for row in rows]))
-    return RankSelection(criterion.name, criterion.label, tuple(rows), task.ranks[best], models[best])
+    rank, is_same = task.ranks[best], compared is task.estimator
+    model = models[best] if is_same else task.fit(task.estimator, [rank])[0]
+    return RankSelection(criterion.name, criterion.label, tuple(rows), rank, model)
 
 
 def _by_entries(

@@ -88,7 +88,8 @@ class DataThinning(RankMethod):
         order = np.argsort(np.concatenate([index for _, index in parts]))
         fitted = np.hstack([part.fitted for part, _ in parts])[:, order]
         fitted[~task.null.observed] = np.nan
-        model = EPCA(family=combine([family[j] for j in order]), n_jobs=1, random_state=task.random_state)
+        taken = combine([family[j] for j in order])
+        model = EPCA(family=taken, ridge=1.0, n_jobs=1, random_state=task.random_state)
         models = fit_ranks(model, "n_components", fitted, range(task.max_rank + 1), task.companions)
         losses = [_loss(task, each, fitted, parts) for each in models]
         return Finding(int(np.argmin(losses)))
@@ -98,7 +99,9 @@ class DataThinning(RankMethod):
         null, rng = task.null, task.rng
         dispersion = null.dispersion
         if np.isnan(task.family.known_dispersion(len(dispersion))).any():
-            full = EPCA(task.max_rank, family=task.family, n_jobs=1, random_state=task.random_state)
+            full = EPCA(
+                task.max_rank, family=task.family, ridge=1.0, n_jobs=1, random_state=task.random_state
+            )
             dispersion = full.fit(task.X, **task.companions.for_fit()).dispersion_
         return [
             (split_columns(member, null.x[:, index], dispersion[index], self.share, rng), index)

@@ -127,5 +127,6 @@ def find_dispersion(
     # Only its dispersions are asked for; and one between two estimates of a fit that goes on is as good.
     with warnings.catch_warnings(), without_calibration():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fitted = EPCA(n_components, family=layout.settled(family), fit_intercept=fit_intercept).fit(X)
+        settled = layout.settled(family)
+        fitted = EPCA(n_components, family=settled, ridge=1.0, fit_intercept=fit_intercept).fit(X)
     return np.asarray(np.where(np.isnan(known), fitted._row_model().dispersion, known))

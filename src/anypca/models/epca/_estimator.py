@@ -21,10 +21,12 @@ from anypca.models._manners import NOT_NEGATIVE
 from anypca.models._session import Session, choose_family
 from anypca.models._stream import Stream, StreamingRows
 from anypca.models.epca._fit import EPCAFit, EPCAFitter, Fitted, Settings
-from anypca.models.epca._ridge import LEAST_RIDGE, choose_ridge, noise_ridge
+from anypca.models.epca._ridge import LEAST_RIDGE, choose_ridge
 from anypca.models.epca._share import least_rank
 from anypca.models.epca._stream import report, rule_of
 from anypca.priors import Prior, Ridge, Scaled, find_prior
+
+_PENALTIES = ("score_penalty", "loading_penalty")
 
 
 @dataclass(eq=False, repr=False)
@@ -49,17 +51,18 @@ class EPCA(StreamingRows, BilinearModel):
     resolution : None, float, sequence or dict, default=None
         Step with which columns are recorded, such as 0.1 for one decimal: one for all, one per column, or a dict from
         column to step. None finds it from the values.
-    ridge : float, "auto" or "cv", default=1.0
+    ridge : float, "auto" or "cv", default="auto"
         Strength of the quadratic penalty on scores *and* loadings. Together the two shrink the singular values
         of the predictor by ``ridge`` in units of information (they are a nuclear norm of that weight), where
         noise alone has singular values of about ``sqrt(n_samples) + sqrt(n_features)``, times the root of what an entry
         tells of its eta if that is less than 1, as with rare counts. ``"auto"`` is half of that, at least 8 or half of
-        what it is without that root, so that what could be noise counts for little; components that are no stronger
-        vanish (1 with other penalties, and where ``n_components`` is a share).
+        what it is without that root, so that what could be noise counts for little. Where nothing would be left of a
+        component, it is lowered to 3/4, 1/2, 1/4, ... of that, at least 1, until all components that were asked for
+        stay. It is 1 with other penalties, and where ``n_components`` is a share.
         ``"cv"`` takes the ridge under which hidden entries are predicted best, of those that predict them no worse
         than column means do; it is tried on a part of a large table, and takes about ten times as long as a fit of a
         small one. 1 removes infinite estimates and little else, and 0 is maximum likelihood; on small tables both
-        describe rows more closely and predict what was not seen worse, single entries absurdly.
+        describe rows more closely and predict what was not seen worse.
     score_penalty : str or Prior, default="ridge"
         ``"l1"`` penalises absolute scores instead, so that each row uses few components (SpEPCA); ``"scad"`` does so
         without shrinking large scores, ``"group"`` makes rows zero as a whole. Also a `anypca.priors.Prior`.
@@ -199,7 +202,7 @@ class EPCA(StreamingRows, BilinearModel):
     _: KW_ONLY
     family: Any = "auto"
     resolution: Any = None
-    ridge: float | str = 1.0
+    ridge: float | str = "auto"
     score_penalty: str | Prior = "ridge"
     loading_penalty: str | Prior = "ridge"
     l1_strength: float = 1.0
@@ -306,26 +309,22 @@ class EPCA(StreamingRows, BilinearModel):
 
     def _fit_rank(self, session: Session, family: Family, n_components: int) -> Fitted:
         self.n_components_ = n_components
-        self.ridge_, self.ridge_trials_ = self._find_ridge(session, family)
-        return EPCAFitter(session, family, self._settings()).fit()
-
-    def _find_ridge(self, session: Session, family: Family) -> tuple[float, dict[float, float] | None]:
-        """The ridge and, if it was chosen, what was compared."""
+        # Without another choice the ridge is 1: it removes infinite estimates.
+        self.ridge_, self.ridge_trials_ = LEAST_RIDGE, None
         if not isinstance(self.ridge, str):
-            return float(self.ridge), None
-        if self.n_components_ == 0:
-            return LEAST_RIDGE, None
-        if self.ridge == "cv":
-            return choose_ridge(self, session, family)
-        wants_share = not isinstance(self.n_components, Integral)
-        penalties = ("score_penalty", "loading_penalty")
-        priors = [find_prior(getattr(self, name), name, self.n_components_) for name in penalties]
-        is_plain = all(isinstance(prior, Ridge) for prior in priors) and not wants_share
-        if not is_plain:
-            return LEAST_RIDGE, None
-        # The model without components does not depend on priors.
-        settings = Settings(0, Ridge(), Ridge(), bool(self.fit_intercept))
-        return noise_ridge(EPCAFitter(session, family, settings)), None
+            self.ridge_ = float(self.ridge)
+        elif n_components and self.ridge == "cv":
+            self.ridge_, self.ridge_trials_ = choose_ridge(self, session, family)
+        finds_ridge = bool(n_components) and self.ridge == "auto" and self._is_plain()
+        fitted = EPCAFitter(session, family, replace(self._settings(), finds_ridge=finds_ridge)).fit()
+        self.ridge_ *= fitted.ridge
+        return fitted
+
+    def _is_plain(self) -> bool:
+        """Whether scores and loadings have ridges, and the number of components is given."""
+        wanted: Any = self.n_components
+        priors = [find_prior(getattr(self, name), name, self.n_components_) for name in _PENALTIES]
+        return isinstance(wanted, Integral) and all(isinstance(prior, Ridge) for prior in priors)
 
     def _settings(self) -> Settings:
         scores = self._prior("score_penalty", self.l1_strength)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anypca._typing import Floats
+from anypca.families import Family
 from anypca.linalg import varimax
 from anypca.models._bilinear.alternating import Gauge, Shared, SweepSums
 from anypca.models._bilinear.canonical import Canonical, orthonormal, reorder, unit_loadings, whitened
@@ -24,6 +25,7 @@ from anypca.models._bilinear.passes import Deviances
 from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._bilinear.start import BilinearFitter, residual_loadings
 from anypca.models.epca._problem import RescaledProblem
+from anypca.models.epca._ridge import LEAST_RIDGE, lower_ridges, noise_ridge
 from anypca.priors import Leading, Prior, Ridge, Scaled
 from anypca.solvers import Result
 
@@ -43,6 +45,8 @@ _MANY_ENTRIES = 2**18
 # A singular value of the predictor, as scores and loadings of balanced ridges share it, below which a component moves
 # no entry by a tenth of its noise.
 _VANISHED = 0.1
+# The same below which a component changes the log-likelihood by less than half a nat: next to nothing is left of it.
+_FAINT = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +60,20 @@ class Settings:
     fit_intercept: bool
     is_white: bool = False
     """Whether scores have unit variance."""
+    finds_ridge: bool = False
+    """Whether the weights of the priors, which are ridges, are to be multiplied with a ridge that is found."""
 
     @property
     def ridges(self) -> tuple[float, float] | None:
         """Weights of the ridges of scores and loadings if both are ridges of one weight."""
         score, loading = ridge_weight(self.score_prior), ridge_weight(self.loading_prior)
         return None if score is None or loading is None else (score, loading)
+
+    def times(self, ridge: float) -> Settings:
+        """The same with priors, which are ridges, of other weights."""
+        return replace(
+            self, score_prior=_times(self.score_prior, ridge), loading_prior=_times(self.loading_prior, ridge)
+        )
 
     @property
     def is_rotated(self) -> bool:
@@ -72,6 +84,11 @@ class Settings:
 def ridge_weight(prior: Prior) -> float | None:
     """The weight of a ridge that treats all entries alike; ``None`` for any other prior."""
     return prior.weight if isinstance(prior, Ridge) else None
+
+
+def _times(prior: Prior, ridge: float) -> Prior:
+    assert isinstance(prior, Ridge)
+    return replace(prior, precision=ridge * np.asarray(prior.precision, dtype=float))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,15 +112,48 @@ class Fitted(NamedTuple):
     """The scores of each block at the end of the last sweep, where the blocks are."""
     gauge: Gauge
     """From these to reported ones."""
+    has_lost: bool
+    """Whether the ridge has left next to nothing of a component."""
+    ridge: float = 1.0
+    """What was found, if that was asked for."""
+
+
+class _Stand(NamedTuple):
+    """Where a fit stands between two rounds of sweeps."""
+
+    family: Family
+    coefficients: Coefficients
+    """With the dispersion of the next round."""
+    local: Sequence[Any] | None
+    last: Floats
+    """Dispersion of the last round."""
+    has_settled: bool = False
 
 
 class EPCAFitter(BilinearFitter[Settings]):
     """Fits one table; see `BilinearFitter` for the parameters."""
 
     def fit(self) -> Fitted:
-        """Start, iterate, estimate dispersions between converged rounds, report."""
+        """Start, then fit; with the largest of some ridges under which all components stay, if one is to be found."""
+        null, stand = self._begin()
+        if not self.settings.finds_ridge:
+            return self._fit_from(null, stand)
+        # Dispersions of the model without components are so large that a column which varies much with a component
+        # would tell nothing under a larger ridge, and stay out of it for ever.
+        stand = self._settled(stand, null.dispersion)
+        stand = stand._replace(last=stand.coefficients.dispersion)
+        fitter = replace(self, family=stand.family)
+        for ridge in lower_ridges(noise_ridge(fitter, replace(null, dispersion=stand.last))):
+            settings = self.settings.times(ridge)
+            found = EPCAFitter(self.session, self.family, settings)._fit_from(null, stand)
+            if ridge <= LEAST_RIDGE or not found.has_lost or settings.ridges is None:
+                break
+        return found._replace(ridge=ridge)
+
+    def _begin(self) -> tuple[Coefficients, _Stand]:
+        """The model without components, and the start of one with components."""
         session = self.session
-        dispersion = start = start_dispersion(self.family, session.summary.mean, session.summary.variance)
+        dispersion = start_dispersion(self.family, session.summary.mean, session.summary.variance)
         null = self.null(dispersion, self.mean_fixed())
         # The sweeps correct what a start in single precision leaves.
         rough = replace(self.visit, precision="float32" if self._suits_single else "float64")
@@ -111,35 +161,49 @@ class EPCAFitter(BilinearFitter[Settings]):
         if not self.settings.loading_prior.is_isotropic:
             # Where the coordinates matter: few large loadings in each component.
             loadings = loadings @ varimax(loadings)
-        shared = Shared(Coefficients(loadings, null.fixed, dispersion))
-        local: Sequence[Any] | None = None
-        fitter, previous = self, dispersion
-        for _ in range(_MAX_ROUNDS if self.open_columns() or self.family.has_parameters else 0):
-            problem = fitter._problem(dispersion, is_first=local is None)
-            loop = session.loop(problem, tol=max(session.tol, _ROUND_SOLVE_TOLERANCE))
-            result, local, stats = loop.run(shared, local)
-            fitted = result.shared.coefficients
-            last, previous = previous, fitted.dispersion
-            dispersion = _damped(last, previous, fitter._dispersion(fitted, local, start, stats.weight))
-            shared = Shared(replace(fitted, dispersion=dispersion))
-            family, old = refined_family(fitter.family, fitted, self.visit, local), fitter.family
-            fitter = replace(self, family=family)
-            # A shape may go to zero; a variance is in the units of its column, as is its start.
-            slack = _ROUND_TOLERANCE * fitted.dispersion + 1e-6 * start
-            if family is old and np.all(np.abs(dispersion - fitted.dispersion) <= slack):
-                break
-        problem = fitter._problem(dispersion, is_first=local is None)
-        result, local, stats = session.loop(problem).run(shared, local)
-        if fitter.family is not self.family or not np.array_equal(dispersion, null.dispersion):
+        return null, _Stand(self.family, replace(null, loadings=loadings), None, dispersion)
+
+    def _fit_from(self, null: Coefficients, stand: _Stand) -> Fitted:
+        """Iterate, estimate dispersions between converged rounds, report."""
+        stand = self._settled(stand, null.dispersion)
+        fitter, dispersion = replace(self, family=stand.family), stand.coefficients.dispersion
+        problem = fitter._problem(dispersion, is_first=stand.local is None)
+        result, local, stats = self.session.loop(problem).run(Shared(stand.coefficients), stand.local)
+        if stand.family is not self.family or not np.array_equal(dispersion, null.dispersion):
             null = fitter.null(dispersion, null.fixed)
         return fitter._report(problem, result, local, stats, null)
 
+    def _settled(self, stand: _Stand, start: Floats) -> _Stand:
+        """Rounds of sweeps until dispersions do not change, if there is something to estimate between them."""
+        for _ in range(_MAX_ROUNDS if self.open_columns() or self.family.has_parameters else 0):
+            stand = self._round(stand, start)
+            if stand.has_settled:
+                break
+        return stand
+
+    def _round(self, stand: _Stand, start: Floats) -> _Stand:
+        """Sweeps until they have converged, then new dispersions, of which ``start`` are the first."""
+        fitter, dispersion = replace(self, family=stand.family), stand.coefficients.dispersion
+        problem = fitter._problem(dispersion, is_first=stand.local is None)
+        loop = self.session.loop(problem, tol=max(self.session.tol, _ROUND_SOLVE_TOLERANCE))
+        result, local, stats = loop.run(Shared(stand.coefficients), stand.local)
+        fitted = result.shared.coefficients
+        found = fitter._dispersion(fitted, local, start, stats.weight)
+        found = _damped(stand.last, dispersion, found)
+        family = refined_family(stand.family, fitted, self.visit, local)
+        # A shape may go to zero; a variance is in the units of its column, as is its start.
+        slack = _ROUND_TOLERANCE * dispersion + 1e-6 * start
+        has_settled = family is stand.family and bool(np.all(np.abs(found - dispersion) <= slack))
+        return _Stand(family, replace(fitted, dispersion=found), local, dispersion, has_settled)
+
+    def _sizes(self, fitted: Coefficients) -> Floats:
+        """Roots of the singular values of the predictor, in units of noise, under balanced ridges."""
+        units = np.sqrt(noise_units(self.family, fitted.dispersion))
+        return np.linalg.svd(fitted.loadings / units[:, None], compute_uv=False)
+
     def _dispersion(self, fitted: Coefficients, local: Sequence[Any], start: Floats, weight: float) -> Floats:
         """A new dispersion after a round; components that the ridge has made vanish take no degrees of freedom."""
-        squares = np.linalg.svd(
-            fitted.loadings / np.sqrt(noise_units(self.family, fitted.dispersion))[:, None], compute_uv=False
-        )
-        n_left = int((squares > _VANISHED).sum()) if self.settings.ridges else None
+        n_left = int((self._sizes(fitted) > _VANISHED).sum()) if self.settings.ridges else None
         return estimate_dispersion(self.family, fitted, self.visit, local, start, weight, n_components=n_left)
 
     def _problem(self, dispersion: Floats, *, is_first: bool) -> BilinearProblem:
@@ -216,7 +280,8 @@ class EPCAFitter(BilinearFitter[Settings]):
             replace(deviances, without=deviances.without[order]),
             result,
         )
-        return Fitted(fit, local, canonical.gauge)
+        has_lost = bool((self._sizes(fitted) < _FAINT).any())
+        return Fitted(fit, local, canonical.gauge, has_lost)
 
 
 def _damped(last: Floats, previous: Floats, found: Floats) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,8 +15,8 @@ from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.exceptions import ConvergenceWarning
 from anypca.families import Family
-from anypca.models._bilinear.dispersion import noise_units, start_dispersion
-from anypca.models._bilinear.evaluator import BlockEvaluator
+from anypca.models._bilinear.dispersion import noise_units
+from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._bilinear.start import BilinearFitter
 from anypca.models._calibration import MAX_ITER, N_FOLDS, TOL, entry_numbers, hidden_in, without_calibration
 from anypca.models._opened import OpenedBlock, weigh
@@ -40,6 +40,8 @@ _LEAST_OF_RARE = 8.0
 # entries are predicted better.
 _FACTOR = 2.0
 LEAST_RIDGE = 1.0
+# Parts of a ridge that are tried where it leaves nothing of a component: most are back with the first.
+_PARTS = (0.75, *(0.5**power for power in range(1, 64)))
 # Where even the first predicts worse than means do (counts that vary far more than their family says have noise that is
 # larger by the square root of that), they go up by this factor, in so many steps to 4096 times the first.
 _FACTOR_UP = 8.0
@@ -105,21 +107,35 @@ class TrialTable:
         return [columns for _, columns in self.family.member_columns(self.values.shape[1])]
 
 
-def noise_ridge(fitter: BilinearFitter[Any]) -> float:
+def lower_ridges(ridge: float) -> Iterator[float]:
+    """A ridge and smaller ones, each to be tried where the one before left nothing of a component."""
+    yield ridge
+    for part in _PARTS:
+        if part * ridge <= LEAST_RIDGE:
+            break
+        yield part * ridge
+    if ridge > LEAST_RIDGE:
+        yield LEAST_RIDGE
+
+
+def noise_ridge(fitter: BilinearFitter[Any], null: Coefficients) -> float:
     """The ridge that takes most of what is noise: a part of its largest singular value.
 
     Noise of entries that tell little of their eta, such as rare counts, is smaller by the root of their information.
+
+    Parameters
+    ----------
+    fitter : BilinearFitter
+    null : Coefficients
+        The model without components.
     """
     most = _OF_NOISE * _largest_noise(fitter.session)
     least = min(_LEAST_OF_RARE, most)
-    return float(max(most * np.sqrt(_mean_information(fitter)), least, LEAST_RIDGE))
+    return float(max(most * np.sqrt(_mean_information(fitter, null)), least, LEAST_RIDGE))
 
 
-def _mean_information(fitter: BilinearFitter[Any]) -> float:
+def _mean_information(fitter: BilinearFitter[Any], null: Coefficients) -> float:
     """Mean over columns of what an entry tells of its eta without components, in units of noise, at most 1 each."""
-    summary = fitter.session.summary
-    dispersion = start_dispersion(fitter.family, summary.mean, summary.variance)
-    null = fitter.null(dispersion, fitter.mean_fixed())
 
     def curvatures(rows: OpenedBlock, scores: Floats) -> Floats:
         evaluator, found = BlockEvaluator(fitter.family, null, rows), np.zeros((2, rows.n_features))
@@ -129,7 +145,7 @@ def _mean_information(fitter: BilinearFitter[Any]) -> float:
         return found
 
     total, count = fitter.visit.sum(curvatures)
-    information = total / np.maximum(count, 1.0) * noise_units(fitter.family, dispersion)
+    information = total / np.maximum(count, 1.0) * noise_units(fitter.family, null.dispersion)
     return float(np.minimum(information, 1.0).mean())
 
 
