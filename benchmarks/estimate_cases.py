@@ -216,10 +216,10 @@ def gpca_cases() -> Iterator[Case]:
     for penalty in (None, "l1", "scad"):
         for name in GPCA_FAMILIES:
             for family in families[name].examples():
-                model = GPCA(2, family=family, penalty=penalty, alpha=0.005)
+                model = GPCA(2, family=family, bound=4.0, penalty=penalty, alpha=0.005)
                 yield from both(f"GPCA {penalty or ''}".strip(), str(family), model, family)
     yield Case("GPCA cv", "bernoulli", GPCA(2, bound="cv"), draw("bernoulli"))
-    yield Case("GPCA", "auto", GPCA(2), draw("poisson"))
+    yield Case("GPCA", "auto", GPCA(2, bound=4.0), draw("poisson"))
 
 
 def gaussian_cases() -> Iterator[Case]:

@@ -31,7 +31,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "PPCA": lambda: PPCA(2, n_jobs=1),
     "EPCA": lambda: EPCA(2, family="poisson", ridge=1.0, **_FEW),
     "PLNPCA": lambda: PLNPCA(2, **_FEW),
-    "GPCA": lambda: GPCA(2, family="poisson", **_FEW),
+    "GPCA": lambda: GPCA(2, family="poisson", bound=4.0, **_FEW),
     "GSPPCA": lambda: GSPPCA(2, **_FEW),
     "SePCA": lambda: SePCA(2, family="poisson", **_FEW),
     "PiecewisePCA": lambda: PiecewisePCA(1, **_FEW),

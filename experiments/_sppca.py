@@ -38,8 +38,8 @@ def published_methods(n_components: int, n_nonzero: Sequence[int]) -> dict[str, 
         "SSPPCA": SSPPCA(method="paper", sparsity=SPARSITY, n_jobs=1),
         "PCA": PCA(n_components),
         "SPCA": SPCA(n_components, n_nonzero=n_nonzero, n_jobs=1),
-        "GPCA": GPCA(n_components, family="poisson", n_jobs=1),
-        "SGPCA": GPCA(n_components, family="poisson", penalty="scad", alpha=SGPCA_ALPHA, n_jobs=1),
+        "GPCA": GPCA(n_components, family="poisson", bound=4.0, n_jobs=1),
+        "SGPCA": GPCA(n_components, family="poisson", bound=4.0, penalty="scad", alpha=SGPCA_ALPHA, n_jobs=1),
     }
 
 

@@ -96,8 +96,8 @@ def compare(
     """All methods on one table; ours with the lengths of the texts as offset, if asked for."""
     methods = {
         **published,
-        "GPCA": GPCA(N_COMPONENTS, family="poisson", n_jobs=1),
-        "SGPCA": GPCA(N_COMPONENTS, family="poisson", penalty="scad", alpha=SGPCA_ALPHA, n_jobs=1),
+        "GPCA": GPCA(N_COMPONENTS, family="poisson", bound=4.0, n_jobs=1),
+        "SGPCA": GPCA(N_COMPONENTS, family="poisson", bound=4.0, penalty="scad", alpha=SGPCA_ALPHA, n_jobs=1),
         "PCA": PCA(N_COMPONENTS),
         **ours,
     }

@@ -82,7 +82,7 @@ def test_hidden_cells_are_predicted_no_worse_than_by_means(name: str) -> None:
 
 @needs_data
 @pytest.mark.filterwarnings("ignore::anypca.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", ["EPCA of Poisson counts"])
+@pytest.mark.parametrize("name", ["EPCA of Poisson counts", "PPCA"])
 def test_no_single_count_is_predicted_absurdly(name: str) -> None:
     assert relative_error(MODELS[name], sample("trichoptera")) <= LIMIT
 

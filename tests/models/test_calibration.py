@@ -12,11 +12,12 @@ from anypca.datasets import make_low_rank
 from anypca.models._calibration import (
     N_FOLDS,
     HiddenEntries,
+    _bulk,
     entry_numbers,
     hidden_in,
-    slopes,
     without_calibration,
 )
+from anypca.models._calibration import slopes as slopes_within
 from anypca.selection import select_rank
 
 N, P = 50, 8
@@ -84,6 +85,10 @@ def test_folds_hide_every_entry_once_and_leave_some_of_each_row_and_column() -> 
 def test_slopes_are_those_of_the_entries() -> None:
     rng = np.random.default_rng(4)
     truth, weight = rng.normal(size=(4000, 3)), np.ones(4000)
+
+    def slopes(hidden: HiddenEntries, weight: np.ndarray) -> np.ndarray:
+        return slopes_within(hidden, weight, np.full(3, -np.inf), np.full(3, np.inf))[0]
+
     exact = slopes(HiddenEntries(truth, truth), weight)
     np.testing.assert_allclose(exact, 1.0)
     found, predicted = truth + rng.normal(size=truth.shape), 2.0 * truth
@@ -101,9 +106,34 @@ def test_slopes_are_those_of_the_entries() -> None:
 def test_columns_have_their_own_slopes() -> None:
     rng = np.random.default_rng(5)
     truth, weight = rng.normal(size=(2000, 2)), np.ones(2000)
-    found = slopes(HiddenEntries(truth * [1.0, 0.0], truth), weight)
+    everything = np.full(2, -np.inf), np.full(2, np.inf)
+    found, _ = slopes_within(HiddenEntries(truth * [1.0, 0.0], truth), weight, *everything)
     assert found[0] > 0.7
     assert found[1] < 0.3
+
+
+def test_what_is_beyond_the_bulk_of_columns_has_a_slope_of_its_own() -> None:
+    rng = np.random.default_rng(7)
+    truth, weight, bulk = rng.normal(size=(4000, 3)), np.ones(4000), (np.full(3, -1.0), np.full(3, 1.0))
+    inside = np.clip(truth, *bulk)
+    slope, far = slopes_within(HiddenEntries(inside + 0.3 * (truth - inside), truth), weight, *bulk)
+    np.testing.assert_allclose(slope, 1.0, atol=0.02)
+    assert far == pytest.approx(0.3, abs=0.02)
+    # Two large entries of which one is right tell nothing.
+    found, predicted = np.zeros((2, 1)), np.full((2, 1), 5.0)
+    found[0] = 5.0
+    assert slopes_within(HiddenEntries(found, predicted), np.ones(2), np.zeros(1), np.ones(1))[1] == 0.0
+
+
+def test_a_bulk_is_what_nine_tenths_of_the_entries_hold() -> None:
+    X, weight = np.arange(1.0, 101.0)[:, None], np.ones(100)
+    X[99] = 1e6
+    assert [end[0] for end in _bulk(X, weight, np.array([50.0]))] == [5.0, 95.0]
+    assert [end[0] for end in _bulk(X, weight, np.array([1e4]))] == [5.0, 1e4]
+    half = np.where(np.arange(100) < 50, 2.0, 1.0)
+    twice = np.vstack([X, X[:50]])
+    mean = np.array([50.0])
+    np.testing.assert_array_equal(_bulk(X, half, mean), _bulk(twice, np.ones(150), mean))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -117,7 +147,10 @@ def test_imputed_entries_are_drawn_to_the_means(name: str) -> None:
     assert model.calibration_slope_.shape == (P,)
     assert np.all((model.calibration_slope_ >= 0) & (model.calibration_slope_ <= 1))
     mean = np.nanmean(X, axis=0)
-    expected = np.where(np.isnan(X), mean + model.calibration_slope_ * (bold.impute(X) - mean), X)
+    far, low, high = model._far
+    inside = np.clip(bold.impute(X), low, high)
+    believed = mean + model.calibration_slope_ * (inside - mean) + far * (bold.impute(X) - inside)
+    expected = np.where(np.isnan(X), believed, X)
     np.testing.assert_allclose(model.impute(X), expected, rtol=1e-7)
     np.testing.assert_allclose(model.transform(X), bold.transform(X))
 

@@ -30,6 +30,7 @@ def draw(family: str, n: int = 150, p: int = 10, **changes: Any) -> np.ndarray:
 
 
 def fit(X: Any, family: str, n_components: int = 2, *, weight: Any = None, **settings: Any) -> GPCA:
+    settings = {"bound": 4.0, **settings}
     return GPCA(n_components, family=family, n_jobs=1, **settings).fit(X, sample_weight=weight)
 
 
@@ -514,6 +515,31 @@ def test_rotations_find_a_sparse_basis(n_features: int) -> None:
 
 
 # The bound
+
+
+def test_the_default_bound_is_the_best_of_doubled_ones() -> None:
+    X, rng = draw("poisson", 60, 8), np.random.default_rng(3)
+    model = fit(X, "poisson", 1, bound="auto")
+    found = model.bound_deviances_
+    assert found is not None
+    assert list(found) == [1.0, 2.0, 4.0, 8.0][: len(found)]
+    assert model.bound_ == min(found, key=found.__getitem__)
+    # Neither the order of the table nor weights in place of rows matter.
+    rows, columns, twice = rng.permutation(60), rng.permutation(8), np.arange(60) % 3 == 0
+    np.testing.assert_allclose(
+        list(fit(X[rows][:, columns], "poisson", 1, bound="auto").bound_deviances_.values()),
+        list(found.values()),
+    )
+    by_weight = fit(X, "poisson", 1, bound="auto", weight=np.where(twice, 2.0, 1.0)).bound_deviances_
+    repeated = fit(np.vstack([X, X[twice]]), "poisson", 1, bound="auto").bound_deviances_
+    np.testing.assert_allclose(list(by_weight.values()), list(repeated.values()), rtol=1e-6)
+
+
+def test_a_large_table_has_the_usual_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("anypca.models.gpca._fit._MOST_ENTRIES", 100)
+    model = fit(draw("poisson", 60, 8), "poisson", 1, bound="auto")
+    assert model.bound_ == 4.0
+    assert model.bound_deviances_ == {}
 
 
 def test_the_bound_is_chosen_by_held_out_entries() -> None:

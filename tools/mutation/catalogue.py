@@ -1961,8 +1961,15 @@ EPCA = [
     Mutation(
         "imputed entries are not drawn to the mean",
         "models/_row_model.py",
-        "self.mean + self.slope * (cut - self.mean)",
-        "cut",
+        "self.mean + self.slope * (inside - self.mean)",
+        "inside",
+        _CALIBRATION,
+    ),
+    Mutation(
+        "what is beyond the bulk of a column has no slope of its own",
+        "models/_row_model.py",
+        "self.far * (cut - inside)",
+        "self.slope * (cut - inside)",
         _CALIBRATION,
     ),
     Mutation(

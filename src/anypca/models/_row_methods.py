@@ -225,6 +225,7 @@ class GenerativeModel(RowMethods):
     #: Whether fits to tables with missing entries find out how far their predictions may be believed.
     _is_calibrated: ClassVar[bool] = False
     calibration_slope_: Floats | None = None
+    _far: tuple[float, Floats, Floats] | None = None
 
     def describe(self) -> Description:
         found = replace(super().describe(), has_entries=True)
@@ -239,24 +240,23 @@ class GenerativeModel(RowMethods):
 
     def _report_columns(self, session: Session) -> None:
         if self._is_calibrated and "n_components_" in vars(self):
-            self.calibration_slope_ = calibrate(self, session)
+            self.calibration_slope_, self._far = calibrate(self, session)
         super()._report_columns(session)
         summary = session.summary
         self._moments = summary.mean, summary.variance, summary.minimum, summary.maximum
 
     @property
     def _limits(self) -> Expectations:
-        """Between what imputed entries lie; offsets and covariates tell how rows leave the usual range."""
-        # A file of an earlier version has no moments.
+        """Between what imputed entries lie: not with offsets and covariates, and of earlier files nothing is known."""
         if not hasattr(self, "_moments") or self._uses_offset or self._n_covariates:
             return Expectations()
-        return Expectations.of(self._row_model(), self._moments, self.calibration_slope_)
+        return Expectations.of(self._row_model(), self._moments, self.calibration_slope_, self._far)
 
     def impute(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Any:
         """The table with missing entries replaced by their expectations given the observed ones.
 
-        Without offsets and covariates they stay in the column's range, or three deviations around its mean, to which
-        ``calibration_slope_`` draws them.
+        Without offsets and covariates they stay in the column's range, or three deviations around its mean. Trial fits
+        draw them to it: by ``calibration_slope_``, and further beyond what nine tenths of the column's entries hold.
 
         Parameters
         ----------

@@ -214,20 +214,32 @@ class Expectations(NamedTuple):
     mean: Floats | float = 0.0
     slope: Floats | float = 1.0
     """Of entries on what the model expects of them, both as deviations from the mean."""
+    far: Floats | float = 1.0
+    """The same beyond the bulk of a column."""
+    bulk: tuple[Floats | float, Floats | float] = (-np.inf, np.inf)
 
     @classmethod
-    def of(cls, model: RowModel[Any], moments: tuple[Floats, ...], slope: Floats | None) -> Expectations:
-        """From the mean, the variance and the extremes of the columns of a table."""
+    def of(
+        cls,
+        model: RowModel[Any],
+        moments: tuple[Floats, ...],
+        slope: Floats | None,
+        far: tuple[float, Floats, Floats] | None,
+    ) -> Expectations:
+        """From the mean, the variance and the extremes of the columns of a table, and from what trials have shown."""
         if slope is None:
             return cls(*usual_range(model, *moments), moments[0])
         # Where noise is shared it is small beside that of a large column, which is not completed for that.
         is_exact = is_completed(model, moments[1]) & (slope > _EXACT)
-        return cls(*usual_range(model, *moments), moments[0], np.where(is_exact, 1.0, slope))
+        inside = cls(*usual_range(model, *moments), moments[0], np.where(is_exact, 1.0, slope))
+        # A file of an earlier version has one slope.
+        return inside if far is None else inside._replace(far=np.where(is_exact, 1.0, far[0]), bulk=far[1:])
 
     def believed(self, expected: Floats) -> Floats:
         """Expectations as far as they may be believed."""
         cut = np.clip(expected, self.low, self.high)
-        return np.asarray(self.mean + self.slope * (cut - self.mean))
+        inside = np.clip(cut, *self.bulk)
+        return np.asarray(self.mean + self.slope * (inside - self.mean) + self.far * (cut - inside))
 
 
 def is_completed(model: RowModel[Any], variance: Floats) -> Bools:

@@ -13,11 +13,12 @@ from anypca._typing import Bools, Floats, Ints
 from anypca.families import Family
 from anypca.linalg import fix_signs
 from anypca.models._bilinear.passes import Deviances
+from anypca.models._calibration import entry_numbers, hidden_in
 from anypca.models._session import Session
 from anypca.models.gpca._penalised import PenalisedProblem, start_penalised
 from anypca.models.gpca._problem import Iterate, ProjectionProblem, SubspaceProblem
 from anypca.models.gpca._projection import Subspace, Sums, project
-from anypca.models.gpca._reader import HoldOut, Reader, SaturatedRows
+from anypca.models.gpca._reader import Hidden, HoldOut, Reader, SaturatedRows
 from anypca.models.gpca._start import Facts, facts_of, null_deviance, start
 from anypca.priors import Prior, Scaled
 from anypca.solvers import Result
@@ -96,6 +97,8 @@ def solve(
 ) -> Solution:
     """Start and iterate; ``reader`` says what is read, with which bound."""
     tol = session.tol if tol is None else tol
+    if not is_reported:
+        session = replace(session, max_iter=min(session.max_iter, _MOST_ITERATIONS))
     fit_intercept = settings.fit_intercept
     facts = reader.sum(session, partial(facts_of, reader.family))
     null = null_deviance(session, reader, facts, fit_intercept=fit_intercept)
@@ -177,10 +180,16 @@ def _arrange(at: Subspace, order: Ints) -> Subspace:
 
 #: Bounds that are compared. Beyond 10 the odds and means of the bounded parameters are 0 or infinite for any purpose.
 BOUNDS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
+#: Those that are compared by default, and the one of tables that are too large, or too small, for that.
+DOUBLED_BOUNDS = (1.0, 2.0, 4.0, 8.0)
+USUAL_BOUND = 4.0
+# Entries beyond which fits to compare would take as long as others' fits.
+_MOST_ENTRIES = 1_000_000
 # As usual in cross-validation; fits of four fifths of the entries are nearly those of all.
 _N_FOLDS = 5
 # Deviances of held-out entries differ by far more than what a better solved fit would change.
 _TOLERANCE = 1e-2
+_MOST_ITERATIONS = 50
 
 
 def compare_bounds(session: Session, family: Family, settings: Settings) -> dict[float, float]:
@@ -198,6 +207,32 @@ def compare_bounds(session: Session, family: Family, settings: Settings) -> dict
         for bound in BOUNDS
     }
     return {bound: float(total[0] / total[1]) for bound, total in totals.items()}
+
+
+def choose_bound(session: Session, family: Family, settings: Settings) -> dict[float, float]:
+    """Deviance per hidden entry for bounds that double as long as it falls; a third of the entries is hidden once.
+
+    Which ones hangs neither on the order of rows and columns nor on weights in place of repeated rows. Nothing is
+    compared in large tables.
+
+    Returns
+    -------
+    dict
+        From bound to mean deviance.
+    """
+    deviances: dict[float, float] = {}
+    if session.data.n_samples * session.data.n_features > _MOST_ENTRIES:
+        return deviances
+    parts = session.gather(lambda block: (block.values().astype(float), block.weights))
+    x, weight = (np.concatenate(part) for part in zip(*parts, strict=True))
+    hidden = Hidden(hidden_in(entry_numbers(x, weight), 0, ~np.isnan(x)))
+    for bound in DOUBLED_BOUNDS:
+        total, count = _held_out(session, Reader(family, bound, hidden), settings)
+        least = min(deviances.values(), default=np.inf)
+        deviances[bound] = float(total / count) if count > 0 else np.inf
+        if deviances[bound] >= least:
+            break
+    return deviances
 
 
 def _held_out(session: Session, reader: Reader, settings: Settings) -> Floats:

@@ -119,6 +119,18 @@ class HoldOut:
 
 
 @dataclass(frozen=True, eq=False)
+class Hidden:
+    """Entries of a table in this process that are hidden from a fit."""
+
+    entries: Bools
+    """(n_samples, n_features)."""
+
+    def mask(self, start: int, shape: tuple[int, int]) -> Bools:
+        """True where an entry of the rows from ``start`` on is held out."""
+        return self.entries[start : start + shape[0]].copy()
+
+
+@dataclass(frozen=True, eq=False)
 class SaturatedRows:
     """Some rows in float64 with their saturated parameters."""
 
@@ -160,12 +172,12 @@ class Reader:
     family : Family
     bound : float
         M, see `saturated_parameters`.
-    held_out : HoldOut or None
+    held_out : HoldOut, Hidden or None
     """
 
     family: Family
     bound: float
-    held_out: HoldOut | None = None
+    held_out: HoldOut | Hidden | None = None
 
     def sum(self, session: Session, function: Callable[[SaturatedRows], Sum]) -> Sum:
         """Sum of what ``function`` makes of some rows, over all rows of a table."""
