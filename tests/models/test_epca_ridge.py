@@ -103,6 +103,13 @@ def test_rare_answers_have_less_noise(share: float, ridge: float) -> None:
     assert model.fit(X).ridge_ == pytest.approx(ridge, rel=1e-3)
 
 
+def test_answers_are_not_taken_for_rare() -> None:
+    """A half that they tell nothing of is no reason for a ridge of 8."""
+    shift = np.add.outer(np.arange(100), 7 * np.arange(12)) % 100
+    model = EPCA(1, family="bernoulli", tol=1e-2, max_iter=20, n_jobs=1).fit((shift < 50).astype(float))
+    assert model.ridge_ == pytest.approx(0.25 * (10.0 + np.sqrt(12.0)), rel=1e-3)
+
+
 def test_the_search_goes_up_where_the_first_is_absurd_and_down_while_it_gains() -> None:
     means = Trial(-1.0, np.ones(1))
 

@@ -64,8 +64,8 @@ def test_sparse_dense_and_weighted_blocks_agree() -> None:
 def test_offsets_and_covariates_come_along() -> None:
     rng = np.random.default_rng(0)
     offset, covariates = rng.normal(size=len(TABLE)) * 0.3, rng.normal(size=(len(TABLE), 1))
-    batch = EPCA(2, family="poisson", n_jobs=1).fit(TABLE, offset=offset, covariates=covariates)
-    model = EPCA(2, family="poisson", n_jobs=1)
+    batch = EPCA(2, family="poisson", ridge=1.0, n_jobs=1).fit(TABLE, offset=offset, covariates=covariates)
+    model = EPCA(2, family="poisson", ridge=1.0, n_jobs=1)
     for part in np.split(np.arange(len(TABLE)), 4):
         model.partial_fit(TABLE[part], offset=offset[part], covariates=covariates[part])
     assert streaming.angle(model.components_, batch.components_) < 5.0

@@ -2102,7 +2102,7 @@ IMPUTED = [
     Mutation(
         "shares have limits besides their own",
         "models/_row_model.py",
-        "reach = np.where(np.isclose(first, second), np.inf, ",
+        "reach = np.where(is_bounded, np.inf, ",
         "reach = np.where(np.isclose(first, second), 1.0, ",
         _HIDDEN,
     ),

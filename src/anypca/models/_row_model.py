@@ -251,6 +251,12 @@ def is_completed(model: RowModel[Any], variance: Floats) -> Bools:
     return found
 
 
+def has_bounds(family: Family, dispersion: Floats) -> Bools:
+    """Columns whose expectation has bounds of its own, such as shares, (n_features,)."""
+    first, second = family.mean(np.broadcast_to(np.array(_FAR)[:, None], (2, len(dispersion))), dispersion)
+    return np.asarray(np.isclose(first, second))
+
+
 def usual_range(
     model: RowModel[Any], mean: Floats, variance: Floats, low: Floats, high: Floats
 ) -> tuple[Floats, Floats]:
@@ -259,10 +265,8 @@ def usual_range(
     Columns whose expectation has bounds of its own, such as shares, have infinite ones here, as have those of which
     the model leaves nothing unexplained.
     """
-    ends = np.broadcast_to(np.array(_FAR)[:, None], (2, len(mean)))
-    family, dispersion = model.family, np.broadcast_to(model.dispersion, len(mean))
-    first, second = family.mean(ends, dispersion)
-    reach = np.where(np.isclose(first, second), np.inf, _USUAL * np.sqrt(variance))
+    is_bounded = has_bounds(model.family, np.broadcast_to(model.dispersion, len(mean)))
+    reach = np.where(is_bounded, np.inf, _USUAL * np.sqrt(variance))
     reach[is_completed(model, variance)] = np.inf
     return np.fmin(mean - reach, low), np.fmax(mean + reach, high)
 

@@ -56,9 +56,10 @@ class EPCA(StreamingRows, BilinearModel):
         of the predictor by ``ridge`` in units of information (they are a nuclear norm of that weight), where
         noise alone has singular values of about ``sqrt(n_samples) + sqrt(n_features)``, times the root of what an entry
         tells of its eta if that is less than 1, as with rare counts. ``"auto"`` is half of that, at least 8 or half of
-        what it is without that root, so that what could be noise counts for little. Where nothing would be left of a
-        component, it is lowered to 3/4, 1/2, 1/4, ... of that, at least 1, until all components that were asked for
-        stay. It is 1 with other penalties, and where ``n_components`` is a share.
+        what it is without that root (a quarter for answers), so that what could be noise counts for little. Where
+        nothing would be left of a component, it is lowered to 3/4, 1/2, 1/4, ... of that, at least 1, until all
+        components that were asked for stay. It is 1 with other penalties, and where ``n_components`` is a share;
+        ``partial_fit`` keeps that of its first rows.
         ``"cv"`` takes the ridge under which hidden entries are predicted best, of those that predict them no worse
         than column means do; it is tried on a part of a large table, and takes about ten times as long as a fit of a
         small one. 1 removes infinite estimates and little else, and 0 is maximum likelihood; on small tables both

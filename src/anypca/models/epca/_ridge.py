@@ -20,6 +20,7 @@ from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._bilinear.start import BilinearFitter
 from anypca.models._calibration import MAX_ITER, N_FOLDS, TOL, entry_numbers, hidden_in, without_calibration
 from anypca.models._opened import OpenedBlock, weigh
+from anypca.models._row_model import has_bounds
 from anypca.models._session import Session
 from anypca.models._warm import cold_clone
 
@@ -36,6 +37,8 @@ _OF_NOISE = 0.5
 # from where noise is normal. On tables of 49 x 17 to 126 x 32 counts a ridge of 2 had hidden entries 2 to 8 nats worse
 # than means with six components, one of 5 to 8 had them better or alike.
 _LEAST_OF_RARE = 8.0
+# What an entry with a bounded expectation, such as an answer, tells at most.
+_OF_ANSWER = 0.25
 # Trials begin there and go down by this factor, to the ridge of 1 that only removes infinite estimates, while hidden
 # entries are predicted better.
 _FACTOR = 2.0
@@ -130,7 +133,8 @@ def noise_ridge(fitter: BilinearFitter[Any], null: Coefficients) -> float:
         The model without components.
     """
     most = _OF_NOISE * _largest_noise(fitter.session)
-    least = min(_LEAST_OF_RARE, most)
+    is_bounded = has_bounds(fitter.family, null.dispersion)
+    least = min(_LEAST_OF_RARE, most * np.sqrt(np.where(is_bounded, _OF_ANSWER, 1.0).mean()))
     return float(max(most * np.sqrt(_mean_information(fitter, null)), least, LEAST_RIDGE))
 
 
