@@ -2103,7 +2103,7 @@ IMPUTED = [
         "shares have limits besides their own",
         "models/_row_model.py",
         "reach = np.where(is_bounded, np.inf, ",
-        "reach = np.where(np.isclose(first, second), 1.0, ",
+        "reach = np.where(is_bounded, 1.0, ",
         _HIDDEN,
     ),
     Mutation(
