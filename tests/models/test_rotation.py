@@ -148,3 +148,15 @@ def test_what_cannot_be_rotated():
         anypca.PPCA(2).fit(X).rotate("varimix")
     with pytest.raises(ValueError, match="KernelPCA has no components that are directions"):
         anypca.KernelPCA(2).fit(X).rotate()
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_units_of_a_column_change_nothing(normalize):
+    X, _ = simple_table(n=150)
+    large = X * np.r_[1e5, np.ones(11)]
+    ours, theirs = (
+        _rotation.rotate(anypca.SePCA(random_state=0).fit(table), "varimax", normalize=normalize)
+        for table in (X, large)
+    )
+    np.testing.assert_allclose(theirs.explained_deviance_ratio_, ours.explained_deviance_ratio_, rtol=1e-3)
+    np.testing.assert_allclose(theirs.components_[:, 1:], ours.components_[:, 1:], atol=5e-3)

@@ -105,3 +105,15 @@ def test_fitted_models():
 def test_bad_input(arguments, complaint):
     with pytest.raises(ValueError, match=complaint):
         plot_loadings(fitted(5), **arguments)
+
+
+def test_a_column_in_large_units_does_not_dwarf_the_others():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 1)) * np.ones(5) + 0.3 * rng.normal(size=(80, 5))
+    bars = [
+        sorted(bar.get_width() for bar in plot_loadings(SePCA(random_state=0).fit(table)).patches)
+        for table in (X * np.r_[1e5, 1, 1, 1, 2], X)
+    ]
+    np.testing.assert_allclose(*bars, rtol=1e-3)
+    ax = plot_loadings(SePCA(random_state=0).fit(X * np.r_[1e5, 1, 1, 1, 1]))
+    assert ax.get_xlabel().startswith("loading, over its column's noise, on component 1")

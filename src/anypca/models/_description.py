@@ -151,8 +151,14 @@ class Description:
     @property
     def strengths(self) -> Floats | None:
         """The loadings in units of their columns' noise, by which columns are compared whatever their units."""
-        if self.loadings is None or self.family is None or self.dispersion is None:
-            return self.loadings
+        return None if self.loadings is None else self.loadings / self.loading_units
+
+    @property
+    def loading_units(self) -> Floats:
+        """What `strengths` are in, (n_features,): the noise of columns with units, else 1."""
+        assert self.loadings is not None
+        if self.family is None or self.dispersion is None:
+            return np.ones(self.loadings.shape[1])
         columns = self.model_columns(
             self.loadings.shape[1] if self.layout is None else self.layout.n_features
         )
@@ -161,7 +167,15 @@ class Description:
         for member, places in self.family.member_columns(len(unit)):
             if member.has_units:
                 unit[places] = np.sqrt(self.dispersion[places])
-        return self.loadings / np.where(columns >= 0, unit[columns], 1.0)
+        return np.where(columns >= 0, unit[columns], 1.0)
+
+    @property
+    def drawn_units(self) -> Floats | None:
+        """What loadings are divided by to stand side by side; ``None`` where columns do not differ in it."""
+        if self.loadings is None:
+            return None
+        units = self.loading_units
+        return None if np.allclose(units, units[:1], rtol=1e-9) or not np.all(units > 0) else units
 
     @property
     def compared_ranks(self) -> str:

@@ -58,7 +58,8 @@ class Rotation(Described):
     correlations_: Floats
     """Of the rotated scores, (n_components, n_components); the identity for varimax and quartimax."""
     explained_deviance_ratio_: Floats
-    """The model's explained share, divided in proportion to the sums of squared loadings, (n_components,)."""
+    """The model's explained share, divided in proportion to the sums of squared loadings, over the noise of columns
+    with units, (n_components,)."""
 
     def __getattr__(self, name: str) -> Any:
         # Reading a file makes the object before its attributes.
@@ -171,8 +172,10 @@ def rotate(model: Any, method: str, *, normalize: bool = True) -> Rotation:
         )
     scale = _score_scale(model, found)
     loadings = found.loadings.T * scale
-    turn = METHODS[method](_normalised(loadings) if normalize else loadings)
-    turn, shares = _in_order(loadings, turn)
+    # What is large in one column must not be so by its units alone.
+    units = found.drawn_units
+    free = loadings if units is None else loadings / units[:, None]
+    turn, shares = _in_order(free, METHODS[method](_normalised(free) if normalize else free))
     rotated = _pattern(loadings, turn)
     deviations = found.loading_deviations
     if deviations is not None:

@@ -53,8 +53,9 @@ def plot_loadings(
     Returns
     -------
     ax : matplotlib.axes.Axes
-        The largest loading on top; positive bars are blue, negative ones vermillion. The title tells how many columns
-        there are and which share of the sum of squares those drawn hold.
+        The largest loading on top; positive bars are blue, negative ones vermillion. Where columns have units of their
+        own, loadings are divided by the standard deviations of their noise, so that none is long by its units alone.
+        The title tells how many columns there are and which share of the sum of squares those drawn hold.
 
     Raises
     ------
@@ -81,16 +82,20 @@ def plot_loadings(
         raise ValueError(f"component must be from 1 to {len(components)}; got {component}.")
     if top < 1:
         raise ValueError(f"top must be at least 1, the number of columns to draw; got {top}.")
-    loadings = components[component - 1]
+    found = describe(model)
+    units = found.drawn_units
+    loadings = components[component - 1] if units is None else components[component - 1] / units
     names = check_names(model, feature_names, len(loadings))
     chosen = largest(loadings, top)
     ax = new_axes(5.6, 1.1 + 0.24 * max(len(chosen), 3)) if ax is None else ax
     _draw_bars(ax, loadings[chosen], [shorten(names[j]) for j in chosen])
-    std = describe(model).loading_deviations
+    std = found.loading_deviations
     if std is not None:
         style = {"fmt": "none", "ecolor": BLACK, "elinewidth": 1.0, "capsize": 2.0}
-        ax.errorbar(loadings[chosen], np.arange(len(chosen)), xerr=std[component - 1, chosen], **style)
-    ax.set_xlabel(f"loading on {name_component(model, component - 1)}")
+        error = (std[component - 1] if units is None else std[component - 1] / units)[chosen]
+        ax.errorbar(loadings[chosen], np.arange(len(chosen)), xerr=error, **style)
+    what = "loading" if units is None else "loading, over its column's noise,"
+    ax.set_xlabel(f"{what} on {name_component(model, component - 1)}")
     whiskers = "" if std is None else "\nwhiskers: ± 1 posterior sd"
     ax.set_title(_title(loadings, chosen) + whiskers, fontsize=9)
     tidy(ax)

@@ -130,13 +130,15 @@ def _card(subject: Subject, component: int, key: str) -> Markup:
 
 def _bars(subject: Subject, component: int) -> _figures.Figure:
     chosen = subject.strongest(component, _MOST_BARS)
-    std = subject.description.loading_deviations
+    std, units = subject.description.loading_deviations, subject.description.drawn_units
+    unit = 1.0 if units is None else units[chosen]
     parts = contributions(subject.model, subject.scores).columns
+    label = "loading" if units is None else "loading, over the column's noise"
     return _figures.loadings(
         [subject.weight_names[j] for j in chosen],
-        subject.weights[component, chosen],
-        None if std is None else std[component, chosen],
-        "loading" if subject.description.loadings is not None else "correlation with the scores",
+        subject.weights[component, chosen] / unit,
+        None if std is None else std[component, chosen] / unit,
+        label if subject.description.loadings is not None else "correlation with the scores",
         parts=None if parts is None else parts[chosen, component],
     )
 
