@@ -197,7 +197,29 @@ def test_sklearn_stays_with_the_models():
     assert not offences(rule)
 
 
+def body_lengths(tree: ast.AST) -> list[tuple[int, str]]:
+    """Lines of the bodies of functions, without their docstrings, and the functions' names."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+            length = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+            found.append((length, node.name))
+    return found
+
+
+def test_functions_and_files_are_short():
+    lengths = [length for path in FILES for length, _ in body_lengths(tree_of(path))]
+    assert sorted(lengths)[int(0.95 * len(lengths))] <= 20
+    long = offences(lambda path: (name for length, name in body_lengths(tree_of(path)) if length > 40))
+    assert not long
+    assert not [path for path in FILES if len(path.read_text(encoding="utf-8").splitlines()) > 400]
+
+
 def test_the_checks_see_violations():
+    lines = ['"""Text."""', "a = 1", "return a"]
+    function = ast.parse("\n    ".join(["def f():", *lines]))
+    assert body_lengths(function) == [(2, "f")]
     assert list(offences(lambda path: {"x"} if path.name == "linalg.py" else ())) == ["linalg.py"]
     lines = [
         "from anypca.models import x",

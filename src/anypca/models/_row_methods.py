@@ -154,8 +154,7 @@ class RowMethods(LatentModel):
         """
         check_is_fitted(self)
         # Models whose entries have no distribution have no family either.
-        is_mixed = isinstance(getattr(self, "family_", None), Mixed)
-        steps = self._steps if is_mixed else None
+        steps = self._steps if isinstance(getattr(self, "family_", None), Mixed) else None
 
         def visit(model: RowModel[Any], _: Block, rows: OpenedBlock) -> Floats:
             return model.log_likelihood(rows) + log_steps(model, rows, steps)

@@ -246,7 +246,7 @@ def follow(design: Design, start: State, penalties: Floats, limits: Limits) -> l
 
 
 def _cross_validate(session: Session, settings: Settings, scale: float) -> CrossValidation:
-    """Compare the penalties of the path on rows left out, divided by ``scale`` meanwhile."""
+    """Compare the penalties of the path on rows that are left out, of the table divided by ``scale``."""
     rows = _gather(session, scale)
     limits = path_limits(session)
 
