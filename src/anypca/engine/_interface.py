@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -139,11 +139,16 @@ class Addable(Protocol):
     def __add__(self: Total, other: Total) -> Total: ...
 
 
+@cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
+
+
 class Statistics:
     """Base of frozen dataclasses that add field by field, as sums over blocks do."""
 
     def __add__(self, other: Self) -> Self:
-        names = (field.name for field in fields(self))  # type: ignore[arg-type]
+        names = _field_names(type(self))  # type: ignore[arg-type]
         # A trial step may overflow in some blocks; its value is then no gain, and the step is refused.
         with np.errstate(invalid="ignore", over="ignore"):
             return type(self)(*(getattr(self, name) + getattr(other, name) for name in names))

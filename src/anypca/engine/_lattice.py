@@ -91,6 +91,8 @@ def find_lattice(x: Floats, observed: Bools | None, is_whole: Bools, largest: Fl
         x = np.where(observed, x, anchor)
     lattice = Lattice(np.full(len(anchor), _NONE), np.zeros(len(anchor)), np.zeros(len(anchor), np.int64))
     for decimals, chosen in _whole_columns(x, is_whole, largest, eps):
+        if not chosen.size:
+            continue
         lattice.decimals[chosen] = decimals
         lattice.anchor[chosen] = np.rint(anchor[chosen] * 10.0**decimals)
         lattice.gcd[chosen] = _divisors(x, chosen, decimals)
@@ -106,7 +108,8 @@ def _whole_columns(x: Floats, is_whole: Bools, largest: Floats, eps: float) -> I
     # Most columns that are on no lattice show it at once: what is not whole in the last decimal is so in none
     # before it. Twice the usual rounding is allowed since a multiple of ten has rounding of its own.
     left = np.flatnonzero(~is_whole)
-    left = left[_are_whole(x[:_FEW_ROWS, left], MOST_DECIMALS, 2.0 * eps, if_untold=True)]
+    few = x[:_FEW_ROWS] if len(left) == x.shape[1] else x[:_FEW_ROWS, left]
+    left = left[_are_whole(few, MOST_DECIMALS, 2.0 * eps, if_untold=True)]
     for decimals in range(1, _NONE):
         if not left.size:
             return
