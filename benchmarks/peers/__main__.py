@@ -1,4 +1,4 @@
-"""The league table: ``python -m benchmarks.peers --python INTERPRETER [--page FILE] [--same] [--quick]``.
+"""The league table: ``python -m benchmarks.peers --python INTERPRETER [--page FILE] [--same] [--rows N] [--quick]``.
 
 Every program of `benchmarks.peers.programs` fits the same tables on one thread, each call in a process of its own.
 Counts are thinned: four fifths of each count, by chance, are fitted, the rest judges the expected counts. Programs
@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,8 @@ _BUDGETS = (4, 16, 64, 256, 1024)
 #: Factor between the numbers of iterations that miss and reach a gap.
 _STEP = 1.3
 _KEPT = 0.8
+#: Of the tables of Poisson counts.
+ROWS = (1000, 4000, 16_000)
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 _PACKAGES = ("glmpca", "fastglmpca", "pyPLNmodels", "torch", "mofapy2", "prince", "scikit-learn", "numpy")
 
@@ -145,14 +147,14 @@ class Reals:
         return float(np.sqrt(np.mean((self.whole - mean)[self.hidden] ** 2)))
 
 
-def tables(*, quick: bool, same: bool = False) -> Iterator[Any]:
+def tables(*, quick: bool, same: bool = False, rows: Sequence[int] = ROWS) -> Iterator[Any]:
     """The tables, one at a time; with ``same`` those of the programs of the same model, for these alone."""
     if quick:
         yield Counts("Poisson counts", make_table(60, 30, 2, size=0.6).toarray(), 2, SAME if same else COUNTS)
         if not same:
             yield Reals(60, 10, 2)
         return
-    for n in (1000, 4000, 16_000):
+    for n in rows:
         programs = SAME if same or n > 4000 else COUNTS
         yield Counts("Poisson counts", make_table(n, 1000, 10).toarray(), 10, programs)
     if same:
@@ -346,10 +348,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--page", type=Path)
     parser.add_argument("--quick", action="store_true", help="small tables")
     parser.add_argument("--same", action="store_true", help="the programs of the same model alone, on counts")
+    parser.add_argument("--rows", type=int, nargs="+", default=ROWS, help="sizes of the Poisson tables")
     options = parser.parse_args(arguments)
     parts: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
-        for table in tables(quick=options.quick, same=options.same):
+        for table in tables(quick=options.quick, same=options.same, rows=options.rows):
             path = Path(folder) / "table.npz"
             np.savez(path, **table.store())
             found = {program: follow(program, table, path, options) for program in table.programs}
