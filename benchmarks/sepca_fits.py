@@ -152,8 +152,9 @@ def fit_large(name: str) -> bool:
     found = run(None, name, 1, n_jobs)
     missed = found["elapsed"] > limit
     print(
-        f"{name}: {found['elapsed']:.0f} s on {n_jobs} threads (at most {limit:g}), {found['components']:.0f} "
-        f"components{' MISSED' if missed else ''}",
+        f"{name}: {found['elapsed']:.0f} s on {n_jobs} threads (at most {limit:g}), {found['seconds']:.0f} s of "
+        f"processor time, {found['components']:.0f} components, evidence {found['evidence']:.2f}"
+        f"{' MISSED' if missed else ''}",
         flush=True,
     )
     return missed
