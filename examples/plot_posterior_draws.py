@@ -21,7 +21,7 @@ rows, columns = np.nonzero(np.isnan(drawn.X))
 hidden = drawn.complete[rows, columns]
 
 bayes = BEPCA(6, family="bernoulli", fit_intercept=False, n_draws=200, n_tune=150, n_chains=2).fit(drawn.X)
-mode = EPCA(6, family="bernoulli", fit_intercept=False).fit(drawn.X)
+mode = EPCA(6, family="bernoulli", ridge=1.0, fit_intercept=False).fit(drawn.X)
 print(f"dimensions by BIC of the mean predictor: {bayes.rank_}")
 
 # %%
