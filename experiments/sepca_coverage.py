@@ -9,6 +9,9 @@ Loadings are compared with the truth in the orthogonal basis in which the model 
 components of different strengths; equal ones may be turned into each other. Scores are compared with those of the true
 predictors in the coordinates of the sample: centred, of unit variance and uncorrelated over the rows of the table, as
 the model reports them. Tables with another dimension have no such truth: they are counted and left out.
+
+``--runs N`` asks the variational posterior alone for hidden entries, on N tables of each family; with the environment
+variable ``ANYPCA_CELLS`` naming a JSON file, finished cells are kept there and are not computed again.
 """
 
 from __future__ import annotations
@@ -134,7 +137,9 @@ OBSERVE: Mapping[str, Callable[[np.random.Generator, np.ndarray], np.ndarray]] =
 
 
 def _run_entries(options: Options) -> Outcome:
-    n_runs = {"vb": 4} if options.quick else {"vb": 50, "hmc": 5}
+    n_runs = {"vb": 50, "hmc": 5}
+    if options.quick or options.n_runs:
+        n_runs = {"vb": options.n_runs or 4}
     cells = Cells("sepca_coverage", options)
     rows, targets = [], []
     for family in CELLS:
