@@ -23,6 +23,7 @@ BANNER = b"%%MatrixMarket matrix coordinate real general\n"
     [
         (BANNER + b"1000000 1000000 1000000000000\n1 1 1\n", "declares 1000000000000 entries"),
         (BANNER + b"1000000000000 3 1\n1 1 1\n", "declared rows and columns need"),
+        (BANNER + b"3 100000000 1\n1 1 1\n", "declared rows and columns need"),
         (BANNER.replace(b"coordinate", b"array") + b"100000 100000\n1\n", "do not fit"),
         (BANNER + b"3 3 1\n9 1 1\n", "not within its 3 rows and 3 columns"),
         (BANNER + b"3 3 1\n0 1 1\n", "not within"),
@@ -31,7 +32,7 @@ BANNER = b"%%MatrixMarket matrix coordinate real general\n"
         (BANNER + b"3 3 1\n1 1 one\n", "cannot be read"),
         (BANNER.replace(b"general", b"symmetric") + b"3 2 1\n1 1 1\n", "symmetric matrix cannot"),
     ],
-    ids=["entries", "rows", "array", "outside", "zero", "few", "negative", "word", "not-square"],
+    ids=["entries", "rows", "columns", "array", "outside", "zero", "few", "negative", "word", "not-square"],
 )
 def test_market_sizes(tmp_path, content, complaint):
     for name, packed in (("t.mtx", content), ("t.mtx.gz", gzip.compress(content))):
@@ -161,3 +162,10 @@ def test_a_workbook_without_sheets_is_refused(tmp_path):
             changed.writestr(name, content)
     with pytest.raises(ValueError, match=r"t\.xlsx cannot be read: it has no sheet"):
         read_table(path)
+
+
+def test_a_sparse_array_that_declares_many_columns(tmp_path):
+    # Each would get a name: 64 bytes, and some time.
+    sparse.save_npz(tmp_path / "t.npz", sparse.csr_array(([1.0], [0], [0, 1]), shape=(1, 10**15)))
+    with pytest.raises(ValueError, match="declared rows and columns need"):
+        read_table(tmp_path / "t.npz")

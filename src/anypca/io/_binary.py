@@ -12,7 +12,7 @@ from scipy import sparse
 
 from anypca._words import counted, distinct, numbered, quoted
 from anypca.io._native import check_places, check_text, read_anndata, read_market
-from anypca.io._source import ReadOptions, Refused, check_archive, reading
+from anypca.io._source import ReadOptions, Refused, check_archive, check_size, reading
 from anypca.io.frame import Frame, as_extra, describe_missing
 
 #: Names that mark the table among several arrays of an npz file.
@@ -21,6 +21,8 @@ _PREFERRED = ("X", "counts")
 _SOME_ROWS = 1000
 #: What is done about names that a file does not have.
 _UNNAMED = {"column": "columns are called x1, x2, ...", "row": "rows are numbered from 1"}
+#: Bytes that a name of a row or a column takes.
+_NAME = 64.0
 
 
 def read_npz(path: Path, options: ReadOptions) -> Frame:
@@ -112,6 +114,8 @@ def frame_from_array(
     """
     known = {} if extras is None else extras
     _check_named(path, options, known, has_rows=rows is not None)
+    # A sparse array may declare what it does not hold; names are for all of it.
+    check_size(path, _NAME * float(sum(np.shape(values))), "its declared rows and columns need")
     values = _as_floats(values, path)
     lacking = [kind for kind, names in (("column", columns), ("row", rows)) if names is None]
     what = " and ".join(_UNNAMED[kind] for kind in lacking)

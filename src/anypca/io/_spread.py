@@ -221,7 +221,7 @@ def _correlate(first: Floats, second: Floats) -> bool:
     both = np.array([first, second])
     both = both[:, np.isfinite(both).all(axis=0)]
     n = both.shape[1]
-    if n < _LEAST_ROWS - 1 or np.ptp(both[1]) == 0:
+    if n < _LEAST_ROWS - 1 or np.any(np.ptp(both, axis=1) == 0):
         return False
     size = abs(np.corrcoef(rankdata(both, axis=1))[0, 1])
     return bool(size >= max(_RELATED, _SURELY / np.sqrt(n - 1.0)))

@@ -6,6 +6,7 @@ import csv
 import io
 import itertools
 import re
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -341,7 +342,7 @@ def _parse(text: str, layout: _Layout, as_text: list[str], path: Path) -> Any:
     for _ in range(layout.last_line):
         body.readline()
     try:
-        return pandas.read_csv(
+        return _read_csv(
             body,
             sep=r"\s+" if layout.delimiter == " " else layout.delimiter,
             header=None,
@@ -355,9 +356,17 @@ def _parse(text: str, layout: _Layout, as_text: list[str], path: Path) -> Any:
         )
     except pandas.errors.EmptyDataError:
         return pandas.DataFrame(columns=layout.names)
-    except (pandas.errors.ParserError, OverflowError, ValueError) as error:
+    except (pandas.errors.ParserError, pandas.errors.ParserWarning, OverflowError, ValueError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise ValueError(f"{path} cannot be parsed: {reason}. Save it again as CSV.") from error
+
+
+def _read_csv(body: Any, **options: Any) -> Any:
+    """The table, or an error where pandas would warn that it loses cells."""
+    pandas = import_pandas()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pandas.errors.ParserWarning)
+        return pandas.read_csv(body, **options)
 
 
 def _spelling(table: Any, layout: _Layout, given: ReadOptions) -> Spelling:
