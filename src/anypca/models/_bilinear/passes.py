@@ -36,7 +36,9 @@ class Deviances:
         unique = np.clip(self.without - self.full, 0.0, largest)
         if self.null <= 0 or not unique.sum() > 0:
             return np.zeros(len(unique))
-        return np.asarray(max(1.0 - self.full / self.null, 0.0) * (unique / unique.sum()))
+        # A deviance is never negative; that of a table which the model reproduces may be, by the rounding of its sums.
+        explained = np.clip(1.0 - self.full / self.null, 0.0, 1.0)
+        return np.asarray(explained * (unique / unique.sum()))
 
 
 @dataclass(frozen=True, eq=False)
