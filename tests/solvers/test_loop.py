@@ -385,6 +385,8 @@ def test_the_end_of_a_rough_start_is_exact(error: float, is_used: bool) -> None:
     assert np.all(np.diff(found.trace) > -1e-12)
     # The last value is that of the exact problem.
     assert found.trace[-1] == pytest.approx(0.5 * plain.vector @ plain.solution, abs=1e-8)
+    if not is_used:
+        np.testing.assert_array_equal(found.trace, _run(plain)[0].trace)
 
 
 @pytest.mark.parametrize("max_iter", [1, 2, 3, 5])
