@@ -17,6 +17,11 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*feature names.*:UserWarning"),
 ]
 
+# The checks compare scores of rows that stand twice with those of rows of weight 2 to seven digits. Such fits take
+# different ways to one optimum and end within tol of it: at 1e-8 scores of counts differed by 1e-7, at 1e-10 by less
+# than the checks see.
+TOL = 1e-11
+
 
 class MappedEPCA(InSupport, EPCA):
     """EPCA of numbers that are brought into the support of its family."""
@@ -30,8 +35,11 @@ def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
 @pytest.mark.conformance
 @parametrize_with_checks(
     [
-        *((EPCA if is_taken_as_it_is(each) else MappedEPCA)(family=each, n_jobs=1) for each in FAMILIES),
-        EPCA(family="poisson", score_penalty="l1", n_components=1, n_jobs=1),
+        *(
+            (EPCA if is_taken_as_it_is(each) else MappedEPCA)(family=each, n_jobs=1, tol=TOL)
+            for each in FAMILIES
+        ),
+        EPCA(family="poisson", score_penalty="l1", n_components=1, n_jobs=1, tol=TOL),
     ]
 )
 def test_scikit_learn_checks_with_every_family(estimator: Any, check: Any) -> None:

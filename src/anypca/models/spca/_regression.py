@@ -287,4 +287,7 @@ def follow_path(matrix: Floats, target: Floats, count: int) -> Fit:
         n_steps *= 2  # entries left the path on the way
     reached = np.flatnonzero(sizes == count)
     index = int(reached[0]) if len(reached) else len(sizes) - 1
-    return Fit(np.asarray(path[:, index]), 2.0 * scale * float(levels[index]))
+    b, penalty = np.asarray(path[:, index]), 2.0 * scale * float(levels[index])
+    # The last step of LARS stops short of the level that it tells where it has dropped a column.
+    exact = None if len(reached) else solve_on_support(matrix, target, penalty, b)
+    return Fit(b if exact is None else exact, penalty)
