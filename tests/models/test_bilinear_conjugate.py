@@ -166,7 +166,8 @@ def test_companions_are_honoured(name: str, missing: bool, monkeypatch: pytest.M
     assert_same(found, expected)
 
 
-@pytest.mark.parametrize("settings", [{"ridge": 0.01}, {"fit_intercept": False}], ids=str)
+# A ridge of 0.01 leaves scores of 360 here, whose rounding hides gains that a gradient of 1e-7 stands for.
+@pytest.mark.parametrize("settings", [{"ridge": 0.1}, {"fit_intercept": False}], ids=str)
 def test_settings_are_honoured(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     X = draw("bernoulli", n=150, p=12, k=K)
     settings = {"family": "bernoulli", "ridge": 1.0, "monkeypatch": monkeypatch, **settings}
