@@ -271,6 +271,14 @@ NUMBERS = {
         [[-3.5], [-1.25], [0]],
         [named("when"), "1 column left out: 'day' (it holds dates)"],
     ),
+    "totals_of_more_rows.csv": (
+        ["weight", "height"],
+        [[12.5, 3], [30, 4.25], [7, 1.25]],
+        [
+            "the last row left out: it is called 'Total' where the others have numbers",
+            "column 'order_id' left out: its name says that it labels rows (keep it to use it as an amount)",
+        ],
+    ),
     "totals_and_source.csv": (
         ["sales", "units"],
         [[10.5, 3], [20.25, 4], [30, 5]],

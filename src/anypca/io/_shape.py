@@ -18,6 +18,8 @@ _FEATURES = re.compile(r"#?\s*(otu|asv|zotu|feature|taxon)[ _.-]?(id|ids|name)?|
 _NUMBERED_FEATURES = re.compile(r"#?\s*(otu|asv|zotu|feature|taxon)[ _.-]?ids?", re.IGNORECASE)
 _TOTAL = re.compile(r"(grand |sub)?totals?|sums?|summe|gesamt|insgesamt|somme|overall|all|Σ", re.IGNORECASE)
 _MEAN = re.compile(r"means?|averages?|avg|mittel(wert)?|durchschnitt|moyenne", re.IGNORECASE)
+#: A number, however it is written.
+_NUMBER = r"[-+]?\d[\d.,' ]*"
 #: Sums of rounded numbers agree to about this.
 _ROUNDED = 1e-3
 #: Sums that are not called so agree to this, and have at least so many terms.
@@ -88,7 +90,10 @@ def find_totals(table: Any, used: list[Column]) -> tuple[int, str]:
     # Sums may stand above means: both are of the rows above both.
     while end > 1 and _word_of(table.iloc[end - 1]) and _word_of(table.iloc[last]):
         end -= 1
-    notes = [_say_totals(table.iloc[row], values[row], values[:end]) for row in range(end, last + 1)]
+    notes = [
+        _say_totals(table.iloc[row], values[row], values[:end], table.iloc[:end])
+        for row in range(end, last + 1)
+    ]
     if not all(notes):
         return len(table), ""
     note, below = "; ".join(notes), len(table) - last - 1
@@ -101,7 +106,7 @@ def _word_of(cells: Any) -> str | None:
     return next((text for text in labels if _TOTAL.fullmatch(text) or _MEAN.fullmatch(text)), None)
 
 
-def _say_totals(cells: Any, last: Any, others: Any) -> str:
+def _say_totals(cells: Any, last: Any, others: Any, above: Any) -> str:
     word = _word_of(cells)
     if len(others) < 2 or (word is None and any(isinstance(cell, str) for cell in cells)):
         return ""
@@ -111,8 +116,19 @@ def _say_totals(cells: Any, last: Any, others: Any) -> str:
     expected = np.nansum(others, axis=0) / (np.maximum(np.isfinite(others).sum(axis=0), 1) if is_mean else 1)
     agrees = np.isclose(last, expected, rtol=_ROUNDED, atol=0) & np.isfinite(last)
     if 2 * agrees.sum() < max(1, np.isfinite(last).sum()):
-        return ""
+        # Sums of rows that are not in the file; a shop may be called so too, but not where others have numbers.
+        is_called = _stands_among_numbers(word, cells, above)
+        return (
+            f"the last row left out: it is called {word!r} where the others have numbers" if is_called else ""
+        )
     return f"the last row ({word!r}) left out: it holds {'means' if is_mean else 'sums'} of the others"
+
+
+def _stands_among_numbers(word: str, cells: Any, above: Any) -> bool:
+    """Whether the rows above have numbers where a row has a word."""
+    place = next(i for i, cell in enumerate(cells) if isinstance(cell, str) and cell.strip() == word)
+    others = above.iloc[:, place].dropna().astype(str).str.strip()
+    return bool(len(others)) and bool(others.str.fullmatch(_NUMBER).all())
 
 
 def _are_sums(last: Any, others: Any) -> bool:
