@@ -66,6 +66,8 @@ def _rare(seed: int) -> np.ndarray:
     return rng.negative_binomial(0.1, 0.1, (60, 20)).astype(float)
 
 
+# Where a component is about to vanish no step may gain what rounding shows, which a fit tells on some processors.
+@pytest.mark.filterwarnings("ignore:EPCA. stalled:sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("seed", [0, 1])
 def test_all_components_that_were_asked_for_stay(seed: int) -> None:
     X = _rare(seed)
