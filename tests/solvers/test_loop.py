@@ -389,6 +389,28 @@ def test_the_end_of_a_rough_start_is_exact(error: float, is_used: bool) -> None:
         np.testing.assert_array_equal(found.trace, _run(plain)[0].trace)
 
 
+@dataclass
+class Overflowing(Rough):
+    """Its value is finite where its other sums have overflowed, after a few sweeps."""
+
+    def step(self, block: Block, shared: np.ndarray, local: int | None) -> tuple[int, np.ndarray]:
+        rows, (value,) = super().step(block, shared, local)
+        return rows, np.array([value, np.inf if len(self.visited) > 4 else 0.0])
+
+    def update(self, shared: np.ndarray, stats: np.ndarray) -> Update[np.ndarray]:
+        assert np.all(np.isfinite(stats))
+        return super().update(shared, stats)
+
+
+def test_rough_sweeps_end_where_their_sums_overflow() -> None:
+    plain = _slow()
+    problem = Refined(plain.matrix, plain.vector, form=Overflowing(plain.matrix, plain.vector))
+    found = _run(problem)[0]
+    np.testing.assert_allclose(found.shared, plain.solution, atol=1e-6 / LEAST_CURVATURE)
+    assert problem.form is not None
+    assert len(problem.form.visited) == 5
+
+
 @pytest.mark.parametrize("max_iter", [1, 2, 3, 5])
 def test_the_last_sweep_is_exact_however_few_there_are(max_iter: int) -> None:
     plain = _slow()

@@ -537,8 +537,15 @@ SOLVERS = [
     Mutation(
         "a rough start that fails is kept",
         "solvers/_loop.py",
-        "if rough is None or not np.isfinite(point.objective):",
+        "if rough is None or not _is_usable(point):",
         "if rough is None:",
+        _SOLVERS,
+    ),
+    Mutation(
+        "rough sweeps go on with sums that have overflowed",
+        "solvers/_loop.py",
+        "return bool(np.isfinite(point.objective)) and is_finite(point.stats)",
+        "return bool(np.isfinite(point.objective))",
         _SOLVERS,
     ),
     Mutation(

@@ -154,6 +154,13 @@ class Statistics:
             return type(self)(*(getattr(self, name) + getattr(other, name) for name in names))
 
 
+def is_finite(sums: Any) -> bool:
+    """Whether nothing in the sums over blocks has overflowed."""
+    if isinstance(sums, Statistics):
+        return all(is_finite(getattr(sums, name)) for name in _field_names(type(sums)))  # type: ignore[arg-type]
+    return sums is None or bool(np.all(np.isfinite(sums)))
+
+
 class Table(NamedTuple):
     """The entries of one block."""
 

@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.engine import Block, Data, Executor
+from anypca.engine import Block, Data, Executor, is_finite
 from anypca.exceptions import NonFiniteError
 from anypca.solvers._block_problem import BlockProblem, Local, Shared, Stats, Total, Update
 from anypca.solvers.bfgs import QuasiNewton
@@ -101,6 +101,11 @@ class _Patience:
 def _rising(trace: Sequence[float], objective: float) -> list[float]:
     """A trace with a further value, without what is above that by the rounding of another arithmetic."""
     return [*(value for value in trace if value < objective), objective]
+
+
+def _is_usable(point: _Point[Any, Any]) -> bool:
+    """Whether rough sweeps may go on from a point: squares overflow in single precision before values do."""
+    return bool(np.isfinite(point.objective)) and is_finite(point.stats)
 
 
 class _Rebuilt(Sequence[Any]):
@@ -206,7 +211,7 @@ class Loop(Generic[Shared, Local, Stats]):
         if rough is not None:
             self._working = rough
             point, trace = self._begin(shared, local, stats, known)
-        if rough is None or not np.isfinite(point.objective):
+        if rough is None or not _is_usable(point):
             self._working = self.problem
             point, trace = self._begin(shared, local, stats, known)
             self._check_finite(point.objective, 0)
@@ -278,7 +283,7 @@ class Loop(Generic[Shared, Local, Stats]):
                 proposal = plain.shared
                 break
             better = self._improve(point, plain.shared)
-            if better is None or not np.isfinite(better.objective):
+            if better is None or not _is_usable(better):
                 break
             point, trace = better, _rising(trace, better.objective)
             proposal = self._working.at_rest(point.shared)

@@ -19,6 +19,9 @@ from anypca.models.vae._skip import SkipNetwork
 _CLOSE = 1e-18
 # Steps to a mode: Gauss-Newton takes about ten; where the decoder bends sharply it creeps and may stop here.
 _MOST_STEPS = 60
+# What the sum of a row's terms loses by rounding, in units of its size. Near a mode gains are below it while steps are
+# still 1e-8 deviations long: a row that may not go on there ends where the order of its sums decides.
+_ROUNDING = 8.0 * float(np.finfo(float).eps)
 # Halvings of a step that gains nothing: after so many it is rounding.
 _MOST_HALVINGS = 30
 # Numbers in the largest temporary array: 16 MB.
@@ -108,15 +111,16 @@ class Likelihood:
         return Modes(z, slope.height, slope.precision)
 
     def _along(self, rows: OpenedBlock, z: Floats, step: Floats, height: Floats) -> tuple[Bools, Floats]:
-        """Which rows gain by a step or a part of it, and where all are then."""
+        """Which rows lose nothing by a step or a part of it, and where all are then."""
         gained = np.zeros(len(z), dtype=bool)
+        least = height - _ROUNDING * (1.0 + np.abs(height))
         z, length = z.copy(), 1.0
         for _ in range(_MOST_HALVINGS):
             left = np.flatnonzero(~gained)
             if not left.size:
                 break
             trial = z[left] + length * step[left]
-            better = self.height(rows.take(left), trial) > height[left]
+            better = self.height(rows.take(left), trial) > least[left]
             z[left[better]] = trial[better]
             gained[left[better]] = True
             length *= 0.5
