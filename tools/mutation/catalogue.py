@@ -393,6 +393,20 @@ FAMILIES = [
         "tests/conformance/test_families.py",
     ),
     Mutation(
+        "evidence leaves out what the bound of zeros loses",
+        "models/sepca/_sweeps.py",
+        "return replace(state, coupling=loose)",
+        "return state",
+        "tests/families/test_zero_inflated.py",
+    ),
+    Mutation(
+        "the logarithm of a mixture is averaged with wrong weights",
+        "families/_zero_inflated.py",
+        "2.0 / 3.0 * middle + (low + high) / 6.0",
+        "0.5 * middle + (low + high) / 4.0",
+        "tests/families/test_zero_inflated.py",
+    ),
+    Mutation(
         "shares of extra zeros stay where they started",
         "families/_zero_inflated.py",
         "return new if change > _SETTLED else self",
