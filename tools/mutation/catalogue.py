@@ -1703,8 +1703,15 @@ SEPCA = [
     Mutation(
         "weak components beside a fit may win",
         "models/sepca/_unseen.py",
-        "found.append(min(gain, 0.0))",
-        "found.append(gain)",
+        "found.append(min(gain, 0.0) + float(np.log(total)))",
+        "found.append(gain + float(np.log(total)))",
+        _UNSEEN,
+    ),
+    Mutation(
+        "strong components leave room for weak ones",
+        "models/sepca/_unseen.py",
+        "(high - low) * weights / weights.sum()",
+        "weights / weights.sum()",
         _UNSEEN,
     ),
     Mutation(
