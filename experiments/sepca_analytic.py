@@ -1,12 +1,19 @@
-r"""Gaussian family: the variational dimension against the analytic solution of variational PCA.
+r"""Gaussian family: the variational bound against the analytic solution of variational PCA.
 
 For a fully observed table with Gaussian noise the best variational posterior of a factorised matrix is known in
 closed form: a singular value :math:`\gamma` carries a component if :math:`\gamma^2 > \sigma^2 M \underline x`, where
 M is the longer side of the table, L the shorter, :math:`\alpha = L / M`,
 :math:`\underline x = (1 + \tau)(1 + \alpha / \tau)` and :math:`\tau` is the root of :math:`\Phi(\tau) +
 \Phi(\tau / \alpha)` with :math:`\Phi(z) = \log(1 + z) / z - 1/2`; an unknown :math:`\sigma^2` minimises a function of
-one variable. 50 random spiked matrices of random shape and rank, with spikes that begin at the size where singular
-vectors carry any information: the weak ones should be refused, by both.
+one variable. An intercept takes a row of noise: the solution is then that of n - 1 contrasts of the rows. 50 random
+spiked matrices of random shape and rank, with spikes that begin at the size where singular vectors carry any
+information.
+
+Two choices of SePCA stand beside it. That by the plain bound is the dimension whose fit, of those with 0 components to
+one more than SePCA keeps, ends with the largest bound (``objective_trace_``), with one noise variance as in the
+analytic solution: it maximises the same function by sweeps, and must agree. SePCA's own choice is by its evidence,
+which adds to the bound what a factorised posterior loses (rotations, signs, the coupling of scores and loadings; see
+``docs/models/sepca.md``). It need not agree, and is compared by how often it finds the true rank.
 
 S. Nakajima, M. Sugiyama, S. D. Babacan, R. Tomioka (2013). Global analytic solution of fully-observed variational
 Bayesian matrix factorization. Journal of Machine Learning Research 14.
@@ -17,7 +24,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import scipy.linalg
 import scipy.optimize
+from sklearn.base import clone
 
 from anypca import SePCA
 from anypca.families import Gaussian
@@ -34,32 +43,54 @@ _SMALLEST, _LARGEST = 1.0, 4.0
 
 
 def run(options: Options) -> Outcome:
-    """In how many matrices both ranks agree, in three settings."""
+    """In how many matrices the ranks agree, and are true, in three settings."""
     n_runs = 3 if options.quick else 50
     least = int(np.ceil(47 / 50 * n_runs))
     tasks = [(setting, options.seed + i) for setting in SETTINGS for i in range(n_runs)]
-    found = np.reshape(repeat(compare, tasks, options), (len(SETTINGS), n_runs, 3))
+    found = np.reshape(repeat(compare, tasks, options), (len(SETTINGS), n_runs, 4))
     rows, targets = [], []
     for setting, ranks in zip(SETTINGS, found, strict=True):
-        truth, analytic, ours = ranks.T
-        agree = int(np.sum(analytic == ours))
-        apart = ", ".join(f"{o} for {a}" for _, a, o in ranks[analytic != ours]) or "none"
-        rows.append(
-            (setting, agree, n_runs, apart, int(np.sum(analytic == truth)), int(np.sum(ours == truth)))
-        )
-        targets.append(Target(f"{setting}: same rank, of {n_runs}", agree, ">=", least))
-    head = ("setting", "agree", "of", "ours for analytic", "analytic = truth", "ours = truth")
-    return Outcome([Table("Rank of vb and of the analytic solution", head, rows)], targets)
+        truth, analytic, plain, ours = ranks.T
+        agree = int(np.sum(analytic == plain))
+        apart = ", ".join(f"{p} for {a}" for _, a, p, _ in ranks[analytic != plain]) or "none"
+        right = (int(np.sum(choice == truth)) for choice in (analytic, plain, ours))
+        rows.append((setting, n_runs, agree, apart, int(np.sum(analytic == ours)), *right))
+        targets.append(Target(f"{setting}: same rank by the bound, of {n_runs}", agree, ">=", least))
+    head = ("setting", "matrices", "bound = analytic", "bound for analytic", "evidence = analytic")
+    head += ("analytic = truth", "bound = truth", "evidence = truth")
+    return Outcome(
+        [Table("Ranks by bound, by evidence and of the analytic solution", head, rows)],
+        targets,
+        is_whole=True,
+    )
 
 
-def compare(setting: str, seed: int) -> tuple[int, int, int]:
-    """True rank, analytic rank and ours of one matrix."""
+def compare(setting: str, seed: int) -> tuple[int, int, int, int]:
+    """True rank of one matrix, the analytic one, that of the plain bound and SePCA's."""
     is_known, fit_intercept = SETTINGS[setting]
     X, rank = make_spiked(seed)
-    centred = X - X.mean(axis=0) if fit_intercept else X
+    contrasts = scipy.linalg.helmert(len(X)) @ X if fit_intercept else X
     variance = 1.0 if is_known else None
     model = SePCA(family=Gaussian(variance), fit_intercept=fit_intercept, n_jobs=1).fit(X)
-    return rank, analytic_rank(centred, variance), model.n_components_
+    return rank, analytic_rank(contrasts, variance), plain_rank(model, X), model.n_components_
+
+
+def plain_rank(model: SePCA, X: np.ndarray) -> int:
+    """The dimension with the largest bound, without what SePCA's evidence adds to it.
+
+    Parameters
+    ----------
+    model : SePCA
+        Fitted to ``X``.
+    X : ndarray of shape (n_samples, n_features)
+    """
+    bounds: dict[int, float] = {}
+    for most in range(model.n_components_ + 2):
+        # A family with a given variance has nothing to share.
+        fit = clone(model).set_params(max_components=most, dispersion="shared").fit(X)
+        # Where the last component fades the fit is that of a smaller dimension.
+        bounds.setdefault(fit.n_components_, float(fit.objective_trace_[-1]))
+    return max(bounds, key=lambda rank: bounds[rank])
 
 
 def make_spiked(seed: int) -> tuple[np.ndarray, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.special import logsumexp
 
 from anypca import EPCA, SePCA
 from anypca.families import NegativeBinomial, Poisson, ZeroInflatedNegativeBinomial, ZeroInflatedPoisson
@@ -44,6 +45,34 @@ def test_steps_majorise():
     assert (curvature >= observed).all()
     step = 0.1 * gradient / np.maximum(curvature, 1e-9)
     assert (family.evaluate(zero, eta + step).value >= value - 1e-12).all()
+
+
+def test_expectation_of_zeros_is_what_the_bound_and_its_looseness_are():
+    family, mean = ZeroInflatedPoisson(share=0.4), np.linspace(-2, 2, 9)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    zero, variance = np.zeros_like(mean), np.full_like(mean, 0.1)
+    values = [family.evaluate(zero, mean + node * np.sqrt(0.1), order=0).value for node in nodes]
+    integral, bound = weights @ values / weights.sum(), family.expect(zero, mean, variance).value
+    assert (integral - bound).max() > 0.025
+    assert_allclose(bound + family.looseness(zero, mean, variance), integral, atol=2e-3)
+    assert not family.looseness(zero + 1.0, mean, variance).any()
+    assert_allclose(family.looseness(zero, mean, zero), 0.0, atol=1e-15)
+
+
+def test_evidence_counts_the_looseness():
+    """Without components the evidence is a product of integrals over the intercepts."""
+    rng = np.random.default_rng(3)
+    X = np.where(rng.random((40, 15)) < 0.4, 0.0, rng.poisson(1.0, (40, 15)))
+    model = SePCA(0, family=ZeroInflatedPoisson(share=0.4)).fit(X)
+    intercepts = np.linspace(-2, 2, 2001)
+    logs = [
+        model.family_.log_likelihood(X[:, j, None], np.tile(intercepts, (40, 1))).sum(axis=0)
+        for j in range(15)
+    ]
+    # The density of the flat prior is that of a standard normal number at zero.
+    width = (intercepts[1] - intercepts[0]) / np.sqrt(2.0 * np.pi)
+    exact = sum(float(logsumexp(each)) + np.log(width) for each in logs)
+    assert abs(model.evidence_ - exact) < 0.3 * abs(model.objective_trace_[-1] - exact)
 
 
 def test_shares_and_dimension_are_found(table):

@@ -29,7 +29,7 @@ def test_the_saddle_point_is_near_the_mean_over_directions():
     np.testing.assert_allclose(log_mean_exp(theta, values), exact, atol=0.1)
 
 
-ANY = strength_weights(None)
+ANY = np.full(12, 1.0 / 12.0)
 
 
 def gains(X, most=1):
@@ -80,12 +80,22 @@ def test_nothing_is_left_beside_strong_components():
 def test_components_that_were_not_found_are_like_the_weakest_that_was():
     """Strong ones leave little room for others at the edge of noise; without any all are possible."""
     strengths = np.geomspace(1.0, 2.5, 12)
-    assert pytest.approx(np.full(12, 1.0 / 12.0)) == ANY
-    found = [strength_weights(weakest) for weakest in (0.5, 1.5, 2.0, 2.5, 9.0)]
-    assert all(weights.sum() == pytest.approx(1.0) for weights in found)
-    typical = [float(weights @ strengths) for weights in found]
-    assert typical[0] == typical[1] == pytest.approx(1.5, abs=0.05)
-    assert typical[1] < typical[2] < typical[3] == typical[4]
-    noise = squared(np.random.default_rng(6).normal(size=(150, 40)))
-    near, far = (next(likelihood_gains(noise, 149.0, 1, strength_weights(m))) for m in (1.5, 5.0))
-    assert far < near - 1.0
+    assert pytest.approx(np.full(12, 0.5 / 12.0)) == strength_weights(None)
+    found = [strength_weights(weakest) for weakest in (0.5, 1.5, 2.0, 2.5, 5.0, 12.0)]
+    typical = [float(weights @ strengths / weights.sum()) for weights in found]
+    assert typical[0] == typical[1] == pytest.approx(1.6, abs=0.1)
+    assert np.all(np.diff(typical[1:]) > 0)
+    total = [float(weights.sum()) for weights in found]
+    # Half of the chances of a component like one at the upper end are above it.
+    assert 0.4 < total[3] < 0.5
+    assert 0.05 < total[4] < 0.2
+    assert total[5] < 0.01
+
+
+def test_strong_components_leave_less_room_for_others():
+    rng = np.random.default_rng(7)
+    weak, strong = (
+        SePCA(family="gaussian", n_jobs=1).fit(spiked(rng, 200, 40, [m, m])).rank_probabilities_[3]
+        for m in (4.0, 40.0)
+    )
+    assert strong < 0.1 * weak

@@ -361,7 +361,7 @@ def test_what_makes_false_components_is_told(read, tmp_path):
 
 
 def test_probabilities_of_the_compared_dimensions_are_told(tmp_path):
-    X = make_low_rank(80, 8, 1, family="gaussian", signal=1.5, random_state=0).X
+    X = make_low_rank(80, 8, 1, family="gaussian", signal=0.4, random_state=0).X
     model = SePCA(2, family="gaussian").fit(X)
     model.report(tmp_path / "report.html", X)
     likely = {rank: share for rank, share in model.rank_probabilities_.items() if share >= 0.01}

@@ -393,6 +393,20 @@ FAMILIES = [
         "tests/conformance/test_families.py",
     ),
     Mutation(
+        "evidence leaves out what the bound of zeros loses",
+        "models/sepca/_sweeps.py",
+        "return replace(state, coupling=loose)",
+        "return state",
+        "tests/families/test_zero_inflated.py",
+    ),
+    Mutation(
+        "the logarithm of a mixture is averaged with wrong weights",
+        "families/_zero_inflated.py",
+        "2.0 / 3.0 * middle + (low + high) / 6.0",
+        "0.5 * middle + (low + high) / 4.0",
+        "tests/families/test_zero_inflated.py",
+    ),
+    Mutation(
         "shares of extra zeros stay where they started",
         "families/_zero_inflated.py",
         "return new if change > _SETTLED else self",
@@ -1696,8 +1710,15 @@ SEPCA = [
     Mutation(
         "weak components beside a fit may win",
         "models/sepca/_unseen.py",
-        "found.append(min(gain, 0.0))",
-        "found.append(gain)",
+        "found.append(min(gain, 0.0) + float(np.log(total)))",
+        "found.append(gain + float(np.log(total)))",
+        _UNSEEN,
+    ),
+    Mutation(
+        "strong components leave room for weak ones",
+        "models/sepca/_unseen.py",
+        "(high - low) * weights / weights.sum()",
+        "weights / weights.sum()",
         _UNSEEN,
     ),
     Mutation(

@@ -96,6 +96,8 @@ class Family(ABC):
     is_linear: ClassVar[bool] = False
     #: What `expect` returns: the exact expectation, a lower bound of it, or a stand-in without either property.
     expectation: ClassVar[Literal["exact", "bound", "approximate"]] = "exact"
+    #: `expect` puts expectations into a convex function, which `looseness` makes good.
+    is_loose: ClassVar[bool] = False
     #: eta has the units of x: penalties on it are then measured in standard deviations of the noise.
     has_units: ClassVar[bool] = False
     #: What adding to eta does: it shifts the mean, multiplies it (or the rate), or multiplies odds.
@@ -183,6 +185,10 @@ class Family(ABC):
             found = self.evaluate(x, mean, dispersion)
             curvature = np.where(is_small, self.observed_curvature(x, mean, found, dispersion), curvature)
         return Evaluation(value, gradient, np.maximum(curvature, 0.0))
+
+    def looseness(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Floats:
+        """What the expectation is above `expect`, >= 0, where ``is_loose``; evidence counts it, sweeps do not."""
+        return np.zeros_like(mean)
 
     @abstractmethod
     def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:

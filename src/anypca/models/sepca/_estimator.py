@@ -154,8 +154,8 @@ class SePCA(StreamingRows, BilinearModel):
         convergence.
     rank_probabilities_ : dict
         ``"vb"`` only: what these say of the dimensions, which are taken as equally likely beforehand. Larger ones are
-        there too, by what the spectrum of the residuals says of components too weak for the fit to keep, which are
-        taken to be about as strong as the weakest that it kept.
+        there too, by what the spectrum of the residuals says of components too weak for the fit to keep: where all
+        that it kept are strong, others are not likely to be that weak.
     n_above_noise_ : int
         Directions of the residuals without components that lie above the edge of noise (99 % of the Tracy-Widom law),
         at most ``max_components``. Under a logarithmic link strong components bend the means into more directions

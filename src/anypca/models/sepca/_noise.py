@@ -144,6 +144,17 @@ class Residuals:
         """Dispersions of the columns' own, in units of the grid."""
         return own_dispersions(self._values(member, columns))
 
+    def looseness(self) -> float:
+        """What families whose expectations are known to lie too low have to be given back."""
+        dispersion = self.loadings.dispersion
+
+        def terms(cells: _Cells) -> list[Floats]:
+            phi = dispersion[cells.columns].astype(cells.mean.dtype, copy=False)
+            return [cells.family.looseness(cells.x, cells.mean, cells.variance, phi)]
+
+        groups = self.candidate.family.member_columns(len(dispersion))
+        return sum(float(self._sum(*group, 1, terms).sum()) for group in groups if group[0].is_loose)
+
     def _shared(self, member: Family, columns: Ints) -> float:
         """The dispersion with the largest log-likelihood, in units of the grid; a shape may be 0, the border."""
         last = len(DISPERSION_GRID) - 1

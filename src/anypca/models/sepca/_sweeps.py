@@ -376,13 +376,13 @@ def with_candidate(state: State, candidate: Candidate, dispersion: Floats) -> St
 
 def judge(state: State) -> State:
     """The state with all of its evidence."""
+    loose, loadings = residuals(state).looseness(), state.loadings
     if state.n_components == 0:
-        return state
+        return replace(state, coupling=loose)
     sums = coupling_sums(state)
-    loadings = state.loadings
     gain = coupling_gain(loadings, sums) + residual_gain(loadings, sums.unknown, state.weight)
     cost = relevance_cost(state.n_components, len(loadings.mean))
-    return replace(state, coupling=gain - cost)
+    return replace(state, coupling=gain - cost + loose)
 
 
 def coupling_sums(state: State) -> CouplingSums:

@@ -11,8 +11,10 @@ over orthonormal vectors v, which depends on the singular values of the residual
 singular values of those before. The noise is where the ratio is largest, for all r together: taken one by one, each
 component would count as noise for the others and hide them. The signal is averaged from where it begins to be
 detectable, a multiple m = 1 of sqrt(p / n) (Baik, Ben Arous and Peche 2005), to m = 2.5, from where on a factorised
-posterior keeps it when it knows the noise. Beside a fit without components all of these are equally likely, else those
-near the weakest component of the fit are more so: components of one table tend to be alike.
+posterior keeps it when it knows the noise. Components of one table are alike: the logarithm of m is normal around that
+of the weakest component of the fit, whose chances beyond 2.5 are lost, since such a component would have been kept.
+So strong components leave little room for others. Beside a fit without components it is as likely as not that one
+would have been kept, and all smaller m are equally likely.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, ndtr
 
 from anypca._typing import Floats
 from anypca.models.sepca._spectrum import ResidualSpectrum
@@ -28,12 +30,12 @@ from anypca.models.sepca._sweeps import State
 
 # Multiples m of the detectable signal that are averaged over, evenly in their logarithm.
 _STRENGTHS = np.geomspace(1.0, 2.5, 12)
-# Standard deviation of the logarithm of a signal around that of the weakest component that was found, and the least
-# that such a component counts for. With the next constant they were chosen on tables of known dimension, such that sets
-# of dimensions with nine tenths of the probability hold the true one about as often.
-_ALIKE, _LEAST_SIGNAL = 0.15, 1.5
+# Standard deviation of the logarithm of a signal around that of the weakest component that was found, a factor of 1.8,
+# and the least that such a component counts for. With the next constant they were chosen on tables of known dimension,
+# such that sets of dimensions with nine tenths of the probability hold the true one about as often.
+_ALIKE, _LEAST_SIGNAL = 0.6, 1.5
 # Nats that each component after the first is worth besides its likelihood: where one could not be kept there are more.
-_COMPANY = 0.6
+_COMPANY = 0.3
 # Halvings of an interval of p / 2 in which a saddle point lies; with 30 it is known to a billionth.
 _HALVINGS = 30
 # Columns up to which all singular values are found; of wider tables nothing is said.
@@ -45,7 +47,8 @@ _NEGLIGIBLE = 5.0
 def unseen_evidence(state: State) -> tuple[float, ...]:
     """What one, two and more components beyond those of a fit would add to its evidence, as far as it matters.
 
-    None adds anything: what a fit could have kept it has, so that the most that is said of weaker ones is a tie.
+    None adds anything: what a fit could have kept it has, so that the most that is said of weaker ones is that the
+    table does not speak against them.
     """
     k, p = state.n_components, len(state.loadings.mean)
     most, n = state.candidate.settings.max_components - k, state.weight - k - 1.0
@@ -54,23 +57,28 @@ def unseen_evidence(state: State) -> tuple[float, ...]:
     squared = ResidualSpectrum(state.candidate, state.means, state.score_means).beside()
     # The signal ratio at the edge of noise is sqrt(n / p).
     weakest = float(state.loadings.signal_ratio.min()) * np.sqrt(p / state.weight) if k else None
-    found: list[float] = []
-    gains = likelihood_gains(squared, n, min(most, len(squared) - 2, int(n) - 1), strength_weights(weakest))
-    for number, likelihood in enumerate(gains):
+    weights, found = strength_weights(weakest), list[float]()
+    total = float(weights.sum())
+    most = min(most, len(squared) - 2, int(n) - 1)
+    for number, likelihood in enumerate(likelihood_gains(squared, n, most, weights / total)):
         gain = likelihood + _COMPANY * number
-        found.append(min(gain, 0.0))
+        found.append(min(gain, 0.0) + float(np.log(total)))
         if gain <= -_NEGLIGIBLE:
             break
     return tuple(found)
 
 
 def strength_weights(weakest: float | None) -> Floats:
-    """Probabilities of the multiples m of components that were not found, given the least of those that were."""
+    """Probabilities of the multiples m of components that were not found, given the least of those that were.
+
+    Their sum is the probability of a component that is too weak to be kept and not too weak to be detected.
+    """
     if weakest is None:
-        return np.full(len(_STRENGTHS), 1.0 / len(_STRENGTHS))
-    centre = np.clip(weakest, _LEAST_SIGNAL, _STRENGTHS[-1])
-    weights = np.exp(-0.5 * (np.log(_STRENGTHS / centre) / _ALIKE) ** 2)
-    return np.asarray(weights / weights.sum())
+        return np.full(len(_STRENGTHS), 0.5 / len(_STRENGTHS))
+    centre = np.log(max(weakest, _LEAST_SIGNAL))
+    weights = np.exp(-0.5 * ((np.log(_STRENGTHS) - centre) / _ALIKE) ** 2)
+    low, high = ndtr((np.log(_STRENGTHS[[0, -1]]) - centre) / _ALIKE)
+    return np.asarray((high - low) * weights / weights.sum())
 
 
 def likelihood_gains(squared: Floats, n: float, most: int, weights: Floats) -> Iterator[float]:
@@ -84,7 +92,7 @@ def likelihood_gains(squared: Floats, n: float, most: int, weights: Floats) -> I
     most : int
         Largest number of components, below p.
     weights : ndarray of shape (n_strengths,)
-        Of `strength_weights`.
+        Of `strength_weights`, in shares of their sum.
     """
     p, total = len(squared), float(squared.sum())
     if total <= 0:
