@@ -11,7 +11,7 @@ import math
 import operator
 import pickle
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import dask
@@ -95,7 +95,8 @@ class DaskExecutor(Executor):
         self, function: Callable[[Block, Any], Any], data: Data, local: Sequence[Any] | None = None
     ) -> Any:
         """Sum of ``function(block, local)`` over the blocks; nothing of the rows is kept."""
-        (total,) = _fetch(dask.persist(_tree_sum(_visits(_OnlyTotal(function), data, local))))
+        visits = _visits(lambda block, rows: (None, function(block, rows)), data, local)
+        (total,) = _fetch(dask.persist(_tree_sum(visits)))
         return total
 
     def stack(self, function: Callable[[Block], Floats], data: Data, n_columns: int) -> Any:
@@ -226,16 +227,6 @@ def _offset_source(chunk: Any, start: int, dtype: np.dtype[Any]) -> Source:
 def _covariate_rows(chunk: Any, start: int, dtype: np.dtype[Any]) -> Floats:
     check_finite(chunk, "covariates", dtype, first_row=start)
     return np.asarray((chunk[:, np.newaxis] if chunk.ndim == 1 else chunk).astype(dtype))
-
-
-@dataclass(frozen=True)
-class _OnlyTotal:
-    """A function of a block and its local as one that finds no new local."""
-
-    function: Callable[[Block, Any], Any]
-
-    def __call__(self, block: Block, local: Any) -> tuple[None, Any]:
-        return None, self.function(block, local)
 
 
 def _visits(function: Callable[..., Any], data: Data, local: Sequence[Any] | None) -> list[Any]:
