@@ -13,12 +13,13 @@ to be the same. Workers keep the memory that they free, as ``docs/scale.md`` adv
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -45,22 +46,24 @@ def processor_seconds() -> float:
 @contextmanager
 def watched(notes: list[dict[str, float]]) -> Iterator[None]:
     """Note the time and the bytes of every sweep, and the processor time up to the first one's end."""
-    original = DaskExecutor.sweep
+    originals = DaskExecutor.sweep, DaskExecutor.sum
 
-    def sweep(executor: DaskExecutor, function: Any, *arguments: Any, **others: Any) -> Any:
+    def watch(original: Callable[..., Any], executor: DaskExecutor, function: Any, *arguments: Any) -> Any:
         start = time.perf_counter()
-        found = original(executor, function, *arguments, **others)
+        found = original(executor, function, *arguments)
         seconds = time.perf_counter() - start
-        out, back = len(cloudpickle.dumps(function)), len(cloudpickle.dumps(found[1]))
+        total = found[1] if original is originals[0] else found
+        out, back = len(cloudpickle.dumps(function)), len(cloudpickle.dumps(total))
         until = 0.0 if notes else processor_seconds()
         notes.append({"seconds": seconds, "out": out, "back": back, "until": until})
         return found
 
-    DaskExecutor.sweep = sweep  # type: ignore[method-assign]
+    watching = [functools.partialmethod(functools.partial(watch, one)) for one in originals]
+    DaskExecutor.sweep, DaskExecutor.sum = watching  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:
-        DaskExecutor.sweep = original  # type: ignore[method-assign]
+        DaskExecutor.sweep, DaskExecutor.sum = originals  # type: ignore[method-assign]
 
 
 def measure(n: int, p: int, k: int, workers: int, chunks: int = 6) -> dict[str, float]:

@@ -184,6 +184,25 @@ def test_locals_are_on_the_workers_that_hold_the_blocks(client):
     assert all(places.values())
 
 
+@pytest.mark.parametrize("size", [4, 2**18])
+def test_only_small_totals_stay_on_the_workers(client, size):
+    data = check_data(da.from_array(X, chunks=(100, P)))
+
+    def visit(block, local):
+        return (local or 0) + block.n_rows, np.ones(size)
+
+    with executor_for(data) as executor:
+        local, _ = executor.sweep(visit, data)
+        for _ in range(2):
+            local, total = executor.sweep(visit, data, local)
+            assert np.array_equal(total, np.full(size, len(data.blocks)))
+        kept = client.gather(distributed.futures_of(list(local)))
+        assert all(isinstance(one, tuple) == (size == 4) for one in kept)
+        # The locals are what they are, also for functions that come later.
+        assert executor.gather(local) == [3 * rows for rows in data.block_rows]
+        assert executor.sum(lambda block, rows: rows, data, local) == 3 * len(X)
+
+
 def test_client_does_not_collect_history(client):
     data = check_data(da.from_array(X, chunks=(50, P)))
     held = []

@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 from anypca import EPCA, GPCA, PLNPCA, PPCA, PiecewisePCA, SePCA
 from anypca.datasets import make_low_rank_counts
-from anypca.engine.dask import DaskExecutor
+from anypca.engine import dask as engine
 
 COUNTS = make_low_rank_counts(90, 8, 2, typical_mean=3.0, random_state=0).X.astype(float)
 GAPS = np.where(np.random.default_rng(0).random(COUNTS.shape) < 0.1, np.nan, np.log1p(COUNTS))
@@ -46,9 +46,9 @@ def cluster() -> Iterator[Any]:
 @contextmanager
 def _losing(cluster: Any, monkeypatch: Any, n_lost: int) -> Iterator[None]:
     """Workers leave before the fifth visit of the blocks, with all that they hold; then others come."""
-    original, visits = DaskExecutor.sweep, []
+    original, visits = engine._visits, []
 
-    def sweep(executor: DaskExecutor, *arguments: Any, **others: Any) -> Any:
+    def visit(*arguments: Any) -> Any:
         visits.append(1)
         if len(visits) == 5:
             running = [worker for worker in cluster.workers.values() if worker.status.name == "running"]
@@ -56,10 +56,10 @@ def _losing(cluster: Any, monkeypatch: Any, n_lost: int) -> Iterator[None]:
                 cluster.sync(worker.close)
             # Those that left count as well.
             cluster.scale(len(cluster.worker_spec) + n_lost)
-        return original(executor, *arguments, **others)
+        return original(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(DaskExecutor, "sweep", sweep)
+        patch.setattr(engine, "_visits", visit)
         yield
     assert len(visits) > 5
 

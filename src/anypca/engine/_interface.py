@@ -282,6 +282,8 @@ class Data:
     """What the numbers of columns of text, answers and categories stand for."""
     block_rows: tuple[int, ...] = ()
     """Rows of each block of a distributed table, which its handles do not tell."""
+    is_in_file: bool = False
+    """Whether rows are read from a file, and may be more than memory holds."""
 
 
 class Executor(ABC):
@@ -309,10 +311,7 @@ class Executor(ABC):
     ) -> Any:
         """Sum of ``function(block, local)`` over the blocks, of anything that adds."""
 
-        def visit(block: Block, rows: Any) -> tuple[Any, Any]:
-            return rows, function(block, rows)
-
-        return self.sweep(visit, data, local)[1]
+        return self.sweep(lambda block, rows: (None, function(block, rows)), data, local)[1]
 
     def map(
         self, function: Callable[[Block, Any], Any], data: Data, local: Sequence[Any] | None = None

@@ -9,9 +9,10 @@ import functools
 import itertools
 import math
 import operator
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import dask
 import dask.array as da
@@ -35,6 +36,16 @@ from anypca.engine.executors import one_blas_thread
 
 # Statistics added by one task: wide enough for few rounds, narrow enough that no worker holds many of them.
 _FAN_IN = 8
+# Bytes of a block's total that may stay beside its local until the next sweep: a tenth of the least chunk that
+# docs/scale.md advises. Taking locals out of their pairs is a task per block, half of what a sweep costs the workers.
+_SMALL_TOTAL = 2**20
+
+
+class _Pair(NamedTuple):
+    """What a visit of a block found."""
+
+    local: Any
+    total: Any
 
 
 class DaskExecutor(Executor):
@@ -44,9 +55,13 @@ class DaskExecutor(Executor):
     -----
     A sweep is one graph: a task per block, and a tree that adds the totals. It is submitted once, and the
     root is fetched once. Locals are kept where they were computed, and their handles carry no graph: the
-    client's memory does not grow with the number of sweeps. The scheduler remembers how they were made, two
-    small tasks per block and sweep, to rebuild what a lost worker held; a sweep without ``local`` ends that.
+    client's memory does not grow with the number of sweeps. The scheduler remembers how they were made, a small
+    task or two per block and sweep, to rebuild what a lost worker held; a sweep without ``local`` ends that. On a
+    cluster a local stays in a pair with the total of its block if totals were small in the sweep before.
     """
+
+    def __init__(self) -> None:
+        self._keeps_pairs = False
 
     def sweep(
         self,
@@ -70,14 +85,19 @@ class DaskExecutor(Executor):
             One handle per block, in row order; `gather` fetches what they stand for.
         total : Addable
         """
-        before: Sequence[Any] = [None] * len(data.blocks) if local is None else local
-        # a node of its own: the function, with the parameters bound to it, is sent once and not per block
-        shared = dask.delayed(function, pure=False, traverse=False)
-        visit, first = dask.delayed(_visit, pure=False), dask.delayed(_first, pure=False)
-        pairs = [visit(shared, block, piece) for block, piece in zip(data.blocks, before, strict=True)]
-        *after, root = dask.persist(*(first(pair) for pair in pairs), _tree_sum(pairs))
+        pairs = _visits(function, data, local)
+        *after, root = dask.persist(*(pairs if self._keeps_pairs else _locals(pairs)), _tree_sum(pairs))
         (total,) = _fetch([root])
+        self._keeps_pairs = _client() is not None and _size(total) <= _SMALL_TOTAL
         return after, total
+
+    def sum(
+        self, function: Callable[[Block, Any], Any], data: Data, local: Sequence[Any] | None = None
+    ) -> Any:
+        """Sum of ``function(block, local)`` over the blocks; nothing of the rows is kept."""
+        visits = _visits(lambda block, rows: (None, function(block, rows)), data, local)
+        (total,) = _fetch(dask.persist(_tree_sum(visits)))
+        return total
 
     def stack(self, function: Callable[[Block], Floats], data: Data, n_columns: int) -> Any:
         """The rows as a Dask array in the chunks of the table: they are made where the blocks are, when asked for."""
@@ -91,7 +111,7 @@ class DaskExecutor(Executor):
 
     def gather(self, local: Sequence[Any]) -> list[Any]:
         """Bring the locals to this process, in row order."""
-        return _fetch(local)
+        return _fetch(dask.persist(*_locals(local)))
 
 
 def check_dask(X: Any, sample_weight: Any, offset: Any, covariates: Any, block_rows: int | None) -> Data:
@@ -209,11 +229,17 @@ def _covariate_rows(chunk: Any, start: int, dtype: np.dtype[Any]) -> Floats:
     return np.asarray((chunk[:, np.newaxis] if chunk.ndim == 1 else chunk).astype(dtype))
 
 
-def _visit(
-    function: Callable[[Block, Local | None], tuple[Local, Total]], block: Block, local: Local | None
-) -> tuple[Local, Total]:
+def _visits(function: Callable[..., Any], data: Data, local: Sequence[Any] | None) -> list[Any]:
+    """Handles to what the visits of the blocks find."""
+    before: Sequence[Any] = [None] * len(data.blocks) if local is None else local
+    # a node of its own: the function, with the parameters bound to it, is sent once and not per block
+    shared, visit = dask.delayed(function, pure=False, traverse=False), dask.delayed(_visit, pure=False)
+    return [visit(shared, block, piece) for block, piece in zip(data.blocks, before, strict=True)]
+
+
+def _visit(function: Callable[[Block, Any], tuple[Any, Any]], block: Block, local: Any) -> _Pair:
     with one_blas_thread:
-        return function(block, local)
+        return _Pair(*function(block, _local(local)))
 
 
 def _visit_rows(function: Callable[[Block], Floats], block: Block) -> Floats:
@@ -221,8 +247,21 @@ def _visit_rows(function: Callable[[Block], Floats], block: Block) -> Floats:
         return function(block)
 
 
-def _first(pair: tuple[Local, Any]) -> Local:
-    return pair[0]
+def _locals(pairs: Sequence[Any]) -> list[Any]:
+    """Handles to the locals alone."""
+    take = dask.delayed(_local, pure=False)
+    return [take(pair) for pair in pairs]
+
+
+def _local(found: Any) -> Any:
+    return found.local if isinstance(found, _Pair) else found
+
+
+def _size(total: Any) -> int:
+    """Bytes that something takes, without a copy of its arrays."""
+    buffers: list[pickle.PickleBuffer] = []
+    rest = pickle.dumps(total, protocol=5, buffer_callback=buffers.append)
+    return len(rest) + sum(buffer.raw().nbytes for buffer in buffers)
 
 
 def _tree_sum(pairs: Sequence[Any]) -> Any:
@@ -236,7 +275,7 @@ def _tree_sum(pairs: Sequence[Any]) -> Any:
 
 
 def _add(are_pairs: bool, *totals: Any) -> Any:
-    return functools.reduce(operator.add, (total[1] for total in totals) if are_pairs else totals)
+    return functools.reduce(operator.add, (pair[1] for pair in totals) if are_pairs else totals)
 
 
 def _keep(handles: Sequence[Any]) -> tuple[Any, ...]:

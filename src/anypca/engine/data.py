@@ -343,15 +343,21 @@ def _in_memory(
         may_miss=may_miss,
         is_distributed=False,
         has_weights=weight is not None,
+        is_in_file=isinstance(_owner(matrix.values), np.memmap | LazyTable),
     )
 
 
 def _is_small_array(values: Any) -> bool:
     """Whether a table is an array in memory of which half as much may be kept beside it."""
+    owner = _owner(values)
+    return type(owner) is np.ndarray and owner.size <= _KEPT_ENTRIES
+
+
+def _owner(values: Any) -> Any:
+    """The array that a view looks at, a memory map if it is one; other tables as they are."""
     while isinstance(values, np.ndarray) and not isinstance(values, np.memmap) and values.base is not None:
         values = values.base
-    is_array = isinstance(values, np.ndarray) and not isinstance(values, np.memmap)
-    return is_array and values.size <= _KEPT_ENTRIES
+    return values
 
 
 def working_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -19,6 +19,7 @@ import scipy.linalg  # noqa: F401  (loads scipy's BLAS, so that the controller b
 from threadpoolctl import ThreadpoolController
 
 from anypca.engine._interface import Block, Data, Executor, Local, Total
+from anypca.engine._shelf import Shelf
 
 #: Twice the arrays of a block of 1024 x 1000 entries; the C library then keeps up to twice as much.
 _KEPT_BYTES = 2**24
@@ -144,7 +145,7 @@ class ThreadExecutor(Executor):
         before: Sequence[Any] = [None] * len(data.blocks) if local is None else local
         stop = threading.Event()
         shares = [
-            functools.partial(_visit, function, data.blocks[part], before[part], stop)
+            functools.partial(_visit, function, data.blocks[part], before[part], stop, data.is_in_file)
             for part in _shares(len(data.blocks), self.n_workers)
         ]
         with one_blas_thread:
@@ -185,9 +186,26 @@ def _visit(
     blocks: Sequence[Block],
     before: Sequence[Local | None],
     stop: threading.Event,
+    is_in_file: bool,
 ) -> tuple[list[Local], Total | None]:
-    """One worker's share of a sweep: its new locals, and the sum of its totals."""
+    """One worker's share of a sweep: its new locals, in a file if the table is in one, and the sum of its totals."""
+    if is_in_file:
+        with Shelf() as shelf:
+            total = _visit_into(shelf, function, blocks, before, stop)
+            return shelf.take(), total
     after: list[Local] = []
+    total = _visit_into(after, function, blocks, before, stop)
+    return after, total
+
+
+def _visit_into(
+    after: list[Local] | Shelf,
+    function: Callable[[Block, Local | None], tuple[Local, Total]],
+    blocks: Sequence[Block],
+    before: Sequence[Local | None],
+    stop: threading.Event,
+) -> Total | None:
+    """Append the new locals, and return the sum of the totals."""
     total: Total | None = None
     try:
         for block, piece in zip(blocks, before, strict=True):
@@ -196,11 +214,11 @@ def _visit(
             new, part = function(block, piece)
             after.append(new)
             total = part if total is None else total + part
-            del part  # else it would stay while the next block is visited
+            del new, part  # else they would stay while the next block is visited
     except BaseException:
         stop.set()
         raise
-    return after, total
+    return total
 
 
 def _shares(n_blocks: int, n_workers: int) -> list[slice]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,16 +58,27 @@ def spool(X: Any) -> Matrix:
         If a column holds no numbers; the message names it.
     """
     schema, batches = _open(X)
-    dtype = _common_dtype(schema)
-    n_rows, n_columns = 0, len(schema.names)
+    dtype, n_columns = _common_dtype(schema), len(schema.names)
+    rows = batches(max(1, _BATCH_ENTRIES // max(n_columns, 1)))
+    return Matrix(store((_read(batch, dtype) for batch in rows), dtype, n_columns), tuple(schema.names))
+
+
+def store(parts: Iterable[Floats], dtype: np.dtype[Any], n_columns: int) -> Floats:
+    """C-contiguous arrays (rows, n_columns) of a dtype, one after the other in a temporary file.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_columns)
+        A memory map of the file, which goes with it; in memory if it has no entries.
+    """
+    n_rows = 0
     with tempfile.TemporaryFile(prefix="anypca-") as stream:
-        for batch in batches(max(1, _BATCH_ENTRIES // max(n_columns, 1))):
-            stream.write(_read(batch, dtype).data)
-            n_rows += batch.num_rows
+        for part in parts:
+            stream.write(part.data)
+            n_rows += len(part)
         stream.flush()
         shape = (n_rows, n_columns)
-        values = np.memmap(stream, dtype, mode="r", shape=shape) if n_rows * n_columns else np.empty(shape)
-    return Matrix(values, tuple(schema.names))
+        return np.memmap(stream, dtype, mode="r", shape=shape) if n_rows * n_columns else np.empty(shape)
 
 
 def _open(X: Any) -> _Stream:

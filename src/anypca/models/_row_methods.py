@@ -22,6 +22,7 @@ from anypca.models._rotation import Rotation, rotate
 from anypca.models._row_model import (
     Expectations,
     RowModel,
+    at_scores,
     draw_table,
     fill,
     log_steps,
@@ -93,9 +94,8 @@ class RowMethods(LatentModel):
         scores = self._check_scores(X)
         model, data = self._row_model(), self._companions(len(scores), offset, covariates)
         means = np.empty((len(scores), self.n_features_in_), dtype=scores.dtype)
-        for block in data.blocks:
-            rows = slice(block.start, block.stop)
-            means[rows] = self.layout_.join(model.mean(block, scores[rows]))
+        for rows, part in at_scores(model.mean, data, scores):
+            means[rows] = self.layout_.join(part)
         return give_back(self, means)
 
     def class_probabilities(
@@ -129,7 +129,7 @@ class RowMethods(LatentModel):
                 f"column {column!r} is not nominal. Use family={{{column!r}: 'nominal', ...}} in fit."
             )
         model, data = self._row_model(), self._companions(len(scores), offset, covariates)
-        blocks = [model.mean(block, scores[block.start : block.stop]) for block in data.blocks]
+        blocks = [part for _, part in at_scores(model.mean, data, scores)]
         means = np.concatenate(blocks)[:, layout.part(number)]
         found = form.probabilities(means) if isinstance(form, Nominal) else np.hstack([1.0 - means, means])
         return give_back_named(self, found, levels)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 
 from anypca._typing import Bools, Floats, Ints
 from anypca.engine import Block, Data, Layout
+from anypca.engine.executors import one_blas_thread
 from anypca.families import Family
 from anypca.models._opened import OpenedBlock, check_rows, observed_only, open_block, weigh
 
@@ -168,7 +169,26 @@ def _peak(
 
 def predict_table(model: RowModel[Any], data: Data, scores: Floats) -> Floats:
     """eta (n_samples, n_features) at scores, with the offsets and covariates of a table."""
-    return np.concatenate([model.predictor(block, scores[block.start : block.stop]) for block in data.blocks])
+    return np.concatenate([part for _, part in at_scores(model.predictor, data, scores)])
+
+
+def at_scores(
+    function: Callable[[Block, Floats], Floats], data: Data, scores: Floats
+) -> Iterator[tuple[slice, Floats]]:
+    """The rows of each block of a table, and a function of the block and of their scores.
+
+    Parameters
+    ----------
+    function : callable
+        It runs with one thread of BLAS, as everything that is done with blocks: more gain nothing in products so small.
+    data : Data
+    scores : ndarray of shape (n_samples, n_components)
+    """
+    for block in data.blocks:
+        rows = slice(block.start, block.stop)
+        with one_blas_thread:
+            part = function(block, scores[rows])
+        yield rows, part
 
 
 def draw_table(layout: Layout, model: RowModel[Any], eta: Floats, rng: np.random.Generator) -> Floats:

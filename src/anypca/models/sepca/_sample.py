@@ -16,6 +16,7 @@ import numpy as np
 
 from anypca._typing import Floats, Ints
 from anypca.engine import Block, check_data, check_values, executor_for, summarise
+from anypca.engine.streams import store
 from anypca.models._session import Session, ignore
 from anypca.solvers.checkpoint import NO_JOURNAL
 
@@ -80,12 +81,13 @@ def _drawn(session: Session, size: int) -> dict[str, Any]:
     """The sample with its weights, offsets and covariates, as `check_data` takes them."""
     chosen = np.sort(np.random.default_rng(_SEED).choice(session.data.n_samples, size, replace=False))
     parts = session.gather(lambda block: _rows(block, chosen))
+    join = _stored if session.data.is_in_file else _joined
     return {
-        "X": _joined([part.values for part in parts]),
+        "X": join([part.values for part in parts]),
         "sample_weight": _joined([part.weight for part in parts]),
-        "offset": _joined([part.offset for part in parts]),
+        "offset": join([part.offset for part in parts]),
         "covariates": _joined([part.covariates for part in parts]),
-        "entry_weight": _joined([part.entry_weight for part in parts]),
+        "entry_weight": join([part.entry_weight for part in parts]),
     }
 
 
@@ -106,3 +108,9 @@ def _joined(parts: Sequence[Floats | None]) -> Floats | None:
     """Parts of all blocks one after the other; ``None`` if there are none."""
     known = [part for part in parts if part is not None]
     return np.concatenate(known) if known else None
+
+
+def _stored(parts: Sequence[Floats | None]) -> Floats | None:
+    """The same in a temporary file."""
+    known = [part for part in parts if part is not None]
+    return store(known, known[0].dtype, known[0].shape[1]) if known else None
