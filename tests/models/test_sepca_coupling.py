@@ -14,7 +14,7 @@ from anypca.linalg import pack_symmetric, packed_products
 from anypca.models.sepca._coupling import CouplingSums, angle_precision, coupling_gain
 from anypca.models.sepca._posterior import Loadings
 from anypca.selection.spectra import minka_evidence
-from anypca.special import normal_below
+from anypca.special import mills_ratio
 
 LOGISTIC = [Bernoulli(), Binomial(7)]
 
@@ -58,13 +58,22 @@ def test_sharp_members_of_mixed_families():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_normal_below(dtype):
-    x = np.linspace(-12, 12, 4001).astype(dtype)
-    below, density = normal_below(x)
-    assert below.dtype == density.dtype == dtype
-    assert_allclose(below, ndtr(x), atol=2e-7)
-    assert_allclose(density, np.exp(-(x.astype(float) ** 2) / 2) / np.sqrt(2 * np.pi), atol=1e-7)
-    assert (below >= -1e-7).all()
+def test_mills_ratio(dtype):
+    x = np.linspace(0, 12, 2001).astype(dtype)
+    found = mills_ratio(x, 0.5)
+    assert found.dtype == dtype
+    density = np.exp(-(x.astype(float) ** 2) / 2) / np.sqrt(2 * np.pi)
+    assert_allclose(2.0 * found * density, ndtr(-x), atol=2e-7)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sharp_expectation_keeps_the_precision(dtype):
+    mean, variance = (part.astype(dtype) for part in moves(seed=2))
+    found = Bernoulli().sharp.expected_cumulant(mean, variance)
+    exact = Bernoulli().sharp.expected_cumulant(mean.astype(float), variance.astype(float))
+    for part, wanted in zip(found, exact, strict=True):
+        assert part.dtype == dtype
+        assert_allclose(part, wanted, atol=8 * np.finfo(dtype).eps)
 
 
 def test_gain_is_what_two_coupled_normals_lose_when_held_apart():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.special import expit, gammaln, xlogy
 from anypca._typing import Bools, Floats, PerColumn
 from anypca.families._base import NOT_ASKED, Evaluation, Family
 from anypca.families._canonical import CanonicalFamily
-from anypca.special import log1pexp, normal_below
+from anypca.special import log1pexp, mills_ratio
 
 
 def logistic_cumulant(eta: Floats, n_trials: float, order: int) -> Evaluation:
@@ -55,6 +56,8 @@ def _cumulant_far(eta: Floats, n_trials: float, order: int) -> Evaluation:
 #: the largest error.)
 _SCALES = (0.3639192276594323, 0.5773506127856185, 0.9071385890779822)
 _WEIGHTS = (0.16213081581076, 0.5845457771465572, 0.25332340704268275)
+#: Of the standard normal distribution; a Python number, which leaves single precision what it is.
+_DENSITY_AT_ZERO = 1.0 / math.sqrt(2.0 * math.pi)
 #: Root mean square of eta below which a series replaces a quotient.
 _SMALL_TILT = 1e-3
 
@@ -100,19 +103,31 @@ def _near_softplus(mean: Floats, variance: Floats) -> Evaluation:
     """The expectation, with a sum of normal distribution functions in place of the logistic function.
 
     Under a normal distribution of eta each of them stays one: its scale s becomes ``1 / sqrt(1 / s^2 + variance)``.
+    All have their centre at zero, so that what lies beyond the mean, on the side where that is, is summed first.
     """
-    value, gradient, curvature = (np.zeros_like(mean) for _ in range(3))
+    size = np.abs(mean)
+    exponent = size * size
+    exponent *= -0.5
+    value, beyond, curvature = (np.zeros_like(mean) for _ in range(3))
+    square, width, density = (np.empty_like(mean) for _ in range(3))
     for scale, weight in zip(_SCALES, _WEIGHTS, strict=True):
-        width = np.sqrt(variance + 1.0 / scale**2)
-        below, density = normal_below(mean / width)
-        below *= weight
-        density *= weight
-        gradient += below
-        below *= mean
-        value += below
-        value += density * width
+        np.add(variance, 1.0 / scale**2, out=square)
+        np.sqrt(square, out=width)
+        np.divide(exponent, square, out=density)
+        np.exp(density, out=density)
+        share = weight * _DENSITY_AT_ZERO
+        tail = mills_ratio(size / width, share)
+        tail *= density
+        beyond += tail
+        density *= share
         density /= width
         curvature += density
+        density *= square
+        value += density
+    np.subtract(0.5, beyond, out=beyond)
+    gradient = np.copysign(beyond, mean, out=beyond)
+    gradient += 0.5
+    value += np.multiply(gradient, mean, out=size)
     return Evaluation(value, gradient, curvature)
 
 

@@ -78,6 +78,16 @@ class BlockProblem(ABC, Generic[Shared, Local, Stats]):
         """
         return None
 
+    def tolerated(
+        self, shared: Shared, proposal: Shared, before: Stats, after: Stats, gain: float
+    ) -> Shared | None:
+        """The proposal as it is taken though some part of it may have got worse, ``None`` where `repair` is to decide.
+
+        The arguments are those of `repair`, and what the whole objective has gained. A part that got worse may be made
+        to go on more slowly.
+        """
+        return None
+
     def at_rest(self, shared: Shared) -> Shared:
         """``shared`` for rows that are in its coordinates already, without how to get there from the previous ones."""
         return shared

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from typing import Any, Generic, NamedTuple
@@ -346,9 +346,13 @@ class Loop(Generic[Shared, Local, Stats]):
         return None if vector is None else self._working.with_coordinates(vector, plain)
 
     def _advance(self, point: _Point[Shared, Stats], proposal: Shared) -> _Point[Shared, Stats] | None:
-        """Sweep with the plain proposal, repaired until no part of it is worse."""
+        """Sweep with the plain proposal, repaired until no part of it is worse, or only one that is tolerated."""
         for _ in range(_MAX_REPAIRS if self._working is self.problem else _MAX_ROUGH_REPAIRS):
             trial = self._visit(proposal, point.local)
+            gain = trial.objective - point.objective
+            taken = self._working.tolerated(point.shared, proposal, point.stats, trial.stats, gain)
+            if taken is not None:
+                return replace(trial, shared=taken)
             repaired = self._working.repair(point.shared, proposal, point.stats, trial.stats)
             if repaired is None:
                 # Rounding aside this cannot be worse; if it is, nothing better can be had. A value that is not

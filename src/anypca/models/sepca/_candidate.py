@@ -21,6 +21,10 @@ from anypca.models.sepca._weight import count_rows
 _LARGEST_SHARE = 10.0
 # Entries above which rough sweeps are in single precision, those of a table of 2 MB: below, a sweep takes milliseconds.
 _MANY_ENTRIES = 2**18
+# Tolerance of a rough fit, ten times the default one: what it is for, the next dispersion, needs no more.
+_ROUGH_TOLERANCE = 1e-3
+# The same in single precision where the fit goes on from there. Rounding alone leaves a hundredth of it.
+_SINGLE_TOLERANCE = 3e-4
 # Variance of yes/no answers below which they are rare: one in twenty.
 _RARE = 0.05
 # Largest count, and largest number in standard deviations of its column, that single precision knows to some thousandth
@@ -85,6 +89,12 @@ class Candidate(BilinearFitter[Settings]):
             if member.has_units:
                 limit[columns] = _LARGEST_NUMBER * np.sqrt(summary.variance[columns])
         return bool((largest <= limit).all())
+
+    @property
+    def rough_tolerance(self) -> float:
+        """Of rough sweeps; closer where they are in single precision and no other dispersion follows."""
+        is_followed = self.has_open_dispersion or not self.is_large
+        return max(self.session.tol, _ROUGH_TOLERANCE if is_followed else _SINGLE_TOLERANCE)
 
     @property
     def has_open_dispersion(self) -> bool:

@@ -144,9 +144,7 @@ class Expectation:
             variance = second @ self.products[tile].T
             variance -= varying * varying
             np.maximum(variance, 0.0, out=variance)
-            inner = varying
-            inner += design[:, k:] @ self.mean[tile, k:].T
-            eta = inner
+            eta = inner = design @ self.mean[tile].T
             if rows.offset is not None:
                 eta = inner + (rows.offset if rows.offset.shape[1] == 1 else rows.offset[:, tile])
             yield tile, inner, eta, variance

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -138,10 +138,14 @@ class Loadings:
         new.__dict__.update({name: value for name, value in known.items() if value is not None})
         return new
 
+    @property
+    def known(self) -> dict[str, Any]:
+        """What has been computed of the posterior, for `with_posterior`."""
+        return {name: self.__dict__.get(name) for name in ("factor", "packed_covariance", "log_determinant")}
+
     def with_relevance(self, alpha: Floats) -> Loadings:
         """The same posterior beside another prior."""
-        known = {name: self.__dict__.get(name) for name in ("factor", "packed_covariance", "log_determinant")}
-        return replace(self, alpha=alpha).with_posterior(self.mean, self.precision, **known)
+        return replace(self, alpha=alpha).with_posterior(self.mean, self.precision, **self.known)
 
     def in_coordinates(self, mapping: Floats, change: Affine) -> Loadings:
         """Coefficients in new coordinates, ``w -> mapping w``, shape (m, m)."""

@@ -13,7 +13,7 @@ dimension of every table in ``benchmarks/sepca_constants.py`` as it is, unless t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,11 +26,12 @@ from anypca.models._bilinear.dispersion import noise_units
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models.sepca._candidate import Candidate
 from anypca.models.sepca._coupling import CouplingSums, coupling_gain, relevance_cost, residual_gain
+from anypca.models.sepca._leaps import Memory
 from anypca.models.sepca._noise import Residuals, log_prior
 from anypca.models.sepca._posterior import Loadings, Scores, VariationalStats, drop_components
 from anypca.models.sepca._problem import VariationalProblem
 from anypca.models.sepca._removal import Removal
-from anypca.solvers import Result
+from anypca.solvers import Result, Status, Update
 
 # Signal ratio below which a component has no signal left. A component that lasts has twenty times as much in a square
 # table, and more where there are more rows than columns; only with 400 columns to a row it could have as little.
@@ -51,10 +52,6 @@ _SURVIVING_RATIO = 1.0
 _SWEEPS_PER_LOOK = 3
 # Sweeps that bring rows from their prior near to what given loadings make of them.
 _ROW_SWEEPS = 3
-# How far a leap may go at first; by what that changes after a leap that went so far and gained, after one that lost,
-# and after a look without one. The factors of four are those of Varadhan and Roland; after a loss the next leap is
-# tried some looks later.
-FIRST_REACH, _LONGER, _SHORTER, _RECOVERED = 4.0, 4.0, 0.25, 1.5
 # Nats between two looks below which loose pruning ends. Components of about the same size turn for hundreds of sweeps
 # more, which is left to the fit that is kept; a choice of the dimension takes three nats.
 _NEGLIGIBLE = 0.05
@@ -62,8 +59,6 @@ _NEGLIGIBLE = 0.05
 _NEGLIGIBLE_SHARE = 1e-5
 # Rounds of fit and dispersion. Two to five are usual; a limit, so that rounds cannot go on in circles.
 MAX_ROUNDS = 12
-# Tolerance of a rough fit, ten times the default one: what it is for, the next dispersion, needs no more.
-_ROUGH_TOLERANCE = 1e-3
 # Pruning may take this many times ``max_iter`` sweeps, since each of up to twenty components may leave on its own.
 _MAX_PRUNING = 20
 
@@ -87,8 +82,8 @@ class State:
     """All sweeps on the way; those of rivals and neighbours that were given up do not count."""
     stats: VariationalStats | None = None
     """Of the last sweep, from which the next ones go on; ``None`` where the posterior or its model changed since."""
-    reach: float = FIRST_REACH
-    """How many times the way of a sweep the next leap may go; see `look`."""
+    memory: Memory = field(default_factory=Memory)
+    """Of the last updates; see `look`."""
     coupling: float = 0.0
     """What the coupling of scores and loadings adds to the bound once it is judged; see `coupling_gain`."""
 
@@ -127,7 +122,9 @@ class State:
 
     def moved(self, loadings: Loadings, local: Sequence[Any] | None) -> State:
         """Another posterior, from which sweeps are to go on."""
-        return replace(self, result=replace(self.result, shared=loadings), local=local, stats=None)
+        return replace(
+            self, result=replace(self.result, shared=loadings), local=local, stats=None, memory=Memory()
+        )
 
 
 def is_fading(state: State, before: Floats | None) -> Bools:
@@ -147,70 +144,67 @@ def _lasting(state: State) -> float:
 def look(state: State, *, rough: bool = False, is_held: bool = False) -> State:
     """Sweeps until the components are to be looked at again, with the relevance held where asked for.
 
-    Two sweeps tell how the loadings move, and a third starts from where they are heading to. It counts if the bound is
-    larger there.
+    Each starts from where the last ones were heading to, or where the bound is not larger there from the last one.
     """
     is_ready = state.stats is not None and state.problem.single == (rough and state.candidate.is_large)
-    first = state if is_ready else _sweep(state, 1, rough=rough, is_held=is_held)
-    second = _sweep(first, 2, rough=rough, is_held=is_held)
-    if second.result.converged:
-        return second
-    third = join(second, _sweep(second, 2, rough=rough, is_held=is_held))
-    if third.result.converged or not third.n_components or third.loadings.sparsity > 0:
-        return third
-    return _leap(first.loadings, second.loadings, third, rough=rough, is_held=is_held)
+    if is_ready:
+        # The trace of a look begins where the last one ended.
+        state = replace(state, result=replace(state.result, trace=state.result.trace[-1:], n_iter=1))
+    else:
+        state = _sweep(state, 1, rough=rough, is_held=is_held)
+    for _ in range(_SWEEPS_PER_LOOK - int(not is_ready)):
+        if state.result.status is not Status.MAX_ITER:
+            break
+        state = join(state, _next(state, rough=rough, is_held=is_held))
+    return state
 
 
-def _leap(first: Loadings, second: Loadings, third: State, *, rough: bool, is_held: bool) -> State:
-    """One sweep from beyond the last of three states, or that state if the bound is not larger there.
-
-    The steps are those of the squared iterative scheme SqS3 (Varadhan and Roland 2008, Scandinavian Journal of
-    Statistics 35, 335-353), in units of the columns' noise and up to the signs of the components.
-    """
-    here = third.loadings
-    unit = np.sqrt(here.unit_column)
-    end = here.mean / unit
-    start, middle = (
-        _with_signs(loadings.mean / unit, end, here.n_components) for loadings in (first, second)
-    )
-    step, bend = middle - start, (end - middle) - (middle - start)
-    length = float(np.linalg.norm(step)) / max(float(np.linalg.norm(bend)), np.finfo(float).tiny)
-    reach = min(length, third.reach)
-    if reach <= 1.0:
-        return replace(third, reach=_RECOVERED * third.reach)
-    mean = (start + 2.0 * reach * step + reach**2 * bend) * unit
-    there = replace(here, change=None).with_posterior(mean, here.precision)
-    if not is_held:
-        there = third.problem.with_best_relevance(there)
-    trial = _sweep(third.moved(there, third.local), 1, rough=rough, is_held=is_held)
-    if not trial.bound > third.bound:
-        return replace(third, reach=_SHORTER * reach, n_sweeps=trial.n_sweeps)
-    trace = np.append(third.result.trace, trial.bound)
-    longer = _LONGER if reach == third.reach else 1.0
-    return replace(
-        trial, result=replace(trial.result, trace=trace, n_iter=len(trace)), reach=longer * third.reach
-    )
-
-
-def _with_signs(loadings: Floats, like: Floats, k: int) -> Floats:
-    """The loadings with signs of the components as those of others have them."""
-    is_opposite = (loadings[:, :k] * like[:, :k]).sum(axis=0) < 0.0
-    signs = np.ones(loadings.shape[1])
-    signs[:k][is_opposite] = -1.0
-    return loadings * signs
+def _next(state: State, *, rough: bool, is_held: bool) -> State:
+    """One sweep on, from where the updates up to now are heading to if the bound is larger there."""
+    is_plain = not state.n_components or state.loadings.sparsity > 0
+    if is_plain or state.stats is None or state.problem.hold_relevance != is_held:
+        return _sweep(state, 2, rough=rough, is_held=is_held)
+    to = (state.result.update or state.problem.update(state.loadings, state.stats)).shared
+    memory = state.memory.with_update(state.loadings, to, state.problem.mapping_of(to))
+    mean = memory.extrapolated(to)
+    if mean is not None:
+        there = to.with_posterior(mean, to.precision, **to.known)
+        there = there if is_held else state.problem.with_best_relevance(there)
+        trial = _run(state, there, None, None, 1, rough=rough, is_held=is_held)
+        if trial.bound > state.bound:
+            trace = np.array([state.bound, trial.bound])
+            return replace(trial, result=replace(trial.result, trace=trace, n_iter=2), memory=memory)
+        memory, state = memory.without_oldest(), replace(state, n_sweeps=state.n_sweeps + 1)
+    return replace(_sweep(state, 2, rough=rough, is_held=is_held), memory=memory.ready())
 
 
 def _sweep(state: State, max_iter: int, *, rough: bool = False, is_held: bool = False) -> State:
     """At most ``max_iter`` sweeps, to the tolerance of the fit or a rough one."""
-    tol = max(state.candidate.session.tol, _ROUGH_TOLERANCE) if rough else None
-    problem = replace(state.problem, hold_relevance=is_held, single=rough and state.candidate.is_large)
-    loop = state.candidate.session.loop(problem, max_iter=max_iter, tol=tol, accelerate=False)
     # Bounds of sweeps in another precision are not to be compared.
-    known = state.stats if state.problem.single == problem.single else None
+    is_single = rough and state.candidate.is_large
+    known = state.stats if state.problem.single == is_single else None
     # The scores at hand are in the coordinates of these loadings already.
     loadings = replace(state.loadings, change=None) if known is None else state.loadings
     is_same = known is not None and state.problem.hold_relevance == is_held
-    result, local, stats = loop.run(loadings, state.local, known, state.result.update if is_same else None)
+    update = state.result.update if is_same else None
+    return _run(state, loadings, known, update, max_iter, rough=rough, is_held=is_held)
+
+
+def _run(
+    state: State,
+    loadings: Loadings,
+    known: VariationalStats | None,
+    update: Update[Loadings] | None,
+    max_iter: int,
+    *,
+    rough: bool,
+    is_held: bool,
+) -> State:
+    """Sweeps from given loadings, with the statistics and the update of the last one where they are known."""
+    tol = state.candidate.rough_tolerance if rough else None
+    problem = replace(state.problem, hold_relevance=is_held, single=rough and state.candidate.is_large)
+    loop = state.candidate.session.loop(problem, max_iter=max_iter, tol=tol, accelerate=False)
+    result, local, stats = loop.run(loadings, state.local, known, update)
     return replace(
         state,
         problem=problem,
@@ -219,6 +213,7 @@ def _sweep(state: State, max_iter: int, *, rough: bool = False, is_held: bool = 
         weight=stats.weight,
         stats=stats,
         n_sweeps=state.n_sweeps + result.n_iter - int(known is not None),
+        memory=Memory(),
         coupling=0.0,
     )
 
