@@ -300,20 +300,23 @@ def test_varimax_without_components() -> None:
     assert varimax(np.zeros((5, 0))).shape == (0, 0)
 
 
-def test_leading_directions_are_those_of_a_matrix_of_low_rank(rng: np.random.Generator) -> None:
-    truth = np.linalg.qr(rng.standard_normal((30, 3)))[0]
+@pytest.mark.parametrize(("p", "n_calls"), [(30, 1), (60, 2)], ids=["known as a whole", "by products"])
+def test_leading_directions_are_those_of_a_matrix_of_low_rank(
+    rng: np.random.Generator, p: int, n_calls: int
+) -> None:
+    truth = np.linalg.qr(rng.standard_normal((p, 3)))[0]
     matrix = (truth * [9.0, 4.0, 1.0]) @ truth.T
     calls = []
 
     def multiply(basis: np.ndarray) -> np.ndarray:
         calls.append(basis.shape)
-        return np.column_stack([matrix @ basis, np.arange(30.0)])
+        return np.column_stack([matrix @ basis, np.arange(float(p))])
 
-    vectors, values, rest = leading_directions(multiply, 30, 3, rng, n_products=2)
-    assert len(calls) == 2
+    vectors, values, rest = leading_directions(multiply, p, 3, rng, n_products=2)
+    assert len(calls) == n_calls
     np.testing.assert_allclose(values, [9.0, 4.0, 1.0], rtol=1e-9)
     np.testing.assert_allclose(np.abs(vectors.T @ truth), np.eye(3), atol=1e-7)
-    np.testing.assert_array_equal(rest[:, 0], np.arange(30.0))
+    np.testing.assert_array_equal(rest[:, 0], np.arange(float(p)))
 
 
 def test_no_more_directions_than_columns(rng: np.random.Generator) -> None:

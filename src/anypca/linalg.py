@@ -13,6 +13,9 @@ from anypca._typing import Floats, Ints
 # Extra directions of the range finder: with 5 to 10 of them the leading ones are found nearly as well as by all
 # (Halko, Martinsson and Tropp 2011).
 _OVERSAMPLING = 6
+# Columns up to which all directions are found at once: one product with all of them takes no longer than three with a
+# few, and its result depends on no random start.
+_WHOLE = 32
 # A pivot below this fraction of its diagonal entry, or an eigenvalue below this fraction of the largest, is rounding
 # after a few thousand operations: far below any statistical scale.
 _JITTER = 1e-12
@@ -248,7 +251,7 @@ def leading_directions(
     rng : numpy.random.Generator
         For the directions to begin with.
     n_products : int
-        How often ``multiply`` is called.
+        How often ``multiply`` is called; once for a small matrix, which is then known as a whole.
 
     Returns
     -------
@@ -258,9 +261,10 @@ def leading_directions(
     rest : ndarray of shape (n_features, n_more)
         What the last call of ``multiply`` appended.
     """
-    width = min(n_components + _OVERSAMPLING, n_features)
-    basis = np.linalg.qr(rng.standard_normal((n_features, width)))[0]
-    for _ in range(n_products):
+    is_small = n_features <= max(n_components + _OVERSAMPLING, _WHOLE)
+    width = n_features if is_small else n_components + _OVERSAMPLING
+    basis = np.eye(width) if is_small else np.linalg.qr(rng.standard_normal((n_features, width)))[0]
+    for _ in range(1 if is_small else n_products):
         found = multiply(basis)
         values, rotation = np.linalg.eigh(basis.T @ found[:, :width])
         # Ritz vectors, largest first; the next basis is the image in that order.

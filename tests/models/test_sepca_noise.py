@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import nbinom
+from sklearn.datasets import load_breast_cancer
 
 from anypca import SePCA
 from anypca.datasets import make_low_rank
@@ -13,6 +14,7 @@ from anypca.models._bilinear.dispersion import DISPERSION_GRID
 from anypca.models.sepca._fit import nested_evidence
 from anypca.models.sepca._noise import noise_prior, own_dispersions, pooled
 from anypca.models.sepca._spectrum import _leading, noise_edge, standing_out
+from anypca.models.sepca._start import most_determined_of
 
 
 def test_the_prior_of_noise_is_that_of_its_pseudo_observations():
@@ -30,6 +32,37 @@ def test_the_prior_of_noise_is_that_of_its_pseudo_observations():
     slope = (objective(best[2] + step) - objective(best[2] - step)) / (2.0 * step)
     assert abs(slope) < 1e-6
     assert noise_prior(0.5 * null, null) == pytest.approx(0.0, abs=1e-12)
+
+
+def tall_table(seed, n=3000, p=8):
+    """Three strong components in columns whose noise differs, with more rows than a table needs to tell."""
+    rng = np.random.default_rng([seed, n, p, 3, 77])
+    loadings, noise = rng.standard_normal((3, p)), np.exp(0.5 * rng.standard_normal(p))
+    return 0.7 * rng.standard_normal((n, 3)) @ loadings + noise * rng.standard_normal((n, p))
+
+
+@pytest.mark.parametrize(("seed", "p"), [(2, 8), (0, 10)])
+def test_few_columns_of_many_rows_have_the_components_that_they_have(seed, p):
+    """Equal shares of noise need five and more here, and noise of the columns' own kept those that it started with."""
+    model = SePCA(family="gaussian").fit(tall_table(seed, p=p))
+    assert model.n_components_ == 3
+    assert model.dispersion_report_.used == "feature"
+
+
+def test_noise_of_its_own_is_found_as_well_as_where_it_is_asked_for():
+    X = load_breast_cancer().data[:150, :10]
+    found, asked = SePCA(family="gaussian").fit(X), SePCA(family="gaussian", dispersion="feature").fit(X)
+    assert found.n_components_ == asked.n_components_
+    # A near tie between two ways to the same model.
+    assert found.evidence_ > asked.evidence_ - 3.0
+
+
+@pytest.mark.parametrize("p", [3, 5, 6, 8, 10, 15, 20, 60])
+def test_most_components_beside_which_noise_is_determined(p):
+    """Those with at least as many second moments as free numbers: loadings up to rotations, and noise."""
+    k = np.arange(p)
+    free = p * k - k * (k - 1) // 2 + p
+    assert most_determined_of(p) == k[free <= p * (p + 1) // 2].max()
 
 
 @pytest.mark.parametrize("factor", [1e-3, 1e4])

@@ -101,6 +101,11 @@ class Candidate(BilinearFitter[Settings]):
         """Whether there is a dispersion to estimate."""
         return self.settings.dispersion is None and bool(self.open_columns())
 
+    @property
+    def may_have_own(self) -> bool:
+        """Whether the settings leave it open which columns share a dispersion."""
+        return self.settings.dispersion is None and self.settings.noise == "auto"
+
     @cached_property
     def null_dispersion(self) -> Floats:
         """Dispersion of the model without components, shape (n_features,)."""

@@ -19,7 +19,7 @@ from anypca.models._bilinear.row_model import Reported
 from anypca.models._session import Session
 from anypca.models.sepca._candidate import Candidate, first_candidate
 from anypca.models.sepca._coupling import relevance_cost
-from anypca.models.sepca._dimension import compare_dimensions
+from anypca.models.sepca._dimension import climb, compare_dimensions
 from anypca.models.sepca._noise import dispersion_cost
 from anypca.models.sepca._noise_report import DispersionReport, name_noise, name_replaced
 from anypca.models.sepca._posterior import Affine, Loadings, snapped
@@ -31,7 +31,17 @@ from anypca.models.sepca._row_model import PosteriorRowModel
 from anypca.models.sepca._sample import open_sample
 from anypca.models.sepca._settings import Settings
 from anypca.models.sepca._spectrum import count_above_noise
-from anypca.models.sepca._start import End, continued_state, first_state, from_above, rival_state, warm_state
+from anypca.models.sepca._start import (
+    End,
+    continued_state,
+    first_state,
+    from_above,
+    from_below,
+    is_crowded,
+    is_crowded_by_noise,
+    rival_state,
+    warm_state,
+)
 from anypca.models.sepca._sweeps import (
     MAX_ROUNDS,
     State,
@@ -183,24 +193,38 @@ def _settle_first(candidate: Candidate, ends: Mapping[Any, End], seed: int) -> S
     """The first candidate with its dispersion, from where its fit to a sample ended if there was one."""
     if candidate.key in ends:
         return settle(continued_state(candidate, ends[candidate.key]), seed, may_restart=False)
+    if is_crowded_by_noise(candidate):
+        own = replace(candidate, by_column=True)
+        return _settle_own(own, candidate.mean_fixed(), seed)
     return settle(first_state(candidate, seed), seed)
 
 
 def _fit_rivals(state: State, ends: Mapping[Any, End], seed: int) -> tuple[list[tuple[State, float]], State]:
     """Fits under the models of the noise that are compared, with their evidence, and the best or the one at hand."""
     rivals = [
-        state
-        if rival is state.candidate
-        else settle(_rival_start(state, rival, ends, seed), seed, may_restart=False)
+        state if rival is state.candidate else _settle_rival(state, rival, ends, seed)
         for rival in find_rivals(state, seed)
     ]
     judged = [(rival, penalised_evidence(rival)) for rival in rivals]
     return judged, max(judged, key=lambda pair: pair[1])[0] if judged else state
 
 
-def _rival_start(state: State, rival: Candidate, ends: Mapping[Any, End], seed: int) -> State:
+def _settle_rival(state: State, rival: Candidate, ends: Mapping[Any, End], seed: int) -> State:
+    """Another candidate with its dispersion, from where its fit to a sample ended if there was one."""
     known = ends.get(rival.key)
-    return rival_state(state, rival, seed) if known is None else continued_state(rival, known)
+    if known is not None:
+        return settle(continued_state(rival, known), seed, may_restart=False)
+    if is_crowded(rival, state.n_components):
+        return _settle_own(rival, state.null.fixed, seed)
+    return settle(rival_state(state, rival, seed), seed, may_restart=False)
+
+
+def _settle_own(candidate: Candidate, fixed: Floats, seed: int) -> State:
+    """A candidate whose noise leaves room for few components, from below and from as many as it leaves room for."""
+    below = climb(from_below(candidate, fixed, seed), seed)
+    # Several weak components may be worth their place together and none of them alone.
+    above = settle(rival_state(below, candidate, seed), seed, may_restart=False)
+    return max(above, below, key=penalised_evidence)
 
 
 def _report_noise(judged: Sequence[tuple[State, float]], best: State, given: Family) -> DispersionReport:

@@ -51,14 +51,16 @@ def find_rivals(state: State, seed: int) -> list[Candidate]:
     There are none where the settings fix the dispersion, or say which columns share one.
     """
     first, dispersion = state.candidate, state.loadings.dispersion
-    if first.settings.dispersion is not None or first.settings.noise != "auto":
+    if not first.may_have_own:
         return []
     if (counts := under_dispersed(state, seed)).any():
         return scaled_candidates(first, counts, dispersion)
     if (amounts := steady_columns(state)).any():
         return gamma_candidates(first, amounts, dispersion)
     if may_differ(state) or scales_differ(state):
-        return [first, replace(first, start=dispersion, by_column=True)]
+        # Equal shares are shares of the dispersions without components, which a fit starts with.
+        start = first.start if first.by_column else dispersion
+        return [first, replace(first, start=start, by_column=not first.by_column)]
     return []
 
 

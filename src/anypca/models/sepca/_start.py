@@ -12,6 +12,7 @@ from anypca.models._bilinear.dispersion import noise_units
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.start import Directions, residual_directions
 from anypca.models.sepca._candidate import Candidate
+from anypca.models.sepca._noise import is_normal
 from anypca.models.sepca._posterior import Loadings, Scores, add_component, start_relevance
 from anypca.models.sepca._problem import VariationalProblem
 from anypca.models.sepca._removal import Removal
@@ -114,9 +115,46 @@ def continued_state(candidate: Candidate, end: End) -> State:
 def from_above(state: State, dispersion: Floats, seed: int) -> State:
     """Start again with another dispersion, from a few more components than were found."""
     candidate = state.candidate
-    rank = min(candidate.settings.max_components, state.n_components + _MARGIN)
+    rank = min(candidate.settings.max_components, state.n_components + _MARGIN, most_determined(candidate))
     start = _begin(candidate, rank, dispersion, state.null.fixed, seed)
     return replace(start, n_sweeps=state.n_sweeps)
+
+
+def from_below(candidate: Candidate, fixed: Floats, seed: int) -> State:
+    """Start without components."""
+    return _begin(candidate, 0, candidate.null_dispersion, fixed, seed)
+
+
+def most_determined(candidate: Candidate) -> int:
+    """Most components beside which the noise of a candidate is determined.
+
+    With more of them columns are explained that hold nothing but noise, and in tables of many rows sweeps do not lead
+    away from there.
+    """
+    p = candidate.session.data.n_features
+    return most_determined_of(p) if candidate.by_column and is_normal(candidate.family) else p
+
+
+def most_determined_of(p: int) -> int:
+    """Largest k with ``(p - k)^2 >= p + k``: p columns have noise of their own (Ledermann 1937, Psychometrika 2)."""
+    return int(p + 0.5 - np.sqrt(2.0 * p + 0.25))
+
+
+def is_crowded(own: Candidate, n_components: int) -> bool:
+    """Whether a fit with noise of the columns' own should not start from above so many components."""
+    return min(n_components + _MARGIN, own.settings.max_components) > most_determined(own)
+
+
+def is_crowded_by_noise(candidate: Candidate) -> bool:
+    """Whether more directions stand out of equal shares of noise than could be components.
+
+    Then it is the shares that differ, which tables of many rows tell of any columns, and a fit with equal ones would
+    only look for components in their place.
+    """
+    if not is_normal(candidate.family) or candidate.by_column or not candidate.may_have_own:
+        return False
+    visible = count_above_noise(candidate, candidate.null(candidate.start, candidate.mean_fixed()))
+    return visible > most_determined(replace(candidate, by_column=True))
 
 
 def rival_state(state: State, rival: Candidate, seed: int) -> State:
