@@ -271,8 +271,9 @@ class ConjugateProblem(BilinearProblem):
         slope = stats.gradient.copy()
         slope[:, :k] -= ridge * loadings
         metric = Metric.of(stats.gram / max(float(information.sum()), np.finfo(float).tiny), k)
-        step = metric.solve(slope, information, ridge)
-        if total is not None:
+        if total is None:
+            step = metric.solve(slope, information, ridge)
+        else:
             step = conjugate_gradients(
                 lambda p: _with_ridge(total(_ColumnProducts(self, shared, p)), ridge, p[:, :k]),
                 slope.astype(np.float32) if self.family.is_linear else slope,
