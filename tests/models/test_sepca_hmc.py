@@ -227,7 +227,9 @@ def table():
 def fitted(table):
     _, X, auxiliary = table
     reports = []
-    return fit_table(X, "gaussian", callback=reports.append, **auxiliary), reports
+    # With 120 draws the largest of some sixty R-hats may be above 1.1 by chance.
+    sampling = replace(SHORT, n_draws=240)
+    return fit_table(X, "gaussian", sampling, callback=reports.append, **auxiliary), reports
 
 
 def test_fit_finds_the_dimension_on_its_own(fitted):
@@ -249,7 +251,7 @@ def test_posterior_has_names_and_dimensions(fitted):
     assert found["coef"].dims == ("chain", "draw", "covariate", "feature")
     assert dict(found.sizes) == {
         "chain": 2,
-        "draw": 120,
+        "draw": 240,
         "row": 40,
         "component": 1,
         "feature": 8,
