@@ -1,7 +1,7 @@
-"""Ordinary tables that SePCA's other designs do not have: ten kinds, 40 runs each, the right dimension in 95 %.
+"""Ordinary tables that SePCA's other designs do not have: twelve kinds, 40 runs each, the right dimension in 95 %.
 
 Units, a loud column of noise, counts with sizes of their own, a copied column, a constant one, ratings, many
-components: each kind was once answered wrongly.
+components, many rows: each kind was once answered wrongly.
 """
 
 from __future__ import annotations
@@ -34,6 +34,12 @@ def _real(rng: np.random.Generator, n: int, p: int, rank: int, m: float, growth:
 
 def _rescaled(rng: np.random.Generator) -> Floats:
     return _real(rng, 150, 12, 3, 8.0) * 10.0 ** rng.uniform(-1.5, 1.5, 12)
+
+
+def _many_rows(rng: np.random.Generator, n: int, p: int) -> Floats:
+    """Three components in columns whose noise has deviations from about a third to three."""
+    signal = 0.7 * rng.normal(size=(n, 3)) @ rng.normal(size=(3, p))
+    return np.asarray(signal + np.exp(0.5 * rng.normal(size=p)) * rng.normal(size=(n, p)))
 
 
 def _loud(rng: np.random.Generator) -> Floats:
@@ -83,6 +89,8 @@ KINDS: Mapping[str, tuple[int, str, Callable[[np.random.Generator], Floats]]] = 
     "ratings": (5, "auto", _ratings),
     "six equal components, m = 4": (6, "gaussian", lambda rng: _real(rng, 200, 60, 6, 4.0, 1.0)),
     "ten equal components, m = 6": (10, "gaussian", lambda rng: _real(rng, 200, 60, 10, 6.0, 1.0)),
+    "3000 rows of 10 columns, own noise": (3, "gaussian", lambda rng: _many_rows(rng, 3000, 10)),
+    "8000 rows of 12 columns, own noise": (3, "gaussian", lambda rng: _many_rows(rng, 8000, 12)),
 }
 
 

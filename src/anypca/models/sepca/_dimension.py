@@ -50,12 +50,6 @@ def compare_dimensions(state: State, seed: int) -> list[State]:
     return compared + (_with_more(best, seed) if best is compared[0] else [])
 
 
-def climb(state: State, seed: int) -> State:
-    """The best of a fit and those with more and more components, one by one."""
-    state = judge(converge(state))
-    return max([state, *_with_more(state, seed)], key=lambda state: state.evidence)
-
-
 def _agreed(state: State) -> State:
     """The fit to a tall table with the dispersions that close expectations give, which matter there.
 

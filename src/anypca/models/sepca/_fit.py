@@ -19,7 +19,7 @@ from anypca.models._bilinear.row_model import Reported
 from anypca.models._session import Session
 from anypca.models.sepca._candidate import Candidate, first_candidate
 from anypca.models.sepca._coupling import relevance_cost
-from anypca.models.sepca._dimension import climb, compare_dimensions
+from anypca.models.sepca._dimension import compare_dimensions
 from anypca.models.sepca._noise import dispersion_cost
 from anypca.models.sepca._noise_report import DispersionReport, name_noise, name_replaced
 from anypca.models.sepca._posterior import Affine, Loadings, snapped
@@ -39,6 +39,7 @@ from anypca.models.sepca._start import (
     from_below,
     is_crowded,
     is_crowded_by_noise,
+    most_determined,
     rival_state,
     warm_state,
 )
@@ -220,11 +221,19 @@ def _settle_rival(state: State, rival: Candidate, ends: Mapping[Any, End], seed:
 
 
 def _settle_own(candidate: Candidate, fixed: Floats, seed: int) -> State:
-    """A candidate whose noise leaves room for few components, from below and from as many as it leaves room for."""
-    below = climb(from_below(candidate, fixed, seed), seed)
-    # Several weak components may be worth their place together and none of them alone.
-    above = settle(rival_state(below, candidate, seed), seed, may_restart=False)
-    return max(above, below, key=penalised_evidence)
+    """A candidate whose noise leaves room for few components, from one, two and more of them.
+
+    It ends where a component leaves, and where the last two have gained nothing.
+    """
+    most = min(most_determined(candidate), candidate.settings.max_components)
+    found: list[tuple[float, State]] = []
+    for rank in range(1, max(most, 1) + 1):
+        state = settle(from_below(candidate, rank, fixed, seed), seed, may_restart=False)
+        found.append((penalised_evidence(state), state))
+        best = max(found, key=lambda pair: pair[0])
+        if state.n_components < rank or best not in found[-2:]:
+            break
+    return best[1]
 
 
 def _report_noise(judged: Sequence[tuple[State, float]], best: State, given: Family) -> DispersionReport:

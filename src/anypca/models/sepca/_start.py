@@ -120,9 +120,9 @@ def from_above(state: State, dispersion: Floats, seed: int) -> State:
     return replace(start, n_sweeps=state.n_sweeps)
 
 
-def from_below(candidate: Candidate, fixed: Floats, seed: int) -> State:
-    """Start without components."""
-    return _begin(candidate, 0, candidate.null_dispersion, fixed, seed)
+def from_below(candidate: Candidate, rank: int, fixed: Floats, seed: int) -> State:
+    """Start from the strongest directions, held until the noise has come down to what they leave."""
+    return hold(_begin(candidate, rank, candidate.null_dispersion, fixed, seed))
 
 
 def most_determined(candidate: Candidate) -> int:

@@ -6,8 +6,7 @@ value of the table is ``n + p + n / r + r p``. That is least at ``r = sqrt(n / p
 ``(sqrt n + sqrt p)^2``; for a larger one there are two such r, and the sweeps lead away from the lower. A component
 that lasts therefore ends at ``r >= sqrt(n / p)``, and one that has fallen far below goes to zero.
 
-Numbers below that are not derived were set by hand. None of them is critical: halved or doubled they leave the
-dimension of every table in ``benchmarks/sepca_constants.py`` as it is, unless their comment says otherwise.
+Numbers below that are not derived were set by hand; their comments say what they trade.
 """
 
 from __future__ import annotations
