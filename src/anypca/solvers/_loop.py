@@ -216,8 +216,13 @@ class Loop(Generic[Shared, Local, Stats]):
             point, trace = self._begin(shared, local, stats, known)
             self._check_finite(point.objective, 0)
         else:
-            point, trace = self._approach(point, trace)
-        result, point = self._iterate(point, trace, update if point.stats is stats else None)
+            held = [point]
+            del point
+            point, trace = self._approach(held, trace)
+        known_update = update if point.stats is stats else None
+        held = [point]
+        del point
+        result, point = self._iterate(held, trace, known_update)
         self.journal.finish(result, point.stats, is_reported=is_reported)
         return result, point.local, point.stats
 
@@ -236,9 +241,13 @@ class Loop(Generic[Shared, Local, Stats]):
         return point, _rising(known.trace.tolist(), point.objective)
 
     def _iterate(
-        self, point: _Point[Shared, Stats], trace: list[float], plain: Update[Shared] | None
+        self, held: list[_Point[Shared, Stats]], trace: list[float], plain: Update[Shared] | None
     ) -> tuple[Result[Shared], _Point[Shared, Stats]]:
-        """Sweeps until one of the reasons to stop, the first with an update that is known; where they led."""
+        """Sweeps until one of the reasons to stop, the first with an update that is known; where they led.
+
+        The point to go on from is taken out of a list: a caller that named it would keep its sums during all sweeps.
+        """
+        point = held.pop()
         status, criterion, patience = Status.MAX_ITER, np.inf, _Patience()
         for iteration in range(min(len(trace), self.max_iter), self.max_iter + 1):
             if plain is None:
@@ -269,9 +278,10 @@ class Loop(Generic[Shared, Local, Stats]):
         return Result(point.shared, np.array(trace), status, float(criterion), len(trace), pending), point
 
     def _approach(
-        self, point: _Point[Shared, Stats], trace: list[float]
+        self, held: list[_Point[Shared, Stats]], trace: list[float]
     ) -> tuple[_Point[Shared, Stats], list[float]]:
-        """Rough sweeps until they have done what they can, then an exact one."""
+        """Rough sweeps from a point until they have done what they can, then an exact one; see `_iterate`."""
+        point = held.pop()
         proposal, slack = self._working.at_rest(point.shared), 0.0
         for iteration in range(len(trace), self.max_iter):
             plain = self._working.propose(point.shared, point.stats, self._total_at(point))
