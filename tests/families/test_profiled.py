@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from anypca import EPCA, SePCA
 from anypca.families import StudentT, Tweedie, tweedie
@@ -84,3 +85,24 @@ def test_few_terms_of_the_series_of_precise_amounts_are_its_sum(monkeypatch):
     found = tweedie._series(x, phi, power)
     monkeypatch.setattr(tweedie, "_STRIDES", np.inf)
     np.testing.assert_allclose(found, tweedie._series(x, phi, power), rtol=1e-13)
+
+
+def test_expectation_of_heavy_tails_is_what_the_bound_and_its_looseness_are():
+    family, x = StudentT(df=4.0), np.linspace(-6.0, 6.0, 13)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    mean, variance, scale = np.zeros_like(x), np.full_like(x, 0.5), 1.5
+    values = [family.evaluate(x, mean + node * np.sqrt(0.5), scale, order=0).value for node in nodes]
+    integral, bound = weights @ values / weights.sum(), family.expect(x, mean, variance, scale).value
+    assert (integral - bound).max() > 0.05
+    assert_allclose(bound + family.looseness(x, mean, variance, scale), integral, atol=5e-3)
+    assert_allclose(family.looseness(x, mean, mean, scale), 0.0, atol=1e-15)
+
+
+def test_components_under_heavy_tails():
+    """Scores of few columns are uncertain: what the bound loses by that was more than a component gains."""
+    rng = np.random.default_rng([0, 4000, 10, 991])
+    eta = rng.standard_normal((4000, 3)) @ (0.6 * rng.standard_normal((3, 10)))
+    X = eta + rng.standard_t(5, size=(4000, 10)) * np.exp(0.5 * rng.standard_normal(10))
+    model = SePCA(family="student_t").fit(X)
+    assert model.n_components_ == 3
+    assert model.evidence_ > SePCA(family="gaussian").fit(X).evidence_

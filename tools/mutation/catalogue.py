@@ -393,6 +393,13 @@ FAMILIES = [
         "tests/conformance/test_families.py",
     ),
     Mutation(
+        "heavy tails lose nothing by their bound",
+        "families/student_t.py",
+        "is_loose = True",
+        "is_loose = False",
+        "tests/families/test_profiled.py",
+    ),
+    Mutation(
         "evidence leaves out what the bound of zeros loses",
         "models/sepca/_sweeps.py",
         "return replace(state, coupling=loose)",

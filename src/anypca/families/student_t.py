@@ -69,6 +69,7 @@ class StudentT(Dispersed, ColumnFamily, RealNumbers):
     is_concave = False
     has_information = False
     expectation = "bound"
+    is_loose = True
 
     per_column = ("df",)
 
@@ -109,6 +110,11 @@ class StudentT(Dispersed, ColumnFamily, RealNumbers):
     def expect(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Evaluation:
         """A lower bound: the logarithm is concave in the squared residual, whose expectation adds the variance."""
         return self._terms(x - mean, variance, like(dispersion, mean), 2)
+
+    def looseness(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Floats:
+        """By quadrature: in `expect` an uncertain eta makes residuals wider, which costs components their place."""
+        close = Family.expect(self, x, mean, variance, dispersion).value
+        return np.maximum(close - self.expect(x, mean, variance, dispersion).value, 0.0)
 
     def observed_curvature(
         self, x: Floats, eta: Floats, found: Evaluation, dispersion: PerColumn = 1.0
