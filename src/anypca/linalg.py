@@ -13,8 +13,8 @@ from anypca._typing import Floats, Ints
 # Extra directions of the range finder: with 5 to 10 of them the leading ones are found nearly as well as by all
 # (Halko, Martinsson and Tropp 2011).
 _OVERSAMPLING = 6
-# Columns up to which all directions are found at once: one product with all of them takes no longer than three with a
-# few, and its result depends on no random start.
+# Columns up to which all directions are found at once: one product with all of them takes about as long as three with
+# a few, and its result depends on no random start.
 _WHOLE = 32
 # A pivot below this fraction of its diagonal entry, or an eigenvalue below this fraction of the largest, is rounding
 # after a few thousand operations: far below any statistical scale.

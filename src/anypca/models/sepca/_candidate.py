@@ -23,7 +23,7 @@ _LARGEST_SHARE = 10.0
 _MANY_ENTRIES = 2**18
 # Tolerance of a rough fit, ten times the default one: what it is for, the next dispersion, needs no more.
 _ROUGH_TOLERANCE = 1e-3
-# The same in single precision where the fit goes on from there. Rounding alone leaves a hundredth of it.
+# The same in single precision where the fit goes on from there; set by hand, well above what rounding should leave.
 _SINGLE_TOLERANCE = 3e-4
 # Variance of yes/no answers below which they are rare: one in twenty.
 _RARE = 0.05
