@@ -126,14 +126,22 @@ def test_what_is_beyond_the_bulk_of_columns_has_a_slope_of_its_own() -> None:
 
 
 def test_a_bulk_is_what_nine_tenths_of_the_entries_hold() -> None:
-    X, weight = np.arange(1.0, 101.0)[:, None], np.ones(100)
-    X[99] = 1e6
-    assert [end[0] for end in _bulk(X, weight, np.array([50.0]))] == [5.0, 95.0]
-    assert [end[0] for end in _bulk(X, weight, np.array([1e4]))] == [5.0, 1e4]
-    half = np.where(np.arange(100) < 50, 2.0, 1.0)
-    twice = np.vstack([X, X[:50]])
+    X, weight = np.arange(1.0, 201.0)[:, None], np.ones(200)
+    X[199] = 1e6
+    assert [end[0] for end in _bulk(X, weight, np.array([50.0]))] == [10.0, 190.0]
+    assert [end[0] for end in _bulk(X, weight, np.array([1e4]))] == [10.0, 1e4]
+    half = np.where(np.arange(200) < 100, 2.0, 1.0)
+    twice = np.vstack([X, X[:100]])
     mean = np.array([50.0])
-    np.testing.assert_array_equal(_bulk(X, half, mean), _bulk(twice, np.ones(150), mean))
+    np.testing.assert_array_equal(_bulk(X, half, mean), _bulk(twice, np.ones(300), mean))
+
+
+@pytest.mark.parametrize(("n", "low", "high"), [(50, 6.0, 44.0), (12, 6.0, 6.0), (5, 3.0, 3.0)])
+def test_some_entries_of_short_columns_are_beyond_their_bulk(n: int, low: float, high: float) -> None:
+    X, mean = np.arange(1.0, n + 1.0)[:, None], np.array([min(6.0, (n + 1) / 2)])
+    assert [end[0] for end in _bulk(X, np.ones(n), mean)] == [low, high]
+    halves = np.vstack([X, X])
+    np.testing.assert_array_equal(_bulk(halves, np.full(2 * n, 0.5), mean), _bulk(X, np.ones(n), mean))
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -43,6 +43,11 @@ _CAUTION = 1.0
 # errors; good predictions lose by it (0.23 became 0.33).
 _FAR_CAUTION = 3.0
 _BEYOND = 0.05
+# Fewest entries above the bulk of a column, and below, whatever their share: fewer do not show what the next large one
+# is worth. A column of 44 counts with 500, 1173 and 2671 among them had a bulk up to 500. On twelve samples of 50 rows
+# the errors of PiecewisePCA, PPCA and EPCA over those of means went from 2.1, 1.1 and 0.4 to 1.1, 0.9 and 0.4 on the
+# worst mask of that table; on tables without such counts they rose by 0.05 at most.
+_FEWEST_BEYOND = 6.0
 
 _is_on: ContextVar[bool] = ContextVar("is_on", default=True)
 
@@ -197,9 +202,11 @@ def _bulk(x: Floats, weight: Floats, mean: Floats) -> tuple[Floats, Floats]:
         order = seen[np.argsort(x[seen, j], kind="stable")]
         if len(order) == 0:
             continue
+        total = weight[order].sum()
+        beyond = min(max(_BEYOND, _FEWEST_BEYOND / total), 0.5)
         # Shares agree up to rounding, which depends on the order of rows.
-        share = np.round(np.cumsum(weight[order]) / weight[order].sum(), 9)
-        ends = x[order[np.searchsorted(share, [_BEYOND, 1.0 - _BEYOND])], j]
+        share = np.round(np.cumsum(weight[order]) / total, 9)
+        ends = x[order[np.searchsorted(share, np.round([beyond, 1.0 - beyond], 9))], j]
         low[j], high[j] = min(ends[0], mean[j]), max(ends[1], mean[j])
     return low, high
 

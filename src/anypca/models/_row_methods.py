@@ -255,7 +255,7 @@ class GenerativeModel(RowMethods):
         """The table with missing entries replaced by their expectations given the observed ones.
 
         Without offsets and covariates they stay in the column's range, or three deviations around its mean. Trial fits
-        draw them to it: by ``calibration_slope_``, and further beyond what nine tenths of the column's entries hold.
+        draw them to it: by ``calibration_slope_``, and further beyond all but a twentieth (or six) of its entries.
 
         Parameters
         ----------

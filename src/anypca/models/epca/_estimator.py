@@ -108,9 +108,9 @@ class EPCA(StreamingRows, BilinearModel):
     calibration_slope_ : ndarray of shape (n_columns,) or None
         What ``impute`` multiplies deviations of its expectations from the columns' means with, between 0 and 1: the
         slope of entries on what trial fits that did not see them expect, less one standard error, for each column of
-        the model. Beyond what nine tenths of a column's entries hold there is one slope for all columns, less three
-        standard errors. None in tables that are complete, have over a million entries, or come with offsets or
-        covariates.
+        the model. Beyond the bulk of a column's entries (all but a twentieth on either side, or six) there is one
+        slope for all columns, less three standard errors. None in tables that are complete, have over a million
+        entries, or come with offsets or covariates.
     explained_deviance_ratio_ : ndarray of shape (n_components,)
         Share of the deviance of the model without components that each component explains: the deviance lost
         without it, scaled to sum to the share of the whole model, which is never above 1.
