@@ -188,8 +188,8 @@ def run(setting: Setting, tests: Sequence[str]) -> Outcome:
     complaints = complaints_about(setting)
     if complaints:
         return Outcome(complaints=complaints)
-    # As many processes as cores in all.
-    workers = max((os.cpu_count() or 1) // setting.threads, 1)
+    # A process for each core even with two threads: most of a test is no BLAS.
+    workers = os.cpu_count() or 1
     options = [
         "-q",
         "--no-header",
