@@ -24,11 +24,11 @@ def loadings(mean, k):
     )
 
 
-def walk(n_steps, mapping, seed=0):
+def walk(n_steps, mapping, seed=0, rates=(0.5, 0.95)):
     """A memory of a linear iteration with a known end, each step of which ends in new coordinates; that end."""
     rng = np.random.default_rng(seed)
     end, here = rng.normal(size=(2, 5, 3))
-    rates = np.linspace(0.5, 0.95, 2).repeat(8)[:15].reshape(5, 3)
+    rates = np.array(rates).repeat(8)[:15].reshape(5, 3)
     memory, turned = Memory(), np.eye(3)
     for _ in range(n_steps):
         turned = mapping @ turned
@@ -50,6 +50,15 @@ def test_linear_steps_lead_to_their_end(angle):
     assert np.abs(last.mean - end).max() > 0.1
     # The ridge of the least squares leaves some ten thousandths.
     assert_allclose(memory.extrapolated(last), end, atol=1e-3)
+
+
+@pytest.mark.parametrize(("rates", "leads_on"), [((0.5, 0.95), True), ((1.2, 1.3), False)])
+def test_steps_that_grow_come_from_a_saddle(rates, leads_on):
+    """Where the way would vanish lies behind steps that grow, and nothing is to be gained there."""
+    memory, last, end = walk(3, np.eye(3), rates=rates)
+    found = memory.extrapolated(last)
+    assert_allclose(found, end, atol=1e-3)
+    assert memory.leads_on(found, last) is leads_on
 
 
 def test_memory_pauses_and_forgets():

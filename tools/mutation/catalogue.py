@@ -1383,6 +1383,13 @@ BILINEAR = [
         "tests/models/test_sepca_leaps.py",
     ),
     Mutation(
+        "leaps lead back to saddles",
+        "models/sepca/_leaps.py",
+        "* last.way)) > 0.0",
+        "* last.way)) > -np.inf",
+        "tests/models/test_sepca_leaps.py",
+    ),
+    Mutation(
         "earlier sweeps stay in their own coordinates",
         "models/sepca/_leaps.py",
         "Step(self.start @ mapping.T, self.way @ mapping.T)",
@@ -2054,6 +2061,13 @@ EPCA = [
         "models/_row_model.py",
         "self.far * (cut - inside)",
         "self.slope * (cut - inside)",
+        _CALIBRATION,
+    ),
+    Mutation(
+        "two or three large entries of a short column are usual ones",
+        "models/_calibration.py",
+        "max(_BEYOND, _FEWEST_BEYOND / total)",
+        "_BEYOND",
         _CALIBRATION,
     ),
     Mutation(

@@ -58,6 +58,9 @@ _SCALES = (0.3639192276594323, 0.5773506127856185, 0.9071385890779822)
 _WEIGHTS = (0.16213081581076, 0.5845457771465572, 0.25332340704268275)
 #: Of the standard normal distribution; a Python number, which leaves single precision what it is.
 _DENSITY_AT_ZERO = 1.0 / math.sqrt(2.0 * math.pi)
+# Bytes of a run of entries whose terms are computed together: a dozen arrays of it stay in the cache of a core. Runs of
+# a megabyte took 2.3 times as long, runs of an eighth of this a third longer.
+_RUN_BYTES = 2**17
 #: Root mean square of eta below which a series replaces a quotient.
 _SMALL_TILT = 1e-3
 
@@ -105,11 +108,22 @@ def _near_softplus(mean: Floats, variance: Floats) -> Evaluation:
     Under a normal distribution of eta each of them stays one: its scale s becomes ``1 / sqrt(1 / s^2 + variance)``.
     All have their centre at zero, so that what lies beyond the mean, on the side where that is, is summed first.
     """
+    found = Evaluation(*(np.empty(mean.shape, mean.dtype) for _ in range(3)))
+    flat = [np.reshape(array, -1) for array in (mean, np.broadcast_to(variance, mean.shape), *found)]
+    run = max(_RUN_BYTES // mean.itemsize, 1)
+    for start in range(0, mean.size, run):
+        _add_normals(*(array[start : start + run] for array in flat))
+    return found
+
+
+def _add_normals(mean: Floats, variance: Floats, value: Floats, gradient: Floats, curvature: Floats) -> None:
+    """The same of a run of entries, into the last three."""
     size = np.abs(mean)
     exponent = size * size
     exponent *= -0.5
-    value, beyond, curvature = (np.zeros_like(mean) for _ in range(3))
-    square, width, density = (np.empty_like(mean) for _ in range(3))
+    beyond, square, width, density = gradient, *(np.empty_like(mean) for _ in range(3))
+    for result in (value, beyond, curvature):
+        result[...] = 0.0
     for scale, weight in zip(_SCALES, _WEIGHTS, strict=True):
         np.add(variance, 1.0 / scale**2, out=square)
         np.sqrt(square, out=width)
@@ -125,10 +139,9 @@ def _near_softplus(mean: Floats, variance: Floats) -> Evaluation:
         density *= square
         value += density
     np.subtract(0.5, beyond, out=beyond)
-    gradient = np.copysign(beyond, mean, out=beyond)
+    np.copysign(beyond, mean, out=gradient)
     gradient += 0.5
     value += np.multiply(gradient, mean, out=size)
-    return Evaluation(value, gradient, curvature)
 
 
 @dataclass(frozen=True)

@@ -85,3 +85,11 @@ class Memory:
         )
         found = last.start + min(1.0, _LONGEST / max(longer, np.finfo(float).tiny)) * step
         return found if np.isfinite(found).all() else None
+
+    def leads_on(self, mean: Floats, to: Loadings) -> bool:
+        """Whether means lie ahead of the last update, not behind it.
+
+        Where updates grow from sweep to sweep they lead away from a saddle, at which their way would vanish too.
+        """
+        last, precision = self.steps[-1], to.precision[:, packed_diagonal(to.mean.shape[1])]
+        return float(np.sum(precision * (mean - last.start) * last.way)) > 0.0

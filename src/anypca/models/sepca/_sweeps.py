@@ -166,7 +166,9 @@ def _next(state: State, *, rough: bool, is_held: bool) -> State:
     to = (state.result.update or state.problem.update(state.loadings, state.stats)).shared
     memory = state.memory.with_update(state.loadings, to, state.problem.mapping_of(to))
     mean = memory.extrapolated(to)
-    if mean is not None:
+    if mean is not None and not memory.leads_on(mean, to):
+        memory = memory.without_oldest()
+    elif mean is not None:
         there = to.with_posterior(mean, to.precision, **to.known)
         there = there if is_held else state.problem.with_best_relevance(there)
         trial = _run(state, there, None, None, 1, rough=rough, is_held=is_held)
