@@ -69,6 +69,20 @@ def test_reals_against_scipy(model):
     np.testing.assert_allclose(found, expected + steps[COLUMNS], rtol=1e-9)
 
 
+def test_each_entry_has_the_noise_of_its_own_column():
+    mixed = np.where(np.arange(8) < 4, REALS, np.exp(REALS))
+    model = EPCA(2, family=["gaussian"] * 4 + ["gamma"] * 4, n_jobs=1).fit(mixed)
+    means, steps = model.inverse_transform(model.transform(mixed)), np.log(model.resolution_)
+    assert len(np.unique(model.dispersion_)) == 8
+    found = model.entry_log_likelihood(mixed, ROWS, COLUMNS, VALUES)
+    (first, second), shape = means[ROWS, COLUMNS], 1.0 / model.dispersion_[7]
+    expected = [
+        stats.norm.logpdf(VALUES[0], first, np.sqrt(model.dispersion_[2])),
+        stats.gamma.logpdf(VALUES[1], shape, scale=second / shape),
+    ]
+    np.testing.assert_allclose(found, expected + steps[COLUMNS], rtol=1e-9)
+
+
 def test_offsets_and_covariates_enter():
     offset, covariates = RNG.normal(size=50) * 0.3, RNG.normal(size=(50, 1))
     model = EPCA(1, family="poisson", n_jobs=1).fit(COUNTS, offset=offset, covariates=covariates)

@@ -132,6 +132,19 @@ def test_path_on_which_entries_leave(seed):
     assert any(np.any((now != 0) & (after != now)) for now, after in itertools.pairwise(signs))
 
 
+@pytest.mark.parametrize(("seed", "signs"), [(155, [1.0, -1.0, 1.0]), (296, [1.0, 1.0, 1.0])])
+def test_a_piece_ends_where_an_entry_leaves(seed, signs):
+    """No column joins before: below that level the entry would have the other sign."""
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((6, 4))
+    piece = find_piece(A.T @ A, A.T @ rng.standard_normal(6), np.arange(3), np.array(signs))
+    assert (piece.leaves, piece.joins) == (1, None)
+    end = piece.end(4)
+    assert abs(end[1]) < 1e-12
+    assert 0.0 < piece.low < piece.high
+    assert np.count_nonzero(np.abs(end) > 1e-3) == 2
+
+
 def test_one_of_two_copies_is_enough():
     """Rounding decides whether the copy seems to join: the path is then left to LARS, or goes on without the copy."""
     X, y = make_problem()
