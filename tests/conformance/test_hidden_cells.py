@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from anypca import EPCA, GPCA, PLNPCA, PPCA, SPPCA, SSPPCA, VAE, PiecewisePCA, SePCA, datasets
 from anypca.families import Family, Gaussian, resolve_family
-from anypca.models._row_model import usual_range
+from anypca.models._row_model import Expectations, usual_range
 
 N_ROWS, N_COLUMNS, N_COMPONENTS = 100, 60, 6
 # Root mean squared errors over those of the columns' means, over three sets of hidden cells. Squared errors hang on the
@@ -112,6 +112,11 @@ def test_expectations_without_bounds_of_their_own_have_a_usual_range(family: str
     np.testing.assert_array_equal(
         found, [[-5.0, 5.0], [9.0, 5.0]] if is_cut else [[-np.inf] * 2, [np.inf] * 2]
     )
+
+
+def test_expectations_are_believed_within_their_limits() -> None:
+    usual = Expectations(0.0, 10.0, mean=4.0, slope=0.5, far=0.25, bulk=(2.0, 6.0))
+    np.testing.assert_array_equal(usual.believed(np.array([-50.0, 3.0, 8.0, 50.0])), [2.5, 3.5, 5.5, 6.0])
 
 
 def test_a_column_that_is_reproduced_has_no_limits() -> None:

@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from anypca.engine import Layout, check_data, executor_for, summarise
-from anypca.families import Bernoulli, Gaussian, Mixed, Ordinal, Poisson, resolve_columns
+from anypca.families import Bernoulli, Gaussian, Mixed, Ordinal, Poisson, ZeroInflatedGamma, resolve_columns
 from anypca.families.forms import Combination, Constant, Copy, Excluded, Form, Recoded
 
 NAMES = ("id", "a", "sex", "b", "one", "twice")
@@ -202,3 +202,9 @@ def test_forms_are_values():
     assert isinstance(Excluded(), Form)
     assert hash(Recoded((0, 2))) == hash(Recoded((0.0, 2.0)))
     assert Gaussian() != Excluded()
+
+
+def test_zeros_are_missing_among_the_amounts() -> None:
+    """They tell of a row by being zeros alone, whatever amount would stand in their place."""
+    parts = ZeroInflatedGamma().split(np.array([0.0, 2.5, np.nan]), "rain")
+    assert_array_equal(parts, [[0.0, np.nan], [1.0, 2.5], [np.nan, np.nan]])

@@ -71,6 +71,8 @@ def test_folds_hide_every_entry_once_and_leave_some_of_each_row_and_column() -> 
     X = counts()
     X[0, 1:] = np.nan
     X[1:, 0] = np.nan
+    X[7, 1:] = np.nan
+    X[7, 3] = 2.0
     seen, numbers = ~np.isnan(X), entry_numbers(X, np.ones(N))
     hidden = np.sum([hidden_in(numbers, fold, seen) for fold in range(N_FOLDS)], axis=0)
     assert hidden[0, 0] == 0

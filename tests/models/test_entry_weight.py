@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dask.array as da
@@ -20,6 +21,7 @@ from anypca.families import resolve_family
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._gaussian.posterior import Parameters, Patterns, find_posterior
 from anypca.models._opened import open_block
+from anypca.models.gpca._projection import Subspace, project
 
 N, P = 60, 7
 # Loadings are known to some multiple of the scaled gradient at which fits end, see `test_epca_invariance.py`.
@@ -246,3 +248,20 @@ def test_models_without_weights_of_entries_say_so() -> None:
         model.transform(X, entry_weight=np.ones(X.shape))
     with pytest.raises(TypeError, match="entry_weight"):
         SPCA(1).fit(X, entry_weight=np.ones(X.shape))
+
+
+def test_projections_are_weighted_least_squares() -> None:
+    rng = np.random.default_rng(0)
+    saturated, weight, intercept = rng.normal(size=(4, 6)), rng.uniform(0.1, 3.0, (4, 6)), rng.normal(size=6)
+    loadings = np.linalg.qr(rng.normal(size=(6, 2)))[0]
+    rows: Any = SimpleNamespace(
+        saturated=saturated,
+        observed=None,
+        entry=weight,
+        weigh=lambda terms: terms * weight,
+        only_observed=lambda terms: terms,
+    )
+    found = project(rows, Subspace(loadings, intercept, intercept))
+    for scores, row, w in zip(found.scores, saturated - intercept, np.sqrt(weight), strict=True):
+        expected = np.linalg.lstsq(w[:, None] * loadings, w * row, rcond=None)[0]
+        np.testing.assert_allclose(scores, expected, rtol=1e-10)

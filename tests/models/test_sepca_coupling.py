@@ -11,6 +11,7 @@ from anypca import SePCA
 from anypca.datasets import make_low_rank, make_prototype_bits
 from anypca.families import Bernoulli, Binomial, Mixed, Poisson
 from anypca.linalg import pack_symmetric, packed_products
+from anypca.models.sepca import _dimension, _sweeps
 from anypca.models.sepca._coupling import CouplingSums, angle_precision, coupling_gain
 from anypca.models.sepca._posterior import Loadings
 from anypca.selection.spectra import minka_evidence
@@ -152,3 +153,16 @@ def test_three_prototypes_are_told_from_two():
         for seed in range(6)
     ]
     assert ranks.count(3) >= 5
+
+
+def test_each_relevance_costs_half_the_logarithm_of_its_loadings(monkeypatch):
+    seen, compare = [], _dimension.judge
+    monkeypatch.setattr(_dimension, "judge", lambda state: seen.append(state) or compare(state))
+    X = make_low_rank(80, 12, 2, family="poisson", signal=1.5, random_state=0).X
+    SePCA(3, family="poisson", n_jobs=1).fit(X)
+    state = max(seen, key=lambda state: state.n_components)
+    assert state.n_components >= 2
+    with_cost = _sweeps.judge(state).evidence
+    monkeypatch.setattr(_sweeps, "relevance_cost", lambda k, p: 0.0)
+    without = _sweeps.judge(state).evidence
+    assert without - with_cost == pytest.approx(0.5 * state.n_components * np.log(12.0), rel=1e-9)

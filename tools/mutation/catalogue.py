@@ -1817,7 +1817,7 @@ SEPCA = [
         "models/sepca/_sweeps.py",
         "coupling=gain - cost",
         "coupling=gain",
-        "tests/models/test_sepca_laws.py " + _SEPCA,
+        "tests/models/test_sepca_coupling.py",
     ),
     Mutation(
         "loadings of predicted entries are taken as known",
