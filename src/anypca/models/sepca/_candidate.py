@@ -23,9 +23,9 @@ _LARGEST_SHARE = 10.0
 _MANY_ENTRIES = 2**18
 # Tolerance of a rough fit, ten times the default one: what it is for, the next dispersion, needs no more.
 _ROUGH_TOLERANCE = 1e-3
-# The same in single precision where the fit goes on from there: rounding moves means by a ten thousandth of their
-# standard deviations, which is far below this where many entries tell them. A sweep in double precision takes twice as
-# long, and words of 3730 posts took 110 of them from three times this on.
+# The same in single precision where the fit goes on from there; set by hand, the default of ``tol``. A sweep in double
+# precision takes twice as long, and words of 3730 posts took 110 of them from three times this on. Where rounding
+# hides what sweeps gain, those in double precision take over sooner.
 _SINGLE_TOLERANCE = 1e-4
 # Variance of yes/no answers below which they are rare: one in twenty.
 _RARE = 0.05
