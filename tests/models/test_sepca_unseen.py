@@ -40,7 +40,8 @@ def test_noise_gains_nothing_and_signal_more_with_its_strength():
     rng = np.random.default_rng(1)
     found = {m: [gains(spiked(rng, 150, 40, [m]))[0] for _ in range(10)] for m in (0.0, 2.0, 4.0)}
     assert max(found[0.0]) < 2.0
-    assert np.median(found[0.0]) < -1.0 < 0.0 < np.median(found[2.0]) < 15.0 < np.median(found[4.0])
+    # The weaker the signals that are averaged over, the less noise speaks against them: up to 2.5 it is -1.0.
+    assert np.median(found[0.0]) < -0.75 < 0.0 < np.median(found[2.0]) < 15.0 < np.median(found[4.0])
 
 
 def test_weak_components_do_not_hide_each_other():
@@ -79,9 +80,9 @@ def test_nothing_is_left_beside_strong_components():
 
 def test_components_that_were_not_found_are_like_the_weakest_that_was():
     """Strong ones leave little room for others at the edge of noise; without any all are possible."""
-    strengths = np.geomspace(1.0, 2.5, 12)
-    assert pytest.approx(np.full(12, 0.5 / 12.0)) == strength_weights(None)
-    found = [strength_weights(weakest) for weakest in (0.5, 1.5, 2.0, 2.5, 5.0, 12.0)]
+    strengths = np.geomspace(1.0, 2.25, 12)
+    assert pytest.approx(np.full(12, 0.45 / 12.0)) == strength_weights(None)
+    found = [strength_weights(weakest) for weakest in (0.5, 1.5, 2.0, 2.25, 5.0, 12.0)]
     typical = [float(weights @ strengths / weights.sum()) for weights in found]
     assert typical[0] == typical[1] == pytest.approx(1.6, abs=0.1)
     assert np.all(np.diff(typical[1:]) > 0)

@@ -10,11 +10,11 @@ over orthonormal vectors v, which depends on the singular values of the residual
 2013). The integral is taken one vector after the other, each a saddle point in one dimension without the leading
 singular values of those before. The noise is where the ratio is largest, for all r together: taken one by one, each
 component would count as noise for the others and hide them. The signal is averaged from where it begins to be
-detectable, a multiple m = 1 of sqrt(p / n) (Baik, Ben Arous and Peche 2005), to m = 2.5, from where on a factorised
-posterior keeps it when it knows the noise. Components of one table are alike: the logarithm of m is normal around that
-of the weakest component of the fit, whose chances beyond 2.5 are lost, since such a component would have been kept.
-So strong components leave little room for others. Beside a fit without components it is as likely as not that one
-would have been kept, and all smaller m are equally likely.
+detectable, a multiple m = 1 of sqrt(p / n) (Baik, Ben Arous and Peche 2005), to m = 2.25: from m = 2 on a factorised
+posterior keeps half of them or more, and likelihoods of what it did not keep fall steeply. Components of one table
+are alike: the logarithm of m is normal around that of the weakest component of the fit, whose chances beyond 2.25 are
+lost, since such a component would have been kept. So strong components leave little room for others. Beside a fit
+without components it is somewhat likelier that one would have been kept, and all smaller m are equally likely.
 """
 
 from __future__ import annotations
@@ -29,13 +29,16 @@ from anypca.models.sepca._spectrum import ResidualSpectrum
 from anypca.models.sepca._sweeps import State
 
 # Multiples m of the detectable signal that are averaged over, evenly in their logarithm.
-_STRENGTHS = np.geomspace(1.0, 2.5, 12)
-# Standard deviation of the logarithm of a signal around that of the weakest component that was found, a factor of 1.8,
-# and the least that such a component counts for. With the next constant they were chosen on tables of known dimension,
-# such that sets of dimensions with nine tenths of the probability hold the true one about as often.
-_ALIKE, _LEAST_SIGNAL = 0.6, 1.5
+_STRENGTHS = np.geomspace(1.0, 2.25, 12)
+# Standard deviation of the logarithm of a signal around that of the weakest component that was found, a factor of
+# 1.65, and the least that such a component counts for. With the range above and the next two constants they were chosen
+# on tables of known dimension, such that sets of dimensions with nine tenths of the probability hold the true one about
+# as often.
+_ALIKE, _LEAST_SIGNAL = 0.5, 1.5
+# Probability of a component in that range beside a fit without any.
+_ALONE = 0.45
 # Nats that each component after the first is worth besides its likelihood: where one could not be kept there are more.
-_COMPANY = 0.3
+_COMPANY = 0.5
 # Halvings of an interval of p / 2 in which a saddle point lies; with 30 it is known to a billionth.
 _HALVINGS = 30
 # Columns up to which all singular values are found; of wider tables nothing is said.
@@ -74,7 +77,7 @@ def strength_weights(weakest: float | None) -> Floats:
     Their sum is the probability of a component that is too weak to be kept and not too weak to be detected.
     """
     if weakest is None:
-        return np.full(len(_STRENGTHS), 0.5 / len(_STRENGTHS))
+        return np.full(len(_STRENGTHS), _ALONE / len(_STRENGTHS))
     centre = np.log(max(weakest, _LEAST_SIGNAL))
     weights = np.exp(-0.5 * ((np.log(_STRENGTHS) - centre) / _ALIKE) ** 2)
     low, high = ndtr((np.log(_STRENGTHS[[0, -1]]) - centre) / _ALIKE)
