@@ -90,6 +90,16 @@ def unpack_symmetric(packed: Floats, size: int) -> Floats:
     return packed[:, _triangle(size)[2]]
 
 
+def packed_times(packed: Floats, vectors: Floats) -> Floats:
+    """Products of packed symmetric matrices (n, m (m + 1) / 2) with vectors (n, m), shape (n, m)."""
+    products = np.empty_like(vectors)
+    for start in range(0, len(packed), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        full = unpack_symmetric(packed[part], vectors.shape[1])
+        products[part] = np.matmul(full, vectors[part, :, None])[:, :, 0]
+    return products
+
+
 def congruent(packed: Floats, matrix: Floats) -> Floats:
     """``matrix' A matrix`` of symmetric matrices A in packed form, (n, m (m + 1) / 2), for a matrix (m, m)."""
     n, size = len(packed), len(matrix)

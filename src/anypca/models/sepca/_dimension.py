@@ -8,6 +8,7 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.exceptions import NonFiniteError
+from anypca.models.sepca._lasting import falling_from, is_fading
 from anypca.models.sepca._rounds import is_settled, is_tall, with_next
 from anypca.models.sepca._start import hold, with_direction
 from anypca.models.sepca._sweeps import (
@@ -17,8 +18,6 @@ from anypca.models.sepca._sweeps import (
     converge,
     drop_faded,
     estimate,
-    falling_from,
-    is_fading,
     is_time_to_judge,
     join,
     judge,
@@ -153,7 +152,7 @@ def _chase(state: State, rival: State, *, may_fade: bool, rough: bool) -> State 
     before: Floats | None = None
     gain, goal = last_gain(state), _goal(state, rival)
     while True:
-        if may_fade and is_fading(state, before).any():
+        if may_fade and is_fading(state.loadings, state.weight, before).any():
             return None
         before = falling_from(before, state.loadings.signal_ratio)
         result = state.result

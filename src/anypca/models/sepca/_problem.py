@@ -30,6 +30,7 @@ from anypca.linalg import (
     packed_diagonal,
     packed_position,
     packed_products,
+    packed_times,
     symmetric_powers,
     unpack_symmetric,
 )
@@ -222,6 +223,11 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
             old + t * (to - old) for old, to in ((shared.mean, new.mean), (shared.precision, new.precision))
         )
         return replace(new, pace=np.minimum(_RECOVERY * pace, 1.0)).with_posterior(mean, precision)
+
+    def gradient(self, shared: Loadings, stats: VariationalStats) -> Floats:
+        """Of the bound in the means of the columns' coefficients, shape (n_features, m)."""
+        precision = self.column_precision(shared, stats.information)
+        return stats.target - packed_times(precision, shared.mean)
 
     def column_precision(self, shared: Loadings, information: Floats) -> Floats:
         """Precisions of the columns that information about them and the prior ask for, packed."""

@@ -1,11 +1,5 @@
 """Sweeps of the variational posterior: from one state to the next, with fewer components or another dispersion.
 
-Which components last is known where the noise has unit variance. With r the signal ratio of a component, its squared
-loadings over their posterior variance, the updates of scores, loadings and relevance agree where the squared singular
-value of the table is ``n + p + n / r + r p``. That is least at ``r = sqrt(n / p)``, where it is the edge of noise,
-``(sqrt n + sqrt p)^2``; for a larger one there are two such r, and the sweeps lead away from the lower. A component
-that lasts therefore ends at ``r >= sqrt(n / p)``, and one that has fallen far below goes to zero.
-
 Numbers below that are not derived were set by hand; their comments say what they trade.
 """
 
@@ -18,13 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from anypca._typing import Bools, Floats, Ints
+from anypca._typing import Floats, Ints
 from anypca.engine import Block
+from anypca.exceptions import NonFiniteError
 from anypca.families import Family
 from anypca.models._bilinear.dispersion import noise_units
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models.sepca._candidate import Candidate
 from anypca.models.sepca._coupling import CouplingSums, coupling_gain, relevance_cost, residual_gain
+from anypca.models.sepca._lasting import component_cost, falling_from, idle_component, is_fading
 from anypca.models.sepca._leaps import Memory
 from anypca.models.sepca._noise import Residuals, log_prior
 from anypca.models.sepca._posterior import Loadings, Scores, VariationalStats, drop_components
@@ -32,14 +28,6 @@ from anypca.models.sepca._problem import VariationalProblem
 from anypca.models.sepca._removal import Removal
 from anypca.solvers import Result, Status, Update
 
-# Signal ratio below which a component has no signal left. A component that lasts has twenty times as much in a square
-# table, and more where there are more rows than columns; only with 400 columns to a row it could have as little.
-PRUNE_RATIO = 0.05
-# A component is given up earlier, to save the sweeps, when its ratio is below half of what lasts and has fallen by this
-# factor since it last rose: below the lower of the two fixed points it can only fall, in tall tables slowly.
-_FADING_RATIO, _FADING_RATE = 0.5, 0.95
-# Ratio, in units of what lasts, up to which a component may be standing at the edge of noise, where nothing moves.
-_IDLE_RATIO = 2.0
 # Looks after which a state is first judged on its way.
 _FIRST_JUDGED = 4
 # What is still to come is a few times the gain of the last look, since gains fall from look to look.
@@ -49,6 +37,8 @@ _SURVIVING_RATIO = 1.0
 # Sweeps between two looks at the components: enough to see at what rate a ratio falls, and few enough that not many are
 # wasted on components that have faded meanwhile.
 _SWEEPS_PER_LOOK = 3
+# Leaps that are tried before a plain sweep: the second knows what the first met.
+_LEAPS = 2
 # Sweeps that bring rows from their prior near to what given loadings make of them.
 _ROW_SWEEPS = 3
 # Nats between two looks below which loose pruning ends. Components of about the same size turn for hundreds of sweeps
@@ -126,20 +116,6 @@ class State:
         )
 
 
-def is_fading(state: State, before: Floats | None) -> Bools:
-    """Components without signal, shape (k,): nothing is left, or little and less than where they began to fall."""
-    ratio = state.loadings.signal_ratio
-    fading: Bools = ratio < PRUNE_RATIO
-    if before is not None:
-        fading |= (ratio < _FADING_RATIO * _lasting(state)) & (ratio < _FADING_RATE * before)
-    return fading
-
-
-def _lasting(state: State) -> float:
-    """Signal ratio at the edge of noise; what lasts in a square table is enough in a wide one."""
-    return max(1.0, float(np.sqrt(state.weight / len(state.loadings.mean))))
-
-
 def look(state: State, *, rough: bool = False, is_held: bool = False) -> State:
     """Sweeps until the components are to be looked at again, with the relevance held where asked for.
 
@@ -163,20 +139,39 @@ def _next(state: State, *, rough: bool, is_held: bool) -> State:
     is_plain = not state.n_components or state.loadings.sparsity > 0
     if is_plain or state.stats is None or state.problem.hold_relevance != is_held:
         return _sweep(state, 2, rough=rough, is_held=is_held)
-    to = (state.result.update or state.problem.update(state.loadings, state.stats)).shared
-    memory = state.memory.with_update(state.loadings, to, state.problem.mapping_of(to))
-    mean = memory.extrapolated(to)
-    if mean is not None and not memory.leads_on(mean, to):
-        memory = memory.without_oldest()
-    elif mean is not None:
+    problem, here = state.problem, state.loadings
+    to = (state.result.update or problem.update(here, state.stats)).shared
+    mapping = problem.mapping_of(to)
+    memory = state.memory.with_update(here.mean, problem.gradient(here, state.stats), mapping)
+    for _ in range(_LEAPS):
+        mean = memory.leap(to)
+        if mean is None:
+            break
         there = to.with_posterior(mean, to.precision, **to.known)
-        there = there if is_held else state.problem.with_best_relevance(there)
-        trial = _run(state, there, None, None, 1, rough=rough, is_held=is_held)
-        if trial.bound > state.bound:
+        there = there if is_held else problem.with_best_relevance(there)
+        trial = _tried(state, there, rough=rough, is_held=is_held)
+        if trial is not None and trial.bound > state.bound + memory.gain(to):
             trace = np.array([state.bound, trial.bound])
-            return replace(trial, result=replace(trial.result, trace=trace, n_iter=2), memory=memory)
-        memory, state = memory.without_oldest(), replace(state, n_sweeps=state.n_sweeps + 1)
-    return replace(_sweep(state, 2, rough=rough, is_held=is_held), memory=memory.ready())
+            result = replace(trial.result, trace=trace, n_iter=len(trace))
+            return replace(trial, result=result, memory=memory.taken())
+        state = replace(state, n_sweeps=state.n_sweeps + 1)
+        memory = memory.missed(mean, None if trial is None else _gradient(trial))
+    after = _sweep(state, 2, rough=rough, is_held=is_held)
+    # Repaired updates end in coordinates of their own.
+    turn = problem.mapping_of(after.loadings) @ np.linalg.inv(mapping)
+    return replace(after, memory=memory.in_coordinates(turn) if after.result.n_iter > 1 else Memory())
+
+
+def _tried(state: State, there: Loadings, *, rough: bool, is_held: bool) -> State | None:
+    """One sweep from loadings that lie ahead; ``None`` if they are out of all range."""
+    try:
+        return _run(state, there, None, None, 1, rough=rough, is_held=is_held)
+    except NonFiniteError:
+        return None
+
+
+def _gradient(state: State) -> Floats | None:
+    return None if state.stats is None else state.problem.gradient(state.loadings, state.stats)
 
 
 def _sweep(state: State, max_iter: int, *, rough: bool = False, is_held: bool = False) -> State:
@@ -259,7 +254,7 @@ def prune(state: State, *, loose: bool = False, rough: bool = False) -> State:
     state, looks = look(state, rough=rough), 1
     while state.n_components:
         ratio = state.loadings.signal_ratio
-        weak = np.flatnonzero(is_fading(state, before))
+        weak = np.flatnonzero(is_fading(state.loadings, state.weight, before))
         if weak.size:
             # The components that stay have a trace of their own: a bound with fewer components may be lower.
             state = look(without(state, weak, "relevance"), rough=rough)
@@ -291,22 +286,17 @@ def _without_idle(state: State, gain: float, *, rough: bool) -> State | None:
     There components stand for hundreds of sweeps before they fade. What the present gain per look may lead to is
     granted to the component.
     """
-    ratio = state.loadings.signal_ratio
-    weakest = int(np.argmin(ratio))
-    if ratio[weakest] > _IDLE_RATIO * _lasting(state):
+    weakest = idle_component(state.loadings, state.weight)
+    granted = PATIENCE * max(gain, 0.0)
+    if weakest is None or component_cost(state.loadings, state.weight, weakest) <= granted:
         return None
     fewer = look(without(state, np.array([weakest]), "evidence"), rough=rough)
-    return fewer if judge(fewer).evidence > judge(state).evidence + PATIENCE * max(gain, 0.0) else None
+    return fewer if judge(fewer).evidence > judge(state).evidence + granted else None
 
 
 def is_time_to_judge(looks: int) -> bool:
     """Whether the evidence is worth the time of a sweep: after 4 looks, then after twice as many each time."""
     return looks >= _FIRST_JUDGED and looks & (looks - 1) == 0
-
-
-def falling_from(before: Floats | None, ratio: Floats) -> Floats:
-    """The ratios from which the components have been falling, for `is_fading` at the next look, shape (k,)."""
-    return ratio if before is None else np.where(ratio < before, before, ratio)
 
 
 def _has_ended(state: State) -> bool:
@@ -317,7 +307,7 @@ def _has_ended(state: State) -> bool:
 
 def drop_faded(state: State) -> State:
     """A converged state without the components that have faded while it converged."""
-    while (faded := np.flatnonzero(is_fading(state, None))).size:
+    while (faded := np.flatnonzero(is_fading(state.loadings, state.weight, None))).size:
         state = converge(without(state, faded, "relevance"))
     return state
 
