@@ -38,7 +38,7 @@ _ALIKE, _LEAST_SIGNAL = 0.5, 1.5
 # Probability of a component in that range beside a fit without any.
 _ALONE = 0.45
 # Nats that each component after the first is worth besides its likelihood: where one could not be kept there are more.
-_COMPANY = 0.5
+_COMPANY = 0.7
 # Halvings of an interval of p / 2 in which a saddle point lies; with 30 it is known to a billionth.
 _HALVINGS = 30
 # Columns up to which all singular values are found; of wider tables nothing is said.
