@@ -13,7 +13,7 @@ from anypca.families import Family
 from anypca.selection._residuals import deviance
 
 #: Tables that are drawn; their mean and spread are known well enough for a test of one in a hundred.
-N_DRAWS = 12
+N_DRAWS = 24
 
 
 @dataclass(frozen=True, eq=False)

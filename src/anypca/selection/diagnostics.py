@@ -4,7 +4,8 @@ A fitted model leaves residuals that, apart from the loadings' directions, shoul
 and from column to column, with one spread for all rows. All thresholds come from what such noise does: a finding must
 be rarer than one table in a hundred, and so large that the spectrum of the noise, hence its number of large
 eigenvalues, changes by a tenth. Columns are compared with those of tables drawn from the model, to which scores and
-loadings were fitted as well: that makes correlations of its own.
+loadings were fitted as well: that makes correlations of its own. They are looked at twice, all together and the two
+that correlate most, so that they are found wrongly in up to two tables of a hundred.
 """
 
 from __future__ import annotations
@@ -238,10 +239,9 @@ class _Noise:
         is_wide, usual = bool(z > norm.isf(_LEVEL)), 0.0
         if len(drawn) > 1:
             chance = [noise.excess[0] for noise in drawn]
-            # Two looks share the false alarms of one.
-            is_wide, usual = is_beyond_chance(excess, chance, 0.5 * _LEVEL), float(np.mean(chance))
+            is_wide, usual = is_beyond_chance(excess, chance, _LEVEL), float(np.mean(chance))
             is_far = is_far and is_beyond_chance(
-                pair_z, [each._strongest_pair()[1] for each in drawn], 0.5 * _LEVEL
+                pair_z, [each._strongest_pair()[1] for each in drawn], _LEVEL
             )
         text = (
             f"columns correlate beyond the components, most of all {first} and {second} "
