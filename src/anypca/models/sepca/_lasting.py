@@ -57,7 +57,7 @@ def idle_component(loadings: Loadings, weight: float) -> int | None:
 
 
 def component_cost(loadings: Loadings, weight: float, component: int) -> float:
-    """What a component costs beside noise of unit variance, in nats: nothing gains more by its leaving.
+    """What a component costs beside noise of unit variance, in nats: about the most that its leaving can gain.
 
     With the best relevance its p loadings have a divergence of ``log(1 + r) / 2`` each. They add ``(1 + r) p / n`` to
     the precision of n scores, whose divergence is half of the logarithm of that.

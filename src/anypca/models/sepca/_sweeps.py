@@ -135,7 +135,7 @@ def look(state: State, *, rough: bool = False, is_held: bool = False) -> State:
 
 
 def _next(state: State, *, rough: bool, is_held: bool) -> State:
-    """One sweep on, from where the updates up to now are heading to if the bound is larger there."""
+    """One sweep on, from where the updates up to now are heading to if that gains more than the next update would."""
     is_plain = not state.n_components or state.loadings.sparsity > 0
     if is_plain or state.stats is None or state.problem.hold_relevance != is_held:
         return _sweep(state, 2, rough=rough, is_held=is_held)
