@@ -239,7 +239,7 @@ def _marginal(
 
 def run(options: Options) -> Outcome:
     """All seeds of both families."""
-    n_seeds, n, n_init, n_grid = (1, 50, 1, 0) if options.quick else (5, 500, 3, 2)
+    n_seeds, n, n_init, n_grid = (1, 50, 1, 0) if options.quick else (10, 500, 3, 2)
     tables, targets = [], []
     for kind in KINDS:
         seeds = [options.seed * 1000 + i for i in range(n_seeds)]
