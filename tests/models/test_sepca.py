@@ -266,6 +266,8 @@ def test_what_loadings_know_of_themselves_survives_a_change(fit_intercept):
     assert_allclose(new.second_moment, fresh.second_moment, rtol=1e-9)
     assert_allclose(new.log_determinant, fresh.log_determinant, rtol=1e-9)
     assert_allclose(new.divergence, fresh.divergence, rtol=1e-9)
+    before = new.divergence_from(problem.mapping_of(new), loadings.alpha)
+    assert_allclose(before, loadings.divergence, rtol=1e-9)
 
 
 def test_leaps_take_fewer_sweeps(monkeypatch):

@@ -12,7 +12,7 @@ from anypca.engine import check_data
 from anypca.families import resolve_family
 from anypca.linalg import pack_symmetric
 from anypca.models._opened import open_block
-from anypca.models.sepca._expectation import Expectation
+from anypca.models.sepca._expectation import Expectation, Factors
 from anypca.models.sepca._posterior import Loadings, Moments, Scores
 
 N, P, K = 11, 7, 2
@@ -55,3 +55,39 @@ def test_products_give_the_sums_of_the_entries(name: str, setting: str) -> None:
         found, expected = getattr(fast, side)(moments), getattr(slow, side)(moments)
         for part, same in zip(found, expected, strict=True):
             assert_allclose(part, same, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("setting", ["complete", "missing", "sparse"])
+@pytest.mark.parametrize("changed", [[3], [0, 4, 9], list(range(8))])
+def test_sums_after_some_rows_have_changed(changed: list[int], setting: str) -> None:
+    """They are those of all rows anew, whether few rows changed or most of them."""
+    fast, slow, before = draw("poisson", setting)
+    index = np.array(changed)
+    mean = before.scores.mean.copy()
+    mean[index] += 0.7
+    after = Moments.of(Scores(mean, before.scores.precision), fast.rows.features)
+    for expectation in (fast, slow):
+        found = expectation.resummed(expectation.column_sums(before), before, after, index)
+        for part, same in zip(found, expectation.column_sums(after), strict=True):
+            assert_allclose(part, same, rtol=1e-11, atol=1e-11)
+
+
+def test_rows_that_left_all_range_leave_nothing_behind() -> None:
+    fast, _, after = draw("poisson", "complete")
+    mean = after.scores.mean.copy()
+    mean[2] = 1e4
+    far = Moments.of(Scores(mean, after.scores.precision), fast.rows.features)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = fast.resummed(fast.column_sums(far), far, after, np.array([2]))
+    for part, same in zip(found, fast.column_sums(after), strict=True):
+        assert_allclose(part, same, rtol=1e-11, atol=1e-11)
+
+
+def test_what_blocks_multiply_with_is_made_once() -> None:
+    """It stands beside the loadings: those that are sent or stored do not carry it."""
+    fast, slow, _ = draw("poisson", "complete")
+    assert fast.factors is slow.factors
+    loadings = fast.loadings
+    assert Factors.of(loadings, np.dtype("float32")).mean.dtype == np.float32
+    assert Factors.of(loadings, np.dtype("float64")) is fast.factors
+    assert not any(isinstance(value, Factors | dict) for value in vars(loadings).values())

@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 
 from anypca import SePCA
+from anypca.engine import check_data
+from anypca.families import resolve_family
+from anypca.models._session import open_session
+from anypca.models.sepca import _sweeps
+from anypca.models.sepca._candidate import first_candidate
 from anypca.models.sepca._problem import VariationalProblem
-from anypca.models.sepca._sweeps import Memory, is_time_to_judge
+from anypca.models.sepca._settings import Settings
+from anypca.models.sepca._start import first_state
+from anypca.models.sepca._sweeps import Memory, is_time_to_judge, judge, look
 from anypca.solvers import Loop
 
 
@@ -55,3 +62,17 @@ def test_a_component_at_the_edge_of_noise_leaves_by_evidence():
     model = SePCA(family=["gaussian"] * 6 + ["poisson"] * 3, n_jobs=1).fit(table)
     assert model.n_components_ == 2
     assert any(removal.reason == "evidence" for removal in model.pruning_path_)
+
+
+def test_a_state_is_judged_once(rare_counts, monkeypatch):
+    """What the coupling adds takes as long as a sweep; sweeps make a judged state a new one."""
+    calls = []
+    gathered = _sweeps.coupling_sums
+    monkeypatch.setattr(_sweeps, "coupling_sums", lambda state: calls.append(1) or gathered(state))
+    with open_session(check_data(rare_counts), 1, max_iter=50, tol=1e-4) as session:
+        candidate = first_candidate(session, resolve_family("poisson", 20), Settings(2))
+        state = judge(look(first_state(candidate, 0)))
+        assert judge(state) is state
+        assert len(calls) == 1
+        assert look(state).coupling == 0.0
+        assert state.moved(state.loadings, state.local).coupling == 0.0

@@ -11,10 +11,10 @@ from anypca.exceptions import NonFiniteError
 from anypca.models.sepca._lasting import falling_from, is_fading
 from anypca.models.sepca._rounds import is_settled, is_tall, with_next
 from anypca.models.sepca._start import hold, with_direction
+from anypca.models.sepca._state import State
 from anypca.models.sepca._sweeps import (
     MAX_ROUNDS,
     PATIENCE,
-    State,
     converge,
     drop_faded,
     estimate,
@@ -126,9 +126,11 @@ def _neighbour(state: State, rival: State, *, may_fade: bool = False) -> State |
         before = found.bound
         start, last = with_next(found, new, last)
         found = _chase(start, rival, may_fade=may_fade, rough=True)
-        if found is not None and _lags(found.bound, _goal(judge(found), rival), found.bound - before):
+        found = None if found is None else judge(found)
+        if found is not None and _lags(found.bound, _goal(found, rival), found.bound - before):
             break
-    if found is not None and found.bound > _goal(judge(found), rival):
+    found = None if found is None else judge(found)
+    if found is not None and found.bound > _goal(found, rival):
         found = _chase(found, rival, may_fade=may_fade, rough=False)
     return None if found is None else judge(drop_faded(found))
 
@@ -164,7 +166,8 @@ def _chase(state: State, rival: State, *, may_fade: bool, rough: bool) -> State 
         looks += 1
         # Sweeps see the bound alone; what the coupling adds takes about as long as one of them.
         if is_time_to_judge(looks):
-            goal = _goal(judge(state), rival)
+            state = judge(state)
+            goal = _goal(state, rival)
 
 
 def _lags(value: float, goal: float, gain: float) -> bool:

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from threading import Lock
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -52,6 +54,33 @@ def doubled(packed: Floats, size: int) -> Floats:
     return np.asarray(packed * weights)
 
 
+class Factors(NamedTuple):
+    """What blocks multiply with, in their precision."""
+
+    mean: Floats
+    """Means of the coefficients, shape (n_features, m)."""
+    products: Floats
+    """Second moments around the fixed ones' means, doubled off the diagonal, (n_features, m (m + 1) / 2)."""
+    second: Floats
+    """Second moments, (n_features, m (m + 1) / 2)."""
+
+    @classmethod
+    def of(cls, loadings: Loadings, dtype: np.dtype[Any]) -> Factors:
+        """Those of a posterior, made by the first block and kept for the others: they take a sixth of a sweep."""
+        with _MAKING:
+            known = _MADE.setdefault(loadings, {})
+            if dtype not in known:
+                around = doubled(loadings.moment_around_fixed, loadings.mean.shape[1])
+                made = (loadings.mean, around, loadings.second_moment)
+                known[dtype] = cls(*(array.astype(dtype, copy=False) for array in made))
+            return known[dtype]
+
+
+# Beside the loadings and not within: whoever sends or stores these need not carry what follows from them.
+_MADE: WeakKeyDictionary[Loadings, dict[np.dtype[Any], Factors]] = WeakKeyDictionary()
+_MAKING = Lock()
+
+
 @dataclass(frozen=True, eq=False)
 class Expectation:
     """A family under a posterior of the loadings, on the rows of a block.
@@ -63,21 +92,16 @@ class Expectation:
     family: Family
     loadings: Loadings
     rows: OpenedBlock
-    mean: Floats
-    """Means of the coefficients in the block's precision, shape (n_features, m)."""
-    products: Floats
-    """Their second moments around the fixed ones' means, doubled off the diagonal, (n_features, m (m + 1) / 2)."""
+    factors: Factors
 
     @classmethod
     def of(cls, family: Family, loadings: Loadings, rows: OpenedBlock) -> Expectation:
-        mean, second = loadings.mean, doubled(loadings.moment_around_fixed, loadings.mean.shape[1])
-        working = (array.astype(rows.dtype, copy=False) for array in (mean, second))
-        return cls(family, loadings, rows, *working)
+        return cls(family, loadings, rows, Factors.of(loadings, rows.dtype))
 
     @cached_property
     def _image(self) -> Floats:
         """The entries times the means of the coefficients, shape (rows, m)."""
-        return np.asarray(self.rows.product @ self.mean)
+        return np.asarray(self.rows.product @ self.factors.mean)
 
     def take(self, index: Ints) -> Expectation:
         """The same for some of the rows."""
@@ -86,13 +110,13 @@ class Expectation:
     def row_sums(self, moments: Moments) -> Sums:
         """What the rows' update needs, from sums over columns."""
         m, size = self.loadings.mean.shape[1], self.loadings.precision.shape[1]
-        second = self.loadings.second_moment.astype(self.rows.dtype, copy=False)
+        mean, _, second = self.factors
         target, information = np.zeros((self.rows.n_rows, m)), np.zeros((self.rows.n_rows, size))
         by_row, by_column = np.zeros(self.rows.n_rows), np.empty(self.rows.n_features)
         for tile, value, working, curvature in self.tiles(moments):
             by_row += value.sum(axis=1, dtype=float)
             by_column[tile] = self.rows.weights @ value
-            target += working @ self.mean[tile]
+            target += working @ mean[tile]
             information += curvature @ second[tile]
         return self._with_linear(moments, Sums(by_row, by_column, target, information), over_rows=False)
 
@@ -112,6 +136,21 @@ class Expectation:
             target[tile] = working.T @ design
             information[tile] = curvature.T @ second
         return self._with_linear(moments, Sums(by_row, by_column, target, information), over_rows=True)
+
+    def resummed(self, sums: Sums, before: Moments, after: Moments, changed: Ints) -> Sums:
+        """`column_sums` after some rows have changed, in the place of those before.
+
+        Of a block of hundreds a few go too far in a sweep; the others are not evaluated again for them.
+        """
+        if 2 * len(changed) > self.rows.n_rows or not np.isfinite(sums.columns).all():
+            return self.column_sums(after)
+        some = self.take(changed)
+        gone, come = (some.column_sums(moments.take(changed)) for moments in (before, after))
+        sums.rows[changed] = come.rows
+        for whole, old, new in zip(sums[1:], gone[1:], come[1:], strict=True):
+            whole -= old
+            whole += new
+        return sums
 
     def tiles(self, moments: Moments) -> Iterator[Tile]:
         """Terms of the log-likelihood, or where products are used of minus the cumulant but for its value."""
@@ -137,14 +176,15 @@ class Expectation:
         """Mean of the predictor without offset, with it, and its variance, tile after tile."""
         rows = self.rows
         design, second = (array.astype(rows.dtype, copy=False) for array in (moments.design, moments.second))
-        k = self.loadings.n_components
+        k, (mean, products, _) = self.loadings.n_components, self.factors
         for tile in rows.tiles():
-            varying = design[:, :k] @ self.mean[tile, :k].T
+            inner = design[:, :k] @ mean[tile, :k].T
             # <T, M> minus the squared mean, both without fixed parts; rounding may leave it a little below zero.
-            variance = second @ self.products[tile].T
-            variance -= varying * varying
+            variance = second @ products[tile].T
+            variance -= inner * inner
             np.maximum(variance, 0.0, out=variance)
-            eta = inner = design @ self.mean[tile].T
+            inner += design[:, k:] @ mean[tile, k:].T
+            eta = inner
             if rows.offset is not None:
                 eta = inner + (rows.offset if rows.offset.shape[1] == 1 else rows.offset[:, tile])
             yield tile, inner, eta, variance

@@ -43,9 +43,9 @@ from anypca.models.sepca._start import (
     rival_state,
     warm_state,
 )
+from anypca.models.sepca._state import State
 from anypca.models.sepca._sweeps import (
     MAX_ROUNDS,
-    State,
     converge,
     estimate,
     judge,

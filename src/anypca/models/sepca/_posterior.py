@@ -240,16 +240,26 @@ class Loadings:
 
         With ``sparsity`` the price of non-zeros is added, in its adaptive form and by Jensen's bound.
         """
-        k, m = self.n_components, self.mean.shape[1]
-        expected = self.squares
-        unit = self.unit_column
+        return self._divergence(self.squares, self.log_determinant)
+
+    def divergence_from(self, mapping: Floats, alpha: Floats) -> Floats:
+        """The same in the coordinates that ``mapping``, (m, m), led here from, with the relevance of before."""
+        inverse, m = np.linalg.inv(mapping), self.mean.shape[1]
+        weights = 2.0 * packed_products(inverse)
+        weights[:, packed_diagonal(m)] *= 0.5
+        determinant = self.log_determinant + 2.0 * np.linalg.slogdet(mapping)[1]
+        return replace(self, alpha=alpha)._divergence(self.second_moment @ weights.T, determinant)
+
+    def _divergence(self, expected: Floats, log_determinant: Floats) -> Floats:
+        """From expected squares of the coefficients and log determinants of their precisions."""
+        k, m, unit = self.n_components, self.mean.shape[1], self.unit_column
         prior = (expected[:, :k] / unit) @ self.alpha - np.log(self.alpha).sum() + k * np.log(unit[:, 0])
         if self.sparsity > 0:
             prior += 2.0 * self.sparsity * np.log1p(expected[:, :k] / self.delta).sum(axis=1)
         tau = self.fixed_precision
         prior += (tau * expected[:, k:] - np.log(np.where(tau > 0, tau, 1.0))).sum(axis=1)
         # A flat coordinate has no prior; its entropy enters with the constant of a unit normal.
-        return np.asarray(0.5 * (prior + self.log_determinant - m))
+        return np.asarray(0.5 * (prior + log_determinant - m))
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,6 +311,11 @@ class Moments:
         second = packed_products(design)
         second[:, packed_position(design.shape[1], k)] += covariance
         return cls(scores, factor, design, second, covariance[:, packed_diagonal(k)].sum(axis=1))
+
+    def take(self, index: Ints) -> Moments:
+        """Those of some rows."""
+        scores = Scores(self.scores.mean[index], self.scores.precision[index])
+        return Moments.of(scores, self.design[index, scores.mean.shape[1] :])
 
     @property
     def divergence(self) -> Floats:

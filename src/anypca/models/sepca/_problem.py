@@ -38,6 +38,7 @@ from anypca.models._opened import OpenedBlock, open_block
 from anypca.models.sepca._coupling import CouplingSums
 from anypca.models.sepca._expectation import Expectation, Sums, doubled
 from anypca.models.sepca._posterior import Affine, Loadings, Moments, Scores, VariationalStats, between
+from anypca.models.sepca._strides import damping, lengths
 from anypca.solvers import BlockProblem, Update
 
 # A row's step is halved down to this fraction, which takes 14 halvings, and is then not taken: what it could gain there
@@ -85,6 +86,9 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
         Families whose expectation is a bound take their slower, close one.
     single : bool
         Sweeps compute in single precision, whatever the blocks hold.
+    stride : float or None
+        Longest steps of scores and loadings in units of those to the optimum of either side, beside damped precisions
+        of the columns; ``None`` for steps to the optimum in all.
     """
 
     family: Family
@@ -94,6 +98,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
     hold_relevance: bool = False
     sharp: bool = False
     single: bool = False
+    stride: float | None = None
 
     @property
     def _accuracy(self) -> float:
@@ -114,7 +119,11 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
         with np.errstate(over="ignore", invalid="ignore"):
             before = Moments.of(self._start(rows, shared, local), rows.features)
             entry = expectation.row_sums(before)
-            after, leaving = self._guarded(expectation, before, self._best_rows(shared, before, entry), entry)
+            proposed, factor = self._best_rows(shared, before, entry)
+            if self.stride is not None:
+                way = proposed.mean - before.scores.mean
+                proposed = proposed._replace(mean=before.scores.mean + lengths(shared, self.stride) * way)
+            after, leaving = self._guarded(expectation, before, (proposed, factor), entry)
         mean, weights = after.scores.mean, rows.weights
         k, moved = mean.shape[1], mean - before.scores.mean
         decrement = np.einsum("ia,ia->i", packed_products(moved), doubled(after.scores.precision, k))
@@ -211,17 +220,20 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
             # Means may stand from the start, with precisions that nothing has set yet.
             change, size = np.abs(precision - shared.precision).max(axis=1), np.abs(precision).max(axis=1)
             criterion = max(criterion, float(np.max(change[size > 0] / size[size > 0], initial=0.0)))
-        return Update(self.settled(self._paced(shared, new), stats), criterion)
+        return Update(self.settled(self._paced(shared, new, stats), stats), criterion)
 
-    def _paced(self, shared: Loadings, new: Loadings) -> Loadings:
-        """Less than all of the way in the columns that went too far of late; they try a little more each time."""
-        pace = np.asarray(shared.pace)
-        if (pace == 1.0).all():
+    def _paced(self, shared: Loadings, new: Loadings, stats: VariationalStats) -> Loadings:
+        """Part of the way, or more, with less of it in columns that went too far; they try a little more each time."""
+        pace, k = np.asarray(shared.pace), shared.n_components
+        if (pace == 1.0).all() and self.stride is None:
             return new
-        t = np.reshape(pace, (-1, 1))
-        mean, precision = (
-            old + t * (to - old) for old, to in ((shared.mean, new.mean), (shared.precision, new.precision))
-        )
+        t, far = np.reshape(pace, (-1, 1)), np.ones(shared.mean.shape[1])
+        held: Floats | float = 1.0
+        if self.stride is not None:
+            far[:k] = lengths(shared, self.stride)
+            held = damping(shared, stats.information) if self.fit_intercept else 1.0
+        mean = shared.mean + t * far * (new.mean - shared.mean)
+        precision = shared.precision + t * held * (new.precision - shared.precision)
         return replace(new, pace=np.minimum(_RECOVERY * pace, 1.0)).with_posterior(mean, precision)
 
     def gradient(self, shared: Loadings, stats: VariationalStats) -> Floats:
@@ -248,11 +260,10 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
         self, shared: Loadings, proposal: Loadings, before: VariationalStats, after: VariationalStats
     ) -> Loadings | None:
         """Go half the way, in mean and precision, in the columns whose part of the bound got worse."""
-        new = self._unchange(proposal).with_relevance(shared.alpha)
-        worse = self._lost(shared, new, before, after) > 0.0
+        worse = self._lost(shared, proposal, before, after) > 0.0
         if not worse.any():
             return None
-        pick = worse[:, None]
+        new, pick = self._unchange(proposal), worse[:, None]
         mean = np.where(pick, 0.5 * (shared.mean + new.mean), new.mean)
         precision = np.where(pick, 0.5 * (shared.precision + new.precision), new.precision)
         pace = np.where(worse, 0.5, 1.0) * proposal.pace
@@ -270,8 +281,9 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
 
         Among thousands of columns there is one that overshoots in nearly every sweep, which a repair sweeps again for.
         """
-        lost = self._lost(shared, self._unchange(proposal).with_relevance(shared.alpha), before, after)
-        if not lost.sum() <= gain:
+        lost = self._lost(shared, proposal, before, after)
+        # Whether a stride is taken is judged as a whole.
+        if self.stride in (None, 1.0) and not lost.sum() <= gain:
             return None
         if not lost.any():
             return proposal
@@ -280,13 +292,14 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
         return slower.with_posterior(proposal.mean, proposal.precision, **proposal.known)
 
     def _lost(
-        self, shared: Loadings, new: Loadings, before: VariationalStats, after: VariationalStats
+        self, shared: Loadings, proposal: Loadings, before: VariationalStats, after: VariationalStats
     ) -> Floats:
         """What the bound of each column has lost, 0 where it has not, shape (n_features,)."""
+        mapping = self.mapping_of(proposal)
         value_before = before.exit_columns - shared.divergence
-        value_after = after.entry_columns - new.divergence
-        slack = self._slack(before.exit_columns)
-        step, size = np.abs(new.mean - shared.mean).max(axis=1), np.abs(shared.mean).max(axis=1)
+        value_after = after.entry_columns - proposal.divergence_from(mapping, shared.alpha)
+        slack, new = self._slack(before.exit_columns), proposal.mean @ np.linalg.inv(mapping).T
+        step, size = np.abs(new - shared.mean).max(axis=1), np.abs(shared.mean).max(axis=1)
         worse = np.asarray(~(value_after >= value_before - slack)) & (step > _TINY_STEP * (1.0 + size))
         return np.where(worse, np.where(value_after < value_before, value_before - value_after, np.inf), 0.0)
 
@@ -323,19 +336,20 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
         first: float = 1.0,
     ) -> tuple[Moments, Sums]:
         """Go to the proposal, or a first fraction of the way, where the row's bound gains, less far elsewhere."""
-        value = entry.rows - before.divergence
+        value, slack = entry.rows - before.divergence, self._slack(entry.rows)
         fraction, features = np.full(len(value), first), expectation.rows.features
+        if first == 1.0:
+            after = Moments.of(proposed[0], features, factor=proposed[1])
+        else:
+            after = Moments.of(between(before.scores, proposed[0], fraction), features)
+        sums = expectation.column_sums(after)
         for _ in range(_MAX_HALVINGS):
-            if (fraction == 1.0).all():
-                after = Moments.of(proposed[0], features, factor=proposed[1])
-            else:
-                after = Moments.of(between(before.scores, proposed[0], fraction), features)
-            sums = expectation.column_sums(after)
-            is_worse = ~(sums.rows - after.divergence >= value - self._slack(entry.rows))
-            worse: Bools = np.asarray(is_worse) & (fraction > 0)
+            worse: Bools = ~(sums.rows - after.divergence >= value - slack) & (fraction > 0)
             if not worse.any():
                 break
             fraction = np.where(worse, np.where(fraction > _LEAST_FRACTION, 0.5 * fraction, 0.0), fraction)
+            far, after = after, Moments.of(between(before.scores, proposed[0], fraction), features)
+            sums = expectation.resummed(sums, far, after, np.flatnonzero(worse))
         return after, sums
 
     def with_best_relevance(self, shared: Loadings) -> Loadings:

@@ -19,7 +19,8 @@ from anypca.models._bilinear.evaluator import BlockEvaluator
 from anypca.models._opened import observed_only, open_block, weigh
 from anypca.models.sepca._candidate import Candidate, gamma_candidates, poisson_columns, scaled_candidates
 from anypca.models.sepca._noise import is_gridded, is_normal
-from anypca.models.sepca._sweeps import State, residuals
+from anypca.models.sepca._state import State
+from anypca.models.sepca._sweeps import residuals
 
 # Mean from which on Pearson's statistic tells the dispersion of counts, as in the customary rule for chi-square tests:
 # below, rare large values carry it, and it comes out too small.

@@ -6,7 +6,8 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.models._bilinear.dispersion import has_settled
-from anypca.models.sepca._sweeps import State, with_dispersion
+from anypca.models.sepca._state import State
+from anypca.models.sepca._sweeps import with_dispersion
 
 # Relative change of the dispersion that ends the rounds: the standard error, sqrt(2 / (n p)), of one that is shared by
 # all columns of a 100 x 50 table.

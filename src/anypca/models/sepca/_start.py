@@ -18,8 +18,8 @@ from anypca.models.sepca._problem import VariationalProblem
 from anypca.models.sepca._removal import Removal
 from anypca.models.sepca._rounds import ROUND_TOLERANCE, is_settled
 from anypca.models.sepca._spectrum import count_above_noise
+from anypca.models.sepca._state import State
 from anypca.models.sepca._sweeps import (
-    State,
     estimate,
     look,
     solve_rows,

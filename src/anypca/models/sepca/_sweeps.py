@@ -5,10 +5,8 @@ Numbers below that are not derived were set by hand; their comments say what the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any
+from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,16 +15,16 @@ from anypca.engine import Block
 from anypca.exceptions import NonFiniteError
 from anypca.families import Family
 from anypca.models._bilinear.dispersion import noise_units
-from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models.sepca._candidate import Candidate
 from anypca.models.sepca._coupling import CouplingSums, coupling_gain, relevance_cost, residual_gain
 from anypca.models.sepca._lasting import component_cost, falling_from, idle_component, is_fading
 from anypca.models.sepca._leaps import Memory
-from anypca.models.sepca._noise import Residuals, log_prior
+from anypca.models.sepca._noise import Residuals
 from anypca.models.sepca._posterior import Loadings, Scores, VariationalStats, drop_components
-from anypca.models.sepca._problem import VariationalProblem
 from anypca.models.sepca._removal import Removal
-from anypca.solvers import Result, Status, Update
+from anypca.models.sepca._state import State
+from anypca.models.sepca._strides import Stride
+from anypca.solvers import Status, Update
 
 # Looks after which a state is first judged on its way.
 _FIRST_JUDGED = 4
@@ -52,70 +50,6 @@ MAX_ROUNDS = 12
 _MAX_PRUNING = 20
 
 
-@dataclass(frozen=True, eq=False)
-class State:
-    """The posterior of a candidate at one dimension, and the way that led there."""
-
-    candidate: Candidate
-    problem: VariationalProblem
-    """What the sweeps that led here, or those to come from here, solve."""
-    null: Coefficients
-    """The model without components from which the fit was started."""
-    result: Result[Loadings]
-    local: Sequence[Any] | None
-    """q(z), block by block; ``None`` before the first sweep."""
-    weight: float = 0.0
-    """Sum of the sample weights, 0 before the first sweep."""
-    removals: tuple[Removal, ...] = ()
-    n_sweeps: int = 0
-    """All sweeps on the way; those of rivals and neighbours that were given up do not count."""
-    stats: VariationalStats | None = None
-    """Of the last sweep, from which the next ones go on; ``None`` where the posterior or its model changed since."""
-    memory: Memory = field(default_factory=Memory)
-    """Of the last updates; see `look`."""
-    coupling: float = 0.0
-    """What the coupling of scores and loadings adds to the bound once it is judged; see `coupling_gain`."""
-
-    @property
-    def loadings(self) -> Loadings:
-        return self.result.shared
-
-    @property
-    def n_components(self) -> int:
-        return self.loadings.n_components
-
-    @property
-    def means(self) -> Coefficients:
-        """Posterior means of all coefficients."""
-        return self.loadings.coefficients
-
-    @property
-    def score_means(self) -> Sequence[Any]:
-        """Posterior means of the scores, block by block."""
-        return self.candidate.each(self.local, lambda scores: scores.mean)
-
-    @property
-    def bound(self) -> float:
-        """Lower bound of the log evidence."""
-        return float(self.result.trace[-1])
-
-    @property
-    def evidence(self) -> float:
-        """The bound, what the coupling adds to it, and the prior of the columns' own noise."""
-        return self.bound + self.coupling + self.log_prior
-
-    @cached_property
-    def log_prior(self) -> float:
-        """Log prior of the columns' own noise."""
-        return log_prior(self.candidate, self.loadings.dispersion)
-
-    def moved(self, loadings: Loadings, local: Sequence[Any] | None) -> State:
-        """Another posterior, from which sweeps are to go on."""
-        return replace(
-            self, result=replace(self.result, shared=loadings), local=local, stats=None, memory=Memory()
-        )
-
-
 def look(state: State, *, rough: bool = False, is_held: bool = False) -> State:
     """Sweeps until the components are to be looked at again, with the relevance held where asked for.
 
@@ -139,12 +73,15 @@ def _next(state: State, *, rough: bool, is_held: bool) -> State:
     is_plain = not state.n_components or state.loadings.sparsity > 0
     if is_plain or state.stats is None or state.problem.hold_relevance != is_held:
         return _sweep(state, 2, rough=rough, is_held=is_held)
+    if state.problem.single and state.stride is not None and not is_held:
+        return _strided(state, state.stride, rough=rough)
     problem, here = state.problem, state.loadings
     to = (state.result.update or problem.update(here, state.stats)).shared
     mapping = problem.mapping_of(to)
     memory = state.memory.with_update(here.mean, problem.gradient(here, state.stats), mapping)
+    stride: Stride | None = None
     for _ in range(_LEAPS):
-        mean = memory.leap(to)
+        mean = memory.leap(to) if stride is None else None
         if mean is None:
             break
         there = to.with_posterior(mean, to.precision, **to.known)
@@ -156,10 +93,27 @@ def _next(state: State, *, rough: bool, is_held: bool) -> State:
             return replace(trial, result=result, memory=memory.taken())
         state = replace(state, n_sweeps=state.n_sweeps + 1)
         memory = memory.missed(mean, None if trial is None else _gradient(trial))
+        # In single precision strides take the place of leaps that fail.
+        stride = Stride() if problem.single and not is_held else None
     after = _sweep(state, 2, rough=rough, is_held=is_held)
     # Repaired updates end in coordinates of their own.
     turn = problem.mapping_of(after.loadings) @ np.linalg.inv(mapping)
-    return replace(after, memory=memory.in_coordinates(turn) if after.result.n_iter > 1 else Memory())
+    memory = memory.in_coordinates(turn) if after.result.n_iter > 1 else Memory()
+    return replace(after, memory=memory, stride=stride)
+
+
+def _strided(state: State, stride: Stride, *, rough: bool) -> State:
+    """One sweep on, with longer steps where these gain."""
+    if stride.length > 1.0:
+        with suppress(NonFiniteError):
+            trial = _sweep(state, 2, rough=rough, length=stride.length)
+            if trial.bound > state.bound:
+                return replace(trial, stride=stride.gained(trial.bound - state.bound))
+        state = replace(state, n_sweeps=state.n_sweeps + 1)
+    after = _sweep(state, 2, rough=rough, length=1.0)
+    if after.result.status is Status.STALLED:
+        return replace(_sweep(state, 2, rough=rough), stride=None)
+    return replace(after, stride=stride.rested(after.result.criterion))
 
 
 def _tried(state: State, there: Loadings, *, rough: bool, is_held: bool) -> State | None:
@@ -174,16 +128,18 @@ def _gradient(state: State) -> Floats | None:
     return None if state.stats is None else state.problem.gradient(state.loadings, state.stats)
 
 
-def _sweep(state: State, max_iter: int, *, rough: bool = False, is_held: bool = False) -> State:
-    """At most ``max_iter`` sweeps, to the tolerance of the fit or a rough one."""
+def _sweep(
+    state: State, max_iter: int, *, rough: bool = False, is_held: bool = False, length: float | None = None
+) -> State:
+    """At most ``max_iter`` sweeps, to the tolerance of the fit or a rough one, with steps of a given length."""
     # Bounds of sweeps in another precision are not to be compared.
     is_single = rough and state.candidate.is_large
     known = state.stats if state.problem.single == is_single else None
     # The scores at hand are in the coordinates of these loadings already.
     loadings = replace(state.loadings, change=None) if known is None else state.loadings
-    is_same = known is not None and state.problem.hold_relevance == is_held
-    update = state.result.update if is_same else None
-    return _run(state, loadings, known, update, max_iter, rough=rough, is_held=is_held)
+    is_same = state.problem.hold_relevance == is_held and state.problem.stride == length
+    update = state.result.update if is_same and known is not None else None
+    return _run(state, loadings, known, update, max_iter, rough=rough, is_held=is_held, length=length)
 
 
 def _run(
@@ -195,10 +151,12 @@ def _run(
     *,
     rough: bool,
     is_held: bool,
+    length: float | None = None,
 ) -> State:
     """Sweeps from given loadings, with the statistics and the update of the last one where they are known."""
     tol = state.candidate.rough_tolerance if rough else None
-    problem = replace(state.problem, hold_relevance=is_held, single=rough and state.candidate.is_large)
+    single = rough and state.candidate.is_large
+    problem = replace(state.problem, hold_relevance=is_held, single=single, stride=length)
     loop = state.candidate.session.loop(problem, max_iter=max_iter, tol=tol, accelerate=False)
     result, local, stats = loop.run(loadings, state.local, known, update)
     return replace(
@@ -251,14 +209,14 @@ def prune(state: State, *, loose: bool = False, rough: bool = False) -> State:
     then still be on its way out.
     """
     before: Floats | None = None
-    state, looks = look(state, rough=rough), 1
+    state, looks, tried = look(state, rough=rough), 1, np.inf
     while state.n_components:
         ratio = state.loadings.signal_ratio
         weak = np.flatnonzero(is_fading(state.loadings, state.weight, before))
         if weak.size:
             # The components that stay have a trace of their own: a bound with fewer components may be lower.
             state = look(without(state, weak, "relevance"), rough=rough)
-            before, looks = np.delete(ratio, weak), 1
+            before, looks, tried = np.delete(ratio, weak), 1, np.inf
             continue
         if _has_ended(state):
             break
@@ -268,9 +226,13 @@ def prune(state: State, *, loose: bool = False, rough: bool = False) -> State:
         state, looks = join(state, more), looks + 1
         if loose and gain < _negligible(state) and (state.loadings.signal_ratio > _SURVIVING_RATIO).all():
             return state
-        fewer = _without_idle(state, gain, rough=rough) if is_time_to_judge(looks) else None
+        weakest = float(state.loadings.signal_ratio.min())
+        # In a large table a component that has grown since it was worth its place is not tried again.
+        if not is_time_to_judge(looks) or (state.candidate.is_large and weakest > tried):
+            continue
+        fewer, tried = _without_idle(state, gain, rough=rough), weakest
         if fewer is not None:
-            state, before, looks = fewer, None, 1
+            state, before, looks, tried = fewer, None, 1, np.inf
     return join(state, converge(state, rough=rough))
 
 
@@ -291,6 +253,9 @@ def _without_idle(state: State, gain: float, *, rough: bool) -> State | None:
     if weakest is None or component_cost(state.loadings, state.weight, weakest) <= granted:
         return None
     fewer = look(without(state, np.array([weakest]), "evidence"), rough=rough)
+    # More components have more coupling; what speaks for fewer beside the bound is the cost of a relevance.
+    if fewer.bound + relevance_cost(1, len(state.loadings.mean)) <= state.bound + granted:
+        return None
     return fewer if judge(fewer).evidence > judge(state).evidence + granted else None
 
 
@@ -362,6 +327,8 @@ def with_candidate(state: State, candidate: Candidate, dispersion: Floats) -> St
 
 def judge(state: State) -> State:
     """The state with all of its evidence."""
+    if state.coupling:
+        return state
     loose, loadings = residuals(state).looseness(), state.loadings
     if state.n_components == 0:
         return replace(state, coupling=loose)

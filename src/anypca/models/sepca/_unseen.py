@@ -26,7 +26,7 @@ from scipy.special import logsumexp, ndtr
 
 from anypca._typing import Floats
 from anypca.models.sepca._spectrum import ResidualSpectrum
-from anypca.models.sepca._sweeps import State
+from anypca.models.sepca._state import State
 
 # Multiples m of the detectable signal that are averaged over, evenly in their logarithm.
 _STRENGTHS = np.geomspace(1.0, 2.25, 12)

@@ -27,7 +27,8 @@ from anypca.models._opened import open_block
 from anypca.models.sepca._coupling import CouplingSums
 from anypca.models.sepca._posterior import Loadings, Moments, Scores, snapped
 from anypca.models.sepca._problem import VariationalProblem
-from anypca.models.sepca._sweeps import State, coupling_sums
+from anypca.models.sepca._state import State
+from anypca.models.sepca._sweeps import coupling_sums
 
 # Products of numbers, a second or two of them, up to which scores are summed: for n rows, p columns and m coefficients
 # n p m^2. Of larger tables, in which single columns say little of the scores, the expected information is used.
