@@ -72,10 +72,12 @@ def test_sums_after_some_rows_have_changed(changed: list[int], setting: str) -> 
             assert_allclose(part, same, rtol=1e-11, atol=1e-11)
 
 
-def test_rows_that_left_all_range_leave_nothing_behind() -> None:
+@pytest.mark.parametrize("distance", [30.0, 1e4])
+def test_rows_that_went_far_leave_nothing_behind(distance: float) -> None:
+    """Neither where their terms overflow nor where those of other rows are lost beside them."""
     fast, _, after = draw("poisson", "complete")
     mean = after.scores.mean.copy()
-    mean[2] = 1e4
+    mean[2] = distance
     far = Moments.of(Scores(mean, after.scores.precision), fast.rows.features)
     with np.errstate(over="ignore", invalid="ignore"):
         found = fast.resummed(fast.column_sums(far), far, after, np.array([2]))

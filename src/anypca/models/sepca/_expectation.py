@@ -23,6 +23,9 @@ from anypca.models._bilinear.evaluator import mask_missing, weighted_terms
 from anypca.models._opened import OpenedBlock
 from anypca.models.sepca._posterior import Loadings, Moments
 
+# Nats by which the expected log-likelihood of a row may change for its terms to be of the usual size before and after.
+_NOT_FAR = 10.0
+
 
 class Sums(NamedTuple):
     """Expected log-likelihoods, and what the update of one side needs."""
@@ -140,12 +143,15 @@ class Expectation:
     def resummed(self, sums: Sums, before: Moments, after: Moments, changed: Ints) -> Sums:
         """`column_sums` after some rows have changed, in the place of those before.
 
-        Of a block of hundreds a few go too far in a sweep; the others are not evaluated again for them.
+        Of a block of hundreds a few go too far in a sweep. The others are not evaluated again for them, unless some
+        went so far that only rounding would be left in the sums.
         """
-        if 2 * len(changed) > self.rows.n_rows or not np.isfinite(sums.columns).all():
+        if 2 * len(changed) > self.rows.n_rows:
             return self.column_sums(after)
         some = self.take(changed)
         gone, come = (some.column_sums(moments.take(changed)) for moments in (before, after))
+        if not (np.abs(come.rows - gone.rows) <= _NOT_FAR).all():
+            return self.column_sums(after)
         sums.rows[changed] = come.rows
         for whole, old, new in zip(sums[1:], gone[1:], come[1:], strict=True):
             whole -= old
