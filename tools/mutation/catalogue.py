@@ -1411,6 +1411,41 @@ BILINEAR = [
         "tests/models/test_sepca_leaps.py",
     ),
     Mutation(
+        "precisions of columns are damped without reason",
+        "models/sepca/_strides.py",
+        "+ squares",
+        "- squares",
+        "tests/models/test_sepca_strides.py",
+    ),
+    Mutation(
+        "strides never rest",
+        "models/sepca/_strides.py",
+        "rest=0 if gain > _TIRED * best else _REST",
+        "rest=0",
+        "tests/models/test_sepca_strides.py",
+    ),
+    Mutation(
+        "strong components stride as far as weak ones",
+        "models/sepca/_strides.py",
+        "* _WEAK / np.maximum(shared.signal_ratio, _WEAK)",
+        "* 1.0",
+        "tests/models/test_sepca_strides.py",
+    ),
+    Mutation(
+        "what rows left behind stays in the sums",
+        "models/sepca/_expectation.py",
+        "            whole -= old\n",
+        "",
+        "tests/models/test_sepca_expectation.py",
+    ),
+    Mutation(
+        "rows that went far are subtracted",
+        "models/sepca/_expectation.py",
+        "_NOT_FAR = 10.0",
+        "_NOT_FAR = np.inf",
+        "tests/models/test_sepca_expectation.py",
+    ),
+    Mutation(
         "scores of a component cost nothing",
         "models/sepca/_lasting.py",
         "+ weight * np.log1p((1.0 + ratio) * p / weight)",
@@ -1427,8 +1462,8 @@ BILINEAR = [
     Mutation(
         "losses of columns are tolerated whatever the others gain",
         "models/sepca/_problem.py",
-        "if not lost.sum() <= gain:",
-        "if not gain <= np.inf:",
+        "not lost.sum() <= gain:",
+        "not gain <= np.inf:",
         "tests/models/test_sepca_leaps.py",
     ),
     Mutation(

@@ -22,8 +22,8 @@ from anypca.linalg import packed_diagonal, packed_products
 from anypca.models.sepca._expectation import doubled
 from anypca.models.sepca._posterior import Loadings
 
-# Length of a stride in plain steps. Near 2 what is stirred up takes long to settle; at 1.8 a fit to the words of 3730
-# posts went half as far in 14 sweeps at its end.
+# Length of a stride in plain steps. Near the end of a fit to the words of 3730 posts 30 sweeps gained 85 nats with it,
+# and 73 with 1.8; the nearer to 2, the more is stirred up.
 _FAR = 1.9
 # Signal ratio up to which components go as far. Stronger ones do not need it, and are stirred up first.
 _WEAK = 2.0
@@ -65,13 +65,13 @@ def damping(shared: Loadings, information: Floats) -> Floats:
     trace = m - 2.0 * np.einsum("ja,ja->j", covariance[:, diagonal], prior) + squares
     # The sum of the curvatures is the intercept's information; in units of the column it is a number of entries.
     entries = information[:, diagonal[k]] * shared.unit_column[:, 0]
-    answer = np.clip(trace / np.maximum(2.0 * entries, np.finfo(float).tiny), 0.0, _MOST_ANSWER)
-    return np.asarray(1.0 / (1.0 + answer))[:, None]
+    trace = np.maximum(trace, np.finfo(float).tiny)
+    return np.asarray(1.0 / (1.0 + trace / np.maximum(2.0 * entries, trace / _MOST_ANSWER)))[:, None]
 
 
 def lengths(shared: Loadings, longest: float) -> Floats:
     """Of the components' steps, shape (k,): the longest for weak ones."""
-    return np.asarray(1.0 + (longest - 1.0) * np.minimum(1.0, _WEAK / shared.signal_ratio))
+    return np.asarray(1.0 + (longest - 1.0) * _WEAK / np.maximum(shared.signal_ratio, _WEAK))
 
 
 @dataclass(frozen=True)
