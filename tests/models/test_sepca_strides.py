@@ -19,7 +19,7 @@ from anypca.models.sepca._posterior import Loadings
 from anypca.models.sepca._settings import Settings
 from anypca.models.sepca._start import first_state
 from anypca.models.sepca._state import State
-from anypca.models.sepca._strides import Stride, damping, lengths
+from anypca.models.sepca._strides import Stride, damping, is_answering, lengths
 from anypca.models.sepca._sweeps import look
 
 K, P = 2, 5
@@ -60,6 +60,15 @@ def test_damping_ends_where_there_is_no_information():
     loadings, information = columns()
     empty = damping(loadings, 1e-9 * pack_symmetric(information))
     assert_allclose(empty, 0.5)
+
+
+def test_strides_are_for_columns_that_answer():
+    loadings, information = columns()
+    assert is_answering(loadings, pack_symmetric(information))
+    many = 100.0 * information
+    prior = unpack_symmetric(loadings.precision, K + 1) - information
+    told = replace(loadings, precision=pack_symmetric(many + prior))
+    assert not is_answering(told, pack_symmetric(many))
 
 
 def test_weak_components_go_farthest():

@@ -34,6 +34,9 @@ _REST = 2
 # They go on while the criterion falls to this share of its last value: what is left of the strides holds it up, and
 # not the way that remains. Strides from there on would stir up more than they gain.
 _FALLING = 0.8
+# Median of the columns' damping below which leaps are taken to fail for their precisions, which strides are for. For
+# measurements and usual counts it is near 1; leaps that fail there soon succeed again.
+_ANSWERING = 0.9
 # Most by which variances are taken to answer changes of the curvature; beyond it there is hardly any information.
 _MOST_ANSWER = 1.0
 
@@ -67,6 +70,11 @@ def damping(shared: Loadings, information: Floats) -> Floats:
     entries = information[:, diagonal[k]] * shared.unit_column[:, 0]
     trace = np.maximum(trace, np.finfo(float).tiny)
     return np.asarray(1.0 / (1.0 + trace / np.maximum(2.0 * entries, trace / _MOST_ANSWER)))[:, None]
+
+
+def is_answering(shared: Loadings, information: Floats) -> bool:
+    """Whether precisions of most columns answer changes of themselves."""
+    return float(np.median(damping(shared, information))) < _ANSWERING
 
 
 def lengths(shared: Loadings, longest: float) -> Floats:

@@ -23,7 +23,7 @@ from anypca.models.sepca._noise import Residuals
 from anypca.models.sepca._posterior import Loadings, Scores, VariationalStats, drop_components
 from anypca.models.sepca._removal import Removal
 from anypca.models.sepca._state import State
-from anypca.models.sepca._strides import Stride
+from anypca.models.sepca._strides import Stride, is_answering
 from anypca.solvers import Status, Update
 
 # Looks after which a state is first judged on its way.
@@ -79,7 +79,7 @@ def _next(state: State, *, rough: bool, is_held: bool) -> State:
     to = (state.result.update or problem.update(here, state.stats)).shared
     mapping = problem.mapping_of(to)
     memory = state.memory.with_update(here.mean, problem.gradient(here, state.stats), mapping)
-    stride: Stride | None = None
+    stride, information = None, state.stats.information
     for _ in range(_LEAPS):
         mean = memory.leap(to) if stride is None else None
         if mean is None:
@@ -93,8 +93,9 @@ def _next(state: State, *, rough: bool, is_held: bool) -> State:
             return replace(trial, result=result, memory=memory.taken())
         state = replace(state, n_sweeps=state.n_sweeps + 1)
         memory = memory.missed(mean, None if trial is None else _gradient(trial))
-        # In single precision strides take the place of leaps that fail.
-        stride = Stride() if problem.single and not is_held else None
+        # In single precision strides take the place of leaps that fail for the columns' precisions.
+        is_due = problem.single and problem.fit_intercept and not is_held
+        stride = Stride() if is_due and is_answering(here, information) else None
     after = _sweep(state, 2, rough=rough, is_held=is_held)
     # Repaired updates end in coordinates of their own.
     turn = problem.mapping_of(after.loadings) @ np.linalg.inv(mapping)
