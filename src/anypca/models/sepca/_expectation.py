@@ -69,7 +69,7 @@ class Factors(NamedTuple):
 
     @classmethod
     def of(cls, loadings: Loadings, dtype: np.dtype[Any]) -> Factors:
-        """Those of a posterior, made by the first block and kept for the others: they take a sixth of a sweep."""
+        """Those of a posterior, made by the first block and kept for the others."""
         with _MAKING:
             known = _MADE.setdefault(loadings, {})
             if dtype not in known:
