@@ -90,6 +90,25 @@ def unpack_symmetric(packed: Floats, size: int) -> Floats:
     return packed[:, _triangle(size)[2]]
 
 
+@cache
+def _multiplicity(size: int) -> Floats:
+    """How often each entry of a packed matrix stands in the whole one: 1 on the diagonal, else 2."""
+    rows, cols, _ = _triangle(size)
+    return np.where(rows == cols, 1.0, 2.0)
+
+
+def doubled(packed: Floats, size: int) -> Floats:
+    """Packed matrices with off-diagonal entries doubled: a plain product is then the inner product."""
+    return np.asarray(packed * _multiplicity(size))
+
+
+def packed_squares(packed: Floats, vectors: Floats) -> Floats:
+    """``v' A v`` of packed symmetric matrices A, (n, m (m + 1) / 2), and vectors (n, m), shape (n,)."""
+    return np.asarray(
+        np.einsum("ia,ia,a->i", packed_products(vectors), packed, _multiplicity(vectors.shape[1]))
+    )
+
+
 def packed_times(packed: Floats, vectors: Floats) -> Floats:
     """Products of packed symmetric matrices (n, m (m + 1) / 2) with vectors (n, m), shape (n, m)."""
     products = np.empty_like(vectors)

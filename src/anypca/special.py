@@ -72,19 +72,20 @@ def log1pexp(x: Floats) -> Floats:
     return value + np.maximum(x, 0)
 
 
-def mills_ratio(x: Floats, scale: float = 1.0) -> Floats:
-    """Probability beyond x under the standard normal distribution over its density at x, times ``scale``.
+def mills_ratio(x: Floats, width: Floats | float = 1.0) -> Floats:
+    """Probability beyond x under a normal distribution around 0, over the standard normal density at ``x / width``.
 
     Parameters
     ----------
     x : ndarray
         Values >= 0.
-    scale : float, default=1.0
+    width : ndarray or float, default=1.0
+        Standard deviations; they broadcast with x.
 
     Returns
     -------
-    ndarray of the shape and dtype of x
-        Times the density it is the probability to within 7.5e-8, in half the time of the exact one.
+    ndarray of the dtype of x
+        Times that density it is the probability to within 7.5e-8, in half the time of the exact one.
 
     References
     ----------
@@ -95,12 +96,11 @@ def mills_ratio(x: Floats, scale: float = 1.0) -> Floats:
     >>> mills_ratio(np.array([0.0, 1.0])).round(5).tolist()
     [1.25331, 0.65568]
     """
-    inner = x * _TAIL_RATE
-    inner += 1.0
-    np.divide(1.0, inner, out=inner)
-    ratio = inner * (scale * _TAIL[0])
+    inner = x * _TAIL_RATE + width
+    np.divide(width, inner, out=inner)
+    ratio = inner * _TAIL[0]
     for coefficient in _TAIL[1:]:
-        ratio += scale * coefficient
+        ratio += coefficient
         ratio *= inner
     return ratio
 

@@ -16,8 +16,9 @@ from anypca.engine import check_data, check_values, executor_for, summarise
 from anypca.families import resolve_family
 from anypca.linalg import pack_symmetric
 from anypca.models.sepca import _sweeps
-from anypca.models.sepca._posterior import Affine, Loadings
+from anypca.models.sepca._posterior import Loadings
 from anypca.models.sepca._problem import VariationalProblem
+from anypca.models.sepca._scores import Affine
 from anypca.solvers import Loop
 
 FAMILIES = ["gaussian", "poisson", "bernoulli", "binomial(8)", "negative_binomial", "exponential", "gamma"]

@@ -61,10 +61,12 @@ def test_sharp_members_of_mixed_families():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_mills_ratio(dtype):
     x = np.linspace(0, 12, 2001).astype(dtype)
-    found = mills_ratio(x, 0.5)
+    width = np.array([[1.0], [2.5]], dtype)
+    found = mills_ratio(x, width)
     assert found.dtype == dtype
-    density = np.exp(-(x.astype(float) ** 2) / 2) / np.sqrt(2 * np.pi)
-    assert_allclose(2.0 * found * density, ndtr(-x), atol=2e-7)
+    at = x.astype(float) / width
+    assert_allclose(found * np.exp(-0.5 * at**2) / np.sqrt(2 * np.pi), ndtr(-at), atol=2e-7)
+    assert_allclose(mills_ratio(x), found[0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

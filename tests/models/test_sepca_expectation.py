@@ -13,7 +13,8 @@ from anypca.families import resolve_family
 from anypca.linalg import pack_symmetric
 from anypca.models._opened import open_block
 from anypca.models.sepca._expectation import Expectation, Factors
-from anypca.models.sepca._posterior import Loadings, Moments, Scores
+from anypca.models.sepca._posterior import Loadings
+from anypca.models.sepca._scores import Moments, Scores
 
 N, P, K = 11, 7, 2
 

@@ -13,8 +13,9 @@ from anypca.engine import check_data
 from anypca.families import resolve_family
 from anypca.linalg import pack_symmetric
 from anypca.models.sepca._leaps import Memory
-from anypca.models.sepca._posterior import Affine, Loadings
+from anypca.models.sepca._posterior import Loadings
 from anypca.models.sepca._problem import VariationalProblem
+from anypca.models.sepca._scores import Affine
 
 
 def loadings(mean, k):

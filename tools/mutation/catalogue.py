@@ -1434,8 +1434,8 @@ BILINEAR = [
     Mutation(
         "what rows left behind stays in the sums",
         "models/sepca/_expectation.py",
-        "            whole -= old\n",
-        "",
+        "np.concatenate([-weights, weights])",
+        "np.concatenate([0.0 * weights, weights])",
         "tests/models/test_sepca_expectation.py",
     ),
     Mutation(
@@ -1758,7 +1758,7 @@ SEPCA = [
     ),
     Mutation(
         "scores have no divergence in their spread",
-        "models/sepca/_posterior.py",
+        "models/sepca/_scores.py",
         "+ self.trace + self.factor.log_determinant() - mean.shape[1]",
         "+ self.trace - mean.shape[1]",
         _SEPCA,

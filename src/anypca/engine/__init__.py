@@ -6,6 +6,7 @@ from anypca.engine._interface import Data as Data
 from anypca.engine._interface import Executor as Executor
 from anypca.engine._interface import Statistics as Statistics
 from anypca.engine._interface import Table as Table
+from anypca.engine._interface import alone as alone
 from anypca.engine._interface import is_finite as is_finite
 from anypca.engine.data import check_data as check_data
 from anypca.engine.data import check_matrix as check_matrix

@@ -328,9 +328,18 @@ class Executor(ABC):
         """The rows that ``function(block)`` makes of each block, (n_samples, n_columns), as an array of X's kind."""
         return np.concatenate(self.collect(function, data))
 
+    def share(self, function: Callable[[slice], Any], n_items: int) -> list[Any]:
+        """``function(run)`` of runs of consecutive items that make up all of them, in order, in this process."""
+        return alone(function, n_items)
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         """Let go of what `__enter__` took; by default that is nothing."""
         return None
+
+
+def alone(function: Callable[[slice], Any], n_items: int) -> list[Any]:
+    """`Executor.share` without anyone to share with: one run of all items."""
+    return [function(slice(0, n_items))]

@@ -157,6 +157,15 @@ class ThreadExecutor(Executor):
         """The locals as a list, in row order; they are in this process already."""
         return list(local)
 
+    def share(self, function: Callable[[slice], Any], n_items: int) -> list[Any]:
+        """``function(run)`` of runs of consecutive items, one for each thread, in order."""
+        if self.n_workers > 1 and self._pool is None:
+            with self:
+                return self.share(function, n_items)
+        shares = [functools.partial(function, run) for run in _shares(n_items, self.n_workers)]
+        with one_blas_thread:
+            return self._run(shares, threading.Event())
+
     def _run(self, shares: Sequence[Callable[[], Any]], stop: threading.Event) -> list[Any]:
         """Run the shares side by side, the first one in this thread; raise the first error by row order."""
         futures: list[Future[Any]] = []
@@ -221,10 +230,10 @@ def _visit_into(
     return total
 
 
-def _shares(n_blocks: int, n_workers: int) -> list[slice]:
-    """Runs of consecutive blocks, one per worker, none empty."""
-    n_shares = min(n_blocks, n_workers)
-    edges = [i * n_blocks // n_shares for i in range(n_shares + 1)]
+def _shares(n_items: int, n_workers: int) -> list[slice]:
+    """Runs of consecutive blocks or other items, one per worker, none empty but where there are no items."""
+    n_shares = max(min(n_items, n_workers), 1)
+    edges = [i * n_items // n_shares for i in range(n_shares + 1)]
     return [slice(start, stop) for start, stop in itertools.pairwise(edges)]
 
 

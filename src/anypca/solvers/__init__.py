@@ -3,6 +3,7 @@
 from anypca._lazy import public as _public
 from anypca.solvers._block_problem import BlockProblem as BlockProblem
 from anypca.solvers._block_problem import Coordinates as Coordinates
+from anypca.solvers._block_problem import Share as Share
 from anypca.solvers._block_problem import Total as Total
 from anypca.solvers._block_problem import Update as Update
 from anypca.solvers._loop import Callback as Callback

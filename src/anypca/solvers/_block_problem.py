@@ -17,6 +17,8 @@ Stats = TypeVar("Stats")
 
 #: The sum of a function of a block and of what belongs to its rows, over the blocks of a table.
 Total = Callable[[Callable[[Block, Any], Any]], Any]
+#: `anypca.engine.Executor.share`.
+Share = Callable[[Callable[[slice], Any], int], list[Any]]
 
 # Units in the last place by which a sum of many terms may be off.
 _SLACK_ULPS = 16.0
@@ -51,10 +53,11 @@ class BlockProblem(ABC, Generic[Shared, Local, Stats]):
     def update(self, shared: Shared, stats: Stats) -> Update[Shared]:
         """Propose better shared parameters from the summed statistics."""
 
-    def propose(self, shared: Shared, stats: Stats, total: Total) -> Update[Shared]:
-        """The same, for a problem that needs more sums over the blocks than those of the sweep.
+    def propose(self, shared: Shared, stats: Stats, total: Total, share: Share) -> Update[Shared]:
+        """The same, for a problem that needs more sums over the blocks than those of the sweep, or has much to do.
 
-        ``total(function)`` is the sum of ``function(block, local)`` over the blocks, at the rows of the sweep.
+        ``total(function)`` is the sum of ``function(block, local)`` over the blocks, at the rows of the sweep;
+        ``share(function, n)`` are the values of ``function(run)`` for runs of n items, found side by side.
         """
         return self.update(shared, stats)
 

@@ -13,7 +13,7 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.engine import Block, Data, Executor, is_finite
 from anypca.exceptions import NonFiniteError
-from anypca.solvers._block_problem import BlockProblem, Local, Shared, Stats, Total, Update
+from anypca.solvers._block_problem import BlockProblem, Local, Shared, Stats, Update
 from anypca.solvers.bfgs import QuasiNewton
 from anypca.solvers.checkpoint import NO_JOURNAL, Entry, NoJournal
 
@@ -251,7 +251,7 @@ class Loop(Generic[Shared, Local, Stats]):
         status, criterion, patience = Status.MAX_ITER, np.inf, _Patience()
         for iteration in range(min(len(trace), self.max_iter), self.max_iter + 1):
             if plain is None:
-                plain = self.problem.propose(point.shared, point.stats, self._total_at(point))
+                plain = self._propose(self.problem, point)
             criterion = plain.criterion
             self._check_finite(criterion, iteration)
             if self.callback is not None:
@@ -284,7 +284,7 @@ class Loop(Generic[Shared, Local, Stats]):
         point = held.pop()
         proposal, slack = self._working.at_rest(point.shared), 0.0
         for iteration in range(len(trace), self.max_iter):
-            plain = self._working.propose(point.shared, point.stats, self._total_at(point))
+            plain = self._propose(self._working, point)
             slack = self._working.resolution(point.shared, point.stats)
             if self.callback is not None:
                 self.callback(Progress(iteration, self.max_iter, point.objective, plain.criterion))
@@ -323,9 +323,15 @@ class Loop(Generic[Shared, Local, Stats]):
         new_local, stats = self.executor.sweep(step, self.data, local)
         return _Point(shared, new_local, stats, problem.objective(shared, stats))
 
-    def _total_at(self, point: _Point[Shared, Stats]) -> Total:
-        """Sums over the blocks at the rows of a point."""
-        return lambda function: self.executor.sum(function, self.data, point.local)
+    def _propose(
+        self, problem: BlockProblem[Shared, Local, Stats], point: _Point[Shared, Stats]
+    ) -> Update[Shared]:
+        """The next shared parameters, with sums over the blocks at the rows of a point if the problem asks for them."""
+
+        def total(function: Callable[[Block, Any], Any]) -> Any:
+            return self.executor.sum(function, self.data, point.local)
+
+        return problem.propose(point.shared, point.stats, total, self.executor.share)
 
     def _improve(self, point: _Point[Shared, Stats], plain: Shared) -> _Point[Shared, Stats] | None:
         """A better point, from the extrapolated proposal or else the plain one; ``None`` if there is none."""

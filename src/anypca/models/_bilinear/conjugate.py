@@ -16,7 +16,7 @@ import numpy as np
 import scipy.linalg
 
 from anypca._typing import Floats
-from anypca.engine import Block
+from anypca.engine import Block, alone
 from anypca.models._bilinear.alternating import RowStep, Shared, SweepSums
 from anypca.models._bilinear.evaluator import (
     BlockEvaluator,
@@ -28,7 +28,7 @@ from anypca.models._bilinear.evaluator import (
 from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._opened import OpenedBlock
 from anypca.priors import NewtonStep, Ridge
-from anypca.solvers import Coordinates, Total, Update
+from anypca.solvers import Coordinates, Share, Total, Update
 from anypca.solvers.conjugate import conjugate_gradients
 
 # Exact Newton steps are faster with 10 components, conjugate gradients with 30 (4000 x 1000 counts); what is between
@@ -262,7 +262,9 @@ class ConjugateProblem(BilinearProblem):
         """A step of every column by the preconditioner alone."""
         return self.propose(shared, stats, None)
 
-    def propose(self, shared: Shared, stats: SweepSums, total: Total | None) -> Update[Shared]:
+    def propose(
+        self, shared: Shared, stats: SweepSums, total: Total | None, share: Share = alone
+    ) -> Update[Shared]:
         """Nearly a Newton step of every column, then the best latent coordinates."""
         assert self.ridges is not None
         assert isinstance(stats, ConjugateSums)

@@ -18,10 +18,11 @@ import numpy as np
 
 from anypca._typing import Floats, Ints
 from anypca.families import Family
-from anypca.linalg import packed_diagonal
+from anypca.linalg import doubled
 from anypca.models._bilinear.evaluator import mask_missing, weighted_terms
 from anypca.models._opened import OpenedBlock
-from anypca.models.sepca._posterior import Loadings, Moments
+from anypca.models.sepca._posterior import Loadings
+from anypca.models.sepca._scores import Moments
 
 # Nats by which the expected log-likelihood of a row may change for its terms to be of the usual size before and after.
 _NOT_FAR = 10.0
@@ -50,13 +51,6 @@ class Tile(NamedTuple):
     curvature: Floats
 
 
-def doubled(packed: Floats, size: int) -> Floats:
-    """Packed matrices with off-diagonal entries doubled: a plain product is then the inner product."""
-    weights = np.full(packed.shape[1], 2.0)
-    weights[packed_diagonal(size)] = 1.0
-    return np.asarray(packed * weights)
-
-
 class Factors(NamedTuple):
     """What blocks multiply with, in their precision."""
 
@@ -73,9 +67,12 @@ class Factors(NamedTuple):
         with _MAKING:
             known = _MADE.setdefault(loadings, {})
             if dtype not in known:
-                around = doubled(loadings.moment_around_fixed, loadings.mean.shape[1])
-                made = (loadings.mean, around, loadings.second_moment)
-                known[dtype] = cls(*(array.astype(dtype, copy=False) for array in made))
+                products, second = (np.empty(loadings.precision.shape, dtype) for _ in range(2))
+                for part in loadings.parts():
+                    some = loadings.columns(part)
+                    second[part] = some.second_moment
+                    products[part] = doubled(some.moment_around_fixed, some.mean.shape[1])
+                known[dtype] = cls(loadings.mean.astype(dtype, copy=False), products, second)
             return known[dtype]
 
 
@@ -148,14 +145,18 @@ class Expectation:
         """
         if 2 * len(changed) > self.rows.n_rows:
             return self.column_sums(after)
-        some = self.take(changed)
-        gone, come = (some.column_sums(moments.take(changed)) for moments in (before, after))
-        if not (np.abs(come.rows - gone.rows) <= _NOT_FAR).all():
+        # What the rows were is taken away and what they are is added in one go: sums over columns are large.
+        some = self.rows.take(np.concatenate([changed, changed]))
+        weights = self.rows.weights[changed]
+        signed = replace(some, weight=np.concatenate([-weights, weights]))
+        both = before.take(changed).beside(after.take(changed))
+        change = replace(self, rows=signed).column_sums(both)
+        gone, come = np.split(change.rows, 2)
+        if not (np.abs(come - gone) <= _NOT_FAR).all():
             return self.column_sums(after)
-        sums.rows[changed] = come.rows
-        for whole, old, new in zip(sums[1:], gone[1:], come[1:], strict=True):
-            whole -= old
-            whole += new
+        sums.rows[changed] = come
+        for whole, part in zip(sums[1:], change[1:], strict=True):
+            whole += part
         return sums
 
     def tiles(self, moments: Moments) -> Iterator[Tile]:

@@ -22,13 +22,14 @@ from anypca.models.sepca._coupling import relevance_cost
 from anypca.models.sepca._dimension import compare_dimensions
 from anypca.models.sepca._noise import dispersion_cost
 from anypca.models.sepca._noise_report import DispersionReport, name_noise, name_replaced
-from anypca.models.sepca._posterior import Affine, Loadings, snapped
+from anypca.models.sepca._posterior import Loadings, snapped
 from anypca.models.sepca._problem import VariationalProblem
 from anypca.models.sepca._removal import Removal
 from anypca.models.sepca._rivals import find_rivals
 from anypca.models.sepca._rounds import is_settled, with_next
 from anypca.models.sepca._row_model import PosteriorRowModel
 from anypca.models.sepca._sample import open_sample
+from anypca.models.sepca._scores import Affine
 from anypca.models.sepca._settings import Settings
 from anypca.models.sepca._spectrum import count_above_noise
 from anypca.models.sepca._start import (

@@ -34,9 +34,10 @@ from anypca.models._session import Session
 from anypca.models.sepca._density import JointDensity, Whitened
 from anypca.models.sepca._fit import PosteriorFit, fit_posterior
 from anypca.models.sepca._lasting import PRUNE_RATIO
-from anypca.models.sepca._posterior import Loadings, Scores
+from anypca.models.sepca._posterior import Loadings
 from anypca.models.sepca._relevance import update_relevance
 from anypca.models.sepca._removal import Removal
+from anypca.models.sepca._scores import Scores
 from anypca.models.sepca._settings import SamplerSettings, Settings
 from anypca.solvers import Progress
 from anypca.solvers.nuts import Draws, NutsOptions, sample_nuts

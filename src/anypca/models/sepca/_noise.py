@@ -22,8 +22,9 @@ from anypca.models._bilinear.dispersion import DISPERSION_GRID, as_recorded, est
 from anypca.models._opened import OpenedBlock, observed_only, open_block, weigh
 from anypca.models.sepca._candidate import Candidate
 from anypca.models.sepca._expectation import Expectation
-from anypca.models.sepca._posterior import Loadings, Moments, Scores
+from anypca.models.sepca._posterior import Loadings
 from anypca.models.sepca._problem import VariationalProblem
+from anypca.models.sepca._scores import Moments, Scores
 
 # Observations that the prior of a column's own noise amounts to. They tell a logarithm to within sqrt(2 / 6) = 0.58, a
 # factor of 1.8, about what the noise of columns differs by; without any, a component could copy a column.

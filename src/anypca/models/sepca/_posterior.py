@@ -1,19 +1,20 @@
-"""Normal posteriors of rows and columns, and what follows from them."""
+"""Normal posteriors of columns, and what follows from them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from anypca._typing import Floats, Ints
-from anypca.engine import Statistics
+from anypca.engine import Statistics, alone
 from anypca.linalg import (
     PackedCholesky,
     congruent,
+    doubled,
     pack_symmetric,
     packed_diagonal,
     packed_position,
@@ -21,7 +22,9 @@ from anypca.linalg import (
     unpack_symmetric,
 )
 from anypca.models._bilinear.evaluator import Coefficients
+from anypca.models.sepca._scores import Affine
 from anypca.priors import AdaptiveL0
+from anypca.solvers import Share
 
 # Columns whose matrices are unpacked together, 4 MB with 20 components: all at once they would take more memory than
 # the table.
@@ -32,39 +35,6 @@ _NEAR_ZERO = 100.0
 # Least size that the relevance of a new component is set by, in units of the variance that its loadings start with: a
 # direction without any loadings would have an infinite relevance, and could not grow.
 _LEAST_SIZE = 1e-3
-
-
-class Scores(NamedTuple):
-    """q(z) of the rows of a block."""
-
-    mean: Floats
-    """(rows, k)."""
-    precision: Floats
-    """Packed, (rows, k (k + 1) / 2)."""
-
-    def take(self, keep: Ints) -> Scores:
-        """Some of the components."""
-        full = unpack_symmetric(self.precision, self.mean.shape[1])
-        return Scores(self.mean[:, keep], pack_symmetric(full[:, keep][:, :, keep]))
-
-    def extended(self) -> Scores:
-        """With one component more, still at its prior."""
-        n, k = self.mean.shape
-        full = np.tile(np.eye(k + 1), (n, 1, 1))
-        full[:, :k, :k] = unpack_symmetric(self.precision, k)
-        return Scores(np.hstack([self.mean, np.zeros((n, 1))]), pack_symmetric(full))
-
-
-class Affine(NamedTuple):
-    """A change of latent coordinates, ``z -> matrix (z - shift)``."""
-
-    shift: Floats
-    matrix: Floats
-
-    def apply(self, scores: Scores) -> Scores:
-        """Posteriors in the new coordinates."""
-        inverse = np.linalg.inv(self.matrix)
-        return Scores((scores.mean - self.shift) @ self.matrix.T, congruent(scores.precision, inverse))
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,13 +117,56 @@ class Loadings:
         """The same posterior beside another prior."""
         return replace(self, alpha=alpha).with_posterior(self.mean, self.precision, **self.known)
 
-    def in_coordinates(self, mapping: Floats, change: Affine) -> Loadings:
+    def columns(self, part: slice) -> Loadings:
+        """Those of some columns, with what is known of them."""
+
+        def of(array: Any) -> Any:
+            return array if np.ndim(array) == 0 else array[part]
+
+        some = replace(
+            self,
+            dispersion=self.dispersion[part],
+            fixed_precision=self.fixed_precision[part],
+            units=of(self.units),
+            pace=of(self.pace),
+        )
+        covariance, determinant = self.known["packed_covariance"], self.known["log_determinant"]
+        return some.with_posterior(
+            self.mean[part],
+            self.precision[part],
+            packed_covariance=None if covariance is None else covariance[part],
+            log_determinant=None if determinant is None else determinant[part],
+        )
+
+    @staticmethod
+    def joined(parts: Sequence[Loadings]) -> Loadings:
+        """The posterior of columns side by side, whose priors are the same, with covariances and determinants."""
+        first = parts[0]
+        if len(parts) == 1:
+            return first
+
+        def of(name: str) -> Any:
+            values = [getattr(part, name) for part in parts]
+            return values[0] if np.ndim(values[0]) == 0 else np.concatenate(values)
+
+        names = ("dispersion", "fixed_precision", "units", "pace")
+        return replace(first, **{name: of(name) for name in names}).with_posterior(
+            of("mean"),
+            of("precision"),
+            packed_covariance=of("packed_covariance"),
+            log_determinant=of("log_determinant"),
+        )
+
+    def in_coordinates(self, mapping: Floats, change: Affine, share: Share = alone) -> Loadings:
         """Coefficients in new coordinates, ``w -> mapping w``, shape (m, m)."""
-        inverse = np.linalg.inv(mapping)
+        inverse, known = np.linalg.inv(mapping), self.packed_covariance
         precision, covariance = np.empty_like(self.precision), np.empty_like(self.precision)
-        for part in self._parts():
+
+        def turn(part: slice) -> None:
             precision[part] = congruent(self.precision[part], inverse)
-            covariance[part] = congruent(self.packed_covariance[part], mapping.T)
+            covariance[part] = congruent(known[part], mapping.T)
+
+        share(turn, len(precision))
         determinant = self.log_determinant - 2.0 * np.linalg.slogdet(mapping)[1]
         return replace(self, change=change).with_posterior(
             self.mean @ mapping.T, precision, packed_covariance=covariance, log_determinant=determinant
@@ -191,11 +204,11 @@ class Loadings:
     def packed_covariance(self) -> Floats:
         """C, packed, shape (n_features, m (m + 1) / 2)."""
         covariance = np.empty_like(self.precision)
-        for part in self._parts():
+        for part in self.parts():
             covariance[part] = self.factor.packed_inverse(part)
         return covariance
 
-    @cached_property
+    @property
     def second_moment(self) -> Floats:
         """M = v v' + C, packed, shape (n_features, m (m + 1) / 2)."""
         return packed_products(self.mean) + self.packed_covariance
@@ -211,10 +224,19 @@ class Loadings:
         around[:, self.n_components :] = 0.0
         return packed_products(around) + self.packed_covariance
 
-    def _parts(self) -> Iterator[slice]:
+    def parts(self) -> Iterator[slice]:
         """Runs of columns."""
         for start in range(0, len(self.mean), _COLUMNS_AT_ONCE):
             yield slice(start, start + _COLUMNS_AT_ONCE)
+
+    @property
+    def gram(self) -> Floats:
+        """Expected inner products of the components' loadings, in units, shape (k, k)."""
+        k, mean = self.n_components, self.mean[:, : self.n_components]
+        weights = np.broadcast_to(1.0 / self.unit_column[:, 0], len(mean))
+        position = packed_position(self.mean.shape[1], k)
+        unknown = (weights @ self.packed_covariance)[position]
+        return np.asarray((mean / self.unit_column).T @ mean + unpack_symmetric(unknown[None], k)[0])
 
     @cached_property
     def sizes(self) -> Floats:
@@ -225,7 +247,7 @@ class Loadings:
     @cached_property
     def squares(self) -> Floats:
         """Expected squares of all coefficients, shape (n_features, m)."""
-        return self.second_moment[:, packed_diagonal(self.mean.shape[1])]
+        return self.mean**2 + self.packed_covariance[:, packed_diagonal(self.mean.shape[1])]
 
     @property
     def shrinkage(self) -> Floats:
@@ -245,10 +267,9 @@ class Loadings:
     def divergence_from(self, mapping: Floats, alpha: Floats) -> Floats:
         """The same in the coordinates that ``mapping``, (m, m), led here from, with the relevance of before."""
         inverse, m = np.linalg.inv(mapping), self.mean.shape[1]
-        weights = 2.0 * packed_products(inverse)
-        weights[:, packed_diagonal(m)] *= 0.5
+        variances = self.packed_covariance @ doubled(packed_products(inverse), m).T
         determinant = self.log_determinant + 2.0 * np.linalg.slogdet(mapping)[1]
-        return replace(self, alpha=alpha)._divergence(self.second_moment @ weights.T, determinant)
+        return replace(self, alpha=alpha)._divergence((self.mean @ inverse.T) ** 2 + variances, determinant)
 
     def _divergence(self, expected: Floats, log_determinant: Floats) -> Floats:
         """From expected squares of the coefficients and log determinants of their precisions."""
@@ -286,51 +307,6 @@ class VariationalStats(Statistics):
     """Weighted sum of means of the scores, shape (k,)."""
     score_moment: Floats
     """Weighted sum of second moments of the scores, shape (k, k)."""
-
-
-@dataclass(frozen=True, eq=False)
-class Moments:
-    """Scores of a block with what follows from them."""
-
-    scores: Scores
-    factor: PackedCholesky
-    design: Floats
-    """(m~, f), shape (rows, m)."""
-    second: Floats
-    """T, packed, shape (rows, m (m + 1) / 2)."""
-    trace: Floats
-    """Trace of S, shape (rows,)."""
-
-    @classmethod
-    def of(cls, scores: Scores, features: Floats, *, factor: PackedCholesky | None = None) -> Moments:
-        """From posteriors and fixed features, (rows, m - k); the factor of the precisions where it is known."""
-        k = scores.mean.shape[1]
-        factor = PackedCholesky(scores.precision, k) if factor is None else factor
-        covariance = factor.packed_inverse()
-        design = np.hstack([scores.mean, features])
-        second = packed_products(design)
-        second[:, packed_position(design.shape[1], k)] += covariance
-        return cls(scores, factor, design, second, covariance[:, packed_diagonal(k)].sum(axis=1))
-
-    def take(self, index: Ints) -> Moments:
-        """Those of some rows."""
-        scores = Scores(self.scores.mean[index], self.scores.precision[index])
-        return Moments.of(scores, self.design[index, scores.mean.shape[1] :])
-
-    @property
-    def divergence(self) -> Floats:
-        """KL of each row to N(0, I), shape (rows,)."""
-        mean = self.scores.mean
-        return np.asarray(
-            0.5
-            * (np.einsum("ia,ia->i", mean, mean) + self.trace + self.factor.log_determinant() - mean.shape[1])
-        )
-
-
-def between(old: Scores, new: Scores, fraction: Floats) -> Scores:
-    """Part of the way from old to new, row by row, in mean and precision."""
-    t = fraction[:, None]
-    return Scores(old.mean + t * (new.mean - old.mean), old.precision + t * (new.precision - old.precision))
 
 
 def drop_components(shared: Loadings, keep: Ints) -> Loadings:

@@ -21,25 +21,27 @@ import numpy as np
 import scipy.linalg
 
 from anypca._typing import Bools, Floats
-from anypca.engine import Block
+from anypca.engine import Block, alone
 from anypca.families import Family
 from anypca.linalg import (
     PackedCholesky,
     pack_symmetric,
     packed_cross,
-    packed_diagonal,
     packed_position,
     packed_products,
+    packed_squares,
     packed_times,
     symmetric_powers,
     unpack_symmetric,
 )
 from anypca.models._opened import OpenedBlock, open_block
+from anypca.models.sepca._columns import ColumnStep, column_precision, step_columns
 from anypca.models.sepca._coupling import CouplingSums
-from anypca.models.sepca._expectation import Expectation, Sums, doubled
-from anypca.models.sepca._posterior import Affine, Loadings, Moments, Scores, VariationalStats, between
-from anypca.models.sepca._strides import damping, lengths
-from anypca.solvers import BlockProblem, Update
+from anypca.models.sepca._expectation import Expectation, Sums
+from anypca.models.sepca._posterior import Loadings, VariationalStats
+from anypca.models.sepca._scores import Affine, Moments, Scores, between
+from anypca.models.sepca._strides import lengths
+from anypca.solvers import BlockProblem, Share, Total, Update
 
 # A row's step is halved down to this fraction, which takes 14 halvings, and is then not taken: what it could gain there
 # is lost in rounding. The limit only ends what cannot go on.
@@ -61,11 +63,11 @@ _SINGLE_EPS = float(np.finfo(np.float32).eps)
 _SLACK_ULPS, _SUM_ULPS = 64.0, 16.0
 # The same in single precision, where terms cancel in sums of thousands: repairs would chase rounding.
 _SINGLE_ULPS = 512.0
-# Factor by which the pace of a column grows back in each sweep. Columns with less than about one count for each
-# coefficient overshoot as often as they are let; with 5 % more each time that is once in fifteen sweeps.
-_RECOVERY = 1.05
 # A column's step that is this small a part of the column only has rounding to gain.
 _TINY_STEP = 1e-7
+# Numbers in the precisions of all columns from which on their update is for more than one thread, which takes a
+# fraction of a millisecond to begin: as many take about three to update.
+_WORTH_SHARING = 2**17
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +128,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
             after, leaving = self._guarded(expectation, before, (proposed, factor), entry)
         mean, weights = after.scores.mean, rows.weights
         k, moved = mean.shape[1], mean - before.scores.mean
-        decrement = np.einsum("ia,ia->i", packed_products(moved), doubled(after.scores.precision, k))
+        decrement = packed_squares(after.scores.precision, moved)
         position = packed_position(after.design.shape[1], k)
         stats = VariationalStats(
             entry.columns,
@@ -207,50 +209,40 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
 
     def update(self, shared: Loadings, stats: VariationalStats) -> Update[Loadings]:
         """The best posterior of every column, then the best latent coordinates and relevance."""
-        k, m = shared.n_components, shared.mean.shape[1]
-        precision = self.column_precision(shared, stats.information)
-        factor = PackedCholesky(precision, m)
-        new = shared.with_posterior(factor.solve(stats.target), precision, factor=factor)
-        by_column = np.einsum("ja,ja->j", packed_products(new.mean - shared.mean), doubled(precision, m))
+        return self.propose(shared, stats, None, alone)
+
+    def propose(
+        self, shared: Loadings, stats: VariationalStats, total: Total | None, share: Share
+    ) -> Update[Loadings]:
+        """The same, with runs of columns side by side."""
+        k, far = shared.n_components, None
+        if self.stride is not None:
+            far = np.ones(shared.mean.shape[1])
+            far[:k] = lengths(shared, self.stride)
+
+        def step(part: slice) -> ColumnStep:
+            some, is_damped = shared.columns(part), far is not None and self.fit_intercept
+            return step_columns(some, stats.target[part], stats.information[part], far, is_damped=is_damped)
+
+        share = share if shared.precision.size >= _WORTH_SHARING else alone
+        parts = share(step, len(shared.mean))
+        by_column = np.concatenate([part.decrement for part in parts])
         # Intercepts of constant columns, alone in having a prior, creep to where it holds them and move nothing else.
         is_constant = (shared.fixed_precision > 0).any(axis=1)
         decrement = float(by_column[~is_constant].sum()) + stats.row_decrement
         criterion = float(np.sqrt(max(decrement, 0.0) / max(stats.n_entries, 1.0)))
-        if k == 0 and precision.size:
-            # Means may stand from the start, with precisions that nothing has set yet.
-            change, size = np.abs(precision - shared.precision).max(axis=1), np.abs(precision).max(axis=1)
-            criterion = max(criterion, float(np.max(change[size > 0] / size[size > 0], initial=0.0)))
-        return Update(self.settled(self._paced(shared, new, stats), stats), criterion)
-
-    def _paced(self, shared: Loadings, new: Loadings, stats: VariationalStats) -> Loadings:
-        """Part of the way, or more, with less of it in columns that went too far; they try a little more each time."""
-        pace, k = np.asarray(shared.pace), shared.n_components
-        if (pace == 1.0).all() and self.stride is None:
-            return new
-        t, far = np.reshape(pace, (-1, 1)), np.ones(shared.mean.shape[1])
-        held: Floats | float = 1.0
-        if self.stride is not None:
-            far[:k] = lengths(shared, self.stride)
-            held = damping(shared, stats.information) if self.fit_intercept else 1.0
-        mean = shared.mean + t * far * (new.mean - shared.mean)
-        precision = shared.precision + t * held * (new.precision - shared.precision)
-        return replace(new, pace=np.minimum(_RECOVERY * pace, 1.0)).with_posterior(mean, precision)
+        # Means may stand from the start, with precisions that nothing has set yet.
+        criterion = max(criterion, *(part.change for part in parts))
+        new = Loadings.joined([part.posterior for part in parts])
+        return Update(self.settled(new, stats, share), criterion)
 
     def gradient(self, shared: Loadings, stats: VariationalStats) -> Floats:
         """Of the bound in the means of the columns' coefficients, shape (n_features, m)."""
-        precision = self.column_precision(shared, stats.information)
-        return stats.target - packed_times(precision, shared.mean)
+        return stats.target - packed_times(column_precision(shared, stats.information), shared.mean)
 
-    def column_precision(self, shared: Loadings, information: Floats) -> Floats:
-        """Precisions of the columns that information about them and the prior ask for, packed."""
-        precision = shared.with_prior(information)
-        if shared.sparsity > 0:
-            precision[:, packed_diagonal(shared.mean.shape[1])[: shared.n_components]] += shared.shrinkage
-        return precision
-
-    def settled(self, shared: Loadings, stats: VariationalStats) -> Loadings:
+    def settled(self, shared: Loadings, stats: VariationalStats, share: Share = alone) -> Loadings:
         """A new posterior of the columns in the best latent coordinates, with the relevance that belongs to it."""
-        return self.with_best_relevance(self._change(shared, stats))
+        return self.with_best_relevance(self._change(shared, stats, share))
 
     def at_rest(self, shared: Loadings) -> Loadings:
         """The posterior without the change of coordinates that led to it."""
@@ -356,7 +348,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
         """The loadings with the best relevance, alpha = D / E||w||^2, unless it is held."""
         return shared if self.hold_relevance else shared.with_relevance(len(shared.mean) / shared.sizes)
 
-    def _change(self, shared: Loadings, stats: VariationalStats) -> Loadings:
+    def _change(self, shared: Loadings, stats: VariationalStats, share: Share = alone) -> Loadings:
         """White scores around zero and uncorrelated loadings: the latent coordinates with the largest bound."""
         k = shared.n_components
         if k == 0:
@@ -367,13 +359,9 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
             return self.mapped(shared, Affine(shift, np.eye(k)))
         moment = stats.score_moment / stats.weight - np.outer(shift, shift)
         root, inverse_root = symmetric_powers(moment, 0.5, -0.5)
-        position = packed_position(shared.mean.shape[1], k)
-        gram = unpack_symmetric(
-            (shared.second_moment[:, position] / shared.unit_column).sum(axis=0)[None], k
-        )[0]
-        _, rotation = scipy.linalg.eigh(root @ gram @ root)
+        _, rotation = scipy.linalg.eigh(root @ shared.gram @ root)
         matrix = rotation[:, ::-1].T @ inverse_root
-        return self.mapped(shared, Affine(shift, matrix))
+        return self.mapped(shared, Affine(shift, matrix), share)
 
     def _unchange(self, shared: Loadings) -> Loadings:
         """A proposal in the coordinates it was made from."""
@@ -383,9 +371,9 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
         inverse = Affine(-matrix @ shift, np.linalg.inv(matrix))
         return self.mapped(shared, inverse)
 
-    def mapped(self, shared: Loadings, change: Affine) -> Loadings:
+    def mapped(self, shared: Loadings, change: Affine, share: Share = alone) -> Loadings:
         """Loadings in new coordinates: the predictor does not change."""
-        return shared.in_coordinates(self._mapping(change, shared.mean.shape[1]), change)
+        return shared.in_coordinates(self._mapping(change, shared.mean.shape[1]), change, share)
 
     def mapping_of(self, shared: Loadings) -> Floats:
         """What takes coefficients from the previous coordinates to those of ``shared``, shape (m, m)."""

@@ -12,8 +12,9 @@ from anypca.linalg import PackedCholesky
 from anypca.models._bilinear.row_model import BilinearRowModel, Reported, warn_unsolved
 from anypca.models._opened import OpenedBlock, weigh
 from anypca.models._row_model import predictive_log_mass, with_offset
-from anypca.models.sepca._posterior import Loadings, Scores
+from anypca.models.sepca._posterior import Loadings
 from anypca.models.sepca._problem import VariationalProblem
+from anypca.models.sepca._scores import Scores
 
 
 @dataclass(frozen=True, eq=False)

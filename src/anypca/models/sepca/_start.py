@@ -13,10 +13,11 @@ from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.start import Directions, residual_directions
 from anypca.models.sepca._candidate import Candidate
 from anypca.models.sepca._noise import is_normal
-from anypca.models.sepca._posterior import Loadings, Scores, add_component, start_relevance
+from anypca.models.sepca._posterior import Loadings, add_component, start_relevance
 from anypca.models.sepca._problem import VariationalProblem
 from anypca.models.sepca._removal import Removal
 from anypca.models.sepca._rounds import ROUND_TOLERANCE, is_settled
+from anypca.models.sepca._scores import Scores
 from anypca.models.sepca._spectrum import count_above_noise
 from anypca.models.sepca._state import State
 from anypca.models.sepca._sweeps import (

@@ -14,8 +14,10 @@ from anypca.linalg import PackedCholesky, unpack_symmetric
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._opened import open_block
 from anypca.models._stream import BlockSums, Stream, StreamRule, design_change, held_back
-from anypca.models.sepca._posterior import Loadings, Moments, VariationalStats, snapped
+from anypca.models.sepca._columns import column_precision
+from anypca.models.sepca._posterior import Loadings, VariationalStats, snapped
 from anypca.models.sepca._problem import VariationalProblem
+from anypca.models.sepca._scores import Moments
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +48,7 @@ class PosteriorRule(StreamRule[Loadings]):
 
     def improve(self, shared: Loadings, averages: BlockSums, weight: float) -> tuple[Loadings, Floats | None]:
         problem, k = self.problem, shared.n_components
-        precision = problem.column_precision(shared, weight * averages.curvature)
+        precision = column_precision(shared, weight * averages.curvature)
         mean = PackedCholesky(precision, shared.mean.shape[1]).solve(weight * averages.target)
         step = held_back(mean - shared.mean, averages, fit_intercept=problem.fit_intercept)
         found = problem.settled(

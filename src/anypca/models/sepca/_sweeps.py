@@ -20,8 +20,9 @@ from anypca.models.sepca._coupling import CouplingSums, coupling_gain, relevance
 from anypca.models.sepca._lasting import component_cost, falling_from, idle_component, is_fading
 from anypca.models.sepca._leaps import Memory
 from anypca.models.sepca._noise import Residuals
-from anypca.models.sepca._posterior import Loadings, Scores, VariationalStats, drop_components
+from anypca.models.sepca._posterior import Loadings, VariationalStats, drop_components
 from anypca.models.sepca._removal import Removal
+from anypca.models.sepca._scores import Scores
 from anypca.models.sepca._state import State
 from anypca.models.sepca._strides import Stride, is_answering
 from anypca.solvers import Status, Update

@@ -25,8 +25,9 @@ from anypca.engine import Block, Statistics
 from anypca.linalg import PackedCholesky, pack_symmetric, packed_diagonal
 from anypca.models._opened import open_block
 from anypca.models.sepca._coupling import CouplingSums
-from anypca.models.sepca._posterior import Loadings, Moments, Scores, snapped
+from anypca.models.sepca._posterior import Loadings, snapped
 from anypca.models.sepca._problem import VariationalProblem
+from anypca.models.sepca._scores import Moments, Scores
 from anypca.models.sepca._state import State
 from anypca.models.sepca._sweeps import coupling_sums
 
