@@ -17,6 +17,7 @@ from anypca.linalg import (
     packed_diagonal,
     packed_products,
     packed_size,
+    packed_squares,
     packed_times,
     procrustes,
     solve_spd,
@@ -332,6 +333,16 @@ def test_a_pivot_at_rounding_level_is_no_information():
     factor = PackedCholesky(np.array([[1.0, 1.0, 1.0 + 1e-14]]), 2)
     np.testing.assert_allclose(factor.solve(np.array([[1.0, 0.0]])), [[1.0, 0.0]])
     np.testing.assert_allclose(factor.log_determinant(), [0.0])
+
+
+def test_squares_in_packed_matrices():
+    rng = np.random.default_rng(0)
+    full = rng.normal(size=(6, 4, 4))
+    full = full + full.transpose(0, 2, 1)
+    vectors = rng.normal(size=(6, 4))
+    np.testing.assert_allclose(
+        packed_squares(pack_symmetric(full), vectors), np.einsum("ia,iab,ib->i", vectors, full, vectors)
+    )
 
 
 def test_packed_matrices_times_vectors():

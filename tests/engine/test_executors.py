@@ -12,7 +12,7 @@ import pytest
 import threadpoolctl
 from numpy.testing import assert_allclose, assert_array_equal
 
-from anypca.engine import check_data, executor_for
+from anypca.engine import alone, check_data, executor_for
 from anypca.engine.executors import ThreadExecutor, count_workers, one_blas_thread
 
 X = np.random.default_rng(0).normal(size=(500, 4)) * np.logspace(-6, 6, 4)
@@ -56,6 +56,31 @@ def test_same_threads_same_bits(n_jobs):
     totals = [ThreadExecutor(n_jobs).sweep(gram, data)[1] for _ in range(5)]
     for total in totals[1:]:
         assert_array_equal(total, totals[0])
+
+
+@pytest.mark.parametrize("n_items", [0, 1, 2, 11])
+@pytest.mark.parametrize("n_jobs", [1, 2, 5])
+def test_items_are_shared_in_order(n_jobs, n_items):
+    """Whoever takes them, and inside of the context as outside."""
+    executor, items = ThreadExecutor(n_jobs), np.arange(n_items)
+    outside = executor.share(lambda run: items[run], n_items)
+    with executor:
+        inside = executor.share(lambda run: items[run], n_items)
+    assert len(inside) == max(min(n_jobs, n_items), 1)
+    for found in (outside, inside, alone(lambda run: items[run], n_items)):
+        assert_array_equal(np.concatenate(found), items)
+
+
+def test_items_are_shared_by_several_threads(two_blas_threads):
+    meeting = threading.Barrier(2, timeout=30)
+
+    def meet(run):
+        meeting.wait()
+        return threading.get_ident(), blas_threads()
+
+    (one, held), (other, _) = ThreadExecutor(2).share(meet, 2)
+    assert one != other
+    assert held == {1}
 
 
 def test_works_outside_of_the_context_and_after_it():

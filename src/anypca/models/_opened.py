@@ -17,8 +17,8 @@ from anypca.models._session import Session, raise_outside
 
 # Bytes of the entries of a tile: half or twice of it take as long to some percent, less makes many thin products.
 _TILE_BYTES = 2**20
-# Narrower tiles would make the matrix products of a tile thin.
-_MIN_TILE = 64
+# Narrower tiles would make the matrix products of a tile thin; what a few rows say of more columns leaves the cache.
+_MIN_TILE, _MAX_TILE = 64, 2048
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +145,8 @@ class OpenedBlock:
 
     def tiles(self) -> Iterator[slice]:
         """Runs of columns."""
-        width = max(_TILE_BYTES // (self.dtype.itemsize * max(self.n_rows, 1)), _MIN_TILE)
+        width = _TILE_BYTES // (self.dtype.itemsize * max(self.n_rows, 1))
+        width = min(max(width, _MIN_TILE), _MAX_TILE)
         for start in range(0, self.n_features, width):
             yield slice(start, min(start + width, self.n_features))
 

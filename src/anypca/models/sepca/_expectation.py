@@ -21,7 +21,7 @@ from anypca.families import Family
 from anypca.linalg import doubled
 from anypca.models._bilinear.evaluator import mask_missing, weighted_terms
 from anypca.models._opened import OpenedBlock
-from anypca.models.sepca._posterior import Loadings
+from anypca.models.sepca._posterior import Loadings, parts_of
 from anypca.models.sepca._scores import Moments
 
 # Nats by which the expected log-likelihood of a row may change for its terms to be of the usual size before and after.
@@ -68,7 +68,7 @@ class Factors(NamedTuple):
             known = _MADE.setdefault(loadings, {})
             if dtype not in known:
                 products, second = (np.empty(loadings.precision.shape, dtype) for _ in range(2))
-                for part in loadings.parts():
+                for part in parts_of(slice(0, len(loadings.mean))):
                     some = loadings.columns(part)
                     second[part] = some.second_moment
                     products[part] = doubled(some.moment_around_fixed, some.mean.shape[1])
@@ -109,33 +109,43 @@ class Expectation:
 
     def row_sums(self, moments: Moments) -> Sums:
         """What the rows' update needs, from sums over columns."""
-        m, size = self.loadings.mean.shape[1], self.loadings.precision.shape[1]
+        m, size, n = self.loadings.mean.shape[1], self.loadings.precision.shape[1], self.rows.n_rows
         mean, _, second = self.factors
-        target, information = np.zeros((self.rows.n_rows, m)), np.zeros((self.rows.n_rows, size))
-        by_row, by_column = np.zeros(self.rows.n_rows), np.empty(self.rows.n_features)
+        target, information = np.zeros((n, m)), np.zeros((n, size))
+        by_row, by_column = np.zeros(n), np.empty(self.rows.n_features)
         for tile, value, working, curvature in self.tiles(moments):
-            by_row += value.sum(axis=1, dtype=float)
-            by_column[tile] = self.rows.weights @ value
+            self._add_values(by_row, by_column, tile, value)
             target += working @ mean[tile]
             information += curvature @ second[tile]
         return self._with_linear(moments, Sums(by_row, by_column, target, information), over_rows=False)
 
-    def column_sums(self, moments: Moments) -> Sums:
-        """What the columns' update needs, from weighted sums over rows."""
+    def column_sums(self, moments: Moments, onto: Floats | None = None) -> Sums:
+        """What the columns' update needs, from weighted sums over rows; information in the precision of the rows.
+
+        Information is the largest of all. It is added to that at hand where some is given.
+        """
         weights, dtype, p = self.rows.weights, self.rows.dtype, self.rows.n_features
         has_weights = self.rows.weight is not None
         design, second = (
             (array * weights[:, None] if has_weights else array).astype(dtype, copy=False)
             for array in (moments.design, moments.second)
         )
-        target, information = np.zeros((p, design.shape[1])), np.zeros((p, second.shape[1]))
+        target = np.empty((p, design.shape[1]))
+        information = np.empty((p, second.shape[1]), dtype) if onto is None else onto
         by_row, by_column = np.zeros(self.rows.n_rows), np.empty(p)
         for tile, value, working, curvature in self.tiles(moments):
-            by_row += value.sum(axis=1, dtype=float)
-            by_column[tile] = weights @ value
+            self._add_values(by_row, by_column, tile, value)
             target[tile] = working.T @ design
-            information[tile] = curvature.T @ second
+            if onto is None:
+                np.matmul(curvature.T, second, out=information[tile])
+            else:
+                information[tile] += curvature.T @ second
         return self._with_linear(moments, Sums(by_row, by_column, target, information), over_rows=True)
+
+    def _add_values(self, by_row: Floats, by_column: Floats, tile: slice, value: Floats) -> None:
+        """Add the terms of a tile to the sums of the rows, and put their weighted sums in the columns' places."""
+        by_row += value @ np.ones(value.shape[1], value.dtype)
+        by_column[tile] = self.rows.weights.astype(value.dtype, copy=False) @ value
 
     def resummed(self, sums: Sums, before: Moments, after: Moments, changed: Ints) -> Sums:
         """`column_sums` after some rows have changed, in the place of those before.
@@ -150,14 +160,13 @@ class Expectation:
         weights = self.rows.weights[changed]
         signed = replace(some, weight=np.concatenate([-weights, weights]))
         both = before.take(changed).beside(after.take(changed))
-        change = replace(self, rows=signed).column_sums(both)
+        change = replace(self, rows=signed).column_sums(both, onto=sums.information)
         gone, come = np.split(change.rows, 2)
         if not (np.abs(come - gone) <= _NOT_FAR).all():
             return self.column_sums(after)
-        sums.rows[changed] = come
-        for whole, part in zip(sums[1:], change[1:], strict=True):
-            whole += part
-        return sums
+        rows = sums.rows.copy()
+        rows[changed] = come
+        return Sums(rows, sums.columns + change.columns, sums.target + change.target, change.information)
 
     def tiles(self, moments: Moments) -> Iterator[Tile]:
         """Terms of the log-likelihood, or where products are used of minus the cumulant but for its value."""
@@ -186,10 +195,11 @@ class Expectation:
         k, (mean, products, _) = self.loadings.n_components, self.factors
         for tile in rows.tiles():
             inner = design[:, :k] @ mean[tile, :k].T
-            # <T, M> minus the squared mean, both without fixed parts; rounding may leave it a little below zero.
+            # <T, M> minus the squared mean, both without fixed parts; rounding may leave it a little below zero, and
+            # as much above it will do.
             variance = second @ products[tile].T
             variance -= inner * inner
-            np.maximum(variance, 0.0, out=variance)
+            np.abs(variance, out=variance)
             inner += design[:, k:] @ mean[tile, k:].T
             eta = inner
             if rows.offset is not None:

@@ -87,7 +87,7 @@ class Loadings:
     def with_prior(self, information: Floats) -> Floats:
         """Information about all coefficients, packed, with the precision of their prior."""
         k, diagonal = self.n_components, packed_diagonal(self.mean.shape[1])
-        precision = information.copy()
+        precision = np.array(information, dtype=float)
         precision[:, diagonal[:k]] += self.alpha / self.unit_column
         precision[:, diagonal[k:]] += self.fixed_precision
         return precision
@@ -162,9 +162,10 @@ class Loadings:
         inverse, known = np.linalg.inv(mapping), self.packed_covariance
         precision, covariance = np.empty_like(self.precision), np.empty_like(self.precision)
 
-        def turn(part: slice) -> None:
-            precision[part] = congruent(self.precision[part], inverse)
-            covariance[part] = congruent(known[part], mapping.T)
+        def turn(run: slice) -> None:
+            for part in parts_of(run):
+                precision[part] = congruent(self.precision[part], inverse)
+                covariance[part] = congruent(known[part], mapping.T)
 
         share(turn, len(precision))
         determinant = self.log_determinant - 2.0 * np.linalg.slogdet(mapping)[1]
@@ -204,7 +205,7 @@ class Loadings:
     def packed_covariance(self) -> Floats:
         """C, packed, shape (n_features, m (m + 1) / 2)."""
         covariance = np.empty_like(self.precision)
-        for part in self.parts():
+        for part in parts_of(slice(0, len(self.mean))):
             covariance[part] = self.factor.packed_inverse(part)
         return covariance
 
@@ -223,11 +224,6 @@ class Loadings:
         around = self.mean.copy()
         around[:, self.n_components :] = 0.0
         return packed_products(around) + self.packed_covariance
-
-    def parts(self) -> Iterator[slice]:
-        """Runs of columns."""
-        for start in range(0, len(self.mean), _COLUMNS_AT_ONCE):
-            yield slice(start, start + _COLUMNS_AT_ONCE)
 
     @property
     def gram(self) -> Floats:
@@ -307,6 +303,12 @@ class VariationalStats(Statistics):
     """Weighted sum of means of the scores, shape (k,)."""
     score_moment: Floats
     """Weighted sum of second moments of the scores, shape (k, k)."""
+
+
+def parts_of(run: slice) -> Iterator[slice]:
+    """Shorter runs of columns, one at least."""
+    for start in range(run.start, max(run.stop, run.start + 1), _COLUMNS_AT_ONCE):
+        yield slice(start, min(start + _COLUMNS_AT_ONCE, run.stop))
 
 
 def drop_components(shared: Loadings, keep: Ints) -> Loadings:

@@ -38,7 +38,7 @@ from anypca.models._opened import OpenedBlock, open_block
 from anypca.models.sepca._columns import ColumnStep, column_precision, step_columns
 from anypca.models.sepca._coupling import CouplingSums
 from anypca.models.sepca._expectation import Expectation, Sums
-from anypca.models.sepca._posterior import Loadings, VariationalStats
+from anypca.models.sepca._posterior import Loadings, VariationalStats, parts_of
 from anypca.models.sepca._scores import Affine, Moments, Scores, between
 from anypca.models.sepca._strides import lengths
 from anypca.solvers import BlockProblem, Share, Total, Update
@@ -220,12 +220,15 @@ class VariationalProblem(BlockProblem[Loadings, Scores, VariationalStats]):
             far = np.ones(shared.mean.shape[1])
             far[:k] = lengths(shared, self.stride)
 
+        is_damped = far is not None and self.fit_intercept
+
         def step(part: slice) -> ColumnStep:
-            some, is_damped = shared.columns(part), far is not None and self.fit_intercept
-            return step_columns(some, stats.target[part], stats.information[part], far, is_damped=is_damped)
+            some, target, information = shared.columns(part), stats.target[part], stats.information[part]
+            return step_columns(some, target, information, far, is_damped=is_damped)
 
         share = share if shared.precision.size >= _WORTH_SHARING else alone
-        parts = share(step, len(shared.mean))
+        runs = share(lambda run: [step(part) for part in parts_of(run)], len(shared.mean))
+        parts: list[ColumnStep] = [part for run in runs for part in run]
         by_column = np.concatenate([part.decrement for part in parts])
         # Intercepts of constant columns, alone in having a prior, creep to where it holds them and move nothing else.
         is_constant = (shared.fixed_precision > 0).any(axis=1)
