@@ -127,3 +127,12 @@ def test_threads_change_rounding_only(monkeypatch):
 
 def test_alone_is_one_run():
     assert alone(lambda run: run, 7) == [slice(0, 7)]
+
+
+def test_sums_in_single_precision_make_posteriors_in_double():
+    problem, shared, stats = swept()
+    rough = replace(stats, information=stats.information.astype(np.float32))
+    assert column_precision(shared, rough.information).dtype == np.float64
+    found, wanted = problem.update(shared, rough).shared, problem.update(shared, stats).shared
+    assert found.precision.dtype == found.mean.dtype == np.float64
+    assert_allclose(found.precision, wanted.precision, rtol=1e-5, atol=1e-5)
