@@ -51,6 +51,18 @@ def test_sharp_expectation_has_consistent_derivatives(family):
     assert_allclose(found.curvature, slope, atol=2e-6 * family.trials)
 
 
+def test_answers_that_are_seldom_likely_are_like_others():
+    """They are found by their places; entry by entry they are not."""
+    mean, variance = moves((6, 40), seed=3)
+    mean = np.where(np.arange(mean.size).reshape(mean.shape) % 50, -np.abs(mean), np.abs(mean))
+    call = Bernoulli().sharp.expected_cumulant
+    found = call(mean, variance)
+    for at in np.ndindex(mean.shape):
+        one = call(mean[at].reshape(1), variance[at].reshape(1))
+        for part, wanted in zip(found, one, strict=True):
+            assert part[at] == pytest.approx(wanted[0], rel=1e-12)
+
+
 def test_sharp_members_of_mixed_families():
     mixed = Mixed((Poisson(), Bernoulli()), (0, 1))
     assert mixed.sharp.columns(slice(0, 1)) == Poisson()
