@@ -22,8 +22,8 @@ from anypca._typing import Floats
 from anypca.linalg import packed_diagonal, packed_squares
 from anypca.models.sepca._posterior import Loadings
 
-# Length of a stride in plain steps. Near the end of a fit to the words of 3730 posts 14 strides and 4 plain sweeps gained
-# 50 nats with it, 46 with 1.97, 44 with 1.95 and 39 with 1.9. Longer ones lose.
+# Length of a stride in plain steps. Near the end of a fit to the words of 3730 posts 14 strides and 4 plain sweeps
+# gained 50 nats with it, 46 with 1.97, 44 with 1.95 and 39 with 1.9. Longer ones lose.
 _FAR = 2.0
 # Signal ratio up to which components go as far. Stronger ones do not need it, and are stirred up first.
 _WEAK = 2.0
