@@ -143,9 +143,12 @@ class Expectation:
         return self._with_linear(moments, Sums(by_row, by_column, target, information), over_rows=True)
 
     def _add_values(self, by_row: Floats, by_column: Floats, tile: slice, value: Floats) -> None:
-        """Add the terms of a tile to the sums of the rows, and put their weighted sums in the columns' places."""
+        """Add the terms of a tile to the sums of the rows, and put their weighted sums in the columns' places.
+
+        Columns in double precision: a block may have thousands of rows, and their sum is the bound.
+        """
         by_row += value @ np.ones(value.shape[1], value.dtype)
-        by_column[tile] = self.rows.weights.astype(value.dtype, copy=False) @ value
+        by_column[tile] = self.rows.weights @ value
 
     def resummed(self, sums: Sums, before: Moments, after: Moments, changed: Ints) -> Sums:
         """`column_sums` after some rows have changed, in the place of those before.
