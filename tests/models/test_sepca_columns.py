@@ -14,9 +14,10 @@ from anypca.engine.executors import ThreadExecutor
 from anypca.families import resolve_family
 from anypca.linalg import pack_symmetric, unpack_symmetric
 from anypca.models.sepca import _problem
-from anypca.models.sepca._columns import column_precision
+from anypca.models.sepca._columns import column_precision, step_columns
 from anypca.models.sepca._posterior import Loadings
 from anypca.models.sepca._problem import VariationalProblem
+from anypca.models.sepca._strides import damping
 
 N, P, K = 30, 9, 3
 
@@ -26,7 +27,7 @@ def swept(stride=None, *, units=1.0, pace=1.0, k=K):
     rng = np.random.default_rng(3)
     X = (rng.random((N, P)) < 0.3).astype(float)
     problem = VariationalProblem(resolve_family("bernoulli", P), stride=stride, sharp=True)
-    precision = np.tile(pack_symmetric(4.0 * np.eye(k + 1)), (P, 1))
+    precision = np.outer(np.linspace(3.0, 6.0, P), pack_symmetric(np.eye(k + 1)))
     shared = Loadings(
         0.3 * rng.normal(size=(P, k + 1)),
         precision,
@@ -58,6 +59,18 @@ def test_runs_of_columns_are_updated_as_all_of_them(stride, by_column, k, monkey
             assert_allclose(
                 getattr(found.shared, name), getattr(whole.shared, name), rtol=1e-9, atol=1e-12, err_msg=name
             )
+
+
+def test_means_go_farther_and_precisions_less_far():
+    _, shared, stats = swept()
+    target, information = stats.target, stats.information
+    best = step_columns(shared, target, information, None, is_damped=False).posterior
+    far = np.array([2.0, 1.5, 1.0, 1.0])
+    found = step_columns(shared, target, information, far, is_damped=True).posterior
+    assert_allclose(found.mean - shared.mean, far * (best.mean - shared.mean))
+    held = damping(shared, information)
+    assert (held < 1.0).all()
+    assert_allclose(found.precision - shared.precision, held * (best.precision - shared.precision))
 
 
 def test_what_an_update_knows_belongs_to_it():
@@ -102,7 +115,10 @@ def test_some_columns_and_all_again():
         "squares",
     ):
         assert_allclose(getattr(joined, name), getattr(shared, name), rtol=1e-12)
-    assert "packed_covariance" in shared.columns(slice(2, 4)).__dict__
+    # Where it is known of all columns it is not computed again.
+    some = shared.columns(slice(2, 4))
+    assert "packed_covariance" in some.__dict__
+    assert_allclose(some.packed_covariance, replace(some).packed_covariance)
 
 
 def test_threads_change_rounding_only(monkeypatch):

@@ -1439,6 +1439,20 @@ BILINEAR = [
         "tests/models/test_sepca_expectation.py",
     ),
     Mutation(
+        "precisions of columns are not held back",
+        "models/sepca/_columns.py",
+        "damping(shared, information) if is_damped else 1.0",
+        "1.0",
+        "tests/models/test_sepca_columns.py",
+    ),
+    Mutation(
+        "what is known of some columns is that of the first ones",
+        "models/sepca/_posterior.py",
+        "None if covariance is None else covariance[part]",
+        "None if covariance is None else covariance[: len(self.mean[part])]",
+        "tests/models/test_sepca_columns.py tests/models/test_sepca_expectation.py",
+    ),
+    Mutation(
         "rows that went far are subtracted",
         "models/sepca/_expectation.py",
         "_NOT_FAR = 10.0",
