@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: venv demo test conformance mutation portability coverage browser lint typecheck bench experiments docs clean
+.PHONY: venv demo test conformance portability coverage browser lint typecheck bench experiments docs clean
 
 venv: $(STAMP)
 
@@ -23,10 +23,6 @@ demo: venv
 test: venv lint typecheck
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 	$(BIN)/python -m tools.portability --quick
-
-# Breaks the code in some three hundred places, one at a time, and runs the tests that must notice; an hour or two.
-mutation: venv
-	$(BIN)/python -m tools.mutation
 
 # scikit-learn's checks of every estimator with every family, and what else `test` has for one example of many.
 conformance: venv

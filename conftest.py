@@ -1,14 +1,14 @@
-"""What all tests share: the same random numbers in every order, and examples in docstrings."""
+"""Fixtures of all tests: random numbers, and examples in docstrings."""
 
 from __future__ import annotations
 
 import sys
-import zlib
 from collections.abc import Iterator
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from tests.draws import generator
 
 #: Modules whose examples need an optional package.
 _NEEDS = {
@@ -21,13 +21,18 @@ _NEEDS = {
 collect_ignore = [path for path, package in _NEEDS.items() if find_spec(package) is None]
 
 
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    """Return the generator of a test: its own numbers, the same in every order, shifted by ``ANYPCA_TEST_SEED``."""
+    return generator(request.node.name)
+
+
 @pytest.fixture(autouse=True)
-def _fresh_numbers(request: pytest.FixtureRequest) -> None:
-    """Give every test the numbers of its own name from its module's ``RNG``, whichever tests ran before it."""
-    module = getattr(request.node, "module", None)
-    rng = getattr(module, "RNG", None)
-    if isinstance(rng, np.random.Generator):
-        rng.bit_generator.state = type(rng.bit_generator)(zlib.crc32(request.node.name.encode())).state
+def _reset_module_generator(request: pytest.FixtureRequest) -> None:
+    """Reset the ``RNG`` of a test's module to the state of the fixture ``rng``."""
+    module_generator = getattr(getattr(request.node, "module", None), "RNG", None)
+    if isinstance(module_generator, np.random.Generator):
+        module_generator.bit_generator.state = generator(request.node.name).bit_generator.state
 
 
 @pytest.fixture(autouse=True)
