@@ -214,7 +214,9 @@ THREADED = {
     ),
     "SPCA": Case(SPCA(3, n_nonzero=5), lambda rng: draw_active(rng, 1500, 60, 20), 1e-5),
     "GSPPCA": Case(GSPPCA(3), lambda rng: draw_active(rng, 1500, 60, 20), 1e-5),
-    "KernelPCA": Case(KernelPCA(3, method="nystroem", n_basis=40), lambda rng: draw_real(rng, 1500, 60), 1e-5),
+    "KernelPCA": Case(
+        KernelPCA(3, method="nystroem", n_basis=40), lambda rng: draw_real(rng, 1500, 60), 1e-5
+    ),
 }
 
 
@@ -292,7 +294,9 @@ def test_reported_form(name: str, rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(again.fit(X).transform(X), model.transform(X))
 
 
-@pytest.mark.parametrize("model", [SPCA(2), SSPCA(2, penalty=0.01), GSPPCA(2), KernelPCA(2)], ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize(
+    "model", [SPCA(2), SSPCA(2, penalty=0.01), GSPPCA(2), KernelPCA(2)], ids=lambda m: type(m).__name__
+)
 def test_missing_entries_are_refused_by_name(model: Any, rng: np.random.Generator) -> None:
     frame = pd.DataFrame(draw_active(rng), columns=[f"gene {j}" for j in range(16)])
     model.fit(frame)

@@ -102,7 +102,9 @@ GAPS = {
 
 
 @pytest.mark.parametrize("gaps", GAPS)
-def test_the_fit_maximises_the_likelihood_of_the_observed_entries(gaps: str, rng: np.random.Generator) -> None:
+def test_the_fit_maximises_the_likelihood_of_the_observed_entries(
+    gaps: str, rng: np.random.Generator
+) -> None:
     n, hide = GAPS[gaps]
     X, p, k = hide(draw_real(rng, n, 7 if n == 60 else 12, (3.0, 1.8)), rng), 7 if n == 60 else 12, 2
     model = PPCA(k, tol=1e-8 if gaps != "none" else 1e-5).fit(X)
@@ -133,7 +135,9 @@ def test_imputation_is_nearly_as_good_as_with_the_true_parameters(rng: np.random
     oracle = full.copy()
     for row, gone in zip(oracle, np.isnan(X), strict=True):
         seen = ~gone
-        row[gone] = covariance[np.ix_(gone, seen)] @ np.linalg.solve(covariance[np.ix_(seen, seen)], row[seen])
+        row[gone] = covariance[np.ix_(gone, seen)] @ np.linalg.solve(
+            covariance[np.ix_(seen, seen)], row[seen]
+        )
     filled = PPCA(K).fit(X).impute(X)
     error, bound = (np.sqrt(np.mean((guess - full)[np.isnan(X)] ** 2)) for guess in (filled, oracle))
     assert error < 1.06 * bound
