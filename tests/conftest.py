@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 
 import pytest
 
 from anypca.models._calibration import without_calibration
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip tests of larger data sets if their folder is absent."""
+    if os.path.isdir(os.environ.get("ANYPCA_DATA", "")):
+        return
+    skip = pytest.mark.skip(reason="needs larger data sets: set ANYPCA_DATA to their folder")
+    for item in items:
+        if item.get_closest_marker("data"):
+            item.add_marker(skip)
 
 
 @pytest.fixture
