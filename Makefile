@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: venv demo test conformance portability coverage browser lint typecheck bench experiments docs clean
+.PHONY: venv demo test conformance mutation portability coverage browser lint typecheck bench experiments docs clean
 
 venv: $(STAMP)
 
@@ -27,6 +27,11 @@ test: venv lint typecheck
 # scikit-learn's checks of every estimator with every family, and what else `test` has for one example of many.
 conformance: venv
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m conformance tests
+
+# Mutation tests of one module: make mutation MODULE=src/anypca/families/gamma.py TESTS=tests/mathematics
+mutation: venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "cosmic-ray>=8.3"
+	$(BIN)/python -m tools.mutation $(MODULE) $(TESTS)
 
 # The numerical tests under every OpenBLAS kernel that the processor has, and without numpy's loops for newer ones.
 portability: venv
