@@ -2,7 +2,7 @@
 
     make mutation MODULE=src/anypca/families/gamma.py TESTS=tests/mathematics
 
-Draws mutants at random with cosmic-ray, runs the tests on each in a copy of the project, and prints the mutants that survive.
+Draws mutants at random with cosmic-ray, runs the tests on each in a copy of the project, and prints the survivors.
 """
 
 from __future__ import annotations
