@@ -1,13 +1,15 @@
-"""What several folders of tests share: fits without trials, and a browser for the tests of pages."""
+"""Fixtures for all folders: random numbers, the skip of tests that need larger data, a browser."""
 
 from __future__ import annotations
 
 import os
 import shutil
 
+import numpy as np
 import pytest
 
 from anypca.models._calibration import without_calibration
+from tests.draws import generator
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -18,6 +20,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("data"):
             item.add_marker(skip)
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    """Return a generator for this test, which differs between tests and between values of ANYPCA_TEST_SEED."""
+    return generator(request.node.nodeid)
 
 
 @pytest.fixture
