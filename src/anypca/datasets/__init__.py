@@ -17,6 +17,7 @@ from anypca.datasets.generators import make_prototype_bits as make_prototype_bit
 from anypca.datasets.loaders import fetch_reference as fetch_reference
 from anypca.datasets.loaders import load_barents as load_barents
 from anypca.datasets.loaders import load_bibliometrics as load_bibliometrics
+from anypca.datasets.loaders import load_blood_cells as load_blood_cells
 from anypca.datasets.loaders import load_breast_cancer_original as load_breast_cancer_original
 from anypca.datasets.loaders import load_digits_counts as load_digits_counts
 from anypca.datasets.loaders import load_golub as load_golub
@@ -28,6 +29,7 @@ from anypca.datasets.loaders import load_newsgroups4 as load_newsgroups4
 from anypca.datasets.loaders import load_newsgroups20 as load_newsgroups20
 from anypca.datasets.loaders import load_oaks as load_oaks
 from anypca.datasets.loaders import load_pbmc_facs as load_pbmc_facs
+from anypca.datasets.loaders import load_penguins as load_penguins
 from anypca.datasets.loaders import load_pitprops as load_pitprops
 from anypca.datasets.loaders import load_scrna_mixology as load_scrna_mixology
 from anypca.datasets.loaders import load_sms_lexicon as load_sms_lexicon

@@ -1,4 +1,4 @@
-"""What a loader returns, where the files of stored data sets are found, and how a set is put together from them."""
+"""Data sets: the class `Dataset`, and readers of the files in the package and in the folder ``ANYPCA_DATA``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import gzip
 import os
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -68,9 +69,9 @@ def find_file(name: str) -> Path:
     if os.environ.get(ADDRESS_VARIABLE):
         return _download(f"{os.environ[ADDRESS_VARIABLE].rstrip('/')}/{name}", name)
     raise FileNotFoundError(
-        f"the data file {name} is not part of the package, and no public archive has it: set the environment variable "
-        f"{FOLDER_VARIABLE} to the folder that holds it, or {ADDRESS_VARIABLE} to the address of such a folder. It was "
-        f"made from {FILES[name].source}."
+        f"the data file {name} is too large for the package and has no public archive: set the environment variable "
+        f"{FOLDER_VARIABLE} to the folder that holds it, or {ADDRESS_VARIABLE} to the address of such a folder. Its "
+        f"source is {FILES[name].source}."
     )
 
 
@@ -82,7 +83,7 @@ def _in_folder(folder: Path, name: str) -> Path:
     if not (folder / name).is_file():
         raise FileNotFoundError(
             f"there is no file {name} in {folder}, the folder named by {FOLDER_VARIABLE}. Put it there or set the "
-            f"variable to the folder that holds it. It was made from {FILES[name].source}."
+            f"variable to the folder that holds it. Its source is {FILES[name].source}."
         )
     return folder / name
 
@@ -108,15 +109,15 @@ def _download(address: str, name: str) -> Path:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A data set with everything known about its rows and columns.
+    """A data set with the names of its columns, the classes of its rows, offset and covariates.
 
     See Also
     --------
-    load_digits_counts : one that needs no files.
+    load_penguins : a table of numbers and labels.
     """
 
     X: Floats | Any
-    """Values (n_samples, n_features), dense or CSR, float64; NaN where missing."""
+    """Values (n_samples, n_features), NaN if missing: float64 (dense or CSR), or objects if columns hold labels."""
     feature_names: tuple[str, ...]
     """Unique names of the columns."""
     target: Ints | None
@@ -128,36 +129,39 @@ class Dataset:
     covariates: Mapping[str, Any]
     """Known variables of the rows by name, each of shape (n_samples,)."""
     description: str
-    """What the data are, where they come from, and their licence."""
+    """Content, source and licence."""
+
+    def to_frame(self) -> Any:
+        """Return the table as a pandas data frame; it has a column for each feature."""
+        with optional("Dataset.to_frame", "pandas", "cli"):
+            import pandas as pd
+        if sparse.issparse(self.X):
+            return pd.DataFrame.sparse.from_spmatrix(self.X, columns=list(self.feature_names))
+        return pd.DataFrame(self.X, columns=list(self.feature_names)).infer_objects()
 
 
 @dataclass(frozen=True)
 class Spec:
-    """Where the parts of a data set are.
+    """Places of the parts of a data set.
 
-    A place is ``"file"`` or ``"file:key"``: an array of an npz file, a column of a csv file; without key a
-    sparse matrix, a whole csv table or the lines of a text file.
+    A place is ``"file"`` or ``"file:key"``: an array of an npz file; without key a sparse matrix or the lines of a
+    text file.
     """
 
-    X: str
     description: str
+    X: str | None = None
+    """Place of the values; ``None``: the set is in the package."""
     features: str | None = None
-    """Place of the column names; ``None``: the header of a csv file, or numbers."""
+    """Place of the column names; ``None``: numbers."""
     target: str | None = None
     target_names: str | tuple[str, ...] = ()
     """Place of the class names or the names; empty: classes are the sorted distinct values of the target."""
-    offset: str | None = None
-    """Place of the exposures, whose logarithm is the offset."""
-    drop: tuple[str, ...] = ()
-    """Columns of a csv table that are not data."""
-    missing: float | None = None
-    """The value that marks a missing cell."""
     divisor: float = 1.0
-    """What the stored integers are divided by."""
+    """The stored integers are divided by it."""
     pixels: int | None = None
     """Width of an image, for the names of pixels."""
     covariates: Mapping[str, str] = field(default_factory=dict)
-    """Places of variables of the rows, besides all ``cov_`` arrays beside X."""
+    """Places of variables of the rows."""
 
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> Spec:
@@ -172,12 +176,13 @@ class Spec:
 SPECS = {name: Spec.of(entry) for name, entry in _TABLE["sets"].items()}
 
 
-def load(spec: Spec) -> Dataset:
-    """Put a data set together.
+def load(name: str) -> Dataset:
+    """Read a data set.
 
     Parameters
     ----------
-    spec : Spec
+    name : str
+        A key of `SPECS`.
 
     Returns
     -------
@@ -188,22 +193,66 @@ def load(spec: Spec) -> Dataset:
     FileNotFoundError
         If a file is not found, see `find_file`.
     """
-    X, header = _read_values(spec)
+    spec = SPECS[name]
+    if spec.X is None:
+        return _from_package(name, spec)
+    X = _read(spec.X).astype(float)
     target, target_names = _read_target(spec)
-    exposure = None if spec.offset is None else _read(spec.offset)
     return Dataset(
-        X=X,
-        feature_names=_feature_names(spec, header, X.shape[1]),
+        X=X if spec.divisor == 1.0 else X / spec.divisor,
+        feature_names=_feature_names(spec, X.shape[1]),
         target=target,
         target_names=target_names,
-        offset=None if exposure is None else np.log(exposure.astype(float)),
-        covariates=MappingProxyType(_read_covariates(spec)),
+        offset=None,
+        covariates=MappingProxyType({label: _read(place) for label, place in spec.covariates.items()}),
         description=spec.description,
     )
 
 
+def read_packaged(name: str) -> dict[str, Any]:
+    """Read all arrays of a data set in the package.
+
+    Parameters
+    ----------
+    name : str
+
+    Returns
+    -------
+    dict
+    """
+    file = resources.files("anypca.datasets").joinpath("data", f"{name}.npz")
+    with file.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
+        return {key: archive[key] for key in archive.files}
+
+
+def _from_package(name: str, spec: Spec) -> Dataset:
+    """Read a data set whose arrays have the names that ``tools/package_data.py`` writes."""
+    arrays = read_packaged(name)
+    target, exposure, X = arrays.get("target"), arrays.get("exposure"), arrays["X"]
+    prefix = "covariate_"
+    covariates = {key.removeprefix(prefix): arrays[key] for key in arrays if key.startswith(prefix)}
+    return Dataset(
+        X=_parse_cells(X) if X.dtype.kind == "U" else X.astype(float),
+        feature_names=distinct(arrays["feature_names"]),
+        target=None if target is None else target.astype(np.int64),
+        target_names=tuple(arrays.get("target_names", np.array([], str)).tolist()),
+        offset=None if exposure is None else np.log(exposure.astype(float)),
+        covariates=MappingProxyType(covariates),
+        description=spec.description,
+    )
+
+
+def _parse_cells(cells: Any) -> Any:
+    """Return text as objects: numbers in columns that hold nothing else, labels in all others, NaN if empty."""
+    X = np.where(cells == "", np.nan, cells.astype(object))
+    for j, column in enumerate(X.T):
+        with suppress(ValueError):
+            X[:, j] = column.astype(float)
+    return X
+
+
 def read_arrays(name: str) -> dict[str, Any]:
-    """All arrays of an npz file.
+    """Read all arrays of an npz file in the folder ``ANYPCA_DATA``.
 
     Parameters
     ----------
@@ -241,41 +290,17 @@ def _read(place: str) -> Any:
     if name.endswith(".txt.gz"):
         with gzip.open(path, "rt", encoding="utf-8") as stream:
             return np.array(stream.read().splitlines())
-    if name.endswith(".csv.gz"):
-        header, table = _read_csv(path)
-        return table[:, header.index(key)]
     if not key:
         return sparse.csr_array(sparse.load_npz(path), dtype=float)
     with np.load(path, allow_pickle=False) as archive:
         return archive[key]
 
 
-def _read_csv(path: Path) -> tuple[list[str], Floats]:
-    with gzip.open(path, "rt", encoding="utf-8") as stream:
-        header = stream.readline().strip().split(",")
-        return header, np.loadtxt(stream, delimiter=",", ndmin=2)
-
-
-def _read_values(spec: Spec) -> tuple[Any, list[str] | None]:
-    """The table, and its header where the file has one."""
-    names = None
-    if spec.X.endswith(".csv.gz"):
-        header, values = _read_csv(find_file(spec.X))
-        kept = [j for j, name in enumerate(header) if name not in spec.drop]
-        values, names = values[:, kept], [header[j] for j in kept]
-    else:
-        values = _read(spec.X).astype(float)
-    if spec.missing is not None:
-        values[values == spec.missing] = np.nan
-    return (values if spec.divisor == 1.0 else values / spec.divisor), names
-
-
-def _feature_names(spec: Spec, header: list[str] | None, count: int) -> tuple[str, ...]:
+def _feature_names(spec: Spec, count: int) -> tuple[str, ...]:
     if spec.pixels is not None:
         return pixel_names(spec.pixels, count)
-    names = header if spec.features is None else _read(spec.features)
-    # Gene symbols may repeat; models and data frames want names that do not.
-    return numbered("x", count) if names is None else distinct(names)
+    # Gene symbols may repeat; models and data frames need distinct names.
+    return numbered("x", count) if spec.features is None else distinct(_read(spec.features))
 
 
 def _read_target(spec: Spec) -> tuple[Ints | None, tuple[str, ...]]:
@@ -289,13 +314,3 @@ def _read_target(spec: Spec) -> tuple[Ints | None, tuple[str, ...]]:
     if isinstance(names, str):
         names = tuple(str(name) for name in _read(names))
     return labels.astype(np.int64), names
-
-
-def _read_covariates(spec: Spec) -> dict[str, Any]:
-    name, _, key = spec.X.partition(":")
-    found = {label: _read(place) for label, place in spec.covariates.items()}
-    if key:
-        with np.load(find_file(name), allow_pickle=False) as archive:
-            stored = [array for array in archive.files if array.startswith("cov_")]
-            found |= {array.removeprefix("cov_"): archive[array] for array in stored}
-    return found

@@ -1,4 +1,4 @@
-"""Loaders of the stored data sets."""
+"""Loaders of data sets."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.datasets._dataset import SPECS, Dataset, load, pixel_names, read_arrays
+from anypca.datasets._dataset import Dataset, load, pixel_names, read_arrays, read_packaged
 
 #: The files of published results.
 _REFERENCES = {
     "bibliometrics": "bibliometrics_reference.npz",
     "pbmc_facs": "pbmc_facs_fastglmpca_fit.npz",
-    "pitprops": "pitprops.npz",
 }
 
 
@@ -23,21 +22,26 @@ def _choose(stem: str, option: str, value: str, allowed: tuple[str, ...]) -> Dat
     """Load one of the variants of a data set."""
     if value not in allowed:
         raise ValueError(f"{option} must be one of {', '.join(map(repr, allowed))}; got {value!r}.")
-    return load(SPECS[f"{stem}_{value}"])
+    return load(f"{stem}_{value}")
 
 
 def load_barents() -> Dataset:
-    """Fish of the Barents Sea: counts 89 x 30, with offset and covariates.
+    """Load fish of the Barents Sea: counts 89 x 30, with offset and covariates.
+
+    In the package. Source and licence: M. Fossheim et al. Distributed with the R package PLNmodels (GPL >= 3).
 
     See Also
     --------
     load_trichoptera : another table of species counts.
     """
-    return load(SPECS["barents"])
+    return load("barents")
 
 
 def load_bibliometrics(kind: str = "counts") -> Dataset:
-    """Publication records of 2230 authors: 9 counts, or 16 standardised logarithms.
+    """Load publication records of 2230 authors: 9 counts, or 16 standardised logarithms.
+
+    In the package. Source and licence: Drawn from Scopus without names; piecewise-pca repository of M. Adams
+    (Apache-2.0).
 
     Parameters
     ----------
@@ -46,7 +50,7 @@ def load_bibliometrics(kind: str = "counts") -> Dataset:
     Returns
     -------
     dataset : Dataset
-        The table, with what is known of its rows and columns.
+        The table with the names of its columns and the classes of its rows.
 
     See Also
     --------
@@ -55,38 +59,65 @@ def load_bibliometrics(kind: str = "counts") -> Dataset:
     return _choose("bibliometrics", "kind", kind, ("counts", "standardized"))
 
 
+def load_blood_cells() -> Dataset:
+    """Load sorted blood cells: gene counts 600 x 300, ten cell types.
+
+    In the package: 60 cells of each type of `load_pbmc_facs` and the 300 genes with the largest binomial deviance.
+    Source and licence: Zheng et al. 2017, 10x Genomics (CC BY 4.0).
+
+    See Also
+    --------
+    load_pbmc_facs : all cells and genes.
+
+    Examples
+    --------
+    >>> from anypca.datasets import load_blood_cells
+    >>> load_blood_cells().X.shape
+    (600, 300)
+    """
+    return load("blood_cells")
+
+
 def load_breast_cancer_original() -> Dataset:
-    """Wisconsin breast cancer, the original set: grades 699 x 9 from 1 to 10, with missing cells.
+    """Load Wisconsin breast cancer, the original set: grades 699 x 9 from 1 to 10, with missing cells.
+
+    In the package. Source and licence: W. H. Wolberg, UCI repository (CC BY 4.0).
 
     See Also
     --------
     load_wine : measurements that need no files.
     """
-    return load(SPECS["breast_cancer_original"])
+    return load("breast_cancer_original")
 
 
 def load_golub() -> Dataset:
     """Leukemia gene expression: real values 38 x 3051, two classes.
 
+    Needs the folder ``ANYPCA_DATA``. Source and licence: Golub et al. 1999; Bioconductor package multtest (LGPL).
+
     See Also
     --------
     load_scrna_mixology : counts of genes.
     """
-    return load(SPECS["golub"])
+    return load("golub")
 
 
 def load_mnist_5000() -> Dataset:
-    """Handwritten digits: grey values 5000 x 784, ten classes.
+    """Load handwritten digits: grey values 5000 x 784, ten classes.
+
+    Needs the folder ``ANYPCA_DATA``. Source and licence: Y. LeCun and C. Cortes (CC BY-SA 3.0).
 
     See Also
     --------
     load_mnist_sevens : sevens on three backgrounds.
     """
-    return load(SPECS["mnist_5000"])
+    return load("mnist_5000")
 
 
 def load_mnist_sevens(variant: str = "basic") -> Dataset:
-    """Handwritten sevens on three backgrounds: grey values 500 x 784.
+    """Load handwritten sevens on three backgrounds: grey values 500 x 784.
+
+    Needs the folder ``ANYPCA_DATA``. Source and licence: Y. LeCun and C. Cortes (CC BY-SA 3.0).
 
     Parameters
     ----------
@@ -95,7 +126,7 @@ def load_mnist_sevens(variant: str = "basic") -> Dataset:
     Returns
     -------
     dataset : Dataset
-        The table, with what is known of its rows and columns.
+        The table with the names of its columns and the classes of its rows.
 
     See Also
     --------
@@ -105,47 +136,61 @@ def load_mnist_sevens(variant: str = "basic") -> Dataset:
 
 
 def load_mollusk() -> Dataset:
-    """Molluscs in rivers: counts 163 x 32, with covariates.
+    """Load molluscs in rivers: counts 163 x 32, with covariates.
+
+    In the package. Source and licence: Richardot-Coulet, Chessel and Bournaud. Distributed with the R package
+    PLNmodels (GPL >= 3).
 
     See Also
     --------
     load_oaks : another table of species counts with covariates.
     """
-    return load(SPECS["mollusk"])
+    return load("mollusk")
 
 
 def load_newsgroups4() -> Dataset:
     """Posts of 4 newsgroups: sparse word counts 3730 x 10254.
 
+    Needs the folder ``ANYPCA_DATA``. Source and licence: J. Rennie's version of 20 newsgroups (public posts, no
+    explicit licence); R package fastglmpca (GPL >= 2).
+
     See Also
     --------
     load_newsgroups20 : all groups.
     """
-    return load(SPECS["newsgroups4"])
+    return load("newsgroups4")
 
 
 def load_newsgroups20() -> Dataset:
     """Posts of 20 newsgroups: sparse word counts 18774 x 29360.
 
+    Needs the folder ``ANYPCA_DATA``. Source and licence: J. Rennie's version of 20 newsgroups (public posts, no
+    explicit licence); R package fastglmpca (GPL >= 2).
+
     See Also
     --------
     load_newsgroups4 : four of the groups.
     """
-    return load(SPECS["newsgroups20"])
+    return load("newsgroups20")
 
 
 def load_oaks() -> Dataset:
     """Microbes on oak leaves: counts 116 x 114, with offset and covariates.
 
+    In the package. Source and licence: B. Jakuschkin et al. Distributed with the R package PLNmodels (GPL >= 3).
+
     See Also
     --------
-    load_trichoptera : a smaller table with an offset.
+    load_trichoptera : a smaller table.
     """
-    return load(SPECS["oaks"])
+    return load("oaks")
 
 
 def load_pbmc_facs(subset: str = "train") -> Dataset:
-    """Sorted blood cells: sparse gene counts 3774 x 16791 (100 x 16791 for the test part).
+    """Load sorted blood cells: sparse gene counts 3774 x 16791 (100 x 16791 for the test part).
+
+    Needs the folder ``ANYPCA_DATA``. Source and licence: Zheng et al. 2017, 10x Genomics (CC BY 4.0); R package
+    fastglmpca (GPL >= 2).
 
     Parameters
     ----------
@@ -154,7 +199,7 @@ def load_pbmc_facs(subset: str = "train") -> Dataset:
     Returns
     -------
     dataset : Dataset
-        The table, with what is known of its rows and columns.
+        The table with the names of its columns and the classes of its rows.
 
     See Also
     --------
@@ -163,48 +208,79 @@ def load_pbmc_facs(subset: str = "train") -> Dataset:
     return _choose("pbmc_facs", "subset", subset, ("train", "test"))
 
 
+def load_penguins() -> Dataset:
+    """Load penguins of Antarctica: 344 rows, four measurements, year and three columns of labels, some cells missing.
+
+    In the package. Source and licence: K. B. Gorman, T. D. Williams and W. R. Fraser 2014; package palmerpenguins of
+    A. M. Horst, A. P. Hill and K. B. Gorman (CC0).
+
+    See Also
+    --------
+    load_breast_cancer_original : grades with missing cells.
+
+    Examples
+    --------
+    >>> from anypca.datasets import load_penguins
+    >>> load_penguins().to_frame()["species"].nunique()
+    3
+    """
+    return load("penguins")
+
+
 def load_pitprops() -> Dataset:
-    """Pit props: the correlation matrix 13 x 13 of 180 logs.
+    """Load pit props: the correlation matrix 13 x 13 of 180 logs.
+
+    In the package. Source and licence: Jeffers 1967; R package elasticnet (GPL >= 2).
 
     See Also
     --------
     load_wine : measurements of rows.
     """
-    return load(SPECS["pitprops"])
+    return load("pitprops")
 
 
 def load_scrna_mixology() -> Dataset:
-    """Five cancer cell lines: gene counts 3918 x 500.
+    """Load five cancer cell lines: gene counts 3918 x 500.
+
+    Needs the folder ``ANYPCA_DATA``. Source and licence: L. Tian et al. Distributed with the R package PLNmodels
+    (GPL >= 3).
 
     See Also
     --------
     load_pbmc_facs : more cells and genes.
     """
-    return load(SPECS["scrna_mixology"])
+    return load("scrna_mixology")
 
 
 def load_sms_lexicon() -> Dataset:
-    """Wanted and unwanted text messages: term counts 100 x 55.
+    """Load wanted and unwanted text messages: term counts 100 x 55.
+
+    In the package. Source and licence: T. A. Almeida and J. M. Gomez Hidalgo, UCI repository (CC BY 4.0).
 
     See Also
     --------
     load_newsgroups4 : words of texts.
     """
-    return load(SPECS["sms_lexicon"])
+    return load("sms_lexicon")
 
 
 def load_trichoptera() -> Dataset:
-    """Caddisflies: counts 49 x 17, with the weather as covariates.
+    """Load caddisflies: counts 49 x 17, with the weather as covariates.
+
+    In the package. Source and licence: P. Usseglio-Polatera. Distributed with the R package PLNmodels (GPL >= 3).
 
     See Also
     --------
-    load_oaks : another table of species counts with an offset.
+    load_oaks : another table of species counts.
     """
-    return load(SPECS["trichoptera"])
+    return load("trichoptera")
 
 
 def load_usps(subset: str = "train") -> Dataset:
-    """Digits from envelopes: grey values 7291 x 256 in [-1, 1] (2007 x 256 for the test part).
+    """Load digits from envelopes: grey values 7291 x 256 in [-1, 1] (2007 x 256 for the test part).
+
+    Needs the folder ``ANYPCA_DATA``. Source and licence: Site of The Elements of Statistical Learning, AT&T
+    research labs (no explicit licence).
 
     Parameters
     ----------
@@ -213,7 +289,7 @@ def load_usps(subset: str = "train") -> Dataset:
     Returns
     -------
     dataset : Dataset
-        The table, with what is known of its rows and columns.
+        The table with the names of its columns and the classes of its rows.
 
     See Also
     --------
@@ -223,24 +299,27 @@ def load_usps(subset: str = "train") -> Dataset:
 
 
 def load_usps_012() -> Dataset:
-    """Zeros, ones and twos from envelopes: 2930 x 100 steps of grey from 1 to 16, three classes.
+    """Load zeros, ones and twos from envelopes: 2930 x 100 steps of grey from 1 to 16, three classes.
+
+    Needs the folder ``ANYPCA_DATA``. Source and licence: Site of The Elements of Statistical Learning, AT&T
+    research labs (no explicit licence).
 
     Read as binomial with 17 trials in Li and Tao (2013).
 
     Returns
     -------
     dataset : Dataset
-        The table, with what is known of its rows and columns.
+        The table with the names of its columns and the classes of its rows.
 
     See Also
     --------
     load_usps : all digits.
     """
-    return load(SPECS["usps_012"])
+    return load("usps_012")
 
 
 def fetch_reference(name: str) -> Mapping[str, Any]:
-    """Results that the authors of a model published for a stored data set, to compare with.
+    """Load published results for a data set.
 
     Parameters
     ----------
@@ -258,18 +337,29 @@ def fetch_reference(name: str) -> Mapping[str, Any]:
     load_pbmc_facs : a table with such results.
     load_bibliometrics : another one.
     """
+    if name == "pitprops":
+        return _pitprops_reference()
     if name not in _REFERENCES:
-        raise ValueError(f"name must be one of {', '.join(map(repr, _REFERENCES))}; got {name!r}.")
+        raise ValueError(
+            f"name must be one of {', '.join(map(repr, (*_REFERENCES, 'pitprops')))}; got {name!r}."
+        )
     return MappingProxyType(read_arrays(_REFERENCES[name]))
 
 
+def _pitprops_reference() -> Mapping[str, Any]:
+    """Return the published loadings, which are in the package."""
+    prefix = "reference_"
+    arrays = read_packaged("pitprops")
+    return MappingProxyType({k.removeprefix(prefix): arrays[k] for k in arrays if k.startswith(prefix)})
+
+
 def load_iris() -> Dataset:
-    """Scikit-learn's iris: positive measurements 150 x 4, three classes; needs no files.
+    """Load scikit-learn's iris: positive measurements 150 x 4, three classes; needs no files.
 
     Returns
     -------
     dataset : Dataset
-        The table, with what is known of its rows and columns.
+        The table with the names of its columns and the classes of its rows.
 
     See Also
     --------
@@ -282,12 +372,12 @@ def load_iris() -> Dataset:
 
 
 def load_wine() -> Dataset:
-    """Scikit-learn's wine: positive measurements 178 x 13, three classes; needs no files.
+    """Load scikit-learn's wine: positive measurements 178 x 13, three classes; needs no files.
 
     Returns
     -------
     dataset : Dataset
-        The table, with what is known of its rows and columns.
+        The table with the names of its columns and the classes of its rows.
 
     See Also
     --------
@@ -300,14 +390,14 @@ def load_wine() -> Dataset:
 
 
 def load_digits_counts() -> Dataset:
-    """Scikit-learn's digits: counts 1797 x 64 from 0 to 16, ten classes; needs no files.
+    """Load scikit-learn's digits: counts 1797 x 64 from 0 to 16, ten classes; needs no files.
 
     Pixels are called ``r<row>c<column>``, counted from 0.
 
     Returns
     -------
     dataset : Dataset
-        The table, with what is known of its rows and columns.
+        The table with the names of its columns and the classes of its rows.
 
     See Also
     --------
@@ -329,7 +419,7 @@ def load_digits_counts() -> Dataset:
 
 
 def _from_sklearn(found: Any, about: str, names: Sequence[str] | None = None) -> Dataset:
-    """A set that scikit-learn brings along."""
+    """Convert a data set of scikit-learn."""
     X: Floats = np.asarray(found.data, dtype=float)
     return Dataset(
         X=X,
