@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from anypca import EPCA, datasets
+from anypca import datasets
 from anypca.datasets import LowRank, load_digits_counts, make_low_rank
 from anypca.families import families
 
@@ -105,12 +105,6 @@ def test_details_that_are_known():
     assert frame["species"].value_counts().to_dict() == {"Adelie": 152, "Gentoo": 124, "Chinstrap": 68}
     assert frame["body_mass_g"].mean() == pytest.approx(4201.754, abs=1e-3)
     assert frame.isna().sum().sum() == 19
-
-
-def test_a_model_takes_the_penguins_as_array_and_as_frame():
-    data = datasets.load_penguins()
-    first, second = (EPCA(2, ridge=1.0).fit(table) for table in (data.X, data.to_frame()))
-    np.testing.assert_allclose(first.transform(data.X), second.transform(data.to_frame()), atol=1e-8)
 
 
 @pytest.mark.data
