@@ -1,9 +1,8 @@
-"""What the tutorials print is what their code gives."""
+"""The code of the tutorials prints the output that the pages show."""
 
 from __future__ import annotations
 
 import doctest
-import os
 import re
 from pathlib import Path
 
@@ -24,9 +23,6 @@ def test_there_is_one_for_each_field():
     }
 
 
-@pytest.mark.skipif(
-    not os.environ.get("ANYPCA_DATA"), reason="set ANYPCA_DATA to the folder of the stored data sets"
-)
 @pytest.mark.parametrize("name", [name for name, blocks in CODE.items() if blocks])
 def test_output(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # pictures are saved there

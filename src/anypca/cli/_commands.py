@@ -281,16 +281,16 @@ def run_datasets(*, as_json: bool) -> None:
     cells = [(row["name"], row["summary"], _where(row)) for row in rows]
     console.print(make_table(("name", "what", "found"), cells))
     where = f"it is {folder}" if folder else "it is not set"
-    place = f"Files are looked for in the folder named by {FOLDER_VARIABLE} ({where}), else at {ADDRESS_VARIABLE}."
+    place = f"Larger sets need files in the folder that {FOLDER_VARIABLE} names ({where}) or at {ADDRESS_VARIABLE}."
     console.print(Text(place), soft_wrap=True)
-    console.print(Text("A name stands for a table in all commands: anypca fit digits_counts"), soft_wrap=True)
+    console.print(Text("All commands accept a name in place of a file: anypca fit penguins"), soft_wrap=True)
 
 
 def _describe(name: str, loader: Any, folder: str | None) -> dict[str, Any]:
-    """What is known of a data set without loading it."""
+    """Describe a data set without loading it."""
     variants = [key for key in SPECS if key.startswith(f"{name}_") and key not in loaders()]
     specs = [SPECS[key] for key in (name, *variants) if key in SPECS]
-    places = {place for spec in specs for place in (spec.X, spec.target, spec.features, spec.offset)}
+    places = {place for spec in specs for place in (spec.X, spec.target, spec.features)}
     files = sorted({place.partition(":")[0] for place in places if place is not None})
     lacking = [file for file in files if folder is None or not (Path(folder) / file).is_file()]
     summary = (loader.__doc__ or "").strip().partition("\n")[0].rstrip(".")
@@ -305,5 +305,5 @@ def _describe(name: str, loader: Any, folder: str | None) -> dict[str, Any]:
 
 def _where(row: dict[str, Any]) -> str:
     if not row["files"]:
-        return "with scikit-learn"
+        return "in the package"
     return "yes" if row["is_found"] else "no"

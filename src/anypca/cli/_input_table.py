@@ -288,8 +288,20 @@ def _from_dataset(name: str) -> InputTable:
         extras["class"] = np.array(groups, dtype=object)
     extras = {key: as_extra(value) for key, value in extras.items() if len(value) == n_rows}
     notes = () if data.offset is None else ("the offset of the data set is used by models that take one",)
-    frame = Frame(data.X, tuple(data.feature_names[:n_columns]), numbered("", n_rows), notes, extras)
+    values, labels = (data.X, {}) if data.X.dtype != object else _encode_labels(data.to_frame())
+    names = tuple(data.feature_names[:n_columns])
+    frame = Frame(values, names, numbered("", n_rows), notes, extras, labels=labels)
     return InputTable(name, name, frame, offset=data.offset, groups=groups)
+
+
+def _encode_labels(table: Any) -> tuple[Floats, dict[str, Labels]]:
+    """Replace the labels of a data frame by their positions among the sorted levels, NaN if missing."""
+    labels = {}
+    for name in table.select_dtypes(object):
+        kinds = table[name].astype("category").cat
+        labels[name] = Labels(tuple(kinds.categories), is_ordered=False)
+        table[name] = kinds.codes.where(kinds.codes >= 0)
+    return table.to_numpy(dtype=float), labels
 
 
 def _column_of(offset: str) -> str:

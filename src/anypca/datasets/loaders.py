@@ -19,14 +19,14 @@ _REFERENCES = {
 
 
 def _choose(stem: str, option: str, value: str, allowed: tuple[str, ...]) -> Dataset:
-    """Load one of the variants of a data set."""
+    """One of the variants of a data set."""
     if value not in allowed:
         raise ValueError(f"{option} must be one of {', '.join(map(repr, allowed))}; got {value!r}.")
     return load(f"{stem}_{value}")
 
 
 def load_barents() -> Dataset:
-    """Load fish of the Barents Sea: counts 89 x 30, with offset and covariates.
+    """Fish of the Barents Sea: counts 89 x 30, with offset and covariates.
 
     In the package. Source and licence: M. Fossheim et al. Distributed with the R package PLNmodels (GPL >= 3).
 
@@ -38,7 +38,7 @@ def load_barents() -> Dataset:
 
 
 def load_bibliometrics(kind: str = "counts") -> Dataset:
-    """Load publication records of 2230 authors: 9 counts, or 16 standardised logarithms.
+    """Publication records of 2230 authors: 9 counts, or 16 standardised logarithms.
 
     In the package. Source and licence: Drawn from Scopus without names; piecewise-pca repository of M. Adams
     (Apache-2.0).
@@ -60,7 +60,7 @@ def load_bibliometrics(kind: str = "counts") -> Dataset:
 
 
 def load_blood_cells() -> Dataset:
-    """Load sorted blood cells: gene counts 600 x 300, ten cell types.
+    """Sorted blood cells: gene counts 600 x 300, ten cell types.
 
     In the package: 60 cells of each type of `load_pbmc_facs` and the 300 genes with the largest binomial deviance.
     Source and licence: Zheng et al. 2017, 10x Genomics (CC BY 4.0).
@@ -103,7 +103,7 @@ def load_golub() -> Dataset:
 
 
 def load_mnist_5000() -> Dataset:
-    """Load handwritten digits: grey values 5000 x 784, ten classes.
+    """Handwritten digits: grey values 5000 x 784, ten classes.
 
     Needs the folder ``ANYPCA_DATA``. Source and licence: Y. LeCun and C. Cortes (CC BY-SA 3.0).
 
@@ -115,7 +115,7 @@ def load_mnist_5000() -> Dataset:
 
 
 def load_mnist_sevens(variant: str = "basic") -> Dataset:
-    """Load handwritten sevens on three backgrounds: grey values 500 x 784.
+    """Handwritten sevens on three backgrounds: grey values 500 x 784.
 
     Needs the folder ``ANYPCA_DATA``. Source and licence: Y. LeCun and C. Cortes (CC BY-SA 3.0).
 
@@ -136,7 +136,7 @@ def load_mnist_sevens(variant: str = "basic") -> Dataset:
 
 
 def load_mollusk() -> Dataset:
-    """Load molluscs in rivers: counts 163 x 32, with covariates.
+    """Molluscs in rivers: counts 163 x 32, with covariates.
 
     In the package. Source and licence: Richardot-Coulet, Chessel and Bournaud. Distributed with the R package
     PLNmodels (GPL >= 3).
@@ -187,7 +187,7 @@ def load_oaks() -> Dataset:
 
 
 def load_pbmc_facs(subset: str = "train") -> Dataset:
-    """Load sorted blood cells: sparse gene counts 3774 x 16791 (100 x 16791 for the test part).
+    """Sorted blood cells: sparse gene counts 3774 x 16791 (100 x 16791 for the test part).
 
     Needs the folder ``ANYPCA_DATA``. Source and licence: Zheng et al. 2017, 10x Genomics (CC BY 4.0); R package
     fastglmpca (GPL >= 2).
@@ -209,7 +209,7 @@ def load_pbmc_facs(subset: str = "train") -> Dataset:
 
 
 def load_penguins() -> Dataset:
-    """Load penguins of Antarctica: 344 rows, four measurements, year and three columns of labels, some cells missing.
+    """Penguins of Antarctica: 344 rows, four measurements, year and three columns of labels, some cells missing.
 
     In the package. Source and licence: K. B. Gorman, T. D. Williams and W. R. Fraser 2014; package palmerpenguins of
     A. M. Horst, A. P. Hill and K. B. Gorman (CC0).
@@ -228,7 +228,7 @@ def load_penguins() -> Dataset:
 
 
 def load_pitprops() -> Dataset:
-    """Load pit props: the correlation matrix 13 x 13 of 180 logs.
+    """Pit props: the correlation matrix 13 x 13 of 180 logs.
 
     In the package. Source and licence: Jeffers 1967; R package elasticnet (GPL >= 2).
 
@@ -240,7 +240,7 @@ def load_pitprops() -> Dataset:
 
 
 def load_scrna_mixology() -> Dataset:
-    """Load five cancer cell lines: gene counts 3918 x 500.
+    """Five cancer cell lines: gene counts 3918 x 500.
 
     Needs the folder ``ANYPCA_DATA``. Source and licence: L. Tian et al. Distributed with the R package PLNmodels
     (GPL >= 3).
@@ -253,7 +253,7 @@ def load_scrna_mixology() -> Dataset:
 
 
 def load_sms_lexicon() -> Dataset:
-    """Load wanted and unwanted text messages: term counts 100 x 55.
+    """Wanted and unwanted text messages: term counts 100 x 55.
 
     In the package. Source and licence: T. A. Almeida and J. M. Gomez Hidalgo, UCI repository (CC BY 4.0).
 
@@ -265,7 +265,7 @@ def load_sms_lexicon() -> Dataset:
 
 
 def load_trichoptera() -> Dataset:
-    """Load caddisflies: counts 49 x 17, with the weather as covariates.
+    """Caddisflies: counts 49 x 17, with the weather as covariates.
 
     In the package. Source and licence: P. Usseglio-Polatera. Distributed with the R package PLNmodels (GPL >= 3).
 
@@ -277,7 +277,7 @@ def load_trichoptera() -> Dataset:
 
 
 def load_usps(subset: str = "train") -> Dataset:
-    """Load digits from envelopes: grey values 7291 x 256 in [-1, 1] (2007 x 256 for the test part).
+    """Digits from envelopes: grey values 7291 x 256 in [-1, 1] (2007 x 256 for the test part).
 
     Needs the folder ``ANYPCA_DATA``. Source and licence: Site of The Elements of Statistical Learning, AT&T
     research labs (no explicit licence).
@@ -299,7 +299,7 @@ def load_usps(subset: str = "train") -> Dataset:
 
 
 def load_usps_012() -> Dataset:
-    """Load zeros, ones and twos from envelopes: 2930 x 100 steps of grey from 1 to 16, three classes.
+    """Zeros, ones and twos from envelopes: 2930 x 100 steps of grey from 1 to 16, three classes.
 
     Needs the folder ``ANYPCA_DATA``. Source and licence: Site of The Elements of Statistical Learning, AT&T
     research labs (no explicit licence).
@@ -319,7 +319,7 @@ def load_usps_012() -> Dataset:
 
 
 def fetch_reference(name: str) -> Mapping[str, Any]:
-    """Load published results for a data set.
+    """Published results for a data set.
 
     Parameters
     ----------
@@ -354,7 +354,7 @@ def _pitprops_reference() -> Mapping[str, Any]:
 
 
 def load_iris() -> Dataset:
-    """Load scikit-learn's iris: positive measurements 150 x 4, three classes; needs no files.
+    """Scikit-learn's iris: positive measurements 150 x 4, three classes; needs no files.
 
     Returns
     -------
@@ -372,7 +372,7 @@ def load_iris() -> Dataset:
 
 
 def load_wine() -> Dataset:
-    """Load scikit-learn's wine: positive measurements 178 x 13, three classes; needs no files.
+    """Scikit-learn's wine: positive measurements 178 x 13, three classes; needs no files.
 
     Returns
     -------
@@ -390,7 +390,7 @@ def load_wine() -> Dataset:
 
 
 def load_digits_counts() -> Dataset:
-    """Load scikit-learn's digits: counts 1797 x 64 from 0 to 16, ten classes; needs no files.
+    """Scikit-learn's digits: counts 1797 x 64 from 0 to 16, ten classes; needs no files.
 
     Pixels are called ``r<row>c<column>``, counted from 0.
 
