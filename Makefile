@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: venv demo test conformance mutation portability coverage browser lint typecheck bench experiments docs clean
+.PHONY: venv demo test test-data conformance oldest mutation portability coverage browser lint typecheck bench experiments docs clean
 
 venv: $(STAMP)
 
@@ -20,13 +20,29 @@ $(STAMP): pyproject.toml
 demo: venv
 	$(BIN)/anypca demo --out demo
 
+PYTEST := -m pytest -n 2 --dist worksteal --durations=10
+
 test: venv lint typecheck
-	$(BIN)/python -m pytest -n 2 --dist worksteal
-	$(BIN)/python -m tools.portability --quick
+	$(BIN)/python $(PYTEST)
+
+# The tests of larger data sets, from the folder that ANYPCA_DATA names.
+test-data: venv
+	$(BIN)/python $(PYTEST) -m "data and not conformance" tests
 
 # scikit-learn's checks of every estimator with every family, and what else `test` has for one example of many.
 conformance: venv
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m conformance tests
+	$(BIN)/python $(PYTEST) -m conformance tests
+
+# The tests with the oldest versions that pyproject.toml declares. Old versions use names that newer ones deprecate.
+$(VENV)-oldest/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-oldest
+	$(VENV)-oldest/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(VENV)-oldest/bin/python -m uv pip install --quiet --resolution lowest-direct --editable ".[all]"
+	$(VENV)-oldest/bin/python -m uv pip install --quiet --editable ".[all,dev]"
+	touch $@
+
+oldest: $(VENV)-oldest/.installed
+	$(VENV)-oldest/bin/python $(PYTEST) -W default::DeprecationWarning -W default::PendingDeprecationWarning
 
 # Mutation tests of one module: make mutation MODULE=src/anypca/families/gamma.py TESTS=tests/mathematics
 mutation: venv
@@ -39,7 +55,7 @@ portability: venv
 
 # The same tests with their coverage, which takes half as long again.
 coverage: venv
-	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term
+	$(BIN)/python $(PYTEST) --cov --cov-report=term
 
 # For the tests of the report, which skip without it; needs root and Debian or one of its kin.
 browser:
@@ -74,4 +90,4 @@ experiments: venv
 	$(BIN)/python -m experiments
 
 clean:
-	rm -rf $(VENV) demo build dist docs/_build docs/_generated docs/api/families.rst docs/api/generated docs/auto_examples docs/sg_execution_times.rst .coverage* .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-oldest demo build dist docs/_build docs/_generated docs/api/families.rst docs/api/generated docs/auto_examples docs/sg_execution_times.rst .coverage* .mypy_cache .pytest_cache .ruff_cache

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 
 from anypca._typing import Floats, Ints
 from anypca.linalg import fix_signs
@@ -35,9 +34,9 @@ def orthonormal(coefficients: Coefficients, stats: SweepSums, *, fit_intercept: 
     k = coefficients.loadings.shape[1]
     centre = stats.score_sum / stats.weight if fit_intercept else np.zeros(k)
     gram = stats.score_gram / stats.weight - np.outer(centre, centre)
-    left, sizes, right = scipy.linalg.svd(coefficients.loadings, full_matrices=False)
+    left, sizes, right = np.linalg.svd(coefficients.loadings, full_matrices=False)
     to_basis = right.T * sizes
-    variance, rotation = scipy.linalg.eigh(to_basis.T @ gram @ to_basis)
+    variance, rotation = np.linalg.eigh(to_basis.T @ gram @ to_basis)
     rotation = rotation[:, ::-1]
     loadings = left @ rotation
     loadings[~coefficients.loadings.any(axis=1)] = (

@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg
 
 from anypca._typing import Floats
 from anypca.engine import Block, alone
@@ -77,7 +76,7 @@ class Metric(NamedTuple):
         """From G of scores (the leading k) and fixed features, shape (m, m)."""
         inverse = np.linalg.pinv(gram[k:, k:], hermitian=True)
         regression = inverse @ gram[k:, :k]
-        values, vectors = scipy.linalg.eigh(gram[:k, :k] - gram[:k, k:] @ regression)
+        values, vectors = np.linalg.eigh(gram[:k, :k] - gram[:k, k:] @ regression)
         return cls(np.maximum(values, _LEAST_CURVATURE * values[-1:]), vectors, regression, inverse)
 
     def solve(self, right: Floats, scale: Floats, ridge: Floats | float) -> Floats:
