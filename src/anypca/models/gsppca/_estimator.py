@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -39,9 +40,9 @@ class GSPPCA(WarmStart, SelectorMethods, PosteriorModel):
     n_features_to_select : int or "evidence", default="evidence"
         Number of variables. ``"evidence"``: the number with the largest composite evidence, times the prior.
     noise : {"bc", "ml", "jl"}, default="bc"
-        Noise variance of the inactive variables. ``"ml"``: mean of the smallest eigenvalues of the covariance.
-        ``"bc"``: the same, corrected for its bias in high dimension. ``"jl"``: median of the variances of the
-        variables, right when most of them are inactive.
+        Noise variance of the inactive variables. ``"ml"``: mean of the smallest eigenvalues of the covariance, far
+        too small if n_components is near the number of rows. ``"bc"``: the same, corrected for its bias.
+        ``"jl"``: median of the variances of the variables, right if most of them are inactive.
     prior : {"uniform", "sparse"}, default="uniform"
         Prior of the set of active variables. ``"uniform"``: all sets are equally probable. ``"sparse"``: each
         variable is active with the probability under which more than n_samples are active in 5 % of the cases
@@ -223,7 +224,21 @@ class GSPPCA(WarmStart, SelectorMethods, PosteriorModel):
             fitted = fit_globally_sparse(session, read_settings(Settings, self))
             self._store(fitted)
         self._warn_unless_converged(fitted.relaxed.result)
+        self._warn_if_noise_is_uncertain(fitted)
         return self
+
+    def _warn_if_noise_is_uncertain(self, fitted: Fitted) -> None:
+        """Warn if all columns are selected and the components leave few rows to estimate the noise."""
+        is_whole = self.n_features_to_select == "evidence" and fitted.n_selected == len(fitted.ranking)
+        if is_whole and 2 * self.latent_dimension_ >= fitted.table.n_rows - 1:
+            warnings.warn(
+                f"GSPPCA selected all {fitted.n_selected} columns. With {self.latent_dimension_} components in "
+                f"{fitted.table.n_rows:.0f} rows the noise variance is uncertain, and an estimate that is too small "
+                "selects too many columns. Use fewer components, noise='jl' if most columns are inactive, or give "
+                "n_features_to_select; the ranking does not depend on the noise.",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def _store(self, fitted: Fitted) -> None:
         """Set the fitted attributes."""

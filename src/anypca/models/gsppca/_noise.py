@@ -12,6 +12,8 @@ from anypca._typing import Floats
 # Smallest noise variance as a share of the mean variance: it is a difference of sums of squares, whose rounding is
 # some thousand units in the last place.
 _FLOOR = 1e-12
+# Steps of a fixed-point iteration whose contraction is the small second term of the bias.
+_SOLVER_STEPS = 20
 
 
 @dataclass(frozen=True)
@@ -57,18 +59,25 @@ def maximum_likelihood(moments: Moments, n_signal: int) -> float:
 
 
 def bias_corrected(moments: Moments, n_signal: int) -> float:
-    """Maximum likelihood plus its bias in high dimension (Passemier, Li and Yao)."""
+    """Maximum likelihood without its bias in high dimension (after Passemier, Li and Yao).
+
+    Each component takes the noise of one row: n - 1 - d rows of noise are left. It takes more if it is weak; that
+    part of the bias depends on the noise variance itself and is solved for.
+    """
     p = len(moments.column_variances)
-    plain = maximum_likelihood(moments, n_signal)
+    # Centring takes one row, too.
+    n = moments.n_rows - 1.0
+    plain = maximum_likelihood(moments, n_signal) * moments.n_rows / max(n - n_signal, 1.0)
     if plain == 0.0 or n_signal == p:
         return plain
-    ratio = p / moments.n_rows
-    gap = moments.values[:n_signal] - (ratio + 1.0) * plain
-    spike = 0.5 * (gap + np.sqrt(np.maximum(gap**2 - 4.0 * ratio * plain**2, 0.0)))
-    # Below sqrt(p / n) sigma^2 a spike cannot be told from noise, and its formula has no solution.
-    spike = np.maximum(spike, np.sqrt(ratio) * plain)
-    bias = np.sqrt(ratio / 2.0) * (n_signal + plain * (1.0 / spike).sum())
-    return float(plain + bias * plain * np.sqrt(2.0 * ratio) / (p - n_signal))
+    ratio, noise = p / max(n, 1.0), plain
+    for _ in range(_SOLVER_STEPS):
+        gap = moments.values[:n_signal] - (ratio + 1.0) * noise
+        spike = 0.5 * (gap + np.sqrt(np.maximum(gap**2 - 4.0 * ratio * noise**2, 0.0)))
+        # Below sqrt(p / n) sigma^2 a spike cannot be told from noise, and its formula has no solution.
+        spike = np.maximum(spike, np.sqrt(ratio) * noise)
+        noise = plain * (1.0 + ratio * noise * (1.0 / spike).sum() / (p - n_signal))
+    return float(noise)
 
 
 def median_variance(moments: Moments, n_signal: int) -> float:
