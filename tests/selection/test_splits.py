@@ -8,6 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.model_selection import KFold, ShuffleSplit
+from tests.draws import generator
 
 from anypca import PPCA
 from anypca.selection import EntryKFold, EntryShuffleSplit, entry_cross_validate, select_rank
@@ -17,8 +18,8 @@ from anypca.selection import EntryKFold, EntryShuffleSplit, entry_cross_validate
 def tables(draw):
     """Tables with missing entries, without empty rows or columns."""
     n, p = draw(st.integers(2, 12)), draw(st.integers(2, 12))
-    share, seed = draw(st.sampled_from([0.0, 0.3, 0.8])), draw(st.integers(0, 10**6))
-    rng = np.random.default_rng(seed)
+    share, key = draw(st.sampled_from([0.0, 0.3, 0.8])), draw(st.integers(0, 10**6))
+    rng = generator("table", key)
     table = rng.normal(size=(n, p))
     missing = rng.random((n, p)) < share
     missing[np.arange(n), rng.integers(p, size=n)] = False
@@ -27,18 +28,15 @@ def tables(draw):
     return table
 
 
-def possible_splits(splitter, table):
-    """The splits, unless the table is too small for them."""
-    try:
-        return list(splitter.split(table))
-    except ValueError:
-        assume(False)
-
-
 def count_held_out(splitter, table):
     """How often each entry is held out; checks what must hold for every split."""
+    try:
+        splits = list(splitter.split(table))
+    except ValueError:  # too small for so many splits
+        assume(False)
+    assert len(splits) == splitter.get_n_splits()
     total = np.zeros(table.shape, dtype=int)
-    for rows, columns in possible_splits(splitter, table):
+    for rows, columns in splits:
         held = np.zeros(table.shape, dtype=int)
         np.add.at(held, (rows, columns), 1)
         assert held.max() == 1, "an entry is held out twice"
@@ -71,9 +69,8 @@ def test_random_splits_empty_nothing(table, n_splits, fraction, seed):
 @pytest.mark.parametrize("shuffle", [True, False], ids=["shuffled", "diagonal"])
 def test_a_complete_table_is_covered_once_and_evenly(shuffle):
     table = np.zeros((40, 23))
-    folds = list(EntryKFold(5, shuffle=shuffle).split(table))
     total = np.zeros(table.shape, dtype=int)
-    for rows, columns in folds:
+    for rows, columns in EntryKFold(5, shuffle=shuffle).split(table):
         total[rows, columns] += 1
         assert set(np.bincount(rows)) <= {4, 5}, "23 entries of a row in 5 folds"
     assert (total == 1).all()
@@ -86,49 +83,60 @@ def test_lone_entries_are_kept():
     assert held[1, 2] == 0, "the only entry of its column"
 
 
-def test_the_share_of_random_splits():
-    rows, _ = next(EntryShuffleSplit(fraction=0.25).split(np.zeros((200, 30))))
-    assert set(np.bincount(rows)) == {7, 8}, "7.5 entries a row, rounded at random"
-    assert abs(len(rows) / 6000 - 0.25) < 0.01
+def test_random_splits_hold_out_their_share():
+    first, second = EntryShuffleSplit(2, fraction=0.25, random_state=3).split(np.zeros((200, 30)))
+    assert not np.array_equal(first.columns, second.columns)
+    for rows, _ in (first, second):
+        assert set(np.bincount(rows)) == {7, 8}, "7.5 entries a row, rounded at random"
+        # 200 fair coins: five standard deviations.
+        assert abs(len(rows) - 1500) < 5 * np.sqrt(50)
 
 
-def test_the_same_seed_gives_the_same_folds_for_every_kind_of_table():
-    dense = np.random.default_rng(0).poisson(0.3, size=(30, 9)).astype(float)
+def test_the_same_seed_gives_the_same_folds_for_every_kind_of_table(rng):
+    dense = rng.poisson(0.3, size=(30, 9)).astype(float)
     kinds = [dense, dense.astype(np.float32), sparse.csr_array(dense), sparse.csc_array(dense.astype(int))]
     for folds in zip(*(EntryKFold(3, random_state=4).split(kind) for kind in kinds), strict=True):
         for entries in folds[1:]:
             np.testing.assert_array_equal(np.array(entries), np.array(folds[0]))
 
 
-def test_folds_do_not_depend_on_runs_of_rows(monkeypatch):
-    """The properties hold across runs, and other seeds give other folds."""
-    monkeypatch.setattr("anypca.selection.splits._RUN_ENTRIES", 20)
-    table = np.zeros((30, 10))
-    assert (count_held_out(EntryKFold(3), table) == 1).all()
-    first, other = (next(EntryKFold(3, random_state=seed).split(table)) for seed in (0, 1))
+@pytest.mark.parametrize("shuffle", [True, False], ids=["shuffled", "diagonal"])
+def test_folds_of_a_long_table_are_as_those_of_a_short_one(shuffle):
+    """More than a million entries: every entry once, and other seeds give other folds."""
+    table = sparse.csr_array((150_000, 8))
+    total = np.zeros(table.shape, dtype=int)
+    for rows, columns in EntryKFold(2, shuffle=shuffle).split(table):
+        total[rows, columns] += 1
+        assert set(np.bincount(rows)) == {4}
+    assert (total == 1).all()
+    first, other = (next(EntryKFold(2, random_state=s).split(np.zeros((30, 8)))) for s in (0, 1))
     assert not np.array_equal(first.columns, other.columns)
 
 
 @pytest.mark.parametrize("cv", [KFold(5), ShuffleSplit(5)], ids=["KFold", "ShuffleSplit"])
-@pytest.mark.parametrize("criterion", ["held_out", "bic"])
-def test_splitters_of_rows_are_refused_with_the_remedy(cv, criterion):
-    table = np.random.default_rng(0).normal(size=(10, 4))
-    with pytest.raises(TypeError, match=r"splits rows.*cannot be held out.*EntryKFold"):
-        select_rank(PPCA(), table, ranks=[1, 2], criterion=criterion, cv=cv)
-    with pytest.raises(TypeError, match=r"splits rows.*EntryKFold"):
+def test_splitters_of_rows_are_refused_with_the_remedy(cv, rng):
+    table = rng.normal(size=(10, 4))
+    for criterion in ("held_out", "bic"):
+        with pytest.raises(TypeError, match=r"rows.*EntryKFold"):
+            select_rank(PPCA(), table, ranks=[1, 2], criterion=criterion, cv=cv)
+    with pytest.raises(TypeError, match=r"rows.*EntryKFold"):
         entry_cross_validate(PPCA(1), table, cv=cv)
 
 
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: EntryKFold(1), ValueError, "n_splits must be at least 2; got 1"),
-        (lambda: EntryKFold(2.5), TypeError, "n_splits must be an integer.*2.5"),
-        (lambda: EntryShuffleSplit(fraction=1.0), ValueError, "fraction must be a number between 0 and 1"),
-        (lambda: list(EntryKFold(9).split(np.zeros((2, 2)))), ValueError, "without entries.*fewer splits"),
+        (lambda: EntryKFold(1), ValueError, "n_splits.*2.*got 1"),
+        (lambda: EntryKFold(2.5), TypeError, "n_splits.*2.5"),
+        (lambda: EntryKFold(True), TypeError, "n_splits.*True"),
+        (lambda: EntryShuffleSplit(0), ValueError, "n_splits.*got 0"),
+        (lambda: EntryShuffleSplit(fraction=1.0), ValueError, "fraction.*1.0"),
+        (lambda: EntryShuffleSplit(fraction=0.0), ValueError, "fraction.*0.0"),
+        (lambda: EntryShuffleSplit(fraction=True), ValueError, "fraction.*True"),
+        (lambda: list(EntryKFold(9).split(np.zeros((2, 2)))), ValueError, "EntryKFold.*fewer splits"),
         (lambda: entry_cross_validate(PPCA(1), np.eye(4), cv=[([0], [1])]), TypeError, "EntryKFold"),
     ],
-    ids=["one-fold", "fraction-of-folds", "all-entries", "too-many-folds", "pairs-of-rows"],
+    ids=["one", "fraction", "true", "none", "all", "nothing", "true share", "too many", "pairs"],
 )
 def test_bad_splits(make, error, message):
     with pytest.raises(error, match=message):
