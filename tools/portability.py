@@ -6,8 +6,7 @@ order of its own. This program runs the numerical tests under every kernel that 
 numpy's loops for newer processors switched off, each with one and with two threads. It prints a line for each
 setting and ends with an error if a test fails, or if a setting was not taken.
 
-Run with ``python -m tools.portability``; ``--quick`` runs fewer tests under one setting that differs from the usual
-one.
+Run with ``python -m tools.portability``, optionally with the files or folders of tests to run.
 """
 
 from __future__ import annotations
@@ -26,44 +25,18 @@ from pathlib import Path
 
 from numpy._core import _multiarray_umath as umath
 
-TESTS = (
-    "tests/families",
-    "tests/engine",
-    "tests/priors",
-    "tests/solvers",
-    "tests/models",
-    "tests/selection",
-    "tests/conformance/test_families.py",
-    "tests/conformance/test_engine.py",
-    "tests/conformance/test_monotone.py",
-    "tests/test_linalg.py",
-    "tests/test_offsets.py",
-    "tests/test_special.py",
-)
-# Files there that ask how processes end, how tables and models are stored and described, and what is refused, which no
-# processor changes.
-LEFT_OUT = (
-    "tests/engine/test_bad_input.py",
-    "tests/engine/test_dask.py",
-    "tests/engine/test_lazy.py",
-    "tests/models/test_checkpoints.py",
-    "tests/models/test_dask_rows.py",
-    "tests/models/test_dask_workers.py",
-    "tests/models/test_description.py",
-    "tests/models/test_gsppca_benchmark.py",
-    "tests/models/test_labels.py",
-    "tests/models/test_layouts.py",
-    "tests/models/test_out_of_core.py",
-    "tests/models/test_plnpca_benchmark.py",
-    "tests/selection/test_labels.py",
-    "tests/solvers/test_checkpoint.py",
-)
-QUICK_TESTS = (
-    "tests/families",
-    "tests/solvers",
-    "tests/test_linalg.py",
-    "tests/conformance/test_families.py",
-    *sorted(str(path) for path in Path("tests").rglob("test_*invariance*.py")),
+TESTS = tuple(
+    f"tests/{name}"
+    for name in (
+        "families",
+        "engine",
+        "priors",
+        "solvers",
+        "models",
+        "selection",
+        "mathematics",
+        "conformance",
+    )
 )
 
 # OpenBLAS kernels from old to new and what each needs, in numpy's names.
@@ -164,15 +137,6 @@ def all_settings(kernels: Sequence[str], loops: Sequence[str]) -> list[Setting]:
     return [Setting(setting.kernel, setting.without, threads) for setting in settings for threads in (1, 2)]
 
 
-def quick_settings(usual: set[str], kernels: Sequence[str], loops: Sequence[str]) -> list[Setting]:
-    """The newest kernel that is not the usual one, with the loops of its time; else the loops off."""
-    others = [kernel for kernel in kernels if kernel not in usual]
-    if others:
-        newest = others[-1]
-        return [Setting(newest, beyond_avx2(loops) if newest == "Haswell" else ())]
-    return [Setting(without=loops)] if loops else []
-
-
 def complaints_about(setting: Setting) -> list[str]:
     """What of a setting a process does not take."""
     kernels, features = probe(setting.environment)
@@ -200,7 +164,6 @@ def run(setting: Setting, tests: Sequence[str]) -> Outcome:
         str(workers),
         "--dist",
         "worksteal",
-        *(f"--ignore={path}" for path in LEFT_OUT),
     ]
     command = [sys.executable, "-m", "pytest", *options, *tests]
     start = time.perf_counter()
@@ -219,16 +182,15 @@ def summary_of(lines: Sequence[str], code: int) -> Outcome:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the tests under all settings; 1 if any of them failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="fewer tests, one setting")
-    quick = parser.parse_args(arguments).quick
+    parser.add_argument("tests", nargs="*", default=[path for path in TESTS if Path(path).exists()])
+    tests = parser.parse_args(arguments).tests
     usual, features = probe(Setting().environment)
-    kernels, loops = list(supported_kernels(usual, features)), dispatched(features)
-    settings = quick_settings(usual, kernels, loops) if quick else all_settings(kernels, loops)
+    settings = all_settings(list(supported_kernels(usual, features)), dispatched(features))
     if not settings:
         print("skip: neither BLAS nor numpy can be told to compute as another processor does")
     is_red = False
     for setting in settings:
-        outcome = run(setting, QUICK_TESTS if quick else TESTS)
+        outcome = run(setting, tests)
         print(f"{setting}: {outcome}", flush=True)
         is_red |= bool(outcome.complaints)
     return int(is_red)

@@ -48,7 +48,8 @@ def test_residuals_rise_with_the_entries(family, kind, rng):
     found = RESIDUALS[kind](family, x, eta, 0.5, rng)[:, 0]
     # Scores of heavy tails fall again far out; their quantiles and deviances do not.
     assert (np.diff(found) > 0).all() or (kind == "pearson" and isinstance(family, StudentT))
-    assert found[0] < 0 < found[-1]
+    # Quantiles of discrete entries are drawn within their steps.
+    assert kind == "quantile" or found[0] < 0 < found[-1]
 
 
 @pytest.mark.parametrize("beta", [0.1, 0.5, 1.0])

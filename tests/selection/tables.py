@@ -6,15 +6,22 @@ import numpy as np
 
 
 def flat_noise(
-    rng: np.random.Generator, rank: int, n: int = 60, p: int = 16, missing: float = 0.0
+    rng: np.random.Generator,
+    rank: int,
+    n: int = 60,
+    p: int = 16,
+    *,
+    missing: float = 0.0,
+    spread: float = 0.0,
 ) -> np.ndarray:
     """Return a centred table with ``rank`` strong components and equal variance in all other directions.
 
+    With ``spread`` the standard deviations of these directions fall from ``1 + spread`` to ``1 - spread``.
     Drawn noise has larger first singular values, so no consistent method finds a component in this noise.
     """
     left = np.linalg.qr(np.column_stack([np.ones(n), rng.normal(size=(n, p))]))[0][:, 1:]
     right = np.linalg.qr(rng.normal(size=(p, p)))[0]
-    sizes = np.ones(p)
+    sizes = np.linspace(1.0 + spread, 1.0 - spread, p)
     sizes[:rank] = np.linspace(6.0, 4.0, rank)
     X = 5.0 + np.sqrt(n) * (left * sizes) @ right.T
     X[rng.random(X.shape) < missing] = np.nan

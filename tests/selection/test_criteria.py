@@ -156,7 +156,7 @@ def test_evidence_is_that_of_the_fit():
     estimator = SePCA(family="gaussian", n_jobs=1)
     found, model = row_of(estimator, REALS, 3, "evidence")
     assert found["evidence"] == -2 * model.evidence_
-    with pytest.raises(ValueError, match="'bic'.*SePCA.*'evidence', 'held_out'"):
+    with pytest.raises(ValueError, match=r"'bic'.*SePCA.*'evidence', 'held_out'"):
         select_rank(estimator, REALS, ranks=[1], criterion="bic")
 
 
