@@ -1,20 +1,75 @@
-"""Tables as people have them, and a quick way to call the command line."""
+"""Tables as people have them, a quick way to call the command line, and fits that several tests look at."""
 
 from __future__ import annotations
 
+import io
 import json
+from contextlib import redirect_stderr, redirect_stdout
 
 import numpy as np
 import pandas as pd
 import pytest
+from tests.draws import generator, seed
 
 from anypca.cli import main
 from anypca.datasets import make_low_rank
 
 
-def messy_text():
+@pytest.fixture(scope="session")
+def call():
+    """Run the command line; return its exit code and what it printed."""
+
+    def run(*words):
+        with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+            code = main([str(word) for word in words])
+        return code, out.getvalue(), err.getvalue()
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def call_json(call):
+    """Run a command that must succeed with ``--json``; return the document."""
+
+    def run(*words):
+        code, out, err = call(*words, "--json")
+        # A fit of more than ten seconds, as on a busy machine, tells of its progress.
+        assert (code, [line for line in err.splitlines() if not line.startswith("fitting:")]) == (0, []), err
+        return json.loads(out, parse_constant=pytest.fail)
+
+    return run
+
+
+def draw_counts():
+    """40 rows, 6 columns of counts of rank 2."""
+    X = make_low_rank(40, 6, 2, family="poisson", random_state=seed()).X
+    return pd.DataFrame(X, columns=list("abcdef"))
+
+
+@pytest.fixture
+def counts(tmp_path):
+    path = tmp_path / "counts.csv"
+    draw_counts().to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture
+def surveyed(tmp_path):
+    """The same kind of counts with an effort, a covariate of numbers, one of text, and row names."""
+    table, rng = draw_counts(), generator("survey")
+    table.insert(0, "plot", [f"plot{i}" for i in range(40)])
+    table["effort"] = rng.uniform(1, 3, size=40).round(2)
+    table["height"] = np.append(rng.normal(size=39), -1.0).round(3)
+    table["side"] = np.array(["north", "south"])[np.arange(40) % 2]
+    path = tmp_path / "surveyed.csv"
+    table.to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(scope="session")
+def messy(tmp_path_factory):
     """Semicolons, decimal commas, names, dates, answers, text, empty and spoilt cells, a constant, short rows."""
-    rng = np.random.default_rng(0)
+    rng = generator("messy")
     z = rng.normal(size=60)
     lines = ["patient;visit;age;smoker;dose;city;[red] $x$;weight;site;comment"]
     for i in range(60):
@@ -34,59 +89,16 @@ def messy_text():
         cells[5] = {7: "n/a?", 30: "<50"}.get(i, cells[5])
         line = [f"p{i}", f"{i % 28 + 1:02d}.03.2024", *cells]
         lines.append(";".join(line[: 5 + i % 3] if i in {12, 25, 51} else line))
-    return "\n".join(lines) + "\n"
-
-
-@pytest.fixture
-def messy(tmp_path):
-    path = tmp_path / "messy.csv"
-    path.write_text(messy_text(), encoding="utf-8")
+    path = tmp_path_factory.mktemp("messy") / "messy.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
 
-@pytest.fixture
-def counts(tmp_path):
-    """40 rows, 6 columns of counts of rank 2."""
-    X = make_low_rank(40, 6, 2, family="poisson", random_state=0).X
-    path = tmp_path / "counts.csv"
-    pd.DataFrame(X, columns=list("abcdef")).to_csv(path, index=False)
-    return path
-
-
-@pytest.fixture
-def surveyed(tmp_path):
-    """The same kind of counts with an effort, a covariate of numbers, one of text, and row names."""
-    X = make_low_rank(40, 6, 2, family="poisson", random_state=0).X
-    table = pd.DataFrame(X, columns=list("abcdef"))
-    table.insert(0, "plot", [f"plot{i}" for i in range(40)])
-    rng = np.random.default_rng(1)
-    table["effort"] = rng.uniform(1, 3, size=40).round(2)
-    table["height"] = rng.normal(size=40).round(3)
-    table["side"] = np.array(["north", "south"])[rng.integers(0, 2, size=40)]
-    path = tmp_path / "surveyed.csv"
-    table.to_csv(path, index=False)
-    return path
-
-
-@pytest.fixture
-def call(capsys):
-    """Run the command line; return its exit code and what it printed."""
-
-    def run(*words):
-        code = main([str(word) for word in words])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
-
-
-@pytest.fixture
-def call_json(call):
-    """Run a command that must succeed with ``--json``; return the document."""
-
-    def run(*words):
-        code, out, err = call(*words, "--json")
-        assert (code, err) == (0, "")
-        return json.loads(out, parse_constant=pytest.fail)
-
-    return run
+@pytest.fixture(scope="session")
+def fitted_counts(tmp_path_factory, call_json):
+    """Folder, table and document of EPCA of counts."""
+    folder = tmp_path_factory.mktemp("counts")
+    table = folder / "counts.csv"
+    draw_counts().to_csv(table, index=False)
+    words = ["--model", "epca", "--family", "poisson", "--seed", 3]
+    return folder / "out", table, call_json("fit", table, *words, "-o", folder / "out")

@@ -6,6 +6,7 @@ import base64
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -14,9 +15,14 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
+from tests.draws import generator
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
+if not (shutil.which("chromium") and shutil.which("chromedriver")):
+    pytest.skip(
+        "needs chromium and chromedriver (Debian: chromium, chromium-driver)", allow_module_level=True
+    )
 
 HOSTILE = '<img src=x onerror="window.hacked=1">, (a=b) *'
 NAMES = ["__proto__", "b", HOSTILE, "amount", "spare", "</script><script>window.hacked=1</script>"]
@@ -24,7 +30,7 @@ NAMES = ["__proto__", "b", HOSTILE, "amount", "spare", "</script><script>window.
 
 @pytest.fixture(scope="module")
 def table():
-    rng = np.random.default_rng(0)
+    rng = generator("table")
     counts = rng.poisson(np.exp(rng.normal(size=(40, 1)) @ rng.normal(size=(1, 6)) + 1))
     frame = pd.DataFrame(counts, columns=NAMES)
     frame["amount"] = np.exp(rng.normal(size=40)).round(3)

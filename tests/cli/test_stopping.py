@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 import random
 import select
@@ -11,33 +13,33 @@ import sys
 import time
 from contextlib import suppress
 
+import numpy as np
 import pandas as pd
 import pytest
+from tests.draws import seed
 
-from anypca.cli._folder import open_fitted
-from anypca.io._manifest import MANIFEST, changed_files
+import anypca
 
-#: Fits when it is told to, in a child of its own which has everything imported; pictures are left out, moves are slow.
+#: Fits when it is told to, in a child of its own which has everything imported; moving files is slow. With the word
+#: "wait" it stands still in the middle of writing.
 ZYGOTE = """
 import os, signal, sys, time
 # A program that was started in the background, as tests may be, ignores Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from anypca.cli import _app, _outcome, main
+from matplotlib.figure import Figure
+from anypca.cli import main
 replace = os.replace
 def slow(source, target):
     time.sleep(0.004)
     replace(source, target)
 os.replace = slow
-for name in ("write_scree", "write_biplot", "write_report"):
-    setattr(_outcome.Outcome, name, lambda self, path: path.write_text(str(self.n_components)))
-def wait(number=0, frame=None):
+print("ready", flush=True)
+print("ended", main(sys.stdin.readline().split()), flush=True)
+def wait(*arguments, **options):
+    os.write(1, b"here\\n")
     time.sleep(60)
 if "wait" in sys.argv:
-    _outcome.Outcome.write_scree = lambda self, path: (os.write(1, b"here\\n"), wait())
-print("ready", flush=True)
-if "wait" not in sys.argv:
-    # The first one here: what is imported on demand is then there for all.
-    print("ended", main(sys.stdin.readline().split()), flush=True)
+    Figure.savefig = wait
 for line in sys.stdin:
     child = os.fork()
     if not child:
@@ -51,14 +53,14 @@ for line in sys.stdin:
 
 @pytest.fixture
 def zygote(request):
-    """A process that forks fits."""
+    """A process that forks fits, after a first one of its own."""
     words = [sys.executable, "-c", ZYGOTE, *getattr(request, "param", [])]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(words, **pipes, text=True, bufsize=1) as process:
         assert process.stdout.readline() == "ready\n"
         yield process
         process.stdin.close()
-        process.wait(timeout=20)
+        process.wait(timeout=60)
 
 
 def tell(zygote, *words) -> None:
@@ -73,8 +75,8 @@ def heard(zygote, word) -> int:
     return int(line.split()[1])
 
 
-def test_a_fit_killed_at_any_moment_leaves_a_whole_folder(zygote, counts, tmp_path):
-    out, rng = tmp_path / "out", random.Random(1)
+def test_a_fit_killed_at_any_moment_leaves_a_whole_folder(zygote, counts, tmp_path, call):
+    out, rng = tmp_path / "out", random.Random(seed())
     words = ["fit", counts, "--model", "ppca", "-o", out]
     tell(zygote, *words, "-k", 1)
     assert heard(zygote, "ended") == 0
@@ -82,37 +84,42 @@ def test_a_fit_killed_at_any_moment_leaves_a_whole_folder(zygote, counts, tmp_pa
     tell(zygote, *words, "-k", 2)
     assert heard(zygote, "ended") == 0
     length = time.perf_counter() - began
-    for i in range(30):
+    for i in range(10):
         tell(zygote, *words, "-k", 1 + i % 2)
         child = heard(zygote, "child")
         time.sleep(rng.uniform(0.2, 1.0) * length)
         with suppress(ProcessLookupError):  # it may have been quicker
             os.kill(child, signal.SIGKILL)
         heard(zygote, "ended")
-        fitted = open_fitted(out)
-        n_components = fitted.model.n_components_
-        assert changed_files(out) == []
-        assert fitted.summary["n_components"] == n_components == len(fitted.summary["components"])
-        assert (out / "report.html").read_text() == str(n_components)
-        assert len(pd.read_csv(out / "scores.csv").filter(regex=r"^component_\d$").columns) == n_components
+        assert call("transform", out, counts, "-o", tmp_path / "s.csv")[0] == 0
+        summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+        k = anypca.load(out / "model.anypca").n_components_
+        assert summary["n_components"] == k == len(summary["components"])
+        assert list(pd.read_csv(out / "scores.csv").columns[: k + 1]) == [
+            "row",
+            *(f"component_{j + 1}" for j in range(k)),
+        ]
+        assert (tmp_path / "s.csv").read_text() == (out / "scores.csv").read_text()
+        assert f"n_components={k}" in (out / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("zygote", [["wait"]], indirect=True, ids=["slow"])
-@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT], ids=["term", "ctrl-c"])
-def test_a_stopped_fit_says_so_and_leaves_the_old_files(zygote, counts, tmp_path, call, kind):
+def test_a_stopped_fit_says_so_and_leaves_the_old_files(zygote, counts, tmp_path, call):
     out = tmp_path / "out"
-    assert call("fit", counts, "--model", "ppca", "-o", out)[0] == 0
+    tell(zygote, "fit", counts, "--model", "ppca", "-o", out)
+    assert heard(zygote, "ended") == 0
     before = {path.name: path.read_bytes() for path in out.iterdir()}
-    tell(zygote, "fit", counts, "--model", "ppca", "-k", 1, "-o", out)
-    child = heard(zygote, "child")
-    while zygote.stdout.readline() != "here\n":
-        pass
-    code, _, err = call("fit", counts, "--model", "ppca", "-o", out)
-    assert (code, err.startswith("error: another process is writing to")) == (2, True)
-    os.kill(child, kind)
-    assert heard(zygote, "ended") == 128 + kind
-    assert zygote.stderr.readline() == "stopped, nothing written\n"
-    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    for kind in (signal.SIGTERM, signal.SIGINT):
+        tell(zygote, "fit", counts, "--model", "ppca", "-k", 1, "-o", out)
+        child = heard(zygote, "child")
+        while zygote.stdout.readline() != "here\n":
+            pass
+        code, _, err = call("fit", counts, "--model", "ppca", "-o", out)
+        assert (code, err.startswith("error: another process is writing to")) == (2, True)
+        os.kill(child, kind)
+        assert heard(zygote, "ended") == 128 + kind
+        assert zygote.stderr.readline() == "stopped, nothing written\n"
+        assert {path.name: path.read_bytes() for path in out.iterdir()} == before
 
 
 @pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT], ids=["term", "ctrl-c"])
@@ -128,63 +135,51 @@ def test_stopped_while_importing(kind, tmp_path):
     )
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", code], **pipes, cwd=tmp_path) as process:
-        select.select([process.stdout], [], [], 20)
+        select.select([process.stdout], [], [], 60)
         process.send_signal(kind)
         assert process.stderr.read() == b"stopped, nothing written\n"
     assert process.returncode == 128 + kind
 
 
-def test_the_exit_code_after_code_in_a_string_was_interrupted(tmp_path):
-    (tmp_path / "stopped.py").write_text(
-        "import sys\nfrom anypca.cli._stopping import say_stopped\n"
-        "try:\n    exec('raise KeyboardInterrupt')\nexcept KeyboardInterrupt:\n    sys.exit(say_stopped())\n"
-    )
-    ended = subprocess.run([sys.executable, "-m", "stopped"], cwd=tmp_path, capture_output=True, text=True)
-    assert (ended.returncode, ended.stderr) == (130, "stopped, nothing written\n")
+@pytest.mark.parametrize("command", ["transform", "report"])
+def test_ctrl_c_leaves_whole_files_or_none(fitted_counts, tmp_path, call, monkeypatch, command):
+    def stop(*arguments, **options):
+        raise KeyboardInterrupt
+
+    out, table, _ = fitted_counts
+    monkeypatch.setattr(anypca.EPCA, "transform", stop)
+    before = {path: path.read_bytes() for path in out.iterdir()}
+    words = [out] if command == "report" else [out, table, "-o", tmp_path / "s.csv"]
+    assert call(command, *words) == (130, "", "stopped, nothing written\n")
+    assert {path: path.read_bytes() for path in out.iterdir()} == before
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_files_of_the_user_are_not_replaced(counts, tmp_path, call):
-    out = tmp_path / "out"
-    out.mkdir()
-    (out / "scores.csv").write_text("mine")
-    words = ["fit", counts, "--model", "ppca", "-o", out]
-    code, _, err = call(*words)
-    assert (code, (out / "scores.csv").read_text()) == (2, "mine")
-    assert "holds scores.csv, not written by anypca or changed since" in err
-    assert call(*words, "--force")[0] == 0
-    assert call(*words)[0] == 0
-    (tmp_path / "s.csv").write_text("mine")
-    code, _, err = call("transform", out, counts, "-o", tmp_path / "s.csv")
-    assert (code, "s.csv holds no scores of anypca" in err) == (2, True)
-    assert call("transform", out, counts, "-o", tmp_path / "s.csv", "--force")[0] == 0
-    assert call("transform", out, counts, "-o", tmp_path / "s.csv")[0] == 0
+class StopAt(logging.Handler):
+    """Presses Ctrl-C in some iteration."""
+
+    def __init__(self, iteration):
+        super().__init__(logging.INFO)
+        self.iteration = iteration
+
+    def emit(self, record):
+        if getattr(record, "iteration", None) == self.iteration:
+            raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("name", ["model.anypca", "summary.json"])
-def test_folders_that_are_mixed_are_called_incomplete(counts, tmp_path, call, name):
-    for k, out in ((1, "a"), (2, "b")):
-        assert call("fit", counts, "--model", "ppca", "-k", k, "-o", tmp_path / out)[0] == 0
-    (tmp_path / "a" / name).write_bytes((tmp_path / "b" / name).read_bytes())
-    for words in (["transform", tmp_path / "a", counts], ["report", tmp_path / "a"]):
-        code, _, err = call(*words)
-        assert code == 2
-        assert f"is incomplete: {name} does not fit {MANIFEST}" in err
-    (tmp_path / "a" / MANIFEST).unlink()
-    assert call("transform", tmp_path / "a", counts, "-o", tmp_path / "s.csv")[0] == 0
-
-
-def test_names_that_a_spreadsheet_would_run(tmp_path, call):
-    names = ["=1+1", "+x", "-x", "@SUM(A1)", "-5", "plain"]
-    table = pd.DataFrame({"id": [f"{name}{i}" for i in range(5) for name in names]})
-    for j, name in enumerate(names):
-        table[name] = [(7 * i + (j + 2) * i * i) % 11 for i in range(len(table))]
-    table.to_csv(tmp_path / "t.csv", index=False)
-    words = ["fit", tmp_path / "t.csv", "--model", "ppca", "--id", "id"]
-    assert call(*words, "-o", tmp_path / "safe")[0] == 0
-    assert call(*words, "-o", tmp_path / "raw", "--raw")[0] == 0
-    safe, raw = (pd.read_csv(tmp_path / kind / "loadings.csv")["column"].tolist() for kind in ("safe", "raw"))
-    assert raw == names
-    assert safe == ["'=1+1", "'+x", "'-x", "'@SUM(A1)", "-5", "plain"]
-    assert pd.read_csv(tmp_path / "safe" / "scores.csv")["row"][0] == "'=1+10"
-    # The model knows the columns by their own names.
-    assert call("transform", tmp_path / "safe", tmp_path / "t.csv", "-o", tmp_path / "s.csv")[0] == 0
+def test_a_stopped_fit_with_a_checkpoint_goes_on(counts, tmp_path, call):
+    path, out = tmp_path / "progress", tmp_path / "out"
+    command = ["fit", counts, "--model", "epca", "--family", "poisson", "--threads", 1, "--checkpoint", path]
+    logger, handler = logging.getLogger("anypca"), StopAt(3)
+    logger.addHandler(handler)
+    try:
+        assert call(*command, "-o", out)[0] == 130
+    finally:
+        logger.removeHandler(handler)
+    assert path.exists()
+    assert not out.exists()
+    assert call(*command, "-o", out)[0] == 0
+    assert not path.exists()
+    assert call(*command, "-o", tmp_path / "whole")[0] == 0
+    first, second = (anypca.load(tmp_path / name / "model.anypca").components_ for name in ("out", "whole"))
+    np.testing.assert_allclose(first, second, atol=1e-3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 
 import numpy as np
@@ -12,6 +13,10 @@ import pytest
 from anypca import PPCA
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
+if not (shutil.which("chromium") and shutil.which("chromedriver")):
+    pytest.skip(
+        "needs chromium and chromedriver (Debian: chromium, chromium-driver)", allow_module_level=True
+    )
 
 PLOT = "#scores-plot"
 ROWS_NAMED = 6

@@ -2,7 +2,7 @@
 
 Every document has ``schema`` (the number below), ``anypca`` (the version) and ``command``. Keys may be added within a
 schema; a key that is removed, renamed or given another meaning raises the number. The keys of each command are listed
-in ``docs/command_line.md``, and ``tests/cli/test_json.py`` holds them.
+in ``docs/command_line.md``, and ``tests/cli`` holds them.
 """
 
 from __future__ import annotations
