@@ -55,7 +55,7 @@ def test_what_is_broken_is_found(kind, shape, rng):
     assert found.z >= 2.0
 
 
-@pytest.mark.parametrize("kind", NAMES[:4])
+@pytest.mark.parametrize("kind", NAMES[1:4])
 def test_what_is_broken_in_counts_is_found(kind, rng):
     eta = 2.0 + 0.5 * make_low_rank(150, 25, 3, family="gaussian", random_state=rng).eta
     X = rng.poisson(np.exp(np.clip(eta + 0.7 * broken(kind, 150, 25, rng), None, 9.0))).astype(float)
