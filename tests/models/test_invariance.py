@@ -25,7 +25,7 @@ from tests.models.tables import (
     punch,
 )
 
-from anypca import EPCA, GPCA, GSPPCA, PPCA, SPCA, SSPCA, KernelPCA
+from anypca import EPCA, GPCA, GSPPCA, PLNPCA, PPCA, SPCA, SSPCA, KernelPCA
 from anypca.exceptions import ConvergenceWarning
 
 
@@ -68,6 +68,8 @@ CASES = {
     "EPCA-bernoulli": Case(EPCA(2, family="bernoulli", **_TIGHT), _answers, 1e-5),
     "EPCA-gamma": Case(EPCA(2, family="gamma(4)", **_TIGHT), _amounts, 1e-5),
     "EPCA-mixed": Case(EPCA(2, family=["poisson"] * 4 + ["gaussian(0.09)"] * 4, **_TIGHT), _mixed, 1e-5),
+    "PLNPCA": Case(PLNPCA(2, tol=1e-8, max_iter=5000), draw_counts, 1e-4),
+    "PLNPCA-gaps": Case(PLNPCA(2, tol=1e-8, max_iter=5000), _with_gaps(draw_counts), 1e-4),
     "GPCA": Case(GPCA(2, family="poisson", bound=3.0, tol=1e-8), draw_counts, 1e-4),
     "GPCA-gaps": Case(GPCA(2, family="poisson", bound=3.0, tol=1e-8), _with_gaps(draw_counts), 1e-4),
     "GSPPCA": Case(GSPPCA(3), draw_active, 1e-6),
@@ -87,7 +89,7 @@ CASES = {
 }
 ITERATES = [name for name in CASES if not name.startswith("Kernel") and name not in ("PPCA", "SPCA-eigen")]
 LINEAR = [name for name in CASES if not name.startswith("Kernel")]
-TAKES_GAPS = ["PPCA", "EPCA", "GPCA"]
+TAKES_GAPS = ["PPCA", "EPCA", "PLNPCA", "GPCA"]
 cases = pytest.mark.parametrize("name", CASES)
 
 
@@ -141,7 +143,7 @@ CONTAINERS: dict[str, Callable[[np.ndarray, Path], Any]] = {
 def test_containers_agree(name: str, rng: np.random.Generator, tmp_path: Path) -> None:
     case = CASES[name]
     X = case.draw(rng)
-    if not name.startswith(("EPCA", "GPCA")):
+    if not name.startswith(("EPCA", "PLNPCA", "GPCA")):
         X = np.where(np.abs(X) < 0.5, 0.0, X)
     expected = fit(case, X)
     for container in CONTAINERS if name in ("PPCA", "EPCA-gaussian") else ("csr", "dask", "pandas"):
