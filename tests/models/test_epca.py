@@ -144,15 +144,6 @@ def test_gaussian_tables_have_softened_singular_values(ridge: float, rng: np.ran
         np.testing.assert_allclose(model.explained_deviance_ratio_, pca.explained_variance_ratio_, rtol=1e-6)
 
 
-def test_equal_weights_scale_the_ridge_by_their_root(rng: np.random.Generator) -> None:
-    """Weights of 4 quadruple the likelihood and the penalty on scores: the nuclear norm weighs twice the ridge."""
-    X = draw_counts(rng)
-    weighted = EPCA(2, family="poisson", ridge=2.0, **EXACT).fit(X, sample_weight=np.full(len(X), 4.0))
-    plain = EPCA(2, family="poisson", ridge=1.0, **EXACT).fit(X)
-    np.testing.assert_allclose(weighted.components_, plain.components_, rtol=0, atol=1e-5)
-    np.testing.assert_allclose(weighted.intercept_, plain.intercept_, rtol=0, atol=1e-5)
-
-
 def test_seeds_lead_to_one_optimum_and_a_seed_to_one_result(rng: np.random.Generator) -> None:
     X = draw_counts(rng)
     one, other = (EPCA(2, family="poisson", random_state=seed(s), **EXACT).fit(X) for s in (1, 2))
@@ -222,15 +213,6 @@ def test_known_components_are_recovered(family: str, missing: float, most: float
     keep = np.isfinite(drawn.X).any(axis=1)
     model = EPCA(2, family=family, ridge=1.0, n_jobs=1).fit(drawn.X[keep])
     assert sine(model.components_, drawn.components) < most
-
-
-@pytest.mark.parametrize("family", ["poisson", "gaussian", "binomial(20)"])
-def test_coefficients_of_covariates_are_recovered(family: str, rng: np.random.Generator) -> None:
-    drawn = draw(family, 1000, 12, 1, signal=0.4)
-    covariates, effects = rng.standard_normal((1000, 2)), rng.uniform(-0.7, 0.7, (12, 2))
-    X = drawn.family.sample(drawn.eta + covariates @ effects.T, np.full(12, 0.3), rng)
-    model = EPCA(1, family=family, n_jobs=1).fit(X, covariates=covariates)
-    np.testing.assert_allclose(model.coef_, effects, rtol=0, atol=0.12)
 
 
 def test_offsets_take_exposures_out(rng: np.random.Generator) -> None:
@@ -455,15 +437,6 @@ def test_auto_is_half_of_what_noise_has(rng: np.random.Generator) -> None:
         assert EPCA(**{**ridge, **changes}, tol=1e-2).fit(X).ridge_ == 1.0
 
 
-@pytest.mark.parametrize(("share", "ridge"), [(0.5, 10.0), (0.3, 9.165), (0.03, 8.0)])
-def test_rare_answers_have_less_noise(share: float, ridge: float) -> None:
-    """Half of sqrt(400) + sqrt(400), times the root of share (1 - share), not below 8."""
-    # Every column has the same share of ones, in rows of its own.
-    shift = np.add.outer(np.arange(400), 7 * np.arange(400)) % 400
-    model = EPCA(1, family="bernoulli", ridge="auto", tol=1e-2, max_iter=20, n_jobs=1)
-    assert model.fit((shift < 400 * share).astype(float)).ridge_ == pytest.approx(ridge, rel=1e-3)
-
-
 def test_all_components_that_were_asked_for_stay(rng: np.random.Generator) -> None:
     """Most entries are zero: a firm ridge leaves nothing of some components, and is lowered for it."""
     X = rng.negative_binomial(0.1, 0.1, (60, 20)).astype(float)
@@ -508,13 +481,6 @@ def test_values_and_rows_that_do_not_fit_are_named(rng: np.random.Generator) -> 
     for call in (model.transform, EPCA(2, family="poisson").fit):
         with pytest.raises(ValueError, match=r"'poisson' needs values >= 0; X\[5, 2\] is -1"):
             call(negative)
-
-
-def test_as_many_components_as_rows(rng: np.random.Generator) -> None:
-    X = draw_real(rng)[:6]
-    model = EPCA(6, family=Gaussian(variance=1.0), n_jobs=1).fit(X)
-    assert model.components_.shape == (6, 10)
-    assert np.all(np.isfinite(model.transform(X)))
 
 
 def test_verbose_logs_every_iteration(caplog: pytest.LogCaptureFixture, rng: np.random.Generator) -> None:

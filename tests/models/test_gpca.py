@@ -127,23 +127,6 @@ def test_scores_are_projections_on_the_best_space(
             assert value(scale * move) > best
 
 
-def test_votes_with_missing_entries(rng: np.random.Generator) -> None:
-    party = np.where(rng.random((435, 1)) < 0.6, 1.0, -1.0)
-    lean = rng.choice([-1.0, 1.0], 16) * rng.uniform(1.0, 3.0, 16)
-    full = (rng.random((435, 16)) < 1 / (1 + np.exp(-party * lean))).astype(float)
-    X = punch(full, 0.05, rng)
-    hidden = np.isnan(X)
-    model = fit(X, "bernoulli", bound=4.0)
-    scores = model.transform(X)[:, 0]
-    assert abs(np.corrcoef(np.sign(scores), party[:, 0])[0, 1]) > 0.85
-    means = model.impute(X)
-    np.testing.assert_array_equal(means[~hidden], full[~hidden])
-    assert np.all((means >= 0) & (means <= 1))
-    guess = np.broadcast_to(np.nanmean(X, axis=0), X.shape)
-    wrong = [np.mean((values[hidden] > 0.5) != full[hidden]) for values in (means, guess)]
-    assert wrong[0] < 0.75 * wrong[1]
-
-
 @pytest.mark.parametrize(
     ("family", "intercept"), [("gaussian", 0.0), ("poisson", 4.5), ("binomial(30)", 0.0)]
 )

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
 from tests.draws import seed
 from tests.models.tables import is_monotone
 
@@ -161,16 +160,6 @@ def test_a_ridge_is_a_ridge_however_it_is_given(penalty: str | Prior) -> None:
     assert np.abs(shrunk.components_[:, :2]).max() < 0.05 * np.abs(shrunk.components_).max()
 
 
-def test_strengths_multiply() -> None:
-    X = draw("poisson")
-    settings: dict[str, Any] = {"family": "poisson", "n_jobs": 1, "tol": 1e-7, "max_iter": 3000}
-    named = EPCA(
-        2, loading_penalty="group", loading_strength=6.0, score_penalty="l1", l1_strength=2.0, **settings
-    )
-    given = EPCA(2, loading_penalty=Group(3.0), loading_strength=2.0, score_penalty="l1(2)", **settings)
-    np.testing.assert_allclose(named.fit(X).components_, given.fit(X).components_, atol=1e-5)
-
-
 def test_stronger_penalties_of_scores_leave_more_zeros() -> None:
     X, shares = draw("poisson"), []
     for strength in (3.0, 10.0, 1e4):
@@ -264,13 +253,6 @@ def test_a_registered_prior_is_found_by_its_name() -> None:
         (gpca, GPCA(2, penalty=Logarithm(2.0), bound=4.0, **settings)),
     ):
         np.testing.assert_array_equal(model.components_, other.fit(X).components_)
-
-
-def test_penalties_are_searched_like_other_parameters() -> None:
-    grid = {"loading_penalty": ["l1", Group()], "loading_strength": [1.0, 5.0]}
-    model = EPCA(2, family="poisson", n_jobs=1, max_iter=3000, tol=1e-4)
-    search = GridSearchCV(model, grid, cv=2).fit(draw("poisson"))
-    assert np.all(np.isfinite(search.cv_results_["mean_test_score"]))
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,6 @@ import pytest
 import scipy.sparse as sp
 from sklearn.decomposition import PCA
 from sklearn.linear_model import ElasticNet
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from tests.models.tables import is_monotone
 
 from anypca import SPCA
@@ -208,14 +205,6 @@ def test_what_cannot_be_met_warns(rng: np.random.Generator) -> None:
         SPCA(1, n_nonzero=10, ridge=0.0).fit(X[:6])
 
 
-def test_a_search_over_numbers_of_loadings(rng: np.random.Generator) -> None:
-    pipeline = make_pipeline(StandardScaler(), SPCA(3))
-    search = GridSearchCV(pipeline, {"spca__n_nonzero": [1, 3]}, cv=3, error_score="raise").fit(
-        make_table(rng)
-    )
-    assert search.best_params_ == {"spca__n_nonzero": 3}
-
-
 # Known answers
 
 
@@ -301,13 +290,6 @@ def test_the_bound_is_above_the_best_however_early_the_search_ends(
         assert model.upper_bound_[0] >= best * (1 - 1e-10)
         if model.optimal_[0]:
             np.testing.assert_allclose(model.eigenvalues_[0], best, rtol=1e-10)
-
-
-def test_eigenvectors_have_more_variance_than_the_elastic_net(rng: np.random.Generator) -> None:
-    X = mixed_table(rng)
-    ours, theirs = SPCA(1, n_nonzero=3, method="eigen").fit(X), SPCA(1, n_nonzero=3).fit(X)
-    assert ours.explained_variance_[0] >= theirs.explained_variance_[0] * (1 - 1e-12)
-    assert theirs.optimal_ is None
 
 
 def test_many_columns_are_searched_among_the_most_promising(rng: np.random.Generator) -> None:
