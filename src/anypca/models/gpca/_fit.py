@@ -175,7 +175,8 @@ def _arrange(at: Subspace, order: Ints) -> Subspace:
     loadings = at.loadings[:, order]
     # A row of zeros, of a column with one value, stays one but for rounding.
     loadings = np.where(np.abs(loadings) > _DUST, loadings, 0.0)
-    return replace(at, loadings=loadings * fix_signs(loadings.T))
+    # Adding 0 turns -0 into 0.
+    return replace(at, loadings=loadings * fix_signs(loadings.T) + 0.0)
 
 
 #: Bounds that are compared. Beyond 10 the odds and means of the bounded parameters are 0 or infinite for any purpose.

@@ -155,9 +155,9 @@ def _threshold(target: Floats, threshold: Floats, others: Floats) -> Floats | No
         overlap = others.T @ vector
         if np.max(np.abs(overlap), initial=0.0) <= _ORTHOGONAL * length:
             return vector / length
-        active = others[vector != 0]
-        # Others with the same active rows are told apart down to the rounding of the products, some 50 units.
-        step = np.linalg.lstsq(active.T @ active, overlap, rcond=1e-14)[0]
+        active = vector != 0
+        # Not through the normal equations: columns that nearly vanish on the active rows would be lost in rounding.
+        step = np.linalg.lstsq(others[active], vector[active], rcond=None)[0]
         nu = nu + _reach(target - others @ nu, others @ step, threshold) * step
     return None
 
