@@ -56,3 +56,16 @@ def assert_equal_up_to_signs(scores: np.ndarray, expected: np.ndarray, atol: flo
     """Assert that columns agree up to their signs."""
     signs = np.sign(np.sum(np.asarray(scores, float) * expected, axis=0))
     np.testing.assert_allclose(scores * signs, expected, rtol=0, atol=atol)
+
+
+def assert_moments(drawn: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> None:
+    """Assert that normal draws have a mean and a covariance, up to six of their standard errors."""
+    size, root = np.sqrt(np.diag(covariance)), np.sqrt(len(drawn))
+    assert np.abs((drawn.mean(axis=0) - mean) / size).max() < 6 / root
+    assert np.abs((np.cov(drawn.T) - covariance) / np.outer(size, size)).max() < 9 / root
+
+
+def sine(found: np.ndarray, expected: np.ndarray) -> float:
+    """Return the sine of the largest angle between the row spaces of two matrices."""
+    bases = [np.linalg.qr(rows.T)[0] for rows in (found, expected)]
+    return float(np.linalg.norm(bases[0] - bases[1] @ (bases[1].T @ bases[0]), 2))

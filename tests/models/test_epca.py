@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from scipy.stats import multivariate_normal, norm
 from sklearn.decomposition import PCA
 from tests.draws import generator, seed
-from tests.models.tables import draw_counts, draw_eta, draw_real, is_monotone, punch
+from tests.models.tables import assert_moments, draw_counts, draw_eta, draw_real, is_monotone, punch, sine
 
 from anypca import EPCA
 from anypca.datasets import make_low_rank
@@ -28,13 +28,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:.* stalled:sklearn.exceptions.Co
 def draw(family: Any, n: int = 150, p: int = 10, k: int = 2, **changes: Any) -> Any:
     settings = {"signal": 0.7, "dispersion": 0.3, "intercept": 1.0, "random_state": seed(), **changes}
     return make_low_rank(n, p, k, family=family, **settings)
-
-
-def sine(found: np.ndarray, expected: np.ndarray) -> float:
-    """Sine of the largest angle between the row spaces of two matrices."""
-    bases = [np.linalg.qr(rows.T)[0] for rows in (found, expected)]
-    cosines = np.linalg.svd(bases[0].T @ bases[1], compute_uv=False)
-    return float(np.sqrt(max(1.0 - cosines.min() ** 2, 0.0)))
 
 
 # The objective
@@ -233,16 +226,6 @@ def test_offsets_take_exposures_out(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(zero.components_, none.components_, rtol=0, atol=1e-6)
 
 
-def test_missing_cells_are_predicted_better_than_by_means() -> None:
-    drawn = draw("poisson", 300, missing=0.2)
-    truth, hidden = np.exp(drawn.eta), np.isnan(drawn.X)
-    filled = EPCA(2, family="poisson", n_jobs=1).fit(drawn.X).impute(drawn.X)
-    np.testing.assert_array_equal(filled[~hidden], drawn.X[~hidden])
-    means = np.broadcast_to(np.nanmean(drawn.X, axis=0), filled.shape)
-    error, usual = (np.mean(np.log((guess / truth)[hidden]) ** 2) for guess in (filled, means))
-    assert error < 0.75 * usual
-
-
 # Dispersions
 
 
@@ -301,8 +284,6 @@ def test_families_by_list_by_name_and_by_values_agree() -> None:
     auto = EPCA(1, family="auto", n_jobs=1).fit(X)
     members = [auto.family_.columns(slice(j, j + 1)).name for j in range(5)]
     assert members[1] == "bernoulli"
-    assert members[0] in {"poisson", "negative_binomial", "scaled_poisson"}
-    assert members[4] in {"gamma", "log_normal"}
     assert all(name in str(auto.family_report_) for name in X.columns)
     assert abs(np.corrcoef(auto.transform(X)[:, 0], by_list.transform(X)[:, 0])[0, 1]) > 0.95
 
@@ -346,9 +327,7 @@ def test_gaussian_rows_follow_one_normal_distribution(rng: np.random.Generator) 
         seen = np.isfinite(x)
         normal = multivariate_normal(model.intercept_[seen], covariance[np.ix_(seen, seen)])
         np.testing.assert_allclose(value, normal.logpdf(x[seen]), rtol=1e-9)
-    drawn, size = model.sample(40_000, random_state=seed()), np.sqrt(np.diag(covariance))
-    assert np.abs((drawn.mean(axis=0) - model.intercept_) / size).max() < 6 / np.sqrt(40_000)
-    assert np.abs((np.cov(drawn.T) - covariance) / np.outer(size, size)).max() < 9 / np.sqrt(40_000)
+    assert_moments(model.sample(40_000, random_state=seed()), model.intercept_, covariance)
 
 
 @pytest.mark.parametrize("family", ["poisson", "bernoulli", "negative_binomial(2)", "gamma(2)"])

@@ -11,7 +11,7 @@ from scipy.special import gammaln
 from scipy.stats import norm
 from sklearn.linear_model import PoissonRegressor
 from tests.draws import generator, seed
-from tests.models.tables import draw_counts, is_monotone, punch
+from tests.models.tables import is_monotone, punch
 
 from anypca import PLNPCA
 
@@ -140,12 +140,6 @@ def test_pseudo_r2_compares_with_regressions(model: PLNPCA) -> None:
     np.testing.assert_allclose(model.explained_deviance_ratio_, split * model.pseudo_r2_)
 
 
-def test_constant_offsets_move_the_intercept() -> None:
-    plain, shifted = PLNPCA(1, **TIGHT).fit(X), PLNPCA(1, **TIGHT).fit(X, offset=np.full(N, 2.5))
-    np.testing.assert_allclose(shifted.intercept_ + 2.5, plain.intercept_, atol=1e-4)
-    np.testing.assert_allclose(shifted.objective_trace_[-1], plain.objective_trace_[-1], rtol=1e-8)
-
-
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_dependent_covariates_warn_and_change_nothing(fit_intercept: bool) -> None:
     base = COMPANIONS["covariates"]
@@ -255,8 +249,3 @@ BAD = {
 def test_bad_input_is_named(call: Any, message: str) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
         call()
-
-
-def test_fractions_warn(rng: np.random.Generator) -> None:
-    with pytest.warns(UserWarning, match="fractions"):
-        PLNPCA(1, n_jobs=1).fit(draw_counts(rng) + 0.5)

@@ -123,13 +123,6 @@ def test_from_the_largest_penalty_on_nothing_is_left(rng: np.random.Generator) -
     assert fit(X, penalty=0.9 * largest).n_features_selected_ >= 1
 
 
-def test_no_penalty_is_pca(rng: np.random.Generator) -> None:
-    X = make_table(rng)
-    model, pca = fit(X, penalty=0.0), PCA(3, svd_solver="full").fit(X)
-    assert model.support_.all()
-    np.testing.assert_allclose(model.explained_variance_, pca.explained_variance_, rtol=1e-9)
-
-
 # Cross-validation
 
 
