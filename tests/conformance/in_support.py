@@ -1,7 +1,7 @@
 """Estimators for scikit-learn's checks, whose tables most families cannot have produced.
 
-Families of amounts and counts declare it by their tag, and the checks then shift their tables to be positive. Tables for
-families with a bounded or an open support are mapped into it first.
+Families of amounts and counts declare it by their tag, and the checks then shift their tables to be positive. Tables
+for families with a bounded or an open support are mapped into it first.
 """
 
 from __future__ import annotations
