@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
@@ -51,25 +51,20 @@ def make(name: str, **settings: Any) -> Any:
     return kind(**{**_SETTINGS[name], "n_jobs": 1, **seeded, **settings})
 
 
-class Interrupted(BaseException):
-    """Ends a fit from outside, as Ctrl-C does."""
-
-
-class _Interrupter(logging.Handler):
-    def __init__(self, iteration: int) -> None:
+class _Watcher(logging.Handler):
+    def __init__(self, act: Callable[[int], None]) -> None:
         super().__init__()
-        self.left = iteration
+        self.act, self.count = act, 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.left -= 1
-        if self.left == 0:
-            raise Interrupted
+        self.count += 1
+        self.act(self.count)
 
 
 @contextmanager
-def interrupted(iteration: int) -> Iterator[None]:
-    """Inside, fits with ``verbose=1`` raise `Interrupted` when they report so many iterations."""
-    logger, handler = logging.getLogger("anypca"), _Interrupter(iteration)
+def each_iteration(act: Callable[[int], None]) -> Iterator[None]:
+    """Inside, fits with ``verbose=1`` call a function with 1, 2, ... whenever they report an iteration."""
+    logger, handler = logging.getLogger("anypca"), _Watcher(act)
     level = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
@@ -78,3 +73,19 @@ def interrupted(iteration: int) -> Iterator[None]:
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
+
+
+class Interrupted(BaseException):
+    """Ends a fit from outside, as Ctrl-C does."""
+
+
+@contextmanager
+def interrupted(iteration: int) -> Iterator[None]:
+    """Inside, fits with ``verbose=1`` raise `Interrupted` when they report so many iterations."""
+
+    def act(count: int) -> None:
+        if count == iteration:
+            raise Interrupted
+
+    with each_iteration(act):
+        yield
