@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from tests.draws import generator
 
 from anypca.engine import Summary, check_data, check_values, executor_for, first_outside, summarise
 
@@ -53,7 +54,7 @@ CONTAINERS = {
 
 def table(missing):
     """Small counts, which float32 holds exactly."""
-    rng = np.random.default_rng(0)
+    rng = generator("containers", str(missing))
     X = rng.poisson(0.8, size=(N, P)).astype(float)
     X[rng.random(X.shape) < missing] = np.nan
     return X
@@ -74,7 +75,7 @@ def step(block, local):
 
 @pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
 def test_same_tables_and_sums(X, container, tmp_path):
-    rng = np.random.default_rng(1)
+    rng = generator("companions")
     others = {
         "sample_weight": rng.integers(0, 3, size=N),
         "offset": rng.integers(-3, 3, size=(N, P)),

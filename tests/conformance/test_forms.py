@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from tests.draws import generator
 
 import anypca
 from anypca import EPCA, SePCA
@@ -22,7 +23,7 @@ N, P = 60, 3
 
 def draw_parts(form, n_rows=N, seed=0):
     """Draws of the parts of one column, their predictors, means and dispersions."""
-    rng = np.random.default_rng(seed)
+    rng = generator("form", form.name, seed)
     width = len(form.parts)
     eta = 0.3 + np.outer(rng.normal(size=n_rows), 0.8 * (-1.0) ** np.arange(width))
     columns = [part.sample(eta[:, j], 0.4, rng) for j, part in enumerate(form.parts)]
@@ -32,7 +33,7 @@ def draw_parts(form, n_rows=N, seed=0):
 
 def draw_column(form, n_rows=N, seed=0):
     if form.is_left_out:
-        return np.random.default_rng(seed).normal(size=n_rows)
+        return generator("form", form.name, seed).normal(size=n_rows)
     draws, means, rng = draw_parts(form, n_rows, seed)
     return form.draw(draws, means, rng)
 
@@ -40,7 +41,7 @@ def draw_column(form, n_rows=N, seed=0):
 def draw_table(form, n_rows=N):
     """A column of Gaussian numbers between columns of the form."""
     columns = [draw_column(form, n_rows, seed) for seed in range(P)]
-    return np.column_stack([*columns, np.random.default_rng(9).normal(size=(n_rows, 2))])
+    return np.column_stack([*columns, generator("numbers").normal(size=(n_rows, 2))])
 
 
 def families_of(form):

@@ -19,15 +19,7 @@ from anypca.plotting import plot_hinge, plot_latent_pieces, plot_predicted
 
 COUPLINGS = ["continuous", "shared", "free"]
 each_coupling = pytest.mark.parametrize("coupling", COUPLINGS)
-FAMILIES = [
-    "poisson",
-    "bernoulli",
-    "binomial(10)",
-    "negative_binomial(3)",
-    "gamma(5)",
-    "exponential",
-    "log_normal",
-]
+FAMILIES = ["poisson", "bernoulli", "negative_binomial(3)", "gamma(5)", "log_normal"]
 MIXED = ["bernoulli", "negative_binomial", "gaussian", "gamma", "binomial(10)"]
 
 
