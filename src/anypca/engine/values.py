@@ -1,4 +1,4 @@
-"""A second pass over the entries, for ``family="auto"``: how often each value of a column occurs, or a sample of it."""
+"""Count the values of columns for ``family="auto"``, or take a sample of them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import numpy as np
 from anypca._typing import Bools, Floats, Ints
 from anypca.engine._interface import Block, Data, Executor
 from anypca.engine.summary import Summary
+from anypca.families._candidates import MOST_LEVELS
 from anypca.families._guards import Column
 
 #: Columns with no more possible values than this are counted, others sampled.
 _MOST_VALUES = 1000
-#: Rows of the sample, at most and at least; its entries, at most (80 MB). A column beyond tells hardly more, see
-#: `anypca.families.auto`.
+#: Rows of the sample, at most and at least; its entries, at most (80 MB). More rows would not change the scores, which
+#: are coarsened; see `anypca.families.auto`.
 _MOST_ROWS, _LEAST_ROWS, _MOST_ENTRIES = 2000, 200, 10**7
 
 
@@ -87,7 +88,7 @@ class _Plan:
             change = np.diff(x, axis=0)
             rises, falls = ~np.any(change < 0, axis=0), ~np.any(change > 0, axis=0)
         taken = np.flatnonzero(np.arange(block.start, block.stop) % self.stride == 0)
-        weights = block.weights
+        weights = _positive_weights(block)
         return _Values(
             self._counts(x, weights),
             x[np.ix_(taken, self.sampled)],
@@ -122,12 +123,15 @@ def collect_columns(data: Data, executor: Executor, summary: Summary) -> list[Co
     Returns
     -------
     list of Column
-        Columns that lie on a lattice of at most 1000 points are counted; of others, every so-many-th row is taken, at
-        most 2000.
+        Columns on a lattice of at most 1000 points are counted. Others are sampled in at most 2000 evenly spaced rows;
+        if such a sample has so few values that they could be levels, the column is counted as well.
     """
     plan = _Plan.of(summary, data.n_samples)
     found = executor.sum(plan.visit, data)
     is_sorted, pairs = found.is_sorted, _pairs(plan, found)
+    if plan.stride > 1:
+        few = [int(j) for j in plan.sampled if len(pairs[int(j)][0]) <= MOST_LEVELS]
+        pairs |= _count_all(few, data, executor)
     names = [""] * data.n_features if data.feature_names is None else data.feature_names
     return [
         Column(
@@ -145,6 +149,34 @@ def collect_columns(data: Data, executor: Executor, summary: Summary) -> list[Co
     ]
 
 
+def _positive_weights(block: Block) -> Floats:
+    """Weights of the rows of a block; those of weight 0 have values as well, which a fit must be able to read."""
+    return np.maximum(block.weights, np.finfo(float).tiny)
+
+
+def _count_all(columns: list[int], data: Data, executor: Executor) -> dict[int, tuple[Floats, Floats]]:
+    """Values of some columns, and their weights, over all rows."""
+    if not columns:
+        return {}
+
+    def visit(block: Block) -> list[tuple[Floats, Floats]]:
+        x, weights = block.values()[:, columns].astype(np.float64), _positive_weights(block)
+        return [_count(column, weights) for column in x.T]
+
+    blocks = zip(*executor.collect(visit, data), strict=True)
+    return {
+        column: _count(*map(np.concatenate, zip(*parts, strict=True)))
+        for column, parts in zip(columns, blocks, strict=True)
+    }
+
+
+def _count(x: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Distinct finite values in increasing order, and the sums of their weights."""
+    seen = np.isfinite(x)
+    values, inverse = np.unique(x[seen], return_inverse=True)
+    return values, np.bincount(inverse, weights=weights[seen], minlength=len(values))
+
+
 def _pairs(plan: _Plan, found: _Values) -> dict[int, tuple[Floats, Floats]]:
     """Values and weights of each column."""
     pairs: dict[int, tuple[Floats, Floats]] = {}
@@ -153,9 +185,6 @@ def _pairs(plan: _Plan, found: _Values) -> dict[int, tuple[Floats, Floats]]:
         places = np.flatnonzero(counts > 0)
         pairs[int(column)] = plan.low[number] + plan.step[number] * places, counts[places]
     for number, column in enumerate(plan.sampled):
-        x = found.sample[:, number]
-        seen = np.isfinite(x) & (found.sample_weight > 0)
-        values, inverse = np.unique(x[seen], return_inverse=True)
-        weights = np.bincount(inverse, weights=found.sample_weight[seen], minlength=len(values))
-        pairs[int(column)] = values, plan.stride * weights.astype(float)
+        values, weights = _count(found.sample[:, number], found.sample_weight)
+        pairs[int(column)] = values, plan.stride * weights
     return pairs

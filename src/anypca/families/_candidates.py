@@ -21,8 +21,10 @@ _USUAL_LEVELS, _ODD_LEVELS, _CLEAR_SHARE = 3.0, -2.0, 3.0
 _AMOUNT_SPREAD, _REAL_SPREAD = (1.0, 0.65), (0.2, 0.8)
 #: Nats that skewed families must be ahead of the normal one.
 _TIE = 2.0
-#: Most levels of a rating, most that are usual, and entries a level from which on odd values are levels.
-_MOST_LEVELS, _FEW_LEVELS, _OFTEN = 12, 7, 10
+#: Most levels of a rating, most that are usual or that are no whole numbers.
+MOST_LEVELS, _FEW_LEVELS = 12, 7
+#: Median number of entries per level, and the same for values on no lattice, such as logarithms of a few numbers.
+_REPEATED, _OFTEN = 3, 10
 #: Largest score out of a bound, mean of positive counts below which zeros are not those of an amount, and mean up to
 #: which extra zeros of counts are looked for.
 _LARGEST_SCORE, _SMALL_COUNTS, _LARGE_COUNTS = 60, 50.0, 200.0
@@ -75,7 +77,7 @@ def _n_zeros(column: Column) -> float:
 def _add_continuous(scores: _Scores, column: Column) -> None:
     entries = column.values, column.weights, column.step
     scores.add("gaussian", margins.normal(*entries), 2)
-    if column.n_distinct > _MOST_LEVELS:
+    if column.n_distinct > MOST_LEVELS:
         scores.add("student_t", margins.student(*entries), 3, _STUDENT)
     if column.low > 0:
         prior = min(_odds_of_amount(column), 0.0) + (_MEASURE_NAME if ADDITIVE.search(column.name) else 0.0)
@@ -156,11 +158,9 @@ def _add_counts(scores: _Scores, column: Column) -> None:
 def _add_levels(scores: _Scores, column: Column) -> None:
     """Ratings: a few values, whatever their distribution."""
     k, places = column.n_distinct, column.n_places
-    if not (3 <= k <= _MOST_LEVELS and column.n_observed >= 3 * k):
-        return
-    # Values that no lattice holds, such as logarithms of a few numbers, are levels only where they are repeated often:
-    # rows that stand in a table three times over make none.
-    if not column.is_lattice and not (k <= _FEW_LEVELS and column.n_observed >= _OFTEN * k):
+    most, often = MOST_LEVELS if column.is_whole else _FEW_LEVELS, _REPEATED if column.is_lattice else _OFTEN
+    # Most levels are repeated: one frequent value, such as 0, makes no levels of the others.
+    if not (3 <= k <= most and np.median(column.weights) >= often):
         return
     is_rare_count = column.is_whole and column.low == 0 and places > 1.5 * k + 1
     if is_rare_count and column.share(column.values == 0) >= 0.2:
