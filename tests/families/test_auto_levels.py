@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.draws import generator
 
 from anypca import EPCA, SePCA
-from tests.draws import generator
 
 N = 4600
 

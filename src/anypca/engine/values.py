@@ -34,6 +34,8 @@ class _Values:
     falls: Bools
     ends: tuple[tuple[int, Floats, Floats], ...]
     """Of each block its first row's number, its first and its last row."""
+    misses_one: Floats
+    """How far the sum of the shares of a complete row is from one, at most."""
 
     def __add__(self, other: _Values) -> _Values:
         return _Values(
@@ -43,6 +45,7 @@ class _Values:
             self.rises & other.rises,
             self.falls & other.falls,
             self.ends + other.ends,
+            np.maximum(self.misses_one, other.misses_one),
         )
 
     @property
@@ -67,6 +70,8 @@ class _Plan:
     """Where the counts of each counted column begin, and the end, (n_counted + 1,)."""
     sampled: Ints
     stride: int
+    shares: Ints
+    """Columns of fractions between 0 and 1."""
 
     @classmethod
     def of(cls, summary: Summary, n_samples: int) -> _Plan:
@@ -76,8 +81,9 @@ class _Plan:
         counted, sampled = np.flatnonzero(is_counted), np.flatnonzero(~is_counted)
         starts = np.concatenate([[0], np.cumsum(places[counted].astype(np.int64))])
         rows = np.clip(_MOST_ENTRIES // max(len(sampled), 1), _LEAST_ROWS, _MOST_ROWS)
+        shares = np.flatnonzero((summary.minimum >= 0) & (summary.maximum <= 1) & (summary.n_noninteger > 0))
         known = summary.minimum[counted], summary.resolution[counted]
-        return cls(counted, *known, starts, sampled, max(1, -(-n_samples // int(rows))))
+        return cls(counted, *known, starts, sampled, max(1, -(-n_samples // int(rows))), shares)
 
     def visit(self, block: Block, _: None) -> _Values:
         x, observed = block.read()
@@ -96,6 +102,7 @@ class _Plan:
             rises,
             falls,
             ((block.start, x[0], x[-1]),),
+            np.nanmax(np.abs(x[:, self.shares].sum(axis=1) - 1.0), initial=0.0),
         )
 
     def _counts(self, x: Floats, weights: Floats) -> Floats:
@@ -132,6 +139,7 @@ def collect_columns(data: Data, executor: Executor, summary: Summary) -> list[Co
     if plan.stride > 1:
         few = [int(j) for j in plan.sampled if len(pairs[int(j)][0]) <= MOST_LEVELS]
         pairs |= _count_all(few, data, executor)
+    shares = plan.shares if found.misses_one <= 1e-6 + 0.5 * summary.resolution[plan.shares].sum() else ()
     names = [""] * data.n_features if data.feature_names is None else data.feature_names
     return [
         Column(
@@ -144,6 +152,7 @@ def collect_columns(data: Data, executor: Executor, summary: Summary) -> list[Co
             n_observed=int(summary.n_observed[j]),
             is_sorted=bool(is_sorted[j]),
             labels=data.labels.get(j),
+            is_part=j in shares,
         )
         for j in range(data.n_features)
     ]

@@ -5,7 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from anypca.families import _margins as margins
-from anypca.families._guards import ADDITIVE, COUNT, MEASURE, SCORE, SHARE, Column
+from anypca.families._guards import (
+    ADDITIVE,
+    AMOUNTS,
+    COUNT,
+    COUNTS,
+    MEASURE,
+    RATINGS,
+    REALS,
+    SCORE,
+    SHARE,
+    SHARES,
+    Column,
+)
 
 #: Entries beyond which more of them say hardly more: every family is wrong in detail, and the details of a long column
 #: would outvote names and zeros.
@@ -19,23 +31,29 @@ _USUAL_LEVELS, _ODD_LEVELS, _CLEAR_SHARE = 3.0, -2.0, 3.0
 #: Logarithms of amounts deviate by about 1, those of positive measurements by about 0.2: median and spread (of the
 #: logarithm) over columns of public tables whose kind their names tell.
 _AMOUNT_SPREAD, _REAL_SPREAD = (1.0, 0.65), (0.2, 0.8)
-#: Nats that skewed families must be ahead of the normal one.
-_TIE = 2.0
 #: Most levels of a rating, most that are usual or that are no whole numbers.
 MOST_LEVELS, _FEW_LEVELS = 12, 7
 #: Median number of entries per level, and the same for values on no lattice, such as logarithms of a few numbers.
 _REPEATED, _OFTEN = 3, 10
 #: Largest score out of a bound, mean of positive counts below which zeros are not those of an amount, and mean up to
 #: which extra zeros of counts are looked for.
-_LARGEST_SCORE, _SMALL_COUNTS, _LARGE_COUNTS = 60, 50.0, 200.0
-#: Share of exact 0s and 1s above which shares are no logit-normal ones.
-_MOST_EDGES = 0.02
+LARGEST_SCORE, _SMALL_COUNTS, _LARGE_COUNTS = 60, 50.0, 200.0
+#: Share of exact 0s and 1s above which shares are no logit-normal ones, and the share of the whole that is near 0 and,
+#: from the other end, near 1.
+_MOST_EDGES, _NEAR = 0.02, 0.25
 
-
-#: Counts with zeros of their own; how much these have to be earned against plain counts, the whole table tells.
-EXTRA_ZEROS = "zero_inflated_negative_binomial"
-#: Zeros and amounts, with the log-mass of the amounts.
-TWO_PARTS = {"zero_inflated_log_normal": margins.log_normal, "zero_inflated_gamma": margins.gamma}
+#: Counts with zeros of their own, and counts with a largest one.
+EXTRA_ZEROS, BOUNDED = "zero_inflated_negative_binomial", "beta_binomial"
+#: Zeros and amounts, with the family of the amounts.
+TWO_PARTS = {"zero_inflated_log_normal": "log_normal", "zero_inflated_gamma": "gamma"}
+#: Families of each kind of column.
+VARIANTS = {
+    REALS: ("gaussian", "student_t"),
+    AMOUNTS: ("log_normal", "gamma", *TWO_PARTS),
+    COUNTS: ("negative_binomial", EXTRA_ZEROS, BOUNDED),
+    RATINGS: ("ordinal",),
+    SHARES: ("logit_normal",),
+}
 
 
 def score_candidates(column: Column) -> dict[str, float]:
@@ -107,8 +125,8 @@ def _add_zeros(scores: _Scores, column: Column) -> None:
     positive = column.n_distinct - int(column.values[0] == 0)
     if column.low == 0 and zeros > 0 and positive >= 4:
         prior = _FEW_ZEROS if _is_even(scores, column) else 0.0
-        for name, mass in TWO_PARTS.items():
-            scores.add(name, margins.two_part(column, mass), 3, prior)
+        for name, amounts in TWO_PARTS.items():
+            scores.add(name, margins.two_part(column, getattr(margins, amounts)), 3, prior)
 
 
 def _is_even(scores: _Scores, column: Column) -> bool:
@@ -150,9 +168,19 @@ def _add_counts(scores: _Scores, column: Column) -> None:
         for part in TWO_PARTS:
             scores.found.pop(part, None)
     is_score = mean > 0.4 * column.high or bool(SCORE.search(name))
-    is_bounded = 5 <= column.high <= _LARGEST_SCORE and column.low < 0.5 * column.high and weights[-1] >= 2
+    is_bounded = 5 <= column.high <= LARGEST_SCORE and column.low < 0.5 * column.high and weights[-1] >= 2
     if is_score and is_bounded:
-        scores.add("beta_binomial", margins.beta_binomial(values, weights, column.high), 3, _BOUND)
+        scores.found[BOUNDED] = score_bounded(column, column.high)
+
+
+def score_bounded(column: Column, bound: float) -> float:
+    """Score of the beta-binomial family with a given largest count."""
+    prior = (
+        _BOUND
+        + (_COUNT_NAME if COUNT.search(column.name) else 0.0)
+        + (_HAS_ZEROS if _n_zeros(column) else 0.0)
+    )
+    return _Scores(column).of(margins.beta_binomial(column.values, column.weights, bound), 3, prior)
 
 
 def _add_levels(scores: _Scores, column: Column) -> None:
@@ -174,13 +202,13 @@ def _add_levels(scores: _Scores, column: Column) -> None:
 
 def _add_shares(scores: _Scores, column: Column) -> None:
     upper = whole_of(column)
-    if upper is None:
+    if upper is None or column.n_distinct < 4:
         return
     edges = column.share((column.values <= 0) | (column.values >= upper))
-    if column.n_distinct >= 4 and edges <= _MOST_EDGES and column.high > 0.3 * upper:
-        prior = _CLEAR_SHARE if column.high > 0.5 * upper else 0.0
+    is_wide = column.low < _NEAR * upper and column.high > (1.0 - _NEAR) * upper
+    if edges <= _MOST_EDGES and (is_wide or column.is_part):
         mass = margins.logit_normal(column.values, column.weights, column.step, upper)
-        scores.add("logit_normal", mass, 2, prior)
+        scores.add("logit_normal", mass, 2, _CLEAR_SHARE)
 
 
 def whole_of(column: Column) -> float | None:
@@ -190,11 +218,3 @@ def whole_of(column: Column) -> float | None:
     if column.high <= 1.0 and not column.is_whole:
         return 1.0
     return 100.0 if column.high <= 100.0 and SHARE.search(column.name) else None
-
-
-def leader(scores: dict[str, float]) -> str:
-    """The family with the highest score; skewed families must be ahead of the normal one by more than a tie."""
-    best = max(scores, key=lambda family: scores[family])
-    if best in ("log_normal", "gamma") and scores["gaussian"] > scores[best] - _TIE:
-        return "gaussian"
-    return best

@@ -100,6 +100,8 @@ class Column:
     """Whether entries never decrease, or never increase, from row to row."""
     labels: Labels | None = None
     """What the values stand for, where they are numbers of labels."""
+    is_part: bool = False
+    """Whether it is one of several columns of shares that sum to one in every row."""
 
     @property
     def n_distinct(self) -> int:

@@ -11,42 +11,28 @@ import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
 from anypca.families import BetaBinomial, Family, LogitNormal, column_forms, combine, families
-from anypca.families._candidates import TWO_PARTS, score_candidates, whole_of
+from anypca.families._candidates import TWO_PARTS, VARIANTS, score_candidates, whole_of
 from anypca.families._guards import (
     AMOUNTS,
     CATEGORIES,
     COUNTS,
     EXCLUDED,
-    RATINGS,
     REALS,
-    SHARES,
     YES_NO,
     Column,
     Guarded,
     guard,
 )
 from anypca.families._resolve import MISSING, column_entries, resolve_columns
-from anypca.families._whole_table import common_kind, settle, with_shares
+from anypca.families._whole_table import CLEAR, Decision, choose_kinds, common_kind, share_families
 from anypca.families.forms import Excluded, Form, Recoded
 from anypca.families.ordinal import MOST_LEVELS
 
-#: Lead in nats below which a choice is unsure: odds of twenty to one.
-UNSURE = 3.0
 #: What a user would call the values of each family.
 KINDS = {
+    **{family: kind for kind, names in VARIANTS.items() for family in names},
     "bernoulli": YES_NO,
-    "gaussian": REALS,
-    "student_t": REALS,
-    "log_normal": AMOUNTS,
-    "gamma": AMOUNTS,
-    "zero_inflated_log_normal": AMOUNTS,
-    "zero_inflated_gamma": AMOUNTS,
     "tweedie": AMOUNTS,
-    "negative_binomial": COUNTS,
-    "zero_inflated_negative_binomial": COUNTS,
-    "beta_binomial": COUNTS,
-    "ordinal": RATINGS,
-    "logit_normal": SHARES,
     "nominal": CATEGORIES,
     "excluded": EXCLUDED,
 }
@@ -127,7 +113,7 @@ class FamilyRecord(NamedTuple):
     @property
     def is_unsure(self) -> bool:
         """Whether the values hardly tell the family from the runner-up."""
-        return self.lead < UNSURE
+        return self.lead < CLEAR
 
 
 class FamilyGroup(NamedTuple):
@@ -235,24 +221,40 @@ def infer_families(columns: Sequence[Column]) -> FamilyChoice:
     [('bernoulli', 'yes/no'), ('negative_binomial', 'counts')]
     """
     guarded = [guard(column) for column in columns]
+    scores = [
+        score_candidates(column) if found is None else {}
+        for column, found in zip(columns, guarded, strict=True)
+    ]
     open_columns = [j for j, found in enumerate(guarded) if found is None]
-    own = [score_candidates(columns[j]) for j in open_columns]
-    decisions: dict[int, tuple[str, str, float]] = {
-        j: settle(scores) for j, scores in zip(open_columns, with_shares(own), strict=True)
-    }
-    chosen = [found.family if found else decisions[j][0] for j, found in enumerate(guarded)]
+    own = dict(zip(open_columns, choose_kinds([scores[j] for j in open_columns]), strict=True))
     # What a name or the plain look says of years, labels and codes stands, in any table.
     inside = [
         j
         for j, found in enumerate(guarded)
         if columns[j].labels is None and (found is None or found.kind == YES_NO or found.is_constant)
     ]
-    common = common_kind([columns[j] for j in inside], [chosen[j] for j in inside])
-    records = [
-        _record(columns[j], j, guarded[j], decisions.get(j), common if j in inside else None)
-        for j in range(len(columns))
-    ]
-    return build_choice(columns, FamilyReport(_with_something_left(columns, records)))
+    common = common_kind([columns[j] for j in inside], [own[j][0] if j in own else "" for j in inside])
+    kinds = {j: kind for j, (kind, _) in own.items()}
+    if common is not None:
+        kinds |= {j: common for j in inside if common == COUNTS or columns[j].n_distinct > 2}
+    shared, bound = share_families(
+        [columns[j] for j in kinds], list(kinds.values()), [scores[j] for j in kinds]
+    )
+    decisions = dict(zip(kinds, shared, strict=True))
+    records = []
+    for j, (column, found) in enumerate(zip(columns, guarded, strict=True)):
+        label = column.name or str(j)
+        if j in decisions and common is None:
+            records.append(_record(label, column, _less_sure(decisions[j], own[j][1])))
+        elif j in decisions and j in inside:
+            rule = f"the whole table holds {common}"
+            records.append(
+                FamilyRecord(label, decisions[j].family, f"{_span(column)}; {rule}", rule, kinds[j])
+            )
+        else:
+            assert found is not None
+            records.append(_guarded_record(label, column, found))
+    return build_choice(columns, FamilyReport(_with_something_left(columns, records)), bound)
 
 
 def _with_something_left(columns: Sequence[Column], records: list[FamilyRecord]) -> list[FamilyRecord]:
@@ -268,37 +270,26 @@ def _with_something_left(columns: Sequence[Column], records: list[FamilyRecord])
     ]
 
 
-def _record(
-    column: Column, j: int, found: Guarded | None, decision: tuple[str, str, float] | None, common: str | None
-) -> FamilyRecord:
-    """What was decided of a column, with the reason in words."""
-    label = column.name or str(j)
-    if (
-        common is not None
-        and not (common == "ordinal" and column.n_distinct <= 2)
-        and (decision is None or decision[0] != "zero_inflated_negative_binomial")
-    ):
-        what = "counts" if common == "negative_binomial" else "ratings"
-        rule = f"the whole table holds {what}"
-        return FamilyRecord(label, common, f"{_span(column)}; {rule}", rule, what)
-    if found is not None:
-        family = _NAMED.get(found.family, found.family) if column.labels is None else found.family
-        # Labels that stay out may be names of persons, which no report should hold.
-        is_hidden = column.labels is not None and family == EXCLUDED
-        reason = found.rule if is_hidden else f"{_span(column)}: {found.rule}"
-        return FamilyRecord(label, family, reason, found.rule, found.kind)
-    assert decision is not None
-    family, second, lead = decision
-    ahead = f"{lead:.1f} nats ahead of {second}" if second else "no other family fits"
-    words = f"unsure, {ahead}" if lead < UNSURE else ahead
+def _less_sure(shared: Decision, own: Decision) -> Decision:
+    """The family that columns share, with the smaller of two leads: over other families, and over other kinds."""
+    return shared if shared.lead <= own.lead else own._replace(family=shared.family)
+
+
+def _guarded_record(label: str, column: Column, found: Guarded) -> FamilyRecord:
+    """A column whose name or plain look decided."""
+    family = _NAMED.get(found.family, found.family) if column.labels is None else found.family
+    # Labels that stay out may be names of persons, which no report should hold.
+    is_hidden = column.labels is not None and family == EXCLUDED
+    reason = found.rule if is_hidden else f"{_span(column)}: {found.rule}"
+    return FamilyRecord(label, family, reason, found.rule, found.kind)
+
+
+def _record(label: str, column: Column, decision: Decision) -> FamilyRecord:
+    """A column whose distribution decided."""
+    reason = f"{_span(column)}: {decision.text}"
+    family = decision.family
     return FamilyRecord(
-        label,
-        _NAMED.get(family, family),
-        f"{_span(column)}: {words}",
-        RULES[family],
-        KINDS[family],
-        lead,
-        _NAMED.get(second, second),
+        label, family, reason, RULES[family], KINDS[family], decision.lead, decision.runner_up
     )
 
 
@@ -318,15 +309,17 @@ def _span(column: Column) -> str:
     return f"{column.n_observed} {values} from {column.low:.6g} to {column.high:.6g}{step}"
 
 
-def build_choice(columns: Sequence[Column], records: FamilyReport) -> FamilyChoice:
-    """Families and forms of the columns from the names in a report."""
+def build_choice(
+    columns: Sequence[Column], records: FamilyReport, bound: float | None = None
+) -> FamilyChoice:
+    """Families and forms of the columns from the names in a report; ``bound`` is the largest count, if known."""
     built: dict[tuple[str, float | None], Family] = {}
     members, forms = [], {}
     for j, (column, record) in enumerate(zip(columns, records, strict=True)):
         form = _form(column, record)
         if form is not None:
             forms[j] = form
-        key = record.family, _parameter(column, record.family)
+        key = record.family, _parameter(column, record.family, bound)
         if key not in built:
             built[key] = _build(*key)
         members.append(built[key])
@@ -386,9 +379,10 @@ def with_given(
     return FamilyChoice(family, FamilyReport(records), forms)
 
 
-def _parameter(column: Column, family: str) -> float | None:
-    """What a family must be told of a column."""
-    return {"beta_binomial": column.high, "logit_normal": whole_of(column)}.get(family)
+def _parameter(column: Column, family: str, bound: float | None) -> float | None:
+    """The parameter of a family that the values of its column decide."""
+    largest = max(column.high, 1.0) if bound is None else bound
+    return {"beta_binomial": largest, "logit_normal": whole_of(column)}.get(family)
 
 
 def _build(name: str, parameter: float | None) -> Family:
