@@ -31,7 +31,7 @@ _USUAL_LEVELS, _ODD_LEVELS, _CLEAR_SHARE = 3.0, -2.0, 3.0
 #: Logarithms of amounts deviate by about 1, those of positive measurements by about 0.2: median and spread (of the
 #: logarithm) over columns of public tables whose kind their names tell.
 _AMOUNT_SPREAD, _REAL_SPREAD = (1.0, 0.65), (0.2, 0.8)
-#: Most levels of a rating, most that are usual or that are no whole numbers.
+#: Most levels of a rating, and most levels that are usual or that are not whole.
 MOST_LEVELS, _FEW_LEVELS = 12, 7
 #: Median number of entries per level, and the same for values on no lattice, such as logarithms of a few numbers.
 _REPEATED, _OFTEN = 3, 10
@@ -186,9 +186,10 @@ def score_bounded(column: Column, bound: float) -> float:
 def _add_levels(scores: _Scores, column: Column) -> None:
     """Ratings: a few values, whatever their distribution."""
     k, places = column.n_distinct, column.n_places
-    most, often = MOST_LEVELS if column.is_whole else _FEW_LEVELS, _REPEATED if column.is_lattice else _OFTEN
+    n_fractions = np.count_nonzero(column.values % 1)
+    often = _REPEATED if column.is_lattice else _OFTEN
     # Most levels are repeated: one frequent value, such as 0, makes no levels of the others.
-    if not (3 <= k <= most and np.median(column.weights) >= often):
+    if not (3 <= k <= MOST_LEVELS and n_fractions <= _FEW_LEVELS and np.median(column.weights) >= often):
         return
     is_rare_count = column.is_whole and column.low == 0 and places > 1.5 * k + 1
     if is_rare_count and column.share(column.values == 0) >= 0.2:
