@@ -183,7 +183,7 @@ def _count(x: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Distinct finite values in increasing order, and the sums of their weights."""
     seen = np.isfinite(x)
     values, inverse = np.unique(x[seen], return_inverse=True)
-    return values, np.bincount(inverse, weights=weights[seen], minlength=len(values))
+    return values, np.bincount(inverse, weights=weights[seen], minlength=len(values)).astype(np.float64)
 
 
 def _pairs(plan: _Plan, found: _Values) -> dict[int, tuple[Floats, Floats]]:

@@ -109,7 +109,7 @@ def _best_kind(scores: Scores, log_share: dict[str, float]) -> tuple[str, Decisi
     names = [max(found[kind], key=found[kind].__getitem__) for kind in order[:2]]
     if len(order) == 1:
         return order[0], Decision(names[0])
-    return order[0], Decision(*names, max(best[order[0]] - best[order[1]], 0.0))
+    return order[0], Decision(names[0], names[1], max(best[order[0]] - best[order[1]], 0.0))
 
 
 def share_families(
