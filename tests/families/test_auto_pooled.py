@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_wine
+from tests.draws import generator
 
 from anypca import EPCA
 from anypca.families import BetaBinomial
-from tests.draws import generator
 
 N = 300
 

@@ -205,9 +205,10 @@ def infer_families(columns: Sequence[Column]) -> FamilyChoice:
     the scale on which the values are recorded, coarsened so that a thousand entries say nearly all that there is to
     say, less the price of its parameters, with weak prior evidence from zeros and names.
 
-    Last comes the table as a whole: shares of the kinds over the columns are added to the scores, tables of counts or of
-    ratings are of one kind, and columns of one kind share a family unless their values clearly differ. Whether counts are over-dispersed is not decided here but by the dispersion
-    that a fit estimates; the negative binomial family at 0 is Poisson.
+    Last comes the table as a whole: shares of the kinds over the columns are added to the scores, tables of counts or
+    of ratings are of one kind, and columns of one kind share a family unless their values clearly differ. Whether
+    counts are over-dispersed is not decided here but by the dispersion that a fit estimates; the negative binomial
+    family at 0 is Poisson.
 
     Examples
     --------
