@@ -5,12 +5,10 @@ Building the pages and running the gallery takes minutes and is done by ``make d
 
 from __future__ import annotations
 
-import ast
 import importlib
 import inspect
 import re
 import runpy
-import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import numpy as np
@@ -83,25 +81,6 @@ def test_every_estimator_has_a_page_and_an_example(name):
     # SPPCA is SSPPCA without the price of a loading, and has no example of its own.
     wanted = {"SPPCA": "SSPPCA"}.get(name, name)
     assert any(re.search(rf"\b{wanted}\(", path.read_text()) for path in EXAMPLES)
-
-
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_compiles_and_opens_with_a_title_and_a_finding(path):
-    tree = ast.parse(path.read_text(), filename=str(path))
-    compile(tree, str(path), "exec")
-    title, rule, blank, *text = (ast.get_docstring(tree) or "").splitlines()
-    assert set(rule) == {"="}
-    assert len(rule) >= len(title)
-    assert not blank
-    assert len(text) >= 2
-
-
-def test_the_decision_diagram_leads_from_kinds_of_cells_to_the_pages_of_all_models():
-    script = runpy.run_path(str(DOCS / "_scripts" / "decision_diagram.py"))
-    picture = ET.fromstring(script["draw"]())
-    links = {link.get("href", "") for link in picture.iter("{http://www.w3.org/2000/svg}a")}
-    assert {Path(link).stem for link in links} == {p.stem for p in (DOCS / "models").glob("*.md")} - {"index"}
-    assert all((DOCS / link.replace(".html", ".md")).is_file() for link in links)
 
 
 def test_the_example_of_the_readme_runs(tmp_path, monkeypatch):

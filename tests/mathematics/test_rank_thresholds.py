@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.stats import kstest
-from sklearn.decomposition import PCA
 from tests.draws import generator
 
-from anypca._compat import minka_evidence
 from anypca.families import (
     Binomial,
     Exponential,
@@ -74,12 +72,6 @@ def test_eigenvalues_of_wide_and_tall_tables_are_squared_singular_values(rng):
     for table in (X, X.T):
         expected = np.linalg.svd(X, compute_uv=False) ** 2
         np.testing.assert_allclose(eigenvalues(table), np.r_[expected], rtol=1e-10)
-
-
-def test_minka_is_that_of_scikit_learn_where_there_is_a_component(rng):
-    X = rng.normal(size=(100, 3)) @ rng.normal(size=(3, 8)) * 2 + rng.normal(size=(100, 8))
-    spectrum = PCA().fit(X).explained_variance_
-    assert int(minka_evidence(spectrum, 100)[1:].argmax()) + 1 == PCA("mle").fit(X).n_components_
 
 
 def test_a_corner_is_predicted_from_the_other_three(rng):

@@ -138,8 +138,3 @@ def test_pictures_go_to_given_axes_and_files_are_the_same_bytes_each_time(fits, 
     first, second = ((tmp_path / name).read_bytes() for name in ("a.png", "b.png"))
     assert first == second
     assert first.startswith(b"\x89PNG")
-
-
-def test_latent_coordinates_of_pieces_have_their_own_names(fits):
-    ax = DRAW["scores"](fits["PiecewisePCA"])
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("w1", "t")

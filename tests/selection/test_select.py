@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from tests.draws import generator, seed
 from tests.selection.tables import flat_noise
 
-from anypca import EPCA, PLNPCA, PPCA, PiecewisePCA, SePCA
+from anypca import EPCA, PLNPCA, PPCA, SePCA
 from anypca.datasets import make_low_rank
 from anypca.selection import (
     EntryKFold,
@@ -65,11 +65,6 @@ def test_evidence_of_pruned_fits():
     assert (found.best_rank, found.best_estimator_.n_components_) == (5, 3)
 
 
-def test_pieces_have_a_rank_too():
-    model = PiecewisePCA(n_pieces=1, n_init=1, n_jobs=1)
-    assert select_rank(model, REALS, ranks=[2, 3, 4], criterion="bic").best_rank == 3
-
-
 def test_the_table():
     found = select_rank(PPCA(n_jobs=1), REALS, ranks=[4, 1, 3, 3], criterion="bic")
     assert found.ranks == (1, 3, 4)
@@ -80,6 +75,7 @@ def test_the_table():
     np.testing.assert_array_equal(frame["bic"], found.values)
     assert frame["bic"].idxmin() == found.best_rank == found.best_rank_by("bic")
     assert found.standard_errors is None
+    assert "PPCA" not in repr(found), "the model is not part of the line that is printed"
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.best_rank = 1
     with pytest.raises(ValueError, match=r"'evidence'.*aic, bic"):

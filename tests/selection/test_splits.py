@@ -76,13 +76,6 @@ def test_a_complete_table_is_covered_once_and_evenly(shuffle):
     assert (total == 1).all()
 
 
-def test_lone_entries_are_kept():
-    table = np.array([[1.0, np.nan, np.nan], [2.0, 3.0, 4.0], [5.0, 6.0, np.nan]])
-    held = count_held_out(EntryKFold(2), table)
-    assert held[0, 0] == 0, "the only entry of its row"
-    assert held[1, 2] == 0, "the only entry of its column"
-
-
 def test_random_splits_hold_out_their_share():
     first, second = EntryShuffleSplit(2, fraction=0.25, random_state=3).split(np.zeros((200, 30)))
     assert not np.array_equal(first.columns, second.columns)
