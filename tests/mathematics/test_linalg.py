@@ -39,11 +39,6 @@ def _packed(matrices: np.ndarray) -> np.ndarray:
     return np.array([pack_symmetric(matrix) for matrix in matrices])
 
 
-@pytest.fixture
-def rng() -> np.random.Generator:
-    return np.random.default_rng(0)
-
-
 # Packed forms
 
 
@@ -56,15 +51,11 @@ def test_packing_round_trip(rng: np.random.Generator, size: int) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_packed_diagonal_finds_the_diagonal(rng: np.random.Generator, size: int) -> None:
-    matrix = _spd(rng, 1, size)[0]
-    np.testing.assert_array_equal(pack_symmetric(matrix)[packed_diagonal(size)], np.diag(matrix))
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_packed_cross_finds_the_block_beside(rng: np.random.Generator, size: int) -> None:
+def test_places_of_the_diagonal_and_of_a_block(rng: np.random.Generator, size: int) -> None:
     (matrix,) = _spd(rng, 1, size)
-    np.testing.assert_array_equal(pack_symmetric(matrix)[packed_cross(size, 1)], matrix[:1, 1:])
+    packed = pack_symmetric(matrix)
+    np.testing.assert_array_equal(packed[packed_diagonal(size)], np.diag(matrix))
+    np.testing.assert_array_equal(packed[packed_cross(size, 1)], matrix[:1, 1:])
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -335,8 +326,7 @@ def test_a_pivot_at_rounding_level_is_no_information():
     np.testing.assert_allclose(factor.log_determinant(), [0.0])
 
 
-def test_packed_matrices_times_vectors():
-    rng = np.random.default_rng(5)
+def test_packed_matrices_times_vectors(rng: np.random.Generator) -> None:
     full = rng.normal(size=(300, 4, 4))
     full = full + full.transpose(0, 2, 1)
     vectors = rng.normal(size=(300, 4))
