@@ -1,4 +1,4 @@
-"""PCA of AnnData objects."""
+"""PCA of AnnData objects, and new cells in the space of a reference."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from scipy.spatial.distance import pdist
 import anypca
 from anypca import EPCA, GSPPCA, SPCA, SePCA
 from anypca.datasets import make_low_rank_counts
-from anypca.scverse import _tables as tables
 from anypca.scverse import pca, project
-from anypca.scverse._axes import Axes
+from tests.draws import generator, seed
 
 anndata = pytest.importorskip("anndata")
 
@@ -23,7 +22,10 @@ N_CELLS, N_GENES = 90, 30
 
 @pytest.fixture(scope="module")
 def counts():
-    return make_low_rank_counts(N_CELLS, N_GENES, 2, typical_mean=6.0, strength=0.5, random_state=0).X
+    X = make_low_rank_counts(N_CELLS, N_GENES, 2, typical_mean=6.0, strength=0.5, random_state=seed()).X
+    # No cell is empty, whatever was drawn.
+    X[:, 1] += 1.0
+    return X
 
 
 @pytest.fixture
@@ -48,16 +50,15 @@ def in_file(adata, X, folder, form="csr"):
 
 
 def test_written_as_scanpy_does(adata, counts):
-    assert pca(adata, n_comps=2) is None
+    assert pca(adata, n_comps=2, tol=1e-9) is None
     used = adata.var["highly_variable"].to_numpy()
     offset = np.log(counts.sum(axis=1))
-    model = EPCA(2, family="poisson", random_state=0).fit(counts[:, used], offset=offset)
+    model = EPCA(2, family="poisson", random_state=0, tol=1e-9).fit(counts[:, used], offset=offset)
     scores, std = model.transform(counts[:, used], offset=offset, return_std=True)
     # Squared distances are those of log rates, weighted by the rates of a cell of average size.
     rates = np.exp(model.intercept_ + offset.mean())
     expected = (scores @ model.components_) * np.sqrt(rates)
     np.testing.assert_allclose(pdist(adata.obsm["X_pca"]), pdist(expected), rtol=1e-4)
-    # Sparse and dense counts round otherwise on the way to a scaled gradient of 1e-5.
     np.testing.assert_allclose(
         adata.obsm["X_pca"] @ adata.varm["PCs"][used].T, scores @ model.components_, atol=1e-4
     )
@@ -78,45 +79,57 @@ def test_written_as_scanpy_does(adata, counts):
     }
 
 
-def test_squared_distances_are_deviances_of_average_cells(adata):
-    """Of two cells that differ little."""
+def test_squared_distances_are_deviances_of_average_cells(adata, counts):
+    """Of two cells that differ little: the difference of their log rates is small."""
     model = EPCA(2, family="poisson", random_state=0)
     pca(adata, model=model, mask_var=None)
-    axes, small = Axes.of(model), 1e-3 * np.array([[1.0, -2.0]])
-    eta = model.intercept_ + model.mean_offset_
-    moved = eta + (small @ model.components_)[0]
+    Z, W = adata.obsm["X_pca"], adata.varm["PCs"]
+    small = 1e-3 * np.array([1.0, -2.0])
+    eta = model.intercept_ + np.log(counts.sum(axis=1)).mean()
+    moved = eta + W @ small
     deviance = 2 * np.sum(np.exp(eta) * (eta - moved) - np.exp(eta) + np.exp(moved))
-    assert np.sum(axes.turn_scores(small) ** 2) == pytest.approx(deviance, rel=1e-2)
+    assert np.sum(small**2) == pytest.approx(deviance, rel=1e-2)
+    assert np.all(np.diff(Z.var(axis=0)) < 0)
 
 
 def test_the_number_of_components_is_chosen(adata):
     # Without size factors: dividing by totals would add a component to these rates.
+    model = SePCA(family="poisson", random_state=0)
     pca(adata, mask_var=None, size_factors=False)
-    assert adata.obsm["X_pca"].shape == (N_CELLS, 2)
-    assert adata.uns["pca"]["params"]["model"] == "SePCA"
-    assert np.all(np.diff(adata.uns["pca"]["variance"]) < 0)
-    assert np.all(np.diff(adata.uns["pca"]["variance_ratio"]) < 0)
-    assert adata.varm["PCs_std"].shape == (N_GENES, 2)
+    k = model.fit(adata.layers["counts"]).n_components_
+    assert adata.obsm["X_pca"].shape == (N_CELLS, k)
+    assert adata.uns["pca"]["params"] == {"layer": "counts", "model": "SePCA", "n_comps": k}
+    for name in ("variance", "variance_ratio"):
+        assert np.all(np.diff(adata.uns["pca"][name]) < 0)
+    assert adata.varm["PCs_std"].shape == (N_GENES, k)
     assert np.all(adata.obsm["X_pca_std"] > 0)
 
 
-def test_deviations_of_axes_at_right_angles(adata):
-    """Loadings at right angles are scaled only, and deviations with them."""
-    model = SePCA(2, family="gaussian", dispersion=1.0).fit(np.random.default_rng(0).normal(size=(60, 8)))
-    model.components_, model.n_components_ = np.eye(2, 8) * [[3.0], [2.0]], 2
-    model.explained_variance_, model.explained_deviance_ratio_ = np.ones(2), np.full(2, 0.1)
-    axes, deviations = Axes.of(model), np.array([[0.1, 0.2]])
-    np.testing.assert_allclose(axes.turn_deviations(deviations), [[0.3, 0.4]])
-    np.testing.assert_allclose(axes.turn_loading_deviations(deviations.T), [[0.1 / 3], [0.1]])
-    np.testing.assert_allclose(axes.shares, [0.2 * 9 / 13, 0.2 * 4 / 13])
+def test_deviations_turn_with_scores_and_loadings(adata):
+    """With one component turning is scaling: scores keep their ratios to their deviations."""
+    model = EPCA(1, family="poisson", random_state=0)
+    pca(adata, model=model, mask_var=None)
+    offset = np.log(np.asarray(adata.layers["counts"].sum(axis=1)).ravel())
+    scores, std = model.transform(adata.layers["counts"], offset=offset, return_std=True)
+    found = adata.obsm["X_pca"] / adata.obsm["X_pca_std"]
+    np.testing.assert_allclose(np.abs(found), np.abs(scores / std), rtol=1e-6)
 
 
-@pytest.mark.parametrize("attribute", ["sparsity_", "components_", "explained_variance_"])
-def test_sparse_and_vanished_loadings_are_not_turned(attribute):
-    model = SePCA(2, family="poisson").fit(make_low_rank_counts(60, 8, 2, random_state=0).X)
-    assert not np.array_equal(Axes.of(model).map, np.eye(2))
-    setattr(model, attribute, 0.1 if attribute == "sparsity_" else 0.0 * getattr(model, attribute))
-    np.testing.assert_array_equal(Axes.of(model).map, np.eye(2))
+@pytest.mark.parametrize("model", [SPCA(2, n_nonzero=5), GSPPCA(2)], ids=["SPCA", "GSPPCA"])
+def test_sparse_loadings_are_not_turned(adata, model):
+    pca(adata, layer=None, model=model, mask_var=None)
+    np.testing.assert_allclose(adata.obsm["X_pca"], model.transform(adata.X))
+    np.testing.assert_allclose(adata.varm["PCs"], model.components_.T)
+    assert adata.uns["pca"]["params"]["model"] == type(model).__name__
+    assert ("X_pca_std" in adata.obsm) == isinstance(model, GSPPCA)
+
+
+def test_models_of_reals_get_no_offset(adata):
+    pca(adata, layer=None, family="gaussian", n_comps=2, mask_var=None)
+    model = EPCA(2, family="gaussian", random_state=0).fit(adata.X)
+    rows, loadings = adata.obsm["X_pca"], adata.varm["PCs"]
+    np.testing.assert_allclose(rows @ loadings.T, model.transform(adata.X) @ model.components_, atol=1e-3)
+    assert "layer" not in adata.uns["pca"]["params"]
 
 
 def test_keys_and_copies(adata):
@@ -137,77 +150,52 @@ def test_results_survive_a_file(adata, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["csr", "csc", "dense"])
-def test_backed_equals_memory(adata, counts, form, tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "_ROWS", 7)
+def test_backed_equals_memory(adata, counts, form, tmp_path):
     backed = in_file(adata, counts, tmp_path, form)
     pca(adata, n_comps=2)
     pca(backed, layer=None, n_comps=2)
-    np.testing.assert_allclose(backed.obsm["X_pca"], adata.obsm["X_pca"], atol=1e-6)
+    np.testing.assert_allclose(backed.obsm["X_pca"], adata.obsm["X_pca"], atol=1e-5)
     assert backed.isbacked
 
 
-def test_backed_matrices_are_never_read_whole(adata, counts, tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "_ROWS", 7)
-    backed = in_file(adata, counts, tmp_path)
-    sizes = []
-
-    class Spy:
-        """Counts the rows that are read."""
-
-        shape, format, dtype = backed.X.shape, "csr", backed.X.dtype
-
-        def __getitem__(self, rows):
-            sizes.append(rows.stop - rows.start)
-            return backed.X[rows]
-
-    genes = tables.Genes.chosen(np.array([3, 1]))
-    with tables.open_table(Spy(), genes) as table:
-        np.testing.assert_array_equal(table.X.toarray(), counts[:, [3, 1]])
-        np.testing.assert_allclose(table.totals, counts.sum(axis=1))
-        assert isinstance(table.X.data, np.memmap)
-        assert isinstance(table.X.indices, np.memmap)
-    assert max(sizes) == 7
-    assert len(sizes) == -(-N_CELLS // 7)
+@pytest.mark.parametrize("form", ["csr", "csc", "dense"])
+def test_backed_cells_are_read_in_pieces(form, tmp_path):
+    """More cells than are read at a time."""
+    X = generator("pieces").poisson(3.0, size=(2500, 6)).astype(float)
+    whole = anndata.AnnData(X)
+    backed = in_file(whole, X, tmp_path, form)
+    mask = np.array([True, False, True, True, True, False])
+    models = [EPCA(1, family="poisson", random_state=0) for _ in range(2)]
+    pca(whole, layer=None, model=models[0], mask_var=mask)
+    pca(backed, layer=None, model=models[1], mask_var=mask)
+    np.testing.assert_allclose(models[1].intercept_, models[0].intercept_, atol=1e-6)
+    np.testing.assert_allclose(backed.obsm["X_pca"], whole.obsm["X_pca"], atol=1e-4)
 
 
 def test_size_factors(adata, counts):
     used = adata.var["highly_variable"].to_numpy()
-    expected = EPCA(1, family="poisson", random_state=0).fit(
-        counts[:, used], offset=np.log(adata.obs["depth"].to_numpy())
-    )
+    depth = np.log(adata.obs["depth"].to_numpy())
+    expected = EPCA(1, family="poisson", random_state=0).fit(counts[:, used], offset=depth)
     for given in ("depth", adata.obs["depth"]):
         model = EPCA(1, family="poisson", random_state=0)
         pca(adata, size_factors=given, model=model)
         np.testing.assert_allclose(model.intercept_, expected.intercept_, atol=1e-4)
     model = EPCA(1, family="poisson", random_state=0)
     pca(adata, size_factors=False, model=model)
-    assert not model._uses_offset
-
-
-def test_models_without_a_posterior_have_no_deviations(adata):
-    pca(adata, model=SPCA(2))
-    assert "X_pca_std" not in adata.obsm
-
-
-def test_models_without_rates_get_no_offset(adata):
-    model = GSPPCA(2)
-    pca(adata, layer=None, model=model)
-    assert adata.uns["pca"]["params"]["model"] == "GSPPCA"
-    assert adata.obsm["X_pca_std"].shape == adata.obsm["X_pca"].shape
-    pca(adata, layer=None, family="gaussian", n_comps=2)
-    assert "layer" not in adata.uns["pca"]["params"]
+    expected = EPCA(1, family="poisson", random_state=0).fit(counts[:, used])
+    np.testing.assert_allclose(model.intercept_, expected.intercept_, atol=1e-4)
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ({"layer": "raw"}, r"no layer 'raw'; its layers: 'counts', 'other'.*layer=None if adata.X"),
-        ({"mask_var": "variable"}, r"adata.var has no column 'variable'; it has \['highly_variable'\]"),
-        ({"mask_var": np.ones(3, bool)}, r"each of the 30 genes; got bool of shape \(3,\)"),
-        ({"mask_var": np.zeros(N_GENES, bool)}, "leaves no gene"),
-        ({"size_factors": "size"}, r"adata.obs has no column 'size'; it has \['depth'\]"),
-        ({"size_factors": np.ones(3)}, r"shape \(90,\), one for each cell; got \(3,\)"),
-        ({"size_factors": np.zeros(N_CELLS)}, r"size_factors\[0\] is not above 0"),
+        ({"layer": "raw"}, r"'raw'.*'counts', 'other'.*layer=None"),
+        ({"mask_var": "variable"}, r"'variable'.*'highly_variable'"),
+        ({"mask_var": np.ones(3, bool)}, r"30 genes.*\(3,\)"),
+        ({"mask_var": np.zeros(N_GENES, bool)}, "no gene"),
+        ({"size_factors": "size"}, r"'size'.*'depth'"),
+        ({"size_factors": np.ones(3)}, r"\(90,\).*\(3,\)"),
+        ({"size_factors": np.zeros(N_CELLS)}, r"size_factors\[0\]"),
         ({"model": EPCA(2), "n_comps": 3}, "belong to the model"),
     ],
 )
@@ -217,28 +205,24 @@ def test_refusals(adata, arguments, complaint):
     assert not adata.obsm
 
 
-def test_empty_cells_and_repeated_names_are_named(adata):
-    adata.layers["counts"] = sparse.csr_matrix(
-        adata.layers["counts"].multiply(np.arange(N_CELLS)[:, None] != 4)
-    )
-    with pytest.raises(ValueError, match="cell 4 has no counts"):
+def test_empty_cells_and_repeated_names_are_named(adata, counts, tmp_path):
+    adata.layers["counts"] = sparse.csr_matrix(counts * (np.arange(N_CELLS)[:, None] != 4))
+    with pytest.raises(ValueError, match="cell 4"):
         pca(adata, n_comps=1)
     adata.var_names = ["gene"] * N_GENES
-    with pytest.raises(ValueError, match=r"'gene' occurs twice.*var_names_make_unique"):
+    with pytest.raises(ValueError, match=r"'gene'.*var_names_make_unique"):
         pca(adata, n_comps=1)
+    adata.var_names = [f"gene{j}" for j in range(N_GENES)]
+    with pytest.raises(ValueError, match=r"adata.to_memory\(\)"):
+        pca(in_file(adata, counts, tmp_path), layer=None, copy=True)
 
 
 def test_without_marked_genes_all_are_used(adata, caplog):
     del adata.var["highly_variable"]
     with caplog.at_level(logging.WARNING, logger="anypca"):
         pca(adata, n_comps=1)
-    assert "no column 'highly_variable': all 30 genes are used" in caplog.text
+    assert "'highly_variable'" in caplog.text
     assert np.all(adata.varm["PCs"] != 0)
-
-
-def test_copy_of_a_backed_object(adata, counts, tmp_path):
-    with pytest.raises(ValueError, match=r"adata.to_memory\(\) first"):
-        pca(in_file(adata, counts, tmp_path), layer=None, copy=True)
 
 
 @pytest.fixture
@@ -252,42 +236,38 @@ def test_projected_training_cells_are_where_they_were(adata, reference, tmp_path
     anypca.save(reference, tmp_path / "model")
     other = adata[::-1, ::-1].copy()
     del other.obsm["X_pca"]
-    other.obs["kept"] = 1.0
     assert project(other, anypca.load(tmp_path / "model"), key_added="latent") is None
     np.testing.assert_allclose(other.obsm["latent"], adata.obsm["X_pca"][::-1], atol=1e-6)
     assert "latent_std" in other.obsm
-
-
-def test_a_cell_does_not_depend_on_the_others(adata, reference):
+    # A cell does not depend on the others.
     alone = project(adata[5:6].copy(), reference, copy=True)
     np.testing.assert_allclose(alone.obsm["X_pca"], adata.obsm["X_pca"][5:6], atol=1e-8)
 
 
 @pytest.mark.parametrize("form", ["memory", "csr", "csc", "dense"])
-def test_missing_genes_are_missing_entries(adata, counts, reference, form, tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "_ROWS", 7)
+def test_missing_genes_are_missing_entries(adata, counts, reference, form, tmp_path):
     kept = np.arange(N_GENES) != 4
-    new = adata[:, kept].copy()
-    layer: str | None = "counts"
+    new, layer = adata[:, kept].copy(), "counts"
     if form != "memory":
         new, layer = in_file(new, counts[:, kept], tmp_path, form), None
     size = np.asarray(counts.sum(axis=1))
-    with pytest.warns(UserWarning, match=r"1 of the model's 20 genes are not in adata: gene4\."):
+    with pytest.warns(UserWarning, match=r"1 of the model's 20 genes.*gene4"):
         project(new, reference, layer=layer, size_factors=size)
-    gappy = counts[:, adata.var["highly_variable"]].copy()
-    gappy[:, list(reference.var_names_).index("gene4")] = np.nan
-    expected = Axes.of(reference).turn_scores(reference.transform(gappy, offset=np.log(size)))
-    np.testing.assert_allclose(new.obsm["X_pca"], expected, atol=1e-5)
+    used = adata.var["highly_variable"].to_numpy()
+    gappy = counts[:, used].copy()
+    gappy[:, list(adata.var_names[used]).index("gene4")] = np.nan
+    predictors = reference.transform(gappy, offset=np.log(size)) @ reference.components_
+    np.testing.assert_allclose(new.obsm["X_pca"] @ adata.varm["PCs"][used].T, predictors, atol=1e-5)
 
 
 def test_project_refuses(adata, reference):
     other = adata.copy()
     other.var_names = [f"ENSG{j}" for j in range(N_GENES)]
-    with pytest.raises(ValueError, match=r"none of the model's 20 genes \(such as 'gene1'\)"):
+    with pytest.raises(ValueError, match=r"20 genes.*'gene1'"):
         project(other, reference)
     with pytest.raises(ValueError, match="knows no genes"):
         project(adata, EPCA(1, family="poisson").fit(adata.layers["counts"].toarray()))
     with pytest.raises(anypca.exceptions.NotFittedError):
         project(adata, EPCA(1))
-    with pytest.raises(ValueError, match="no layer 'raw'"):
+    with pytest.raises(ValueError, match="'raw'"):
         project(adata, reference, layer="raw")
