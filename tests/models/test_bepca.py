@@ -63,15 +63,15 @@ def grid_of(X: np.ndarray, family: str, fit_intercept: bool) -> Grid:
     return Grid(weight, eta, np.broadcast_to(own_weight, scores.shape))
 
 
-@pytest.mark.parametrize("fit_intercept", [False, True], ids=["two-columns", "intercept"])
 @pytest.mark.parametrize(
-    ("family", "sampler"),
+    ("family", "sampler", "fit_intercept"),
     [
-        ("gaussian", "gibbs"),
-        ("bernoulli", "gibbs"),
-        ("bernoulli", "nuts"),
-        ("poisson", "auto"),
-        ("exponential", "auto"),
+        ("gaussian", "gibbs", False),
+        ("gaussian", "gibbs", True),
+        ("bernoulli", "gibbs", False),
+        ("bernoulli", "nuts", False),
+        ("poisson", "auto", True),
+        ("exponential", "auto", False),
     ],
 )
 def test_draws_have_the_posterior(
