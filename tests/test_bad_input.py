@@ -16,7 +16,7 @@ from scipy import sparse
 
 from anypca import EPCA, PPCA
 from anypca.exceptions import NotFittedError
-from anypca.families import Binomial, Gamma, Mixed, NegativeBinomial, Poisson
+from anypca.families import Binomial, Gamma, Mixed, Poisson
 from tests.draws import generator
 
 RNG, NAN, INF = generator("bad input"), np.nan, np.inf
@@ -61,12 +61,6 @@ def chunked(table: Any) -> da.Array:
     return da.from_array(np.asarray(table), chunks=(4, 4))
 
 
-def strings_in_csr() -> sparse.csr_array:
-    matrix = sparse.csr_array(COUNTS)
-    matrix.data = matrix.data.astype("U3")
-    return matrix
-
-
 def unknown_chunks() -> da.Array:
     table = chunked(COUNTS)
     return table[table[:, 0] > 1]
@@ -77,8 +71,6 @@ VALUES = {
     "negative, named": (epca(FRAME.assign(east=-2.0)), r"column 'east'\) is -2", "gaussian"),
     "negative in csr": (epca(sparse.csr_array(put(COUNTS, -2))), r"X\[2, 1\] is -2", "gaussian"),
     "negative in dask": (epca(chunked(put(COUNTS, -2, 6))), r"X\[6, 1\] is -2", "gaussian"),
-    "new negative": (new("plain", "transform", put(COUNTS, -1)), r"X\[2, 1\] is -1", "gaussian"),
-    "score of negative": (new("frame", "score", FRAME - 99), "column 'north'", "gaussian"),
     "half in binary": (epca(put(BINARY, 1.5), "bernoulli"), r"X\[2, 1\] is 1.5", "binomial"),
     "17 of 16": (epca(put(COUNTS, 17), "binomial(16)"), r"0 to 16; X\[2, 1\] is 17", "n_trials"),
     "zero amount": (epca(put(COUNTS + 1, 0), "gamma"), r"> 0; X\[2, 1\] is 0", "NaN"),
@@ -91,8 +83,6 @@ VALUES = {
     "empty, named": (ppca(FRAME.assign(east=NAN)), r"\('east'\)", "Drop"),
     "no entry": (ppca(np.full((4, 4), NAN)), r"column\(s\) 0, 1, 2, 3", "Drop"),
     "infinite": (epca(put(REALS, INF), "auto"), r"X\[2, 1\] is inf", "NaN for missing"),
-    "minus infinite": (ppca(put(REALS, -INF)), r"X\[2, 1\] is -inf", "NaN"),
-    "infinite in dask": (epca(chunked(put(COUNTS, INF, 6))), r"X\[6, 1\] is inf", "NaN"),
     "new infinite": (new("ppca", "transform", put(REALS, INF)), r"X\[2, 1\] is inf", "NaN"),
     "too large": (ppca(put(REALS, 1e200)), r"too large .* column\(s\) 1", "Rescale"),
 }
@@ -109,12 +99,8 @@ TABLES = {
     "three dimensions": (ppca(REALS[None]), "dim 3 for X", "Reshape"),
     "ragged": (epca([[1, 2], [3]]), "not a rectangular table", "NaN for missing"),
     "complex": (epca(COUNTS + 1j), "dtype complex128", "real and imaginary parts"),
-    "complex in csr": (ppca(sparse.csr_array(REALS + 1j)), "dtype complex", "parts"),
-    "strings in csr": (epca(strings_in_csr()), "dtype <U3", "encode categories"),
     "equal names": (epca(FRAME.rename(columns={"east": "west"})), "2 columns called 'west'", "Rename"),
     "unknown chunks": (epca(unknown_chunks()), "chunks of unknown size", "compute_chunk_sizes"),
-    "strings in dask": (epca(chunked([["a", "b"]] * 4)), "dtype <U1", "encode categories"),
-    "one dimension in dask": (ppca(da.from_array(REALS[0], chunks=2)), "1D array", "Reshape"),
     "narrow": (new("plain", "transform", COUNTS[:, :3]), "3 features, .* expecting 4", "columns of fit"),
     "wide": (new("ppca", "impute", np.hstack([REALS] * 2)), "8 features", "columns of fit"),
     "renamed": (
@@ -125,22 +111,16 @@ TABLES = {
     "reordered": (new("frame", "transform", FRAME[FRAME.columns[::-1]]), "same order", "feature_names_in_"),
     "wide scores": (new("plain", "inverse_transform", COUNTS[:, :3]), r"2\).*got \(8, 3\)", "transform"),
     "missing score": (new("plain", "inverse_transform", [[0, NAN]]), r"scores\[0, 1\] is nan", "Fill"),
-    "infinite score": (new("ppca", "inverse_transform", [[INF, 1]]), r"scores\[0, 0\] is inf", "Fill"),
-    "text score": (new("ppca", "inverse_transform", [["a", 1]]), r"scores\[0, 0\] .*'a'", "encode"),
     "one row of scores": (new("plain", "inverse_transform", [0, 1]), r"shape \(2,\)", "Reshape"),
     "no draws": (new("plain", "sample", 0), "n_samples .* got 0", "at least 1"),
 }
 
 COMPANIONS = {
     "short offset": (epca(COUNTS, offset=np.zeros(7)), r"offset .* got \(7,\)", r"shape \(8,\)"),
-    "narrow offset": (epca(COUNTS, offset=np.zeros((8, 3))), r"got \(8, 3\)", r"\(8, 4\)"),
     "missing offset": (epca(COUNTS, offset=[NAN] + [0] * 7), r"offset\[0\] is nan", "Fill"),
     "log of zero": (epca(COUNTS, offset=[0, -INF] + [0] * 6), r"offset\[1\] is -inf .*logarithm", "Fill"),
-    "infinite offset": (epca(COUNTS, offset=put(COUNTS, INF)), r"offset\[2, 1\] is inf", "Fill"),
     "no new offset": (new("offset", "transform", COUNTS), "fitted with an offset", "Pass offset="),
-    "no offset of draws": (new("offset", "sample", 3), "fitted with an offset", "Pass offset="),
     "new offset": (new("plain", "transform", COUNTS, offset=[0.0] * 8), "without an offset", "Leave out"),
-    "short new offset": (new("offset", "transform", COUNTS, offset=[1, 2]), r"\(2,\)", r"shape \(8,\)"),
     "short covariates": (epca(COUNTS, covariates=np.ones((7, 1))), r"got \(7, 1\)", r"shape \(8, n_cov"),
     "missing covariate": (epca(COUNTS, covariates=put(COUNTS, NAN)), r"covariates\[2, 1\] is nan", "Fill"),
     "text covariate": (epca(COUNTS, covariates=BATCH), "column 'batch'.*'a'", "encode categories"),
@@ -151,7 +131,6 @@ COMPANIONS = {
         "Leave out",
     ),
     "negative weight": (epca(COUNTS, sample_weight=[1, -2] + [1] * 6), r"weight\[1\] is -2", "Use 0"),
-    "missing weight": (ppca(REALS, sample_weight=[NAN] + [1] * 7), r"sample_weight\[0\] is nan", "Fill"),
     "no weight": (epca(COUNTS, sample_weight=np.zeros(8)), "sample_weight is zero", "positive weight"),
     "one weight": (ppca(REALS, 1, sample_weight=[1] + [0] * 7), "1 sample.* positive weight", "Add rows"),
     "short weights": (ppca(REALS, sample_weight=[1, 2]), r"got \(2,\)", r"shape \(8,\)"),
@@ -161,24 +140,20 @@ COMPANIONS = {
 
 FAMILIES = {
     "unknown": (epca(COUNTS, "poison"), "'poison'", "mean 'poisson'"),
-    "unknown in a list": (epca(COUNTS, [*["poisson"] * 3, "poison"]), "column 3", "mean 'poisson'"),
     "unknown in a dict": (
         epca(FRAME, {"default": "poisson", "east": "gausian"}),
         "column 'east': .*'gausian'",
         "mean 'gaussian'",
     ),
-    "no near name": (epca(COUNTS, "zzz"), "'zzz'", "Choose one of bernoulli, .*poisson"),
     "short list": (epca(COUNTS, ["poisson"] * 3), "3 entries but X has 4", "one entry per column"),
     "unknown column": (epca(FRAME, {"up": "poisson"}), "column 'up'", "columns are 'north'"),
     "near column": (epca(FRAME, {"nort": "poisson"}), "column 'nort'", "mean 'north'"),
-    "no such column": (epca(COUNTS, {9: "poisson"}), "column 9", "columns 0 to 3"),
     "no names": (epca(COUNTS, {"north": "poisson"}), "column 'north'", "column indices"),
     "column twice": (epca(FRAME, {"north": "poisson", 0: "gamma"}), "column 0 twice", "Keep one"),
     "no trials": (epca(COUNTS, "binomial"), "number of trials", r"binomial\(16\)"),
     "half a trial": (lambda: Binomial(2.5), "n_trials; got 2.5", "n_trials=16"),
     "trials in words": (epca(COUNTS, "binomial(ten)"), "'ten'", r"binomial\(2\)"),
     "number": (epca(COUNTS, "poisson(3)"), r"poisson\(3\)", "Write 'poisson'"),
-    "negative size": (lambda: NegativeBinomial(-1), "size=-1", "Leave it out"),
     "missing shape": (lambda: Gamma(NAN), "shape=nan", "Leave it out"),
     "no such member": (lambda: Mixed((Poisson(), Binomial(2)), (0, 5)), "number 5", "use 0 to 1"),
     "other width": (epca(COUNTS, Mixed((Poisson(), Binomial(9)), (0, 1))), "2 columns .* 4", "per column"),
@@ -190,9 +165,7 @@ TYPES = {
     "dict": (epca({"a": [1, 2]}), "X is a dict", "two-dimensional"),
     "dates": (ppca(pd.DataFrame({"day": pd.to_datetime(["2024-01-01"] * 2)})), "'day'", "Drop"),
     "mixed names": (ppca(FRAME.rename(columns={"east": 7})), r"\['int', 'str'\]", "astype"),
-    "half a draw": (new("ppca", "sample", 2.5), "got 2.5", "integer"),
     "text offset": (epca(COUNTS, offset="log"), "offset is a str", "array"),
-    "text weight": (ppca(REALS, sample_weight="balanced"), "sample_weight is a str", "array"),
     "class of a family": (epca(COUNTS, Poisson), "class Poisson", r"write Poisson\(\)"),
     "number for a family": (epca(COUNTS, 3), "got 3 of type int", "'poisson'"),
     "number for a column": (epca(COUNTS, {1.5: "poisson"}), "got 1.5", "names or indices"),
@@ -228,19 +201,16 @@ PARAMETERS = {
         (PPCA, "n_components", 9, "9.*at most 4"),
         (PPCA, "n_components", 0, r"must be an int in the range \[1"),
         (EPCA, "n_components", -1, r"must be an int in the range \[0"),
-        (EPCA, "n_components", 2.5, "must be an int"),
         (PPCA, "n_components", 2.5, r"float in the range \(0.0, 1.0\)"),
         (EPCA, "n_components", True, "must be a number"),
         (PPCA, "n_components", "mlee", "mean 'mle'"),
         (EPCA, "ridge", -1, r"float in the range \[0.0, inf\)"),
-        (EPCA, "ridge", NAN, r"float in the range \[0.0, inf\)"),
         (EPCA, "ridge", "strong", "must be a str among"),
         (EPCA, "tol", 0, r"float in the range \(0.0, inf\)"),
         (PPCA, "tol", -1e-3, r"float in the range \[0.0, inf\)"),
         (EPCA, "max_iter", 0, r"must be an int in the range \[1"),
         (EPCA, "score_penalty", "lasso", "mean 'l1'"),
         (EPCA, "score_penalty", "L2", "mean 'ridge'"),
-        (EPCA, "score_penalty", "rigde", "mean 'ridge'"),
         (EPCA, "l1_strength", -0.5, r"float in the range \[0.0, inf\)"),
         (EPCA, "n_jobs", "many", "'int' or None"),
         (EPCA, "n_jobs", 0, "Use 1"),

@@ -106,18 +106,3 @@ def test_same_summary(X, container, tmp_path):
             assert_allclose(mine, theirs, rtol=1e-12, atol=1e-13, err_msg=field.name)
         else:
             assert mine == theirs, field.name
-
-
-@pytest.mark.parametrize(
-    "container",
-    [np.asarray, sparse.csr_array, sparse.csc_matrix, pd.DataFrame, pl.DataFrame, da.from_array],
-    ids=["dense", "csr", "csc", "pandas", "polars", "dask"],
-)
-@pytest.mark.parametrize("dtype", ["i1", "u2", "i8", "?"])
-def test_integers(container, dtype):
-    X = table(0.0).astype(dtype)
-    data = check_data(container(X))
-    with executor_for(data) as executor:
-        pieces, _ = executor.sweep(lambda block, local: (block.read().x, 0), data)
-        assert_array_equal(np.concatenate(executor.gather(pieces)), X.astype(float))
-    assert data.dtype == np.float64

@@ -11,7 +11,6 @@ from tests.draws import generator
 
 import anypca
 from anypca import EPCA, SePCA
-from anypca.engine import Layout, check_data, executor_for, summarise
 from anypca.families import Form, column_forms
 
 FORMS = [example for name in column_forms for example in column_forms[name].examples()]
@@ -81,23 +80,13 @@ def test_parts_are_in_the_support_of_their_families(form):
         assert family.in_support(parts[~np.isnan(parts[:, j]), j]).all()
 
 
-@each_form
-def test_a_layout_and_its_settled_family(form):
-    table = draw_table(form)
-    data = check_data(table)
-    facts = summarise(data, executor_for(data, 1))
-    layout = Layout(P + 2).with_forms(dict.fromkeys(range(P), form)).adapted(facts)
-    assert layout.n_columns == P * len(form.parts) + 2
-    assert layout.lay_out(data).blocks[0].values().shape == (N, layout.n_columns)
-
-
 @pytest.mark.parametrize("kind", [EPCA, SePCA])
 @each_form
 def test_models_of_such_columns(form, kind, tmp_path):
     X = draw_table(form)
     holes = X.copy()
     holes[5, [0, 3]] = np.nan
-    model = kind(2, family=families_of(form)).fit(holes)
+    model = kind(2, family=families_of(form), tol=1e-3).fit(holes)
     layout = model.layout_
     assert model.components_.shape[1] == (P + 2 if layout.is_one_to_one else layout.n_columns)
     assert np.all(np.diff(model.objective_trace_) >= -1e-7 * np.abs(model.objective_trace_[1:]))
@@ -115,18 +104,3 @@ def test_models_of_such_columns(form, kind, tmp_path):
     assert np.isfinite(terms).all()
     anypca.save(model, tmp_path / "model")
     assert_array_equal(anypca.load(tmp_path / "model").transform(X), model.transform(X))
-
-
-@each_form
-def test_reports_pictures_and_names(form, tmp_path):
-    pandas = pytest.importorskip("pandas")
-    plotting = pytest.importorskip("anypca.plotting")
-    frame = pandas.DataFrame(draw_table(form), columns=list("abcde"))
-    model = EPCA(2, family={"default": form, "d": "gaussian", "e": "gaussian"}).fit(frame)
-    model.report(tmp_path / "report.html", frame)
-    plotting.plot_loadings(model)
-    plotting.plot_biplot(model, model.transform(frame))
-    plotting.plot_fitted(model, frame)
-    found = model.describe()
-    assert [record.family for record in found.column_families(list("abcde"))][:1] == [form.name]
-    assert len(found.loading_names(list("abcde"))) == model.components_.shape[1]

@@ -21,7 +21,6 @@ from anypca import EPCA, GPCA, SePCA
 from anypca.datasets import make_low_rank
 from anypca.families import column_forms, families
 from anypca.families.forms import Constant, Copy, Excluded, Recoded
-from anypca.selection import entry_cross_validate
 
 N = 60
 COUNTS = make_low_rank(N, 6, 1, family="poisson", signal=0.8, random_state=generator("columns")).X + 0.0
@@ -148,11 +147,6 @@ def test_columns_can_be_excluded_by_name_and_names_are() -> None:
     assert list(SePCA().fit(names[["first"]].assign(number=np.arange(N) % 7.0)).layout_.left_out) == [0]
 
 
-def test_selection_takes_them() -> None:
-    scores = entry_cross_validate(EPCA(1, family=FORMS, n_jobs=1), WIDE, cv=2)
-    assert np.isfinite(scores.l_miss)
-
-
 # ------------------------------------------------------------------------------ columns of several families
 
 KINDS = ["poisson", "bernoulli", "gaussian", "gamma"]
@@ -215,7 +209,7 @@ def test_strengths_do_not_depend_on_units(rng: np.random.Generator) -> None:
 
 
 def test_all_families_in_one_table(rng: np.random.Generator) -> None:
-    n, columns, kinds = 80, [], []
+    n, columns, kinds = 60, [], []
     scores = rng.normal(size=n)
     for name in families:
         kinds.append(families[name].examples()[0])
@@ -229,7 +223,7 @@ def test_all_families_in_one_table(rng: np.random.Generator) -> None:
     kinds += [Constant(4.0), Copy(0, 0.0, 2.0), Recoded((1.0, 2.0))]
     X = np.column_stack(columns)
     X[::7, ::3] = np.nan
-    model = SePCA(1, family=kinds, tol=1e-3).fit(X)
+    model = SePCA(1, family=kinds, tol=1e-2).fit(X)
     assert is_monotone(model.objective_trace_, 1e-7)
     assert abs(np.corrcoef(model.transform(X)[:, 0], scores)[0, 1]) > 0.8
     for table in (

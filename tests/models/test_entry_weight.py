@@ -128,19 +128,6 @@ def test_an_entry_of_weight_two_was_seen_twice(rng: np.random.Generator) -> None
     assert model.objective_trace_[-1] == pytest.approx(total, rel=1e-6)
 
 
-@pytest.mark.parametrize("name", ["EPCA gaussian", "GPCA of numbers", "PPCA"])
-def test_known_errors_are_used(name: str, rng: np.random.Generator) -> None:
-    """A tenth of the entries has ten times the error: weights by its inverse square halve what the fit misses."""
-    truth = rng.normal(size=(200, 2)) @ rng.normal(size=(2, 12))
-    error = np.where(rng.random(truth.shape) < 0.1, 5.0, 0.5)
-    X, axes, missed = truth + error * rng.normal(size=truth.shape), np.linalg.svd(truth)[2][:2], []
-    for weight in (np.ones(X.shape), 0.25 / error**2):
-        found = MODELS[name][0]().set_params(tol=1e-5).fit(X, entry_weight=weight).components_
-        plane = np.linalg.qr(found.T)[0]
-        missed.append(np.linalg.norm(axes - axes @ plane @ plane.T))
-    assert missed[1] < 0.6 * missed[0]
-
-
 @pytest.mark.parametrize("kind", ["sparse", "memmap", "integers"])
 def test_containers_agree(kind: str, tmp_path: Path, rng: np.random.Generator) -> None:
     X, weight = draw("poisson"), rng.integers(0, 3, (N, P)).astype(float)

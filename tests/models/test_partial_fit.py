@@ -115,17 +115,6 @@ def test_offsets_and_covariates_come_along(rng: np.random.Generator) -> None:
         model.partial_fit(X[:100], covariates=covariates[:100])
 
 
-@pytest.mark.filterwarnings("ignore::anypca.exceptions.ConvergenceWarning")
-def test_many_components_and_columns_that_are_left_out() -> None:
-    X = np.hstack([table("poisson", 800), np.full((800, 1), 3.0)])
-    model = EPCA(16, family="poisson", n_jobs=1, max_iter=20, tol=1e-2)
-    for block in np.split(X, 2):
-        model.partial_fit(block)
-    assert model.components_.shape == (16, 21)
-    null = EPCA(0, family="poisson", n_jobs=1).fit(X)
-    assert model.plug_in_log_likelihood(X).sum() > null.plug_in_log_likelihood(X).sum()
-
-
 def test_delayed_blocks() -> None:
     dask = pytest.importorskip("dask")
     X = table("poisson", 800)

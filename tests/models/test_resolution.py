@@ -94,15 +94,3 @@ def test_steps_are_found_given_for_all_or_by_column() -> None:
 def test_wrong_steps_are_named(resolution: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         EPCA(1, family="gaussian", resolution=resolution).fit(measurements(p=3))
-
-
-def test_held_out_figures_of_one_model_by_two_names() -> None:
-    X, rows = measurements(n=120), np.arange(120)
-    columns, hidden = rows % 6, measurements(n=120)
-    hidden[rows, columns] = np.nan
-    figures = [
-        model.fit(hidden).entry_log_likelihood(hidden, rows, columns, X[rows, columns])
-        for model in (PPCA(1), EPCA(1, family="gaussian", ridge=1e-3))
-    ]
-    assert figures[0].mean() == pytest.approx(figures[1].mean(), abs=0.2)
-    assert np.all(figures[0] < 0)

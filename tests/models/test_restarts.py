@@ -226,16 +226,3 @@ def test_lost_workers_change_nothing(name: str, n_lost: int, distributed: Any) -
     # The same sums; only what is added on several workers may round otherwise.
     np.testing.assert_allclose(found.objective_trace_[-1], expected.objective_trace_[-1], rtol=1e-9)
     np.testing.assert_allclose(found.components_, expected.components_, atol=1e-6)
-
-
-def test_a_new_client_goes_on_from_the_checkpoint(tmp_path: Path, distributed: Any) -> None:
-    import dask.array as da
-
-    path = tmp_path / "fit.checkpoint"
-    with local_cluster(distributed, 1) as cluster, distributed.Client(cluster):
-        interrupt(da.from_array(COUNTS, chunks=(30, 8)), path)
-    # Cluster and client are gone; another one has the same table.
-    with local_cluster(distributed, 1) as cluster, distributed.Client(cluster):
-        found = make("EPCA").fit(da.from_array(COUNTS, chunks=(30, 8)), checkpoint=path)
-    expected = make("EPCA").fit(COUNTS).objective_trace_[-1]
-    np.testing.assert_allclose(found.objective_trace_[-1], expected, rtol=1e-6)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +9,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from tests.draws import generator
 
-import anypca
 from anypca import EPCA, PPCA, KernelPCA, SePCA
 from anypca.datasets import make_low_rank
-from anypca.plotting import plot_biplot, plot_loadings, plot_scores, plot_scree
 
 METHODS = ["varimax", "quartimax", "promax", "oblimin"]
 each_method = pytest.mark.parametrize("method", METHODS)
@@ -124,19 +121,6 @@ def test_units_of_a_column_change_nothing(normalize: bool) -> None:
     )
     assert_allclose(theirs.explained_deviance_ratio_, ours.explained_deviance_ratio_, rtol=1e-3)
     assert_allclose(theirs.components_ / factor, ours.components_, atol=5e-3)
-
-
-def test_pictures_reports_and_files_take_a_rotation(tmp_path: Path) -> None:
-    X, _ = simple_table(n=60)
-    rotated = PPCA(3).fit(X).rotate("promax")
-    plot_biplot(rotated, rotated.transform(X))
-    plot_scores(rotated, rotated.transform(X))
-    plot_loadings(rotated)
-    plot_scree(rotated)
-    rotated.report(tmp_path / "report.html", X)
-    assert "promax" in (tmp_path / "report.html").read_text(encoding="utf-8")
-    anypca.save(rotated, tmp_path / "model")
-    assert_array_equal(anypca.load(tmp_path / "model").transform(X), rotated.transform(X))
 
 
 def test_what_cannot_be_rotated() -> None:

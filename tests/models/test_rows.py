@@ -177,17 +177,6 @@ def test_offsets_and_covariates_enter_predictors(rng: np.random.Generator) -> No
     assert_allclose(model.plug_in_log_likelihood(COUNTS, **both), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["SePCA map", "PLNPCA"])
-def test_known_loadings_leave_the_spread_of_one_score(name: str) -> None:
-    model = clone(MODELS[name]).set_params(
-        **({"max_components": 1} if name == "SePCA map" else {"n_components": 1})
-    )
-    model.fit(COUNTS)
-    _, std = model.entry_posterior(COUNTS, ROWS, COLUMNS)
-    deviations = model.transform(COUNTS, return_std=True)[1][ROWS, 0]
-    assert_allclose(std, deviations * np.abs(model.components_[0, COLUMNS]), rtol=1e-9)
-
-
 def test_entries_may_come_in_any_order_repeat_and_be_none() -> None:
     model, holes = fitted("SePCA")
     chunks = da.from_array(holes, chunks=(7, P))
@@ -256,11 +245,3 @@ def test_rows_without_entries_have_the_prior_and_change_nothing(name: str) -> No
         std = found.transform(X, return_std=True)[1]
         assert_array_equal(std[7], std.max(axis=0))
         assert np.all(std[7] > 1.1 * np.median(std, axis=0))
-
-
-def test_without_components_rows_have_the_means() -> None:
-    model = EPCA(0, family="poisson", n_jobs=1).fit(COUNTS)
-    expected = stats.poisson.logpmf(COUNTS, COUNTS.mean(axis=0)).sum(axis=1)
-    assert_allclose(model.score_samples(COUNTS), expected, rtol=1e-6)
-    assert_allclose(model.plug_in_log_likelihood(COUNTS), expected, rtol=1e-6)
-    assert model.transform(COUNTS).shape == (N, 0)
