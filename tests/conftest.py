@@ -8,7 +8,6 @@ import shutil
 import numpy as np
 import pytest
 
-from anypca.models._calibration import without_calibration
 from tests.draws import generator
 
 
@@ -26,13 +25,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """Return a generator for this test, which differs between tests and between values of ANYPCA_TEST_SEED."""
     return generator(request.node.nodeid)
-
-
-@pytest.fixture
-def uncalibrated():
-    """Fits of tables with gaps leave out the three trials behind ``calibration_slope_``, which has tests of its own."""
-    with without_calibration():
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,6 @@ from sklearn.decomposition import PCA
 from anypca import EPCA, PPCA, KernelPCA, PiecewisePCA, SePCA
 from anypca.datasets import make_low_rank
 from anypca.interpretation import contributions, cos2, supplementary_columns
-from anypca.plotting import plot_correlation_circle
 from tests.draws import generator, seed
 
 RNG = generator("interpretation")
@@ -123,12 +122,3 @@ def test_supplementary_columns():
     np.testing.assert_allclose(kind.strength, 1 - within / (scores[known].var(axis=0) * 59), atol=1e-12)
     with pytest.raises(ValueError, match="'age' must have 60 values"):
         supplementary_columns(scores, {"age": [1, 2]})
-
-
-def test_supplementary_arrows():
-    model = PCA(2).fit(X)
-    scores = model.transform(X)
-    ax = plot_correlation_circle(model, scores, X, supplementary={"age": scores[:, 1]})
-    assert "age" in [text.get_text() for text in ax.texts]
-    with pytest.raises(ValueError, match="Pass scores"):
-        plot_correlation_circle(model, supplementary={"age": scores[:, 1]})

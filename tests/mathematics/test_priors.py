@@ -119,26 +119,6 @@ def test_decrement_is_twice_the_gain(prior: Prior) -> None:
     np.testing.assert_allclose(found.decrement, 2.0 * np.array(gains), rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.parametrize("prior", CONVEX_CASES)
-def test_no_step_from_the_optimum(prior: Prior) -> None:
-    u, gradient, packed = _quadratics()
-    first = prior.newton(u, gradient, packed).step
-    matrices = unpack_symmetric(packed, SIZE)
-    moved = gradient - np.einsum("iab,ib->ia", matrices, first)
-    second = prior.newton(u + first, moved, packed)
-    np.testing.assert_allclose(second.step, 0.0, atol=1e-7)
-    np.testing.assert_allclose(second.decrement, 0.0, atol=1e-12)
-    assert np.all(second.decrement >= 0)
-
-
-@pytest.mark.parametrize("prior", CASES)
-def test_rows_do_not_depend_on_each_other(prior: Prior) -> None:
-    u, gradient, packed = _quadratics()
-    together = prior.newton(u, gradient, packed)
-    alone = prior.newton(u[2:3], gradient[2:3], packed[2:3])
-    np.testing.assert_allclose(together.step[2:3], alone.step, rtol=1e-7, atol=1e-9)
-
-
 @pytest.mark.parametrize("prior", CASES)
 def test_without_curvature_the_step_is_finite(prior: Prior) -> None:
     u, gradient, packed = _quadratics()
@@ -208,15 +188,6 @@ def test_curvatures_are_second_derivatives(prior: Prior) -> None:
             np.testing.assert_allclose((up - down) / (4.0 * step**2), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_steps_of_a_concave_penalty_are_those_of_its_tangents() -> None:
-    u, gradient, packed = _quadratics(n=20)
-    prior = Scad(0.8, flat=1.5)
-    step = prior.newton(u, gradient, packed).step
-    for i, weights in enumerate(prior.slopes(u)):
-        alone = L1(weights).newton(u[i : i + 1], gradient[i : i + 1], packed[i : i + 1])
-        np.testing.assert_allclose(step[i], alone.step[0], rtol=1e-9, atol=1e-12)
-
-
 def test_scad_is_absolute_values_then_bends_then_is_flat() -> None:
     prior = Scad(2.0, flat=3.7, shape=3.7)  # knee 1
     expected = 2.0 * np.array([[0.5, 1.0, 0.5 * 4.7, 0.5 * 4.7]])
@@ -248,36 +219,6 @@ def test_group_is_a_shrunken_length_for_equal_curvatures() -> None:
     np.testing.assert_allclose(step, [[1.2, 0.0, 1.6], [0.0, 0.0, 0.0]], atol=1e-14)
 
 
-def test_group_finds_lengths_over_many_scales() -> None:
-    rng = generator("points")
-    roots = rng.standard_normal((200, SIZE, SIZE)) * 10.0 ** rng.uniform(-6, 6, (200, 1, 1))
-    matrices = roots @ roots.transpose(0, 2, 1)
-    linear = rng.standard_normal((200, SIZE)) * 10.0 ** rng.uniform(0.3, 6, (200, 1))
-    packed = np.array([pack_symmetric(matrix) for matrix in matrices])
-    v = Group().newton(np.zeros((200, SIZE)), linear, packed).step
-    lengths = np.linalg.norm(v, axis=1, keepdims=True)
-    kept = lengths[:, 0] > 0
-    residual = np.einsum("iab,ib->ia", matrices, v) + v / np.where(lengths > 0, lengths, 1.0) - linear
-    scale = np.linalg.norm(linear, axis=1)
-    assert kept.sum() > 100
-    assert np.all(np.linalg.norm(residual, axis=1)[kept] <= 1e-7 * scale[kept])
-
-
-def test_scaled_is_the_formula() -> None:
-    u = generator("points").standard_normal((7, SIZE))
-    unit = np.arange(1.0, 8.0)[:, None]
-    expected = 0.4 * np.abs(u / unit).sum(axis=1) + 0.35 * ((u / unit) ** 2).sum(axis=1)
-    np.testing.assert_allclose(Scaled(L1(), 0.4, unit, 0.7).value(u), expected, rtol=1e-12)
-
-
-def test_leading_ridge_is_a_ridge_with_zeros() -> None:
-    u, gradient, packed = _quadratics()
-    one = Leading(Ridge(1.5), 2).newton(u, gradient, packed)
-    other = Ridge(np.array([1.5, 0.0, 0.0])).newton(u, gradient, packed)
-    np.testing.assert_allclose(one.step, other.step, rtol=1e-9)
-    np.testing.assert_allclose(one.decrement, other.decrement, rtol=1e-9)
-
-
 def test_names_and_instances_are_found() -> None:
     assert isinstance(find_prior("ridge", "penalty", 3), Ridge)
     found = find_prior("scad(0.5)", "penalty", 3)
@@ -300,15 +241,6 @@ def test_names_and_instances_are_found() -> None:
 def test_what_is_no_prior_is_refused(penalty: object, error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):
         find_prior(penalty, "score_penalty", 3)
-
-
-def test_ridge_diagonal_is_a_full_matrix_too() -> None:
-    diagonal = np.array([0.5, 1.0, 2.0])
-    u, gradient, packed = _quadratics()
-    short, full = Ridge(diagonal), Ridge(np.diag(diagonal))
-    np.testing.assert_allclose(short.value(u), full.value(u), rtol=1e-14)
-    for one, other in zip(short.newton(u, gradient, packed), full.newton(u, gradient, packed), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
 def test_ridge_strength_of_each_row() -> None:
@@ -335,14 +267,6 @@ def test_l1_subgradient_conditions() -> None:
     bound = np.broadcast_to(strength, slope.shape)
     np.testing.assert_allclose(slope[~is_zero], (bound * np.sign(target))[~is_zero], atol=1e-7)
     assert np.all(np.abs(slope[is_zero]) <= bound[is_zero] + 1e-7)
-
-
-def test_l1_is_soft_thresholding_for_diagonal_curvature() -> None:
-    diagonal, strength = np.array([1.0, 2.0, 4.0]), np.array([0.5, 0.5, 0.5])
-    gradient = np.array([[0.4, 3.0, -3.0]])
-    packed = pack_symmetric(np.diag(diagonal))[None]
-    step = L1(strength).newton(np.zeros((1, SIZE)), gradient, packed).step
-    np.testing.assert_allclose(step, [[0.0, 1.25, -0.625]], atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", [L1, Scad, Group])

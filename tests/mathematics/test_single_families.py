@@ -163,15 +163,6 @@ def test_special_cases_coincide(family, core):
         assert_allclose(one, other, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("family", "phi"), [(Poisson(), 1.0), (NegativeBinomial(), 0.2)], ids=["poisson", "nb"]
-)
-def test_large_counts_keep_an_accurate_deviance(family, phi):
-    x = np.array([1e4, 1e6])
-    curvature = family.evaluate(x, np.log(x), phi).curvature
-    assert_allclose(family.deviance(x, np.log(x) + 1e-3, phi), curvature * 1e-6, rtol=2e-3)
-
-
 @pytest.mark.parametrize("spread", [1e-3, 0.02, 0.1, 0.3, 1.0, 3.0, 150.0])
 @pytest.mark.parametrize("gap", [0.0, 0.2, 0.5, 0.8, 3.0, 12.0])
 def test_rounded_terms_are_moments_of_truncated_normals(spread, gap):
@@ -184,13 +175,6 @@ def test_rounded_terms_are_moments_of_truncated_normals(spread, gap):
     assert_allclose(found.value, expected.log_mass, rtol=1e-9, atol=1e-9)
     assert_allclose(found.gradient, expected.mean / spread, rtol=1e-9, atol=1e-9 * size.max() / spread)
     assert_allclose(curvature, (1.0 - expected.variance) / spread**2, rtol=1e-5, atol=1e-8 / spread**2)
-
-
-@pytest.mark.parametrize("spread", [2.0, 20.0, 300.0])
-def test_rounding_of_wide_noise_adds_a_twelfth_to_its_variance(spread):
-    x, eta = np.round(spread * np.linspace(-3, 3, 61)), np.full(61, 0.2)
-    rounded = RoundedGaussian().log_mass(x, eta, spread**2, 1.0)
-    assert_allclose(rounded, Gaussian().log_mass(x, eta, spread**2 + 1.0 / 12.0, 1.0), atol=1e-3)
 
 
 # Expectations
@@ -371,17 +355,6 @@ def test_masses_of_a_lattice_sum_to_one(spread, eta):
     assert np.exp(mass).sum() == pytest.approx(1.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("spread", [0.01, 0.3, 1.0])
-def test_masses_of_transformed_lattices_sum_to_one(spread):
-    amounts = np.arange(1.0, 3000.0)
-    mass = LogNormal().log_mass(amounts, np.full_like(amounts, 1.2), spread**2, 1.0)
-    below = LogNormal().log_mass(np.array([0.25]), np.array([1.2]), spread**2, 0.5)
-    assert np.exp(mass).sum() + np.exp(below).sum() == pytest.approx(1.0, abs=0.01)
-    shares = np.arange(0.0, 101.0)
-    mass = LogitNormal(upper=100, step=1).log_mass(shares, np.full_like(shares, 0.4), spread**2, 1.0)
-    assert np.exp(mass).sum() == pytest.approx(1.0, abs=0.01)
-
-
 @pytest.mark.parametrize("factor", [1e-3, 2.54])
 def test_masses_do_not_depend_on_units(factor):
     eta = generator("units").normal(size=(80, 2))
@@ -422,23 +395,6 @@ def test_parts_of_a_mixture():
     assert pickle.loads(pickle.dumps(MIXTURE)) == MIXTURE == eval(repr(MIXTURE))
     assert hash(eval(repr(MIXTURE))) == hash(MIXTURE)
     assert combine([Poisson(), Poisson()]) == Poisson()
-
-
-@pytest.mark.parametrize(
-    ("members", "fixed", "known"),
-    [
-        ((Poisson(), Bernoulli()), 1.0, [1, 1]),
-        ((Poisson(), Gaussian()), None, [1, np.nan]),
-        ((Gamma(shape=2.0), NegativeBinomial(size=2.0)), 0.5, [0.5, 0.5]),
-        ((Poisson(), Gaussian(variance=3.0)), None, [1, 3]),
-    ],
-    ids=["by definition", "estimated", "given", "given, different"],
-)
-def test_dispersions_of_a_mixture(members, fixed, known):
-    family = Mixed(members, (0, 1))
-    assert family.fixed_dispersion == fixed
-    assert_array_equal(family.known_dispersion(2), known)
-    assert Mixed(members, (0, 0)).fixed_dispersion == members[0].fixed_dispersion
 
 
 def test_impossible_mixtures():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
-from scipy.special import kve, log_ndtr
+from scipy.special import log_ndtr
 
 from anypca.special import log1pexp, log_bessel_k, log_ndtr_difference, truncated_normal
 
@@ -39,11 +39,6 @@ def bessel_by_quadrature(nu: float, x: float) -> float:
 @pytest.mark.parametrize("x", [1e-2, 1.0, 30.0, 1e3])
 def test_log_bessel_k_equals_its_integral(nu, x):
     assert_allclose(log_bessel_k(nu, x), bessel_by_quadrature(nu, x), rtol=1e-12, atol=5e-12)
-
-
-def test_log_bessel_k_uniform_expansion_equals_library():
-    nu, x = np.meshgrid(np.linspace(15, 60, 46), np.geomspace(1.0, 1e4, 50), indexing="ij")
-    assert_allclose(log_bessel_k(nu, x), np.log(kve(nu, x)) - x, rtol=1e-13, atol=2e-13)
 
 
 def test_log_bessel_k_half_integer_closed_form():
@@ -115,11 +110,6 @@ def test_truncated_normal_equals_quadrature(a, b):
     expected = moments_by_quadrature(a, b)
     for value, truth in zip(truncated_normal(a, b), expected, strict=True):
         assert_allclose(value, truth, rtol=1e-10, atol=0)
-
-
-def test_truncated_normal_without_truncation():
-    log_mass, mean, variance = truncated_normal(-np.inf, np.inf)
-    assert_allclose([log_mass, mean, variance], [0.0, 0.0, 1.0], atol=1e-15)
 
 
 def test_truncated_normal_mirror_and_shape():
