@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -183,3 +185,44 @@ def test_every_form_of_a_table_gives_the_same(form, rng):
 def test_nothing_is_reported_if_nothing_can_be_found(model, shape, rng):
     X = rng.normal(size=shape)
     assert diagnose(model.fit(X), X) == ()
+
+
+def test_sorted_rows_are_a_note_and_no_warning(rng):
+    """Rows sorted by a class correlate with their neighbours; nothing is wrong with them."""
+    group = np.repeat([0, 1, 2], 60)
+    X = 2.0 * rng.normal(size=(3, 12))[group] + rng.normal(size=(180, 12))
+    found = look(PPCA(1), X)["neighbouring rows"]
+    assert found.is_found
+    assert not found.is_warning
+    assert "group" in found.text
+
+
+def test_rows_that_make_a_component_and_equal_columns_are_warnings(rng):
+    X = rng.normal(size=(200, 20))
+    X[17] += 30.0 * rng.normal(size=20)
+    assert look(PPCA(1), X)["outlying rows"].is_warning
+    copies = rng.poisson(3.0, size=(200, 6)).astype(float)
+    copies[:, 4] = copies[:, 1]
+    assert look(EPCA(0, family="poisson"), copies)["equal columns"].is_warning
+
+
+@pytest.mark.parametrize(("family", "has_remedy"), [("gaussian", True), ("negative_binomial", False)])
+def test_remedies_suit_the_families(family, has_remedy, rng):
+    X = rng.poisson(20.0, size=(200, 15)).astype(float)
+    X[5] *= 10.0
+    found = look(EPCA(0, family=family), X)
+    assert found["outlying rows"].is_found
+    assert any("student_t" in each.text for each in found.values()) == has_remedy
+
+
+def test_parts_of_one_column_are_not_compared(rng):
+    """Every two categories exclude each other; a finding names two columns."""
+    group = rng.integers(0, 4, 300)
+    labels = np.array(list("ABCD"))
+    noise = rng.integers(0, 4, (300, 5))
+    codes = np.where(rng.random((300, 5)) < 0.6, group[:, None], noise)
+    table = pd.DataFrame(labels[codes], columns=[f"question{j}" for j in range(5)])
+    found = look(EPCA(0), table)["correlated noise"]
+    assert found.is_found
+    first, second = re.findall(r"question\d", found.text)
+    assert first != second

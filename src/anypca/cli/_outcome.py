@@ -25,7 +25,7 @@ from anypca.io.model_files import save
 from anypca.linalg import largest
 from anypca.models._description import Description, describe
 from anypca.plotting import plot_biplot, plot_scores, plot_scree, save_figure
-from anypca.selection import diagnose
+from anypca.selection import Diagnostic, diagnose
 
 #: Loadings named for each component: as many as a line of the terminal holds.
 _TOP = 6
@@ -76,8 +76,8 @@ class Outcome:
         return describe(self.model)
 
     @cached_property
-    def findings(self) -> tuple[str, ...]:
-        """What in the residuals may have made false components, and what to do about it."""
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Findings in the residuals that may have made false components, and what to do about them."""
         frame, model = self.frame, self.model
         found = diagnose(
             model,
@@ -86,7 +86,7 @@ class Outcome:
             row_names=frame.row_names,
             feature_names=frame.column_names,
         )
-        return tuple(each.text for each in found if each.is_found)
+        return tuple(each for each in found if each.is_found)
 
     @property
     def frame(self) -> Frame:
@@ -132,7 +132,7 @@ class Outcome:
             "covariate_levels": {name: list(levels) for name, levels in table.levels.items()},
             "missing_codes": {name: list(codes) for name, codes in self.frame.codes.items()},
             "warnings": list(self.warnings),
-            "findings": list(self.findings),
+            "findings": [found.text for found in self.diagnostics],
             "families": [
                 {"family": group.family, "reason": group.rule, "columns": list(group.columns)}
                 for group in self.families.groups()
@@ -354,7 +354,8 @@ def print_outcome(outcome: Outcome, console: Console) -> None:
     converged = "converged" if outcome.model.converged_ else "NOT converged"
     ending = f"{converged} after {counted(int(outcome.model.n_iter_), 'iteration')}"
     console.print(Text(ending, style="green" if outcome.model.converged_ else "bold red"))
-    print_warnings([*outcome.warnings, *outcome.findings], console)
+    shown = [found.text for found in outcome.diagnostics if found.is_warning]
+    print_warnings([*outcome.warnings, *shown], console)
 
 
 def _doubts(families: FamilyReport) -> list[str]:

@@ -118,7 +118,7 @@ def write_report(
     scores, std = scores.astype(float), None if std is None else std.astype(float)
     heading = title or f"{_name(describe(model))} of {data.n_samples} rows and {data.n_features} columns"
     found = diagnose(model, X, **companions, row_names=row_names, feature_names=facts.column_names)
-    findings = tuple(each.text for each in found if each.is_found)
+    findings = tuple(each for each in found if each.is_found)
     page = _page(Subject(model, heading, tuple(notes), code, facts, sample, scores, std, findings))
     write_atomically(target.parent, {target.name: partial(_write, page=page)})
     return target

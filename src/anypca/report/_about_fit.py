@@ -37,9 +37,13 @@ def about_quality(subject: Subject, quality: Quality | None) -> Section:
     """
     parts: list[Markup] = [tag("p", _in_sum(subject, quality))]
     figures: dict[str, Any] = {}
-    if subject.findings:
-        told = tag("ul", *(tag("li", text) for text in subject.findings))
-        parts += [tag("h3", "What may have made false components"), told]
+    for title, is_warning in (
+        ("What may have made false components", True),
+        ("Notes on the residuals", False),
+    ):
+        texts = [found.text for found in subject.findings if found.is_warning == is_warning]
+        if texts:
+            parts += [tag("h3", title), tag("ul", *(tag("li", text) for text in texts))]
     if quality is not None:
         drawn, figures = _calibration(quality)
         parts += [_columns(subject, quality, figures), drawn, _worst_cells(subject, quality)]

@@ -17,6 +17,7 @@ from anypca.linalg import largest
 from anypca.models._description import Description, describe
 from anypca.models._row_methods import model_predictor
 from anypca.plotting._reading import choose_rows, correlate, read_table, take_rows
+from anypca.selection import Diagnostic
 
 #: More points than this hide each other, and drawing them takes seconds.
 MOST_ROWS = 5000
@@ -217,8 +218,8 @@ class Subject:
     """(n_shown, n_components)."""
     std: Floats | None
     """Posterior standard deviations of the scores, same shape."""
-    findings: tuple[str, ...] = ()
-    """What in the residuals may have made false components, and what to do about it."""
+    findings: tuple[Diagnostic, ...] = ()
+    """Findings in the residuals that may have made false components, and what to do about them."""
 
     @cached_property
     def description(self) -> Description:

@@ -20,6 +20,7 @@ from scipy.stats import beta, norm
 
 from anypca._typing import Bools, Floats, Ints
 from anypca._words import counted, listed, numbered
+from anypca.families import Gaussian
 from anypca.models._description import describe, numbers_for, project_rows
 from anypca.models._row_methods import GenerativeModel, linear_predictor
 from anypca.plotting._reading import count_rows, read_table, take_rows
@@ -67,11 +68,15 @@ class Diagnostic(NamedTuple):
     """In standard errors, of the noise that the model assumes."""
     text: str
     """What was found and what to do about it."""
+    is_warning: bool = False
+    """Whether it is shown with a fit; most tables have some of the other findings, which are lines of a report."""
 
     @classmethod
-    def of(cls, name: str, is_found: bool, effect: float, z: float, text: str) -> Diagnostic:
-        """The outcome of a look, which has a text only if something was found."""
-        return cls(name, is_found, float(effect), float(z), text if is_found else "")
+    def of(
+        cls, name: str, is_found: bool, effect: float, z: float, text: str, *, is_warning: bool = False
+    ) -> Diagnostic:
+        """The outcome of a test, which has a text only if something was found."""
+        return cls(name, is_found, float(effect), float(z), text if is_found else "", is_found and is_warning)
 
 
 def diagnose(
@@ -128,11 +133,12 @@ def diagnose(
     outliers = noise.outliers()
     # What they do to columns and neighbours is theirs.
     rest = left.noise(outliers) or noise
+    heavy_tails = ", or use family='student_t' for real-valued columns" if left.has_gaussian else ""
     return (
-        _about_outliers(outliers, rows, noise.n_rows),
+        _about_outliers(outliers, rows, noise, heavy_tails),
         rest.neighbours(),
         rest.correlated(names, left.drawn(outliers)),
-        rest.uneven(),
+        rest.uneven(heavy_tails),
         _about_copies(left.copies, names),
     )
 
@@ -206,9 +212,10 @@ class _Noise:
         middle = np.median(size)
         spread = np.median(np.abs(size - middle)) / norm.ppf(0.75)
         far = size > middle + norm.isf(_LEVEL / self.n_rows) * spread
-        return np.flatnonzero(far | self._dominating())
+        return np.flatnonzero(far | self.dominating)
 
-    def _dominating(self) -> Bools:
+    @cached_property
+    def dominating(self) -> Bools:
         """Which rows belong to the hundredth that makes up much of a component."""
         n, found = self.n_rows, np.zeros(self.n_rows, dtype=bool)
         total = (self.scores**2).sum(axis=0)
@@ -226,8 +233,8 @@ class _Noise:
         z = found / np.sqrt(self.squared_cosine / (self.n_rows - 1))
         is_found = bool(abs(z) > norm.isf(_LEVEL / 2) and abs(found) > _NEIGHBOURS)
         text = (
-            f"residuals of neighbouring rows correlate by {found:.2f}: components may be made of what changes along "
-            "the rows. Give it as covariates, or use every few rows only."
+            f"residuals of consecutive rows correlate by {found:.2f}, as in a time series or in rows sorted by a "
+            "group: components may reflect that order. Pass time or group as covariates to take it out."
         )
         return Diagnostic.of("neighbouring rows", is_found, found, z, text)
 
@@ -245,8 +252,8 @@ class _Noise:
             )
         text = (
             f"columns correlate beyond the components, most of all {first} and {second} "
-            f"({self.correlation[pair]:+.2f}): components may be made of correlated noise. Leave out columns that "
-            "measure the same, or give what they share as covariates."
+            f"({self.correlation[pair]:+.2f}): more components may describe the table better. Leave out columns that "
+            "measure the same, or pass what they share as covariates."
         )
         is_found = is_far or (is_wide and excess - usual > _CHANGE * q / n)
         return Diagnostic.of("correlated noise", is_found, excess, max(z, pair_z), text)
@@ -275,8 +282,8 @@ class _Noise:
         is_far = bool(z[place] > norm.isf(_LEVEL / (p * (p - 1))))
         return (int(place[0]), int(place[1])), float(z[place]), is_far
 
-    def uneven(self) -> Diagnostic:
-        """Whether rows scatter by different amounts."""
+    def uneven(self, heavy_tails: str) -> Diagnostic:
+        """Whether rows scatter by different amounts; ``heavy_tails`` is a remedy, if the families allow it."""
         squares = self.values**2 / np.maximum((self.values**2).mean(axis=0), np.finfo(float).tiny)
         n, p = squares.shape
         own = squares.var(axis=0)
@@ -288,8 +295,8 @@ class _Noise:
         is_found = bool(z > norm.isf(_LEVEL) and variation > _CHANGE)
         text = (
             f"rows scatter by different amounts (their variances by {100.0 * np.sqrt(max(variation, 0.0)):.0f} % of "
-            "the mean): components may be made of the rows with much noise. Give these less sample_weight, or use "
-            "family='student_t'."
+            "the mean): components may be made of the rows with much noise. Give these rows less "
+            f"sample_weight{heavy_tails}."
         )
         return Diagnostic.of("uneven rows", is_found, variation, z, text)
 
@@ -302,7 +309,8 @@ class _Residuals:
     """(n_rows, n_columns), 0 where missing."""
     seen: Bools
     columns: Ints
-    """Numbers of the columns in the table."""
+    """Numbers of the columns in the model."""
+    has_gaussian: bool
     loadings: Floats
     """In units of the family's noise, (n_columns, k)."""
     scores: Floats
@@ -339,7 +347,11 @@ class _Residuals:
         basis, rest = _take_out(values, loadings, k)
         centred = scores - scores.mean(axis=0)
         return _Noise(
-            np.where(seen, rest, 0.0), columns, basis, centred, leverages(fixed, scores, 1.0 - _LEAST_NOISE)
+            np.where(seen, rest, 0.0),
+            columns,
+            basis,
+            centred,
+            leverages(fixed, scores, 1.0 - _LEAST_NOISE),
         )
 
 
@@ -349,13 +361,16 @@ def _take_out(values: Floats, loadings: Floats, k: int) -> tuple[Floats, Floats]
     return basis, values - (values @ basis) @ basis.T
 
 
-def _about_outliers(outliers: Ints, names: Sequence[Any], n_rows: int) -> Diagnostic:
-    told = listed([names[i] for i in outliers])
+def _about_outliers(outliers: Ints, names: Sequence[Any], noise: _Noise, heavy_tails: str) -> Diagnostic:
+    listed_rows = listed([names[i] for i in outliers])
     text = (
-        f"{counted(len(outliers), 'row')} of {n_rows} far from the others ({told}): components may be made of that. "
-        "Look at them, give them sample_weight 0, or use family='student_t'."
+        f"{counted(len(outliers), 'row')} of {noise.n_rows} far from the others ({listed_rows}): components may be "
+        f"made of that. Check these rows, give them sample_weight 0{heavy_tails}."
     )
-    return Diagnostic.of("outlying rows", len(outliers) > 0, len(outliers), len(outliers), text)
+    is_warning = bool(noise.dominating.any())
+    return Diagnostic.of(
+        "outlying rows", len(outliers) > 0, len(outliers), len(outliers), text, is_warning=is_warning
+    )
 
 
 def _about_copies(copies: Sequence[tuple[int, int]], names: Sequence[Any]) -> Diagnostic:
@@ -364,7 +379,7 @@ def _about_copies(copies: Sequence[tuple[int, int]], names: Sequence[Any]) -> Di
         f"{counted(len(copies), 'column')} with the entries of another ({told}): components may be made of that. Leave "
         "one of them out, by the family 'excluded', unless they measure two things."
     )
-    return Diagnostic.of("equal columns", len(copies) > 0, len(copies), len(copies), text)
+    return Diagnostic.of("equal columns", len(copies) > 0, len(copies), len(copies), text, is_warning=True)
 
 
 def _open(model: Any, X: Any, companions: Companions) -> _Residuals | None:
@@ -374,13 +389,16 @@ def _open(model: Any, X: Any, companions: Companions) -> _Residuals | None:
     found, n, layout = describe(model), count_rows(X), model.layout_
     if found.loadings is None or found.dispersion is None:
         return None
-    p, directions = layout.n_columns, layout.pick(found.loadings, 1)
+    directions = layout.pick(found.loadings, 1)
+    # Parts of one column depend on each other by definition: the first one stands for all.
+    parts = layout.starts[layout.widths > 0]
+    p = len(parts)
     index = np.arange(min(n, _MOST_ROWS, max(_LEAST_ROWS, _MOST_ENTRIES // p)))
     some = {name: take_rows(value, index) for name, value in companions.for_rows().items()}
     table = take_rows(X, index)
     scores = project_rows(model, table, **some)[0].astype(float)
     eta = linear_predictor(model, scores, **some)
-    columns = np.unique(np.linspace(0, p - 1, min(p, _MOST_COLUMNS)).astype(int))
+    columns = parts[np.unique(np.linspace(0, p - 1, min(p, _MOST_COLUMNS)).astype(int))]
     assert found.family is not None
     family, dispersion = found.family.take(columns), found.dispersion[columns]
     x = layout.split(read_table(table))[:, columns].astype(float)
@@ -395,4 +413,5 @@ def _open(model: Any, X: Any, companions: Companions) -> _Residuals | None:
     copies = tuple(equal_columns(family, x, seen, columns, _LEVEL))
     plain = directions[:, columns].T
     table = FittedTable(family, eta[:, columns], dispersion, seen, plain, scores, fixed)
-    return _Residuals(residuals, seen, columns, loadings, scores, fixed, copies, table)
+    has_gaussian = any(isinstance(member, Gaussian) for member, _ in family.member_columns(len(columns)))
+    return _Residuals(residuals, seen, columns, has_gaussian, loadings, scores, fixed, copies, table)
