@@ -31,7 +31,6 @@ _LEAST_COUNTS, _LEAST_RATINGS = 5, 3
 #: Share of columns with zeros in a table of counts, share of columns that must be of the kind by their own values, and
 #: the largest rating.
 _WITH_ZEROS, _HALF, _LARGEST_RATING = 0.8, 0.5, 12.0
-
 #: Nats that skewed families must be ahead of real numbers.
 _TIE = 2.0
 
@@ -49,11 +48,6 @@ class Decision(NamedTuple):
     """Number of columns whose scores were added up."""
 
     @property
-    def is_unsure(self) -> bool:
-        """Whether the values hardly tell the family from the runner-up."""
-        return self.lead < CLEAR
-
-    @property
     def text(self) -> str:
         """The lead in words."""
         if not self.runner_up:
@@ -61,7 +55,7 @@ class Decision(NamedTuple):
         ahead = f"{self.lead:.1f} nats ahead of {self.runner_up}"
         if self.n_columns > 1:
             ahead += f" over {self.n_columns} columns of this kind"
-        return f"unsure, {ahead}" if self.is_unsure else ahead
+        return f"unsure, {ahead}" if self.lead < CLEAR else ahead
 
 
 def choose_kinds(scores: Sequence[Scores]) -> list[tuple[str, Decision]]:

@@ -247,7 +247,7 @@ def infer_families(columns: Sequence[Column]) -> FamilyChoice:
         label = column.name or str(j)
         if j in decisions and common is None:
             records.append(_record(label, column, _less_sure(decisions[j], own[j][1])))
-        elif j in decisions and j in inside:
+        elif j in decisions:
             rule = f"the whole table holds {common}"
             records.append(
                 FamilyRecord(label, decisions[j].family, f"{_span(column)}; {rule}", rule, kinds[j])
@@ -287,10 +287,9 @@ def _guarded_record(label: str, column: Column, found: Guarded) -> FamilyRecord:
 
 def _record(label: str, column: Column, decision: Decision) -> FamilyRecord:
     """A column whose distribution decided."""
-    reason = f"{_span(column)}: {decision.text}"
-    family = decision.family
+    family, second, lead, _ = decision
     return FamilyRecord(
-        label, family, reason, RULES[family], KINDS[family], decision.lead, decision.runner_up
+        label, family, f"{_span(column)}: {decision.text}", RULES[family], KINDS[family], lead, second
     )
 
 
