@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from scipy.stats import rankdata
 
 from anypca._typing import Floats
 from anypca.engine import (
@@ -327,11 +328,10 @@ def _trimmed_ratio(row: Floats, other: Floats, trim_ratios: float, trim_levels: 
 
 
 def _inner(values: Floats, trim: float) -> Any:
-    """Which values stay when a share is cut off at either end by rank."""
-    rank = np.empty(len(values))
-    rank[np.argsort(values, kind="stable")] = np.arange(len(values))
+    """Return which values remain if a share is cut off at either end by rank; equal values share their mean rank."""
+    rank = rankdata(values)
     cut = np.floor(trim * len(values))
-    return (rank >= cut) & (rank < len(values) - cut)
+    return (rank > cut) & (rank <= len(values) - cut)
 
 
 def _check_number(name: str, value: Any, low: float, high: float) -> None:

@@ -19,7 +19,6 @@ from anypca.families import families
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::anypca.exceptions.ConvergenceWarning"),
-    pytest.mark.usefixtures("uncalibrated"),
 ]
 MIXED = ["gaussian", "poisson", "bernoulli", "negative_binomial", "gamma", "gaussian"]
 FAMILIES = [*(family for name in families for family in families[name].examples()), MIXED]
