@@ -85,14 +85,10 @@ def test_models_that_suit_the_table_get_the_dimension_of_sepca(tmp_path, call_js
 @pytest.mark.parametrize(("criterion", "column"), [("auto", "bic"), ("aic", "aic"), ("held_out", "held_out")])
 def test_select(counts, tmp_path, call, call_json, criterion, column):
     words = [
-        "--family",
-        "poisson",
-        "--ranks",
-        "1,2-3",
-        "--folds",
-        3,
-        "--criterion",
-        criterion,
+        "--family=poisson",
+        "--ranks=1,2-3",
+        "--folds=3",
+        f"--criterion={criterion}",
         "-o",
         tmp_path / "out",
     ]
@@ -109,24 +105,8 @@ def test_select(counts, tmp_path, call, call_json, criterion, column):
     assert (found["best_rank"], [row["rank"] for row in found["ranks"]]) == (best, [1, 2, 3])
 
 
-def test_select_by_evidence(counts, call):
-    code, said, _ = call("select", counts, "--model", "sepca", "--ranks", "3", "--family", "poisson")
-    assert code == 0
-    assert "evidence" in said
-
-
 def test_select_by_several_methods(counts, tmp_path, call, call_json):
-    words = [
-        "select",
-        counts,
-        "--compare",
-        "--methods",
-        "parallel,minka",
-        "--family",
-        "poisson",
-        "--ranks",
-        "1-4",
-    ]
+    words = ["select", counts, "--compare", "--methods=parallel,minka", "--family=poisson", "--ranks=1-4"]
     found = call_json(*words, "-o", tmp_path / "out")
     assert set(found) == HEAD | {"family", "seed", "warnings", "methods"}
     assert [set(row) for row in found["methods"]] == [{"method", "rank", "seconds", "remark"}] * 2

@@ -28,16 +28,7 @@ TABLE = {
 @pytest.fixture
 def fitted(surveyed, tmp_path, call_json):
     """A folder of EPCA with an offset and covariates."""
-    words = [
-        "--offset",
-        "log(effort)",
-        "--covariates",
-        "height,side",
-        "--family",
-        "poisson",
-        "--model",
-        "epca",
-    ]
+    words = ["--offset=log(effort)", "--covariates=height,side", "--family=poisson", "--model=epca"]
     document = call_json("fit", surveyed, *words, "-o", tmp_path / "fitted")
     assert document["offset"] == "log(effort)"
     assert document["covariate_levels"] == {"side": ["north", "south"]}

@@ -23,14 +23,7 @@ pytest.importorskip("uvicorn")
 def served(tmp_path_factory):
     """The folder that the program works in, a client with a session, and the answers on the way to it."""
     folder = tmp_path_factory.mktemp("served")
-    words = [
-        sys.executable,
-        "-c",
-        "import sys; from anypca.cli import main; sys.exit(main())",
-        "serve",
-        "--limit",
-        "1",
-    ]
+    words = [sys.executable, "-m", "anypca", "serve", "--limit", "1"]
     environment = {**os.environ, "TMPDIR": str(folder)}
     with subprocess.Popen(words, text=True, stdout=subprocess.PIPE, env=environment) as process:
         address = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", process.stdout.readline())[0]
