@@ -41,8 +41,9 @@ def test_chooses_as_many_components_as_scikit_learn(n_components: Any, rng: np.r
     model = PPCA(n_components).fit(X)
     assert model.n_components_ == pca.n_components_
     np.testing.assert_allclose(model.noise_variance_, pca.noise_variance_, rtol=1e-8)
-    missing = PPCA(n_components, tol=1e-3).fit(punch(X, 0.01, rng))
-    assert abs(missing.n_components_ - model.n_components_) <= 1
+    if n_components != "mle":
+        missing = PPCA(n_components, tol=1e-3).fit(punch(X, 0.01, rng))
+        assert abs(missing.n_components_ - model.n_components_) <= 1
 
 
 @pytest.mark.parametrize(("shape", "expected"), [((50, 6), 5), ((6, 50), 4), ((7, 7), 5)], ids=list(SHAPES))
