@@ -182,13 +182,6 @@ def test_dispersions_and_scores_are_recovered(model: Any, rng: np.random.Generat
     assert abs(np.corrcoef(model.transform(X)[:, 0], scores)[0, 1]) > 0.9
 
 
-def test_a_score_does_not_copy_the_only_gaussian_column(rng: np.random.Generator) -> None:
-    X, kinds, _ = mixed_table(1, rng)
-    model = EPCA(1, family=kinds, ridge=1.0).fit(X)
-    assert model.dispersion_[2] > 1.0
-    assert model.explained_deviance_ratio_.sum() < 0.95
-
-
 def test_units_of_measurements_beside_counts_and_answers_do_not_matter(rng: np.random.Generator) -> None:
     X, kinds, _ = mixed_table(3, rng, 150)
     units = np.where([kind in ("gaussian", "gamma") for kind in kinds], 1000.0, 1.0)

@@ -102,15 +102,6 @@ def test_deviations_come_along() -> None:
     assert_allclose((std**2).sum(axis=1), (before**2).sum(axis=1))
 
 
-@pytest.mark.parametrize("k", [0, 1])
-@each_method
-def test_few_components(k: int, method: str) -> None:
-    rng = generator("few components")
-    X = rng.normal(size=(60, 5)) + (3 * rng.normal(size=(60, 1)) if k else 0)
-    model = EPCA(k, family="gaussian").fit(X)
-    assert model.rotate(method).components_.shape == (k, 5)
-
-
 @pytest.mark.parametrize("normalize", [True, False])
 def test_units_of_a_column_change_nothing(normalize: bool) -> None:
     X, _ = simple_table(n=150)
