@@ -18,6 +18,7 @@ from anypca.io.frame import describe_missing
 from anypca.io.model_files import load
 from anypca.models._description import describe
 from anypca.report import write_report
+from anypca.selection import Diagnostic
 
 MODEL_FILE = "model.anypca"
 SUMMARY_FILE = "summary.json"
@@ -188,7 +189,13 @@ def _rearrange(table: InputTable, names: tuple[str, ...], lacking: list[str]) ->
 
 
 def write_folder_report(
-    model: Any, table: InputTable, path: Path, *, warnings: Sequence[str] = (), code: str | None = None
+    model: Any,
+    table: InputTable,
+    path: Path,
+    *,
+    warnings: Sequence[str] = (),
+    code: str | None = None,
+    findings: Sequence[Diagnostic] | None = None,
 ) -> None:
     """Write the report on a model and its table.
 
@@ -202,6 +209,8 @@ def write_folder_report(
         Of the fit.
     code : str, optional
         The command that does it again.
+    findings : sequence of Diagnostic, optional
+        Result of `anypca.selection.diagnose`, if it has run already.
     """
     frame = table.frame
     counted_there = describe_missing(frame.values, frame.column_names)
@@ -223,4 +232,5 @@ def write_folder_report(
             *(f"warning: {warning}" for warning in warnings),
         ],
         code=code,
+        findings=findings,
     )

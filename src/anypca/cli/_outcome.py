@@ -249,7 +249,9 @@ class Outcome:
     def write_report(self, path: Path) -> None:
         """The report as one HTML file."""
         code = command_line(self.wanted_model, self.wanted_table)
-        write_folder_report(self.model, self.table, path, warnings=self.warnings, code=code)
+        write_folder_report(
+            self.model, self.table, path, warnings=self.warnings, code=code, findings=self.diagnostics
+        )
 
 
 def safe_cells(names: Sequence[str], *, raw: bool = False) -> list[str]:

@@ -166,7 +166,8 @@ def chosen_names(names: list[str], options: ReadOptions, path: Path) -> list[str
     is_row_name = {name for name in names[:1] if options.columns and name not in options.drop}
     kept = [name for name in names if not options.columns or matches(name, options.columns)]
     kept = [name for name in kept if not matches(name, options.drop)]
-    return [name for name in names if name in {*kept, *asked, *is_row_name}]
+    chosen = {*kept, *asked, *is_row_name}
+    return [name for name in names if name in chosen]
 
 
 def check_asked(names: list[str], options: ReadOptions, path: Path) -> None:

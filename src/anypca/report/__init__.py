@@ -26,7 +26,7 @@ from anypca.report._subject import (
     read_facts,
     with_labels,
 )
-from anypca.selection import diagnose
+from anypca.selection import Diagnostic, diagnose
 
 __all__ = ["write_report"]
 
@@ -44,6 +44,7 @@ def write_report(
     title: str | None = None,
     notes: Sequence[str] = (),
     code: str | None = None,
+    findings: Sequence[Diagnostic] | None = None,
 ) -> Path:
     """Write one self-contained HTML file on a fitted model and its table.
 
@@ -73,6 +74,8 @@ def write_report(
         Sentences on how the table was read, for the section on it.
     code : str, optional
         How the report was made, in place of the Python calls.
+    findings : sequence of Diagnostic, optional
+        Result of `anypca.selection.diagnose`, if it has run already.
 
     Returns
     -------
@@ -117,9 +120,10 @@ def write_report(
     scores, std = project_rows(model, sample.table, **sample.companions)
     scores, std = scores.astype(float), None if std is None else std.astype(float)
     heading = title or f"{_name(describe(model))} of {data.n_samples} rows and {data.n_features} columns"
-    found = diagnose(model, X, **companions, row_names=row_names, feature_names=facts.column_names)
-    findings = tuple(each for each in found if each.is_found)
-    page = _page(Subject(model, heading, tuple(notes), code, facts, sample, scores, std, findings))
+    if findings is None:
+        findings = diagnose(model, X, **companions, row_names=row_names, feature_names=facts.column_names)
+    found = tuple(each for each in findings if each.is_found)
+    page = _page(Subject(model, heading, tuple(notes), code, facts, sample, scores, std, found))
     write_atomically(target.parent, {target.name: partial(_write, page=page)})
     return target
 
