@@ -51,7 +51,7 @@ def server(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def page(browser, server):
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while True:
         try:
             browser.get(server[0])
@@ -63,7 +63,7 @@ def page(browser, server):
     return browser
 
 
-def wait_for(browser, script, *arguments, seconds=60.0):
+def wait_for(browser, script, *arguments, seconds=300.0):
     end = time.monotonic() + seconds
     while not browser.execute_script(f"return {script}", *arguments):
         told = browser.execute_script("return document.getElementById('error').textContent")

@@ -57,7 +57,7 @@ def page(browser, report):
     return browser
 
 
-def wait_for(condition, seconds=20.0):
+def wait_for(condition, seconds=120.0):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "the page did not get there"
