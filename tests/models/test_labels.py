@@ -30,7 +30,7 @@ def make_frame(n=150, seed=0):
             "name": [f"person {i}" for i in rng.permutation(10 * n)[:n]],
             "sex": np.where(z[:, 0] + rng.logistic(size=n) > 0, "m", "f"),
             "smoker": pd.array(z[:, 1] + rng.logistic(size=n) > 0, dtype="boolean"),
-            "colour": np.take(COLOURS, np.digitize(z[:, 1] + 0.5 * rng.normal(size=n), [0.0, 1.0])),
+            "colour": np.take(COLOURS, np.digitize(z[:, 1] + 0.5 * rng.normal(size=n), [0.3, 1.5])),
             "size": np.take(SIZES, np.digitize(z[:, 0] + 0.5 * rng.normal(size=n), [-1.0, 0.0, 1.0])),
             "grade": pd.Categorical(grade, categories=["f", "c", "b", "a"], ordered=True),
             "age": 40.0 + 10.0 * z[:, 0] + 5.0 * rng.normal(size=n),
