@@ -34,7 +34,7 @@ _AMOUNT_SPREAD, _REAL_SPREAD = (1.0, 0.65), (0.2, 0.8)
 #: Most levels of a rating, and most levels that are usual or that are not whole.
 MOST_LEVELS, _FEW_LEVELS = 12, 7
 #: Median number of entries per level, and the same for values on no lattice, such as logarithms of a few numbers.
-_REPEATED, _OFTEN = 3, 10
+_REPEATED, _OFTEN = 2, 10
 #: Largest score out of a bound, mean of positive counts below which zeros are not those of an amount, and mean up to
 #: which extra zeros of counts are looked for.
 LARGEST_SCORE, _SMALL_COUNTS, _LARGE_COUNTS = 60, 50.0, 200.0
@@ -187,9 +187,10 @@ def _add_levels(scores: _Scores, column: Column) -> None:
     """Ratings: a few values, whatever their distribution."""
     k, places = column.n_distinct, column.n_places
     n_fractions = np.count_nonzero(column.values % 1)
-    often = _REPEATED if column.is_lattice else _OFTEN
+    if not (3 <= k <= MOST_LEVELS and n_fractions <= _FEW_LEVELS and column.n_observed >= 3 * k):
+        return
     # Most levels are repeated: one frequent value, such as 0, makes no levels of the others.
-    if not (3 <= k <= MOST_LEVELS and n_fractions <= _FEW_LEVELS and np.median(column.weights) >= often):
+    if np.median(column.weights) < (_REPEATED if column.is_lattice else _OFTEN):
         return
     is_rare_count = column.is_whole and column.low == 0 and places > 1.5 * k + 1
     if is_rare_count and column.share(column.values == 0) >= 0.2:

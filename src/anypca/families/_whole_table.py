@@ -24,7 +24,8 @@ CLEAR = 3.0
 #: Rounds of EM for the shares of the kinds, and the weight of an even share.
 _ROUNDS, _EVEN = 30, 1.0
 #: Log odds of extra zeros in a table of counts, nats per column that strong factors may feign (they make counts vary
-#: as well, which the margins of plain counts take up nearly but not quite), and log odds against other kinds.
+#: as well, which the margins of plain counts take up nearly but not quite), and log odds of extra zeros, or of a bound,
+#: against other kinds.
 _RARE, _FEIGNED, _KNOWN = -5.0, 1.0, -3.0
 #: Columns of more than two values that make a table of one kind: counts, ratings.
 _LEAST_COUNTS, _LEAST_RATINGS = 5, 3
@@ -86,7 +87,7 @@ def choose_kinds(scores: Sequence[Scores]) -> list[tuple[str, Decision]]:
 def of_kind(scores: Scores, kind: str) -> Scores:
     """Scores of the families of one kind, for comparison with other kinds."""
     return {
-        name: scores[name] + (_KNOWN if name == EXTRA_ZEROS else 0.0)
+        name: scores[name] + (_KNOWN if name in (EXTRA_ZEROS, BOUNDED) else 0.0)
         for name in VARIANTS[kind]
         if name in scores
     }
