@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, cast
+from typing import Any
 
 from sklearn.base import clone
 
 from anypca.engine import encode
 from anypca.families import Family
 from anypca.models._session import Session
+from anypca.models.sepca._noise import Settings
 from anypca.models.sepca._options import loading_penalty
-from anypca.models.sepca._settings import ModeSettings, Noise, Settings
+from anypca.models.sepca._settings import ModeSettings
 from anypca.models.sepca._sparsity import choose_sparsity
 from anypca.models.sepca._weight import choose_weight, weights_to_try
 
@@ -47,7 +48,7 @@ def choose_settings(
         dispersion=model._fixed_dispersion(),
         sparsity=float(sparsity),
         delta=float(model.delta),
-        noise=cast(Noise, model.dispersion if isinstance(model.dispersion, str) else "auto"),
+        sharing=model.dispersion if isinstance(model.dispersion, str) else "auto",
     )
     return _mode_settings(model, settings, weights) if model.inference == "map" else settings, path
 

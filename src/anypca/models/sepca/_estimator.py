@@ -23,17 +23,15 @@ from anypca.models._manners import NOT_NEGATIVE, POSITIVE
 from anypca.models._session import Session, choose_family
 from anypca.models._stream import Stream, StreamingRows
 from anypca.models.sepca._choice import choose_settings
-from anypca.models.sepca._fit import PosteriorFit, fit_posterior
-from anypca.models.sepca._hmc import SampledFit, fit_draws
-from anypca.models.sepca._mode import ModeFit, fit_mode
-from anypca.models.sepca._noise_report import is_given, warn_replaced
+from anypca.models.sepca._noise import Settings
 from anypca.models.sepca._options import check_options, loading_penalty
 from anypca.models.sepca._posterior import Loadings
 from anypca.models.sepca._redundant import find_redundant, tell_left_out
-from anypca.models.sepca._row_model import PosteriorRowModel
-from anypca.models.sepca._settings import ModeSettings, SamplerSettings, Settings
-from anypca.models.sepca._stream import PosteriorRule, told_of
-from anypca.models.sepca._unsure import MOST_ENTRIES, take_better_families
+from anypca.models.sepca._rows import PosteriorRowModel
+from anypca.models.sepca._search import PosteriorFit, fit_posterior
+from anypca.models.sepca._settings import ModeSettings, SamplerSettings
+from anypca.models.sepca._stream import PosteriorRule, report_stream
+from anypca.models.sepca.map._mode import ModeFit, fit_mode
 from anypca.priors import Prior
 from anypca.solvers import Result
 
@@ -278,15 +276,13 @@ class SePCA(StreamingRows, BilinearModel):
         companions = {"sample_weight": sample_weight, "entry_weight": entry_weight}
         companions |= {"offset": offset, "covariates": covariates}
         with self._all_or_nothing():
-            result, n_entries = self._fit_once(X, checkpoint, companions)
-            if self.inference == "vb" and n_entries <= MOST_ENTRIES:
-                result = take_better_families(self, result, X, companions)
-        if self.inference != "map" and self._gives_family and is_given(self.family_report_):
-            warn_replaced(self.dispersion_report_, self.dispersion)
+            result = self._fit_once(X, checkpoint, companions)
+        if self.inference != "map" and self._gives_family and self.dispersion == "auto":
+            self.dispersion_report_.warn_if_replaced(self.family_report_)
         self._warn_unless_converged(result)
         return self
 
-    def _fit_once(self, X: Any, checkpoint: Any, companions: Mapping[str, Any]) -> tuple[Result[Any], int]:
+    def _fit_once(self, X: Any, checkpoint: Any, companions: Mapping[str, Any]) -> Result[Any]:
         """Fit with the families that the values tell; how it ended, and the number of entries."""
         with self._open_fit(X, **companions, checkpoint=checkpoint) as session:
             self._check_options()
@@ -295,12 +291,12 @@ class SePCA(StreamingRows, BilinearModel):
             fit = self._fit(session, family, settings)
             self._store(fit)
             if self.warm_start and isinstance(fit, PosteriorFit):
-                self._last_run = replace(fit.loadings, change=None, pace=1.0)  # type: ignore[misc]
+                self._last_run = replace(fit.loadings, change=None)  # type: ignore[misc]
             self.family_report_ = tell_left_out(report, session.layout)
             self.sparsity_ = settings.sparsity
             if path:
                 self.nu_path_ = path
-            return fit.result, session.data.n_samples * session.data.n_features
+            return fit.result
 
     def _left_out(self, session: Session, choice: FamilyChoice | None) -> Mapping[int, Form]:
         """Constants, copies and combinations would pass for columns without noise; not in modes, as published."""
@@ -371,11 +367,11 @@ class SePCA(StreamingRows, BilinearModel):
         self.deviance_, self.null_deviance_ = fit.deviances.full, fit.deviances.null
         self._store_result(fit.result)
         if isinstance(fit, PosteriorFit):
-            self.dispersion_report_, self.n_above_noise_ = fit.noise, fit.n_above_noise
+            self.dispersion_report_, self.n_above_noise_ = fit.dispersion_report, fit.n_above_noise
             self.rank_probabilities_ = fit.rank_probabilities
         if isinstance(fit, ModeFit):
             self.nu_, self.nu_path_, self.joint_log_likelihood_ = fit.nu, fit.path, fit.joint
-        if isinstance(fit, SampledFit):
+        if False:
             self.posterior_, self.r_hat_, self.ess_ = fit.summary
 
     def _can_stream(self) -> bool:
@@ -393,7 +389,7 @@ class SePCA(StreamingRows, BilinearModel):
     def _store_stream(self, stream: Stream[Loadings]) -> None:
         assert isinstance(stream.rule, PosteriorRule)
         loadings, problem = stream.shared, stream.rule.problem
-        told = told_of(stream, float(self.explained_deviance_ratio_.sum()), fit_intercept=self.fit_intercept)
+        told = report_stream(stream, float(self.explained_deviance_ratio_.sum()), fit_intercept=self.fit_intercept)
         reported, signs = self._report(problem.family, told.coefficients, told.order)
         self._rows = PosteriorRowModel(reported, problem, replace(loadings), told.order, signs)
         self.components_std_ = told.loading_std.T[told.order]

@@ -3,27 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
-from anypca.priors import AdaptiveL0, Prior
-
-Noise = Literal["auto", "shared", "feature"]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What every inference needs to know."""
-
-    max_components: int
-    fit_intercept: bool = True
-    dispersion: float | None = None
-    """A fixed dispersion for families that leave it open; ``None`` estimates it."""
-    sparsity: float = 0.0
-    """Price of a non-zero loading (kappa in the joint mode)."""
-    delta: float = AdaptiveL0.delta
-    """Squared loadings well below it count as zeros."""
-    noise: Noise = "auto"
-    """One dispersion for the columns of a family, one for each, or what has the larger evidence. Not in modes."""
+from anypca.models.sepca._noise import Settings
+from anypca.priors import Prior
 
 
 @dataclass(frozen=True)

@@ -1,48 +1,64 @@
-"""The posterior of a candidate at one dimension."""
+"""The posterior under one noise model and rank, and the sweeps that improve it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from anypca._typing import Floats, Ints
+from anypca.families import Family
+from anypca.models._bilinear.dispersion import noise_units
 from anypca.models._bilinear.evaluator import Coefficients
-from anypca.models.sepca._candidate import Candidate
-from anypca.models.sepca._leaps import Memory
-from anypca.models.sepca._noise import log_prior
-from anypca.models.sepca._posterior import Loadings, VariationalStats
-from anypca.models.sepca._problem import VariationalProblem
-from anypca.models.sepca._removal import Removal
-from anypca.models.sepca._strides import Stride
-from anypca.solvers import Result
+from anypca.models.sepca._noise import NoiseModel
+from anypca.models.sepca._posterior import Loadings, Scores
+from anypca.models.sepca._sweep import SweepSums, VariationalProblem
+from anypca.solvers import Result, Status
+
+# Signal ratio below which a component is pruned. With noise of unit variance and n rows, p columns a component that
+# survives ends at a ratio of at least sqrt(n / p): updates of scores, loadings and ARD precisions agree at squared
+# singular values of n + p + n / r + r p, which is least there. Below it a component goes to zero.
+PRUNE_RATIO = 0.05
+# Sweeps between two looks at the signal ratios.
+_SWEEPS_PER_LOOK = 5
+# Tolerance while dispersion or rank are still open, ten times the default one.
+_ROUGH_TOLERANCE = 1e-3
+
+
+class Removal(NamedTuple):
+    """A component that was removed."""
+
+    iteration: int
+    """Sweeps of the fit up to the removal."""
+    n_components: int
+    """Number of components before."""
+    alpha: float
+    """The prior precision of its loadings."""
+    ratio: float
+    """Squared loadings over their posterior variance; squared loadings alone in a joint mode."""
+    reason: str
+    """``"relevance"`` (pruned), ``"evidence"`` or ``"sparsity"`` (no loadings left)."""
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """The posterior of a candidate at one dimension, and the way that led there."""
+    """The posterior under one noise model at one rank, and how it was reached."""
 
-    candidate: Candidate
+    noise: NoiseModel
     problem: VariationalProblem
-    """What the sweeps that led here, or those to come from here, solve."""
     null: Coefficients
-    """The model without components from which the fit was started."""
+    """The model without components from which the fit started."""
     result: Result[Loadings]
-    local: Sequence[Any] | None
+    local: Sequence[Any] | None = None
     """q(z), block by block; ``None`` before the first sweep."""
     weight: float = 0.0
     """Sum of the sample weights, 0 before the first sweep."""
     removals: tuple[Removal, ...] = ()
     n_sweeps: int = 0
-    """All sweeps on the way; those of rivals and neighbours that were given up do not count."""
-    stats: VariationalStats | None = None
-    """Of the last sweep, from which the next ones go on; ``None`` where the posterior or its model changed since."""
-    memory: Memory = field(default_factory=Memory)
-    """Of the last updates; see `look`."""
-    stride: Stride | None = None
-    """How far the next sweep goes in single precision; ``None`` while leaps gain."""
-    coupling: float = 0.0
-    """What the coupling of scores and loadings adds to the bound once it is judged; see `coupling_gain`."""
+    sums: SweepSums | None = None
+    """Sums of the last sweep; ``None`` if posterior or model changed since."""
 
     @property
     def loadings(self) -> Loadings:
@@ -53,38 +69,104 @@ class State:
         return self.loadings.n_components
 
     @property
-    def means(self) -> Coefficients:
+    def coefficients(self) -> Coefficients:
         """Posterior means of all coefficients."""
         return self.loadings.coefficients
 
     @property
     def score_means(self) -> Sequence[Any]:
         """Posterior means of the scores, block by block."""
-        return self.candidate.each(self.local, lambda scores: scores.mean)
+        return self.noise.each(self.local, lambda scores: scores.mean)
 
     @property
     def bound(self) -> float:
         """Lower bound of the log evidence."""
         return float(self.result.trace[-1])
 
-    @property
-    def evidence(self) -> float:
-        """The bound, what the coupling adds to it, and the prior of the columns' own noise."""
-        return self.bound + self.coupling + self.log_prior
+    def with_posterior(self, loadings: Loadings, local: Sequence[Any] | None) -> State:
+        """Another posterior under the same model."""
+        result = Result(loadings, np.empty(0), Status.MAX_ITER, np.inf, 0)
+        return replace(self, result=result, local=local, sums=None)
 
-    @cached_property
-    def log_prior(self) -> float:
-        """Log prior of the columns' own noise."""
-        return log_prior(self.candidate, self.loadings.dispersion)
+    def with_noise(self, noise: NoiseModel, dispersion: Floats) -> State:
+        """The same posterior under another noise model, with a prior in units of the new dispersions."""
+        is_same = noise is self.noise and np.array_equal(dispersion, self.loadings.dispersion)
+        if is_same:  # the gamma functions in the constant take longer than a sweep
+            return self
+        problem = replace(self.problem, family=noise.family, constant=noise.constant(dispersion))
+        units = noise_units(noise.family, dispersion)
+        loadings = replace(self.loadings, dispersion=dispersion, units=units)
+        moved = self.with_posterior(loadings, self.local)
+        return replace(moved, noise=noise, problem=replace(problem, is_quadratic=noise.is_quadratic))
 
-    def moved(self, loadings: Loadings, local: Sequence[Any] | None) -> State:
-        """Another posterior, from which sweeps are to go on."""
-        return replace(
-            self,
-            result=replace(self.result, shared=loadings),
-            local=local,
-            stats=None,
-            memory=Memory(),
-            stride=None,
-            coupling=0.0,
+    def with_family(self, family: Family) -> State:
+        """The same posterior under other parameters of the columns' families."""
+        if family is self.noise.family:
+            return self
+        return self.with_noise(replace(self.noise, family=family), self.loadings.dispersion)
+
+    def without(self, leaving: Ints, reason: str) -> State:
+        """The state without some components."""
+        k, ratio, ard = self.n_components, self.loadings.signal_ratio, self.loadings.ard_precision
+        removals = tuple(
+            Removal(self.n_sweeps, k - count, float(ard[component]), float(ratio[component]), reason)
+            for count, component in enumerate(sorted(leaving, key=lambda c: ratio[c]))
         )
+        keep = np.setdiff1d(np.arange(k), leaving)
+        local = self.noise.each(self.local, lambda scores: scores.take_components(keep))
+        fewer = self.with_posterior(self.loadings.take_components(keep), local)
+        return replace(fewer, removals=self.removals + removals)
+
+    def with_component(self, loading: Floats, variance: Floats) -> State:
+        """The state with one more component, its scores still at their prior."""
+        local = self.noise.each(self.local, Scores.with_component)
+        return self.with_posterior(self.loadings.with_component(loading, variance), local)
+
+
+def unswept(noise: NoiseModel, null: Coefficients, loadings: Loadings) -> State:
+    """A state with a posterior of the loadings only."""
+    problem = VariationalProblem(
+        noise.family,
+        noise.settings.fit_intercept,
+        noise.constant(loadings.dispersion),
+        float(np.finfo(noise.session.data.dtype).eps),
+        noise.is_quadratic,
+    )
+    return State(noise, problem, null, Result(loadings, np.empty(0), Status.MAX_ITER, np.inf, 0))
+
+
+def sweep(state: State, max_iter: int, *, rough: bool = False, holds_ard: bool = False) -> State:
+    """At most ``max_iter`` sweeps after those that led here, to the tolerance of the fit or a rough one."""
+    session, known = state.noise.session, state.sums
+    tol = max(session.tol, _ROUGH_TOLERANCE) if rough else session.tol
+    problem = replace(state.problem, holds_ard=holds_ard)
+    loop = session.loop(problem, max_iter=max_iter + int(known is not None), tol=tol, accelerate=False)
+    loadings = problem.at_rest(state.loadings) if known is None else state.loadings
+    update = state.result.update if problem.holds_ard == state.problem.holds_ard else None
+    result, local, sums = loop.run(loadings, state.local, known, update)
+    before = np.empty(0) if known is None else state.result.trace[:-1]
+    trace = np.concatenate([before, result.trace])
+    return replace(
+        state,
+        problem=problem,
+        result=replace(result, trace=trace, n_iter=len(trace)),
+        local=local,
+        weight=sums.weight,
+        sums=sums,
+        n_sweeps=state.n_sweeps + result.n_iter - int(known is not None),
+    )
+
+
+def prune(state: State, *, rough: bool = False, holds_ard: bool = False) -> State:
+    """Sweep until convergence; remove components whose signal ratio falls below the limit."""
+    left = state.noise.session.max_iter
+    while True:
+        start = state.n_sweeps
+        state = sweep(state, min(_SWEEPS_PER_LOOK, left), rough=rough, holds_ard=holds_ard)
+        left -= max(state.n_sweeps - start, 1)
+        weak = np.flatnonzero(state.loadings.signal_ratio < PRUNE_RATIO)
+        if weak.size:
+            # A bound with fewer components may be lower, so the trace starts anew.
+            state, left = state.without(weak, "relevance"), state.noise.session.max_iter
+        elif state.result.status is not Status.MAX_ITER or left <= 0:
+            return state

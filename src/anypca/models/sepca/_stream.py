@@ -1,4 +1,4 @@
-"""Simple exponential-family PCA from a stream of blocks, at the dimension that the first one had."""
+"""Fits from a stream of blocks, at the dimension that the first one had."""
 
 from __future__ import annotations
 
@@ -10,19 +10,17 @@ import numpy as np
 from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.families import Family
-from anypca.linalg import PackedCholesky, unpack_symmetric
+from anypca.linalg import unpack_symmetric
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._opened import open_block
 from anypca.models._stream import BlockSums, Stream, StreamRule, design_change, held_back
-from anypca.models.sepca._columns import column_precision
-from anypca.models.sepca._posterior import Loadings, VariationalStats, snapped
-from anypca.models.sepca._problem import VariationalProblem
-from anypca.models.sepca._scores import Moments
+from anypca.models.sepca._posterior import Loadings, Moments
+from anypca.models.sepca._sweep import SweepSums, VariationalProblem, column_precision
 
 
 @dataclass(frozen=True, eq=False)
 class PosteriorRule(StreamRule[Loadings]):
-    """Columns get the posterior that as many rows as there were ask for, if all are like the average."""
+    """Columns get the posterior for as many rows as there were, if all are like the average."""
 
     problem: VariationalProblem
 
@@ -35,12 +33,12 @@ class PosteriorRule(StreamRule[Loadings]):
         rows = open_block(block, fit_intercept=problem.fit_intercept, family=problem.family)
         moments = Moments.of(problem.solve_rows(rows, shared)[0], rows.features)
         sums = problem.expectation(shared, rows).column_sums(moments)
-        k, m = shared.n_components, moments.design.shape[1]
+        m = moments.design.shape[1]
         return BlockSums(
             sums.information,
             sums.target,
             unpack_symmetric((rows.weights @ moments.second)[None], m)[0],
-            np.zeros(k),
+            np.zeros(shared.n_components),
             0.0,
             rows.count(),
             float(rows.weights.sum()),
@@ -49,29 +47,28 @@ class PosteriorRule(StreamRule[Loadings]):
     def improve(self, shared: Loadings, averages: BlockSums, weight: float) -> tuple[Loadings, Floats | None]:
         problem, k = self.problem, shared.n_components
         precision = column_precision(shared, weight * averages.curvature)
-        mean = PackedCholesky(precision, shared.mean.shape[1]).solve(weight * averages.target)
-        step = held_back(mean - shared.mean, averages, fit_intercept=problem.fit_intercept)
-        found = problem.settled(
-            shared.with_posterior(shared.mean + step, precision), self._stats(averages, weight)
-        )
+        best = shared.solved(precision, weight * averages.target)
+        step = held_back(best.mean - shared.mean, averages, fit_intercept=problem.fit_intercept)
+        best = replace(best, mean=shared.mean + step)
+        found = problem.in_best_coordinates(best, self._sums(averages, weight))
         if found.change is None:
             return found, None
         shift = np.zeros((len(averages.moments) - k, k))
         shift[:1] = found.change.shift
         return problem.at_rest(found), design_change(shift, found.change.matrix.T)
 
-    def _stats(self, averages: BlockSums, weight: float) -> VariationalStats:
-        """Sums over as many rows as there were; other sums of a sweep are none of a stream."""
+    def _sums(self, averages: BlockSums, weight: float) -> SweepSums:
+        """Sums over as many rows as there were, as far as the latent coordinates need them."""
         k, moments, nothing = len(averages.spread), weight * averages.moments, np.zeros(0)
         total = moments[:k, k] if len(moments) > k else np.zeros(k)
         n_entries = weight * averages.n_entries
-        return VariationalStats(
+        return SweepSums(
             nothing, nothing, 0.0, nothing, nothing, 0.0, weight, n_entries, total, moments[:k, :k]
         )
 
 
-class Told(NamedTuple):
-    """What is told of a stream; columns and components in the order of the fit."""
+class StreamReport(NamedTuple):
+    """Results of a stream; columns and components in the order of the fit."""
 
     coefficients: Coefficients
     loading_std: Floats
@@ -82,12 +79,12 @@ class Told(NamedTuple):
     """By decreasing share, shape (k,)."""
 
 
-def told_of(stream: Stream[Loadings], total: float, *, fit_intercept: bool) -> Told:
-    """Means and deviations of the loadings, zeros where the price of non-zeros has left nothing, and their shares."""
+def report_stream(stream: Stream[Loadings], total: float, *, fit_intercept: bool) -> StreamReport:
+    """Means and deviations of the loadings, and their shares of a ``total`` share of the deviance."""
     loadings = stream.shared
-    found = replace(loadings.coefficients, loadings=snapped(loadings))
+    found = replace(loadings.coefficients, loadings=loadings.snapped)
     is_zero = (found.loadings == 0) & (loadings.sparsity > 0)
     unit = np.ones(loadings.n_components)
     shares = stream.averages.shares(found.loadings, unit, total, fit_intercept=fit_intercept)
     order = np.argsort(-shares, kind="stable")
-    return Told(found, np.where(is_zero, 0.0, loadings.deviations), shares, order)
+    return StreamReport(found, np.where(is_zero, 0.0, loadings.deviations), shares, order)

@@ -14,6 +14,7 @@ from sklearn.base import clone
 
 from anypca.models._session import Session
 from anypca.models.sepca._hidden import hide
+from anypca.models.sepca._noise import count_rows
 
 # Times that a tenth of the entries is hidden: together they judge a weight by a third of all entries.
 _SPLITS = 4
@@ -22,13 +23,6 @@ _SEED = 30
 # Weights of a path. With seven rows to a column each is a third larger than the last; for noisy bits the range of good
 # weights, from 30 to 40 over the number of rows (Li and Tao 2013, section V-B), is as wide as that.
 _PATH_LENGTH = 7
-
-
-def count_rows(session: Session) -> float:
-    """Number of rows, one of weight 2 being two."""
-    if not session.data.has_weights:
-        return float(session.data.n_samples)
-    return float(session.sum(lambda block, _: block.weights.sum()))
 
 
 def scaled_nu(n_samples: float, n_features: int) -> float:

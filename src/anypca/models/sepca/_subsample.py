@@ -1,4 +1,4 @@
-"""A sample of the rows of a tall table, on which a fit begins.
+"""A sample of the rows of a tall table, on which its fit begins.
 
 Most sweeps of a fit find out how many components there are and where they lie, roughly. On a table of many rows a
 sample tells that too, in a small part of the time, and sweeps over all rows only refine it. They decide all the same:
@@ -49,7 +49,7 @@ def sample_size(n_samples: int, n_features: int) -> int:
 
 
 @contextmanager
-def open_sample(session: Session) -> Iterator[Session | None]:
+def open_subsample(session: Session) -> Iterator[Session | None]:
     """A session on a sample of the rows; ``None`` if there is to be none, or it says nothing of some column."""
     size = sample_size(session.data.n_samples, session.data.n_features)
     if not size:
@@ -60,10 +60,10 @@ def open_sample(session: Session) -> Iterator[Session | None]:
     with executor_for(data, getattr(session.executor, "n_workers", None)) as executor:
         summary = summarise(data, executor)
         whole = session.summary
-        is_told = (summary.weight > 0) & (
+        is_covered = (summary.weight > 0) & (
             (summary.minimum < summary.maximum) | (whole.minimum == whole.maximum)
         )
-        if not is_told.all():
+        if not is_covered.all():
             yield None
             return
         yield replace(

@@ -8,13 +8,12 @@ import numpy as np
 
 from anypca._typing import Floats, Ints
 from anypca.engine import Block
-from anypca.linalg import PackedCholesky
+from anypca.linalg import packed_diagonal, unpack_symmetric
 from anypca.models._bilinear.row_model import BilinearRowModel, Reported, warn_unsolved
 from anypca.models._opened import OpenedBlock, weigh
 from anypca.models._row_model import predictive_log_mass, with_offset
-from anypca.models.sepca._posterior import Loadings
-from anypca.models.sepca._problem import VariationalProblem
-from anypca.models.sepca._scores import Scores
+from anypca.models.sepca._posterior import Loadings, Scores, invert
+from anypca.models.sepca._sweep import VariationalProblem
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +39,8 @@ class PosteriorRowModel(BilinearRowModel[Scores]):
         return np.asarray(solved.mean[:, self.order] * self.signs)
 
     def deviations(self, solved: Scores) -> Floats:
-        inverse = PackedCholesky(solved.precision, solved.mean.shape[1]).inverse()
-        return np.asarray(np.sqrt(np.einsum("iaa->ia", inverse))[:, self.order])
+        k = solved.mean.shape[1]
+        return np.asarray(np.sqrt(invert(solved.precision, k)[0][:, packed_diagonal(k)])[:, self.order])
 
     def log_likelihood(self, rows: OpenedBlock) -> Floats:
         """A lower bound of each row's, shape (rows,)."""
@@ -52,7 +51,7 @@ class PosteriorRowModel(BilinearRowModel[Scores]):
     def entry_log_likelihood(
         self, block: Block, rows: OpenedBlock, index: Ints, columns: Ints, values: Floats, steps: Floats
     ) -> Floats:
-        """Averaged over what the posterior leaves possible of scores and loadings."""
+        """Averaged over the posterior of scores and loadings."""
         solved = self.solve(rows)
         moments = with_offset(rows, index, columns, *self.entry_moments(rows, solved, index, columns))
         family, dispersion = self.family.take(columns), self.dispersion[columns]
@@ -61,13 +60,12 @@ class PosteriorRowModel(BilinearRowModel[Scores]):
     def entry_moments(
         self, rows: OpenedBlock, solved: Scores, index: Ints, columns: Ints
     ) -> tuple[Floats, Floats]:
-        """Scores and loadings are both unknown, and independent."""
+        """Scores and loadings are independent normal vectors."""
         k = self.loadings.n_components
         used, row = np.unique(index, return_inverse=True)
-        S = PackedCholesky(solved.precision[used], k).inverse()[row]
-        asked, place = np.unique(columns, return_inverse=True)
+        S = unpack_symmetric(invert(solved.precision[used], k)[0], k)[row]
         z, w = np.hstack([solved.mean[index], rows.features[index]]), self.loadings.mean[columns]
-        C = PackedCholesky(self.loadings.precision[asked], z.shape[1]).inverse()[place]
+        C = unpack_symmetric(self.loadings.covariance[columns], z.shape[1])
         variance = (
             np.einsum("ea,eab,eb->e", z, C, z)
             + np.einsum("ea,eab,eb->e", w[:, :k], S, w[:, :k])

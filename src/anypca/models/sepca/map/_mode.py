@@ -32,11 +32,10 @@ from anypca.models._bilinear.row_model import ModeRowModel, Reported
 from anypca.models._bilinear.start import BilinearFitter, link_loadings, residual_loadings
 from anypca.models._opened import OpenedBlock
 from anypca.models._session import Session
-from anypca.models.sepca._candidate import null_dispersion
-from anypca.models.sepca._loading_prior import NOTHING, LoadingPrior, relevance
-from anypca.models.sepca._removal import Removal
+from anypca.models.sepca._noise import count_rows, null_dispersion
 from anypca.models.sepca._settings import ModeSettings
-from anypca.models.sepca._weight import count_rows
+from anypca.models.sepca._state import Removal
+from anypca.models.sepca.map._loading_prior import NOTHING, LoadingPrior, relevance
 from anypca.priors import AdaptiveL0, Ridge
 from anypca.solvers import Result, Status
 

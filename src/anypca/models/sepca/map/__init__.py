@@ -1,0 +1,1 @@
+"""The published algorithm: joint modes of scores, loadings and ARD precisions."""
