@@ -18,7 +18,7 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.families import Family
-from anypca.models._bilinear.evaluator import mask_missing
+from anypca.models._bayes.density import likelihood_terms
 from anypca.models._opened import OpenedBlock
 
 
@@ -77,35 +77,24 @@ class FactorDensity:
         value, gradient = self.evaluate(self.restore(position))
         return value, self.flatten(gradient)
 
-    def predictor(self, factors: Factors) -> Floats:
-        """eta, shape (..., n_samples, n_features)."""
-        eta: Floats = factors.scores @ np.swapaxes(factors.loadings, -1, -2)
-        if self.rows.features.shape[1]:
-            eta += self.rows.features @ np.swapaxes(factors.fixed, -1, -2)
-        return eta
-
     def evaluate(self, factors: Factors) -> tuple[float, Factors]:
         """Value, and gradient in V, T, m and log s; the value is -inf where an exponential overflows."""
         scores, joint, mean, variance = factors
         with np.errstate(over="ignore", invalid="ignore"):
-            found = self.family.evaluate(self.rows.x, self.predictor(factors), self.dispersion, order=1)
-            if self.rows.observed is not None:
-                found = mask_missing(found, self.rows.observed)
+            found = likelihood_terms(self.family, self.rows, self.dispersion, scores, joint)
             prior = self.family.evaluate(self.prior.value, joint.T.copy(), self.dispersion, order=1)
-            slope, pull = found.gradient, prior.gradient
             residual = (scores - mean) / variance
-            by_column = slope.T @ np.hstack([scores, self.rows.features]) + (self.prior.weight * pull).T
             squares = np.einsum("ik,ik->k", residual, scores - mean)
             # The Jacobian of log s takes the exponent of the inverse gamma density from a + 1 to a.
             a, b = self.prior.shape, self.prior.rate
             gradient = Factors(
-                slope @ factors.loadings - residual,
-                by_column,
+                found.scores - residual,
+                found.joint + (self.prior.weight * prior.gradient).T,
                 residual.sum(axis=0) - mean / self.prior.mean_variance,
                 0.5 * (squares - len(scores)) - a + b / variance,
             )
             terms = (self.prior.weight * prior.value).sum()
-            return float(found.value.sum() + terms) + self._log_scores(squares, mean, variance), gradient
+            return float(found.value + terms) + self._log_scores(squares, mean, variance), gradient
 
     def _log_scores(self, squares: Floats, mean: Floats, variance: Floats) -> float:
         """Log prior of scores, given their squares in units of the variances, their means and log variances."""

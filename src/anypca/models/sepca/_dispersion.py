@@ -156,7 +156,9 @@ def alternative_noise_models(state: State) -> list[NoiseModel]:
         return [replace(scaled, by_column=False, start=constant), own]
     if (amounts := _steady_amounts(state)).any():
         shaped = replace(noise.with_family(amounts, Gamma()), start=dispersion)
-        return [replace(shaped, by_column=by) for by in ([True] if len(shaped.members) > 1 else [False, True])]
+        return [
+            replace(shaped, by_column=by) for by in ([True] if len(shaped.members) > 1 else [False, True])
+        ]
     if _may_differ(state) or _scales_differ(state):
         # Equal shares are shares of the dispersions without components, which a fit starts with.
         start = noise.start if noise.by_column else dispersion

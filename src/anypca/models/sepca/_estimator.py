@@ -23,13 +23,14 @@ from anypca.models._manners import NOT_NEGATIVE, POSITIVE
 from anypca.models._session import Session, choose_family
 from anypca.models._stream import Stream, StreamingRows
 from anypca.models.sepca._choice import choose_settings
+from anypca.models.sepca._hmc import SampledFit, SamplerOptions, fit_draws
 from anypca.models.sepca._noise import Settings
 from anypca.models.sepca._options import check_options, loading_penalty
 from anypca.models.sepca._posterior import Loadings
 from anypca.models.sepca._redundant import find_redundant, tell_left_out
 from anypca.models.sepca._rows import PosteriorRowModel
 from anypca.models.sepca._search import PosteriorFit, fit_posterior
-from anypca.models.sepca._settings import ModeSettings, SamplerSettings
+from anypca.models.sepca._settings import ModeSettings
 from anypca.models.sepca._stream import PosteriorRule, report_stream
 from anypca.models.sepca.map._mode import ModeFit, fit_mode
 from anypca.priors import Prior
@@ -331,8 +332,8 @@ class SePCA(StreamingRows, BilinearModel):
             return fit_mode(replace(session, tol=_MODE_TOLERANCE * session.tol), family, settings)
         if self.inference == "vb":
             return fit_posterior(session, family, settings, self._start())
-        chains = self.n_draws, self.n_tune, self.n_chains
-        return fit_draws(session, family, settings, SamplerSettings(*chains, progress=bool(self.verbose)))
+        options = SamplerOptions(self.n_draws, self.n_tune, self.n_chains)
+        return fit_draws(session, family, settings, options, progress=bool(self.verbose))
 
     def describe(self) -> Description:
         is_sparse = self.__sklearn_is_fitted__() and (self.sparsity_ > 0 or loading_penalty(self) is not None)
@@ -371,7 +372,7 @@ class SePCA(StreamingRows, BilinearModel):
             self.rank_probabilities_ = fit.rank_probabilities
         if isinstance(fit, ModeFit):
             self.nu_, self.nu_path_, self.joint_log_likelihood_ = fit.nu, fit.path, fit.joint
-        if False:
+        if isinstance(fit, SampledFit):
             self.posterior_, self.r_hat_, self.ess_ = fit.summary
 
     def _can_stream(self) -> bool:
@@ -389,7 +390,9 @@ class SePCA(StreamingRows, BilinearModel):
     def _store_stream(self, stream: Stream[Loadings]) -> None:
         assert isinstance(stream.rule, PosteriorRule)
         loadings, problem = stream.shared, stream.rule.problem
-        told = report_stream(stream, float(self.explained_deviance_ratio_.sum()), fit_intercept=self.fit_intercept)
+        told = report_stream(
+            stream, float(self.explained_deviance_ratio_.sum()), fit_intercept=self.fit_intercept
+        )
         reported, signs = self._report(problem.family, told.coefficients, told.order)
         self._rows = PosteriorRowModel(reported, problem, replace(loadings), told.order, signs)
         self.components_std_ = told.loading_std.T[told.order]

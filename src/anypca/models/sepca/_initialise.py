@@ -87,7 +87,9 @@ def warm_state(noise: NoiseModel, known: Loadings, seed: int) -> State | None:
 def continued_state(noise: NoiseModel, sample: State, seed: int) -> State:
     """Continue with the whole table from a fit to a sample of its rows."""
     known = sample.loadings
-    noise = replace(noise, family=sample.noise.family, by_column=sample.noise.by_column, start=sample.noise.start)
+    noise = replace(
+        noise, family=sample.noise.family, by_column=sample.noise.by_column, start=sample.noise.start
+    )
     start = _start(noise, 0, known.dispersion, noise.mean_fixed(), seed)
     # More rows determine the loadings better; with the precision of the sample scores would be shrunken.
     precision = known.precision * (count_rows(noise.session) / sample.weight)

@@ -106,7 +106,9 @@ class NoiseModel(BilinearFitter[Settings]):
     def max_rank(self) -> int:
         """Most components; with more than this, noise of the columns' own is not determined."""
         most, p = self.settings.max_components, self.session.data.n_features
-        is_limited = self.by_column and self.is_open and is_normal(self.family) and not self.settings.is_rank_fixed
+        is_limited = (
+            self.by_column and self.is_open and is_normal(self.family) and not self.settings.is_rank_fixed
+        )
         return min(most, max(determined_rank(p), 1)) if is_limited else most
 
     @cached_property

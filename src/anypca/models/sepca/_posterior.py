@@ -251,9 +251,7 @@ class Loadings:
         """Squared loadings over their posterior variance, shape (k,)."""
         k, weights = self.n_components, 1.0 / self.units
         squared = weights @ self.mean[:, :k] ** 2
-        return np.asarray(
-            squared / (weights @ self.covariance[:, packed_diagonal(self.mean.shape[1])[:k]])
-        )
+        return np.asarray(squared / (weights @ self.covariance[:, packed_diagonal(self.mean.shape[1])[:k]]))
 
     @property
     def deviations(self) -> Floats:

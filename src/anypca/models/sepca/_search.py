@@ -15,7 +15,7 @@ from anypca.families import Family
 from anypca.linalg import varimax
 from anypca.models._bilinear.dispersion import refined_family
 from anypca.models._bilinear.evaluator import Coefficients
-from anypca.models._bilinear.passes import Deviances
+from anypca.models._bilinear.passes import Deviances, Pass
 from anypca.models._bilinear.row_model import Reported
 from anypca.models._session import Session
 from anypca.models.sepca._dispersion import alternative_noise_models, dispersion_cost, estimate, is_settled
@@ -50,8 +50,8 @@ _NEAR_TIE = 3.0
 # Nats that the bound of a fit with fewer components cannot make up for: its corrections are smaller, and each component
 # saves an ARD precision only.
 _HOPELESS = 20.0
-# Rounds of fit and dispersion; two to five are usual.
-_MAX_ROUNDS = 12
+# Rounds of fit and dispersion, and the change of the bound in nats that ends them; two to five are usual.
+_MAX_ROUNDS, _SMALL_CHANGE = 25, 0.1
 # Relative change of the dispersion from which on a round starts again with more components: with a smaller dispersion
 # more of them may stand out.
 _LARGE_CHANGE = 0.2
@@ -91,9 +91,13 @@ def search(state: State, seed: int, *, may_restart: bool = True) -> Search:
     by_noise = {fit.noise.name: value for value, fit in judged}
     if judged:
         state = max(judged, key=lambda pair: pair[0])[1]
-    compared = [(evidence(state), state)] if state.noise.settings.is_rank_fixed else compare_ranks(state, seed)
+    compared = (
+        [(evidence(state), state)] if state.noise.settings.is_rank_fixed else compare_ranks(state, seed)
+    )
     best_evidence, best = max(compared, key=lambda pair: pair[0])
-    by_rank = {fit.n_components: value for value, fit in sorted(compared, key=lambda pair: pair[1].n_components)}
+    by_rank = {
+        fit.n_components: value for value, fit in sorted(compared, key=lambda pair: pair[1].n_components)
+    }
     if best.noise.settings.sparsity > 0:
         best = _sparse(best)
         best_evidence = evidence(best)
@@ -161,16 +165,17 @@ def alternate_fit_and_dispersion(
     from more components than were found. All rounds but the last converge roughly. A fit whose bound is far below a
     rival's in its second round is given up there.
     """
-    rough, found = True, -1
+    rough, found, bound = True, -1, -np.inf
     for number in range(_MAX_ROUNDS):
         started = state.n_components
         state = prune(state, rough=rough)
         new = estimate(state)
         family = refined_family(state.noise.family, state.coefficients, state.noise.visit, state.score_means)
-        settled = is_settled(state, new) and family is state.noise.family
+        stands = found == state.n_components and abs(state.bound - bound) <= _SMALL_CHANGE
+        settled = stands or (is_settled(state, new) and family is state.noise.family)
         is_full = found != state.n_components == started < state.noise.max_rank
         is_far = not is_settled(state, new, _LARGE_CHANGE)
-        found = state.n_components
+        found, bound = state.n_components, state.bound
         if number > 0 and state.bound < rival - _HOPELESS:
             break
         if may_restart and number < _MAX_ROUNDS - 2 and (is_full or is_far):
@@ -220,7 +225,9 @@ def _sparse(state: State) -> State:
         loadings, ard_precision=ard_precision, sparsity=settings.sparsity, delta=settings.delta
     )
     most = state.noise.session.max_iter
-    state = sweep(state.with_posterior(loadings, state.noise.each(state.local, change.apply)), most, holds_ard=True)
+    state = sweep(
+        state.with_posterior(loadings, state.noise.each(state.local, change.apply)), most, holds_ard=True
+    )
     while (empty := np.flatnonzero(~(state.loadings.snapped != 0.0).any(axis=0))).size:
         state = sweep(state.without(empty, "sparsity"), most, holds_ard=True)
     return state
@@ -270,6 +277,12 @@ class PosteriorFit:
             DispersionReport(noise.name, found.by_noise, replaced),
             count_above_noise(noise, null),
         )
+
+    def deviances_at(self, session: Session, loadings: Loadings, local: Sequence[Any]) -> Deviances:
+        """Deviances at other posterior means."""
+        means = session.map(lambda _, scores: scores.mean, local)
+        visit = Pass(session, self.problem.fit_intercept)
+        return visit.deviances(self.problem.family, loadings.coefficients, means, self.null)
 
     @property
     def coefficients(self) -> Coefficients:

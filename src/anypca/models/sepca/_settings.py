@@ -22,23 +22,3 @@ class ModeSettings(Settings):
     """Of the loadings in units of their component's size, beside the normal prior."""
     strength: float = 1.0
     """Weight of the penalty."""
-
-
-@dataclass(frozen=True)
-class SamplerSettings:
-    """Settings of the sampler."""
-
-    n_draws: int = 500
-    """Draws of each chain in the final run."""
-    n_tune: int = 250
-    """Draws that tune each chain of the final run."""
-    n_chains: int = 4
-    cores: int = 1
-    """Chains that run at once; Python's lock leaves little to gain on small tables."""
-    max_rounds: int = 30
-    """Largest number of updates of the relevances."""
-    max_attempts: int = 2
-    """2: where the chains of the final run disagree, a second one that learns correlations and is twice as long,
-    of which every other draw is kept."""
-    progress: bool = False
-    """Show a progress bar of the final run."""

@@ -63,9 +63,7 @@ def _information(state: State, sums: GaugeSums) -> Floats:
     return np.asarray(loadings.with_prior(found) + (m + 1.0) / max(state.weight, 1.0) * expected)
 
 
-def _outer_products(
-    problem: VariationalProblem, shared: Loadings, block: Block, scores: Scores
-) -> Floats:
+def _outer_products(problem: VariationalProblem, shared: Loadings, block: Block, scores: Scores) -> Floats:
     """A block's sums of outer products of the score function, packed, (n_features, m (m + 1) / 2)."""
     k = shared.n_components
     rows = open_block(block, fit_intercept=problem.fit_intercept)

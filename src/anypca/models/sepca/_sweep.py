@@ -474,7 +474,12 @@ class QuadraticExpectation(Expectation):
 
     def column_sums(self, moments: Moments) -> Sums:
         """Weighted sums over rows, for the columns' update."""
-        k, m, loadings, weights = self.loadings.n_components, self.loadings.mean.shape[1], self.loadings, self.rows.weights
+        k, m, loadings, weights = (
+            self.loadings.n_components,
+            self.loadings.mean.shape[1],
+            self.loadings,
+            self.rows.weights,
+        )
         value, gradient, inner = self._terms(moments.design)
         entries, position = self._entries, packed_position(m, k)
         design = moments.design * weights[:, None]
