@@ -25,7 +25,7 @@ _START_VARIANCE = 1e-3
 # exp(10) or a probability of 1 - exp(-10) is beyond what such a column can show.
 _INTERCEPT_PRECISION = 0.01
 # Components beyond those that stand out of the noise: the sweeps prune those that are too many.
-_MARGIN = 4
+MARGIN = 4
 # Strength, n + p + 1.75 sqrt(n p), from which on a direction of the residuals is tried. Squared singular values of n x
 # p unit noise end at n + p + 2 sqrt(n p), and components that variational PCA keeps begin at n + p + 2.91 sqrt(n p)
 # (Nakajima et al. 2013). The dispersion includes the missing component, so that its direction may lie below the edge.
@@ -51,18 +51,23 @@ def initialise(noise: NoiseModel, seed: int) -> State:
     """
     rank, fixed = noise.max_rank, noise.mean_fixed()
     if noise.settings.is_rank_fixed or rank == 0:
-        start = _start(noise, rank, noise.start, fixed, seed)
-        return warm_up_with_tied_ard(start) if rank and noise.is_open else start
+        return start_with(noise, rank, seed)
     visible = max(1, count_above_noise(noise, noise.null(noise.start, fixed)))
     if not noise.is_open:
-        return _start(noise, min(rank, visible + _MARGIN), noise.start, fixed, seed)
-    few = warm_up_with_tied_ard(_start(noise, visible, noise.start, fixed, seed))
+        return start_with(noise, min(rank, visible + MARGIN), seed)
+    few = start_with(noise, min(rank, visible), seed)
     return restart_with_more(few, estimate(few), seed)
+
+
+def start_with(noise: NoiseModel, rank: int, seed: int) -> State:
+    """Start from the strongest directions, held until an open dispersion has come down to what they leave."""
+    start = _start(noise, rank, noise.start, noise.mean_fixed(), seed)
+    return warm_up_with_tied_ard(start) if rank and noise.is_open else start
 
 
 def restart_with_more(state: State, dispersion: Floats, seed: int) -> State:
     """Start again with another dispersion, from a few more components than were found."""
-    rank = min(state.noise.max_rank, state.n_components + _MARGIN)
+    rank = min(state.noise.max_rank, state.n_components + MARGIN)
     start = _start(state.noise, rank, dispersion, state.null.fixed, seed)
     return replace(start, n_sweeps=state.n_sweeps)
 

@@ -21,10 +21,12 @@ from anypca.models._session import Session
 from anypca.models.sepca._dispersion import alternative_noise_models, dispersion_cost, estimate, is_settled
 from anypca.models.sepca._evidence import evidence
 from anypca.models.sepca._initialise import (
+    MARGIN,
     continued_state,
     count_above_noise,
     initialise,
     restart_with_more,
+    start_with,
     warm_state,
     warm_up_with_tied_ard,
     with_leading_direction,
@@ -203,12 +205,30 @@ def _from_subsample(noise: NoiseModel, seed: int) -> State | None:
 
 
 def _refit(state: State, noise: NoiseModel, seed: int) -> State:
-    """A fit under another noise model, from the fit at hand unless that has more components than are determined."""
-    if state.n_components > noise.max_rank:
-        return alternate_fit_and_dispersion(initialise(noise, seed), seed, may_restart=False)
+    """A fit under another noise model, from the fit at hand unless that may have too many components for it."""
+    if min(state.n_components + MARGIN, noise.settings.max_components) > noise.max_rank:
+        return _grow(replace(noise, start=noise.null_dispersion), seed)
     start = state.with_noise(noise, noise.start)
     start = warm_up_with_tied_ard(start.with_noise(noise, estimate(start)))
     return alternate_fit_and_dispersion(start, seed, may_restart=False)
+
+
+def _grow(noise: NoiseModel, seed: int) -> State:
+    """A fit whose noise leaves room for few components: with one, two and more of them while the evidence grows.
+
+    With too many of them columns are explained that contain only noise, and sweeps do not lead away from there.
+    """
+    best: tuple[float, State] | None = None
+    for rank in range(1, noise.max_rank + 1):
+        fit = alternate_fit_and_dispersion(start_with(noise, rank, seed), seed, may_restart=False)
+        value = evidence(fit) - dispersion_cost(fit)
+        if best is not None and value <= best[0]:
+            break
+        best = value, fit
+        if fit.n_components < rank:
+            break
+    assert best is not None
+    return best[1]
 
 
 def _sparse(state: State) -> State:
