@@ -32,7 +32,7 @@ from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._bilinear.start import mean_coefficients, null_coefficients, residual_loadings
 from anypca.models._session import Session, open_session
 from anypca.models.sepca._posterior import Loadings
-from anypca.models.sepca._problem import VariationalProblem
+from anypca.models.sepca._sweep import VariationalProblem
 from anypca.priors import Ridge
 
 SWEEP_TARGET = 3.0
@@ -79,7 +79,9 @@ def sweeps(session: Session, family: Family, k: int) -> tuple[Callable[[], Any],
     point = BilinearProblem(family, Ridge(ridge), Ridge(np.append(ridge, 0.0)), ridges=(1.0, 1.0))
     mean = np.hstack([loadings, null.fixed])
     precision = np.tile(pack_symmetric(1e3 * np.eye(k + 1)), (p, 1))
-    posterior = Loadings(mean, precision, 1.0 / (loadings**2).mean(axis=0), ones, np.zeros((p, 1)))
+    posterior = Loadings.starting(
+        mean, precision, 1.0 / (loadings**2).mean(axis=0), ones, np.zeros((p, 1)), ones
+    )
     return (
         sweep_of(point, Shared(Coefficients(loadings, null.fixed, ones)), session, accelerate=True),
         sweep_of(VariationalProblem(family), posterior, session, accelerate=False),

@@ -27,8 +27,6 @@ MOVED: dict[str, str] = {
     f"{_COUNTS}._evaluator:Posterior": f"{_COUNTS}._problem:Posterior",
     f"{_COUNTS}._path:RankPath": f"{_COUNTS}._fit:RankPath",
     "anypca.models.autoencoder._table:Scaling": "anypca.models.autoencoder._problem:Scaling",
-    "anypca.models.sepca._posterior:Affine": "anypca.models.sepca._scores:Affine",
-    "anypca.models.sepca._posterior:Scores": "anypca.models.sepca._scores:Scores",
     "anypca.models.vae._rows:Inputs": "anypca.models.vae._model:Inputs",
     "anypca.solvers._acceleration:QuasiNewton": "anypca.solvers.bfgs:QuasiNewton",
     "anypca.solvers._result:Result": "anypca.solvers._loop:Result",

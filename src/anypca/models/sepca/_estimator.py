@@ -396,4 +396,7 @@ class SePCA(StreamingRows, BilinearModel):
         reported, signs = self._report(problem.family, told.coefficients, told.order)
         self._rows = PosteriorRowModel(reported, problem, replace(loadings), told.order, signs)
         self.components_std_ = told.loading_std.T[told.order]
-        self.alpha_, self.explained_deviance_ratio_ = loadings.ard_precision[told.order], told.shares[told.order]
+        self.alpha_, self.explained_deviance_ratio_ = (
+            loadings.ard_precision[told.order],
+            told.shares[told.order],
+        )

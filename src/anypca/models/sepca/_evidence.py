@@ -1,9 +1,9 @@
 r"""Evidence of a fit: the bound, corrections for its factorised posterior, and the cost of the ARD precisions.
 
-*Gauge correction.* A posterior that factorises into rows and columns holds each side fixed against the other. Scores and
-loadings can however move together, :math:`\tilde z \to` coordinates changed by a matrix and the loadings by its inverse,
-without a change of any predictor: rotations, scales, and shifts into the intercept. Along these directions the true
-posterior is only as narrow as the priors make it. In a normal approximation with precision :math:`X + N` for the
+*Gauge correction.* A posterior that factorises into rows and columns holds each side fixed against the other. Scores
+and loadings can however move together, the scores by a matrix and the loadings by its inverse, without a change of any
+predictor: rotations, scales, and shifts into the intercept. Along these directions the true posterior is only as
+narrow as the priors make it. In a normal approximation with precision :math:`X + N` for the
 columns' part of the move, :math:`Y + N` for the rows' and :math:`K - N` between them (N from the likelihood, X and Y
 from priors and from what is unknown of the other side), the factorised posterior loses
 :math:`\tfrac12 \log\det(N + Y) - \tfrac12 \log\det S` with
@@ -126,8 +126,8 @@ def _second_order(X: Floats, Y: Floats, k: int, m: int) -> Floats:
 def _angle_precision(k: int) -> float:
     """Precision of an angle between two of k components whose normal density is as wide as rotations are.
 
-    These fill the orthogonal group, whose volume is the product of those of the unit spheres of 1 to k dimensions; signs
-    are counted apart. An angle's share of it is the k (k - 1) / 2-th root.
+    These fill the orthogonal group, whose volume is the product over the unit spheres of 1 to k dimensions; signs are
+    counted apart. An angle's share of it is the k (k - 1) / 2-th root.
     """
     if k < 2:
         return 0.0

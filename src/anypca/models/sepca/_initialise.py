@@ -150,7 +150,7 @@ def _start(noise: NoiseModel, rank: int, dispersion: Floats, fixed: Floats, seed
 
 
 def _start_variance(units: Floats, directions: Directions) -> Floats:
-    """Variance of the loadings, shape (n_features,); counts of ten thousand determine their predictor to a hundredth."""
+    """Variance of the loadings, shape (n_features,); large counts determine their predictor closely."""
     return _START_VARIANCE * np.minimum(units, directions.noise)
 
 

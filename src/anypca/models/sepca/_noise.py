@@ -65,7 +65,7 @@ class NoiseModel(BilinearFitter[Settings]):
 
     @property
     def is_raw(self) -> bool:
-        """Columns with units have one noise variance, which makes sense if the unit is one; else one share of theirs."""
+        """Columns with units have one noise variance, which makes sense in one unit; else one share of theirs."""
         return self.settings.sharing == "shared"
 
     @property

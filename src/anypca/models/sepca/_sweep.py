@@ -45,7 +45,7 @@ from anypca.solvers import BlockProblem, Update
 _MAX_HALVINGS = 14
 # Steps to the posterior of a row, and the number of them that may go all the way: rows that still move then oscillate
 # around their optimum, and converge with half steps.
-_MAX_ROW_STEPS, _FULL_STEPS = 200, 30
+_MAX_ROW_STEPS, _FULL_STEPS = 500, 30
 # Change of a row's mean, relative to its standard deviation and 1, at which it has converged: scores agree to eight
 # digits, or to some units in the last place of the blocks' arithmetic.
 _SOLVED, _SOLVED_ULPS = 1e-9, 50.0
