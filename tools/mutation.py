@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from cosmic_ray.work_db import WorkDB, use_db
-from cosmic_ray.work_item import WorkerOutcome, WorkResult
+from cosmic_ray.work_item import WorkResult
 
 ROOT = Path(__file__).resolve().parents[1]
 COPIED = ("src", "tests", "tools", "experiments", "benchmarks", "docs", "examples")
@@ -55,21 +55,18 @@ def write_config(folder: Path, module: Path, tests: list[str], timeout: float) -
 
 
 def keep_random_mutants(database: WorkDB, number: int, seed: int) -> None:
-    """Mark all but ``number`` mutants as skipped."""
+    """Keep ``number`` mutants."""
     items = [item for item in database.work_items if EQUIVALENT not in item.mutations[0].operator_name]
     items.sort(
         key=lambda item: (str(item.mutations[0].module_path), item.mutations[0].start_pos, item.job_id)
     )
-    kept = {item.job_id for item in random.Random(seed).sample(items, min(number, len(items)))}
-    skipped = WorkResult(worker_outcome=WorkerOutcome.SKIPPED)
-    for item in list(database.work_items):
-        if item.job_id not in kept:
-            database.set_result(item.job_id, skipped)
+    database.clear()
+    database.add_work_items(random.Random(seed).sample(items, min(number, len(items))))
 
 
 def survivors(results: Iterable[tuple[str, WorkResult]]) -> tuple[int, list[WorkResult]]:
     """Return how many mutants ran and the mutants that no test noticed."""
-    ran = [result for _, result in results if result.worker_outcome != WorkerOutcome.SKIPPED]
+    ran = [result for _, result in results]
     return len(ran), [result for result in ran if not result.is_killed]
 
 
