@@ -206,9 +206,11 @@ def test_rows_that_make_a_component_and_equal_columns_are_warnings(rng):
     assert look(EPCA(0, family="poisson"), copies)["equal columns"].is_warning
 
 
-@pytest.mark.parametrize(("family", "has_remedy"), [("gaussian", True), ("negative_binomial", False)])
+@pytest.mark.parametrize(
+    ("family", "has_remedy"), [("gaussian", True), ("negative_binomial", False), ("log_normal", False)]
+)
 def test_remedies_suit_the_families(family, has_remedy, rng):
-    X = rng.poisson(20.0, size=(200, 15)).astype(float)
+    X = 1.0 + rng.poisson(20.0, size=(200, 15))
     X[5] *= 10.0
     found = look(EPCA(0, family=family), X)
     assert found["outlying rows"].is_found

@@ -413,5 +413,6 @@ def _open(model: Any, X: Any, companions: Companions) -> _Residuals | None:
     copies = tuple(equal_columns(family, x, seen, columns, _LEVEL))
     plain = directions[:, columns].T
     table = FittedTable(family, eta[:, columns], dispersion, seen, plain, scores, fixed)
-    has_gaussian = any(isinstance(member, Gaussian) for member, _ in family.member_columns(len(columns)))
+    # Not its subclasses, such as the log-normal family.
+    has_gaussian = any(type(member) is Gaussian for member, _ in family.member_columns(len(columns)))
     return _Residuals(residuals, seen, columns, has_gaussian, loadings, scores, fixed, copies, table)
