@@ -16,7 +16,6 @@ from anypca._words import listed
 from anypca.engine._convert import describe_entry
 from anypca.engine._interface import Block, Data, Executor, Statistics, mask_missing
 from anypca.engine._lattice import Lattice, find_lattice
-from anypca.families.auto import ColumnFacts
 
 #: Row, column and value of an entry.
 Entry = tuple[int, int, float]
@@ -31,9 +30,29 @@ _N_NAMED = 5
 
 
 @dataclass(frozen=True)
-class Summary(ColumnFacts):
-    """What one pass over a table tells; arrays have shape (n_features,) and describe observed entries."""
+class Summary:
+    """Summary of a table from one pass; arrays have shape (n_features,) and describe observed entries."""
 
+    n_observed: Ints
+    """Number of observed entries, infinite ones not counted."""
+    mean: Floats
+    """Weighted mean."""
+    variance: Floats
+    """Weighted mean of squared deviations from the mean (no correction for degrees of freedom)."""
+    skewness: Floats
+    """Weighted mean of cubed deviations in units of the standard deviation; 0 for constant columns."""
+    minimum: Floats
+    """Smallest entry; NaN where there is none."""
+    maximum: Floats
+    """Largest entry; NaN where there is none."""
+    n_zero: Ints
+    """Number of entries equal to 0."""
+    n_noninteger: Ints
+    """Number of entries that are not whole numbers."""
+    resolution: Floats
+    """Step with which the values are recorded: that of the lattice they lie on, else a thousandth of the deviation."""
+    is_lattice: Bools
+    """Whether they lie on a lattice of at most four decimals."""
     weight: Floats
     """Sum of the sample weights of the observed entries; moments are NaN where it is 0."""
     has_missing: bool

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from anypca._typing import Bools, Floats, Ints
 from anypca.families import BetaBinomial, Family, LogitNormal, column_forms, combine, families
 from anypca.families._candidates import TWO_PARTS, VARIANTS, score_candidates, whole_of
 from anypca.families._guards import (
@@ -58,32 +56,6 @@ GIVEN = "given"
 _LINES = 20
 #: Columns named in one line of a grouped report, so that most lines stay short.
 _SHOWN = 5
-
-
-@dataclass(frozen=True)
-class ColumnFacts:
-    """Summary numbers of the observed values of each column, arrays of shape (n_features,)."""
-
-    n_observed: Ints
-    """Number of observed entries, infinite ones not counted."""
-    mean: Floats
-    """Weighted mean."""
-    variance: Floats
-    """Weighted mean of squared deviations from the mean (no correction for degrees of freedom)."""
-    skewness: Floats
-    """Weighted mean of cubed deviations in units of the standard deviation; 0 for constant columns."""
-    minimum: Floats
-    """Smallest entry; NaN where there is none."""
-    maximum: Floats
-    """Largest entry; NaN where there is none."""
-    n_zero: Ints
-    """Number of entries equal to 0."""
-    n_noninteger: Ints
-    """Number of entries that are not whole numbers."""
-    resolution: Floats
-    """Step with which the values are recorded: that of the lattice they lie on, else a thousandth of the deviation."""
-    is_lattice: Bools
-    """Whether they lie on a lattice of at most four decimals."""
 
 
 class FamilyRecord(NamedTuple):
