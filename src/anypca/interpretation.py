@@ -12,6 +12,7 @@ import numpy as np
 from anypca._typing import Bools, Floats
 from anypca.engine import Block, Layout, check_data
 from anypca.families import Family, Gaussian
+from anypca.models._bilinear.passes import explained_shares
 from anypca.models._description import describe, numbers_for, project_rows
 from anypca.models._row_methods import model_predictor
 from anypca.plotting._common import check_scores
@@ -236,8 +237,8 @@ def cos2(model: Any, X: Any, *, offset: Any = None, covariates: Any = None) -> P
     of_rows = np.concatenate([rows for rows, _ in found], axis=1)
     of_columns = np.sum([columns for _, columns in found], axis=0)
     layout = describe(model).layout
-    columns = _explained(of_columns)
-    return Parts(_explained(of_rows), columns if layout is None else layout.pad(columns, axis=0))
+    columns = explained_shares(of_columns)
+    return Parts(explained_shares(of_rows), columns if layout is None else layout.pad(columns, axis=0))
 
 
 def _null_shift(model: Any, X: Any, scores: Floats, companions: Mapping[str, Floats]) -> Floats:
@@ -272,16 +273,6 @@ def _deviances(
         with np.errstate(over="ignore"):
             found.append(np.minimum(entries.deviance(eta), np.sqrt(np.finfo(float).max)))
     return np.array([part.sum(axis=1) for part in found]), np.array([part.sum(axis=0) for part in found])
-
-
-def _explained(deviances: Floats) -> Floats:
-    """Shares (m, n_components) of the components, from deviances (n_components + 2, m) as `_deviances` has them."""
-    null, full, without = deviances[0], deviances[1], deviances[2:]
-    total = 1.0 - np.divide(full, null, out=np.ones_like(full), where=null > 0)
-    lost = np.maximum(without - full, 0.0)
-    of_all = lost.sum(axis=0)
-    parts = np.divide(lost, of_all, out=np.zeros_like(lost), where=of_all > 0)
-    return np.asarray((np.maximum(total, 0.0) * parts).T)
 
 
 def supplementary_columns(scores: Any, columns: Any) -> list[SupplementaryColumn]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 
@@ -20,6 +22,20 @@ def draw_real(
     axes = np.linalg.qr(rng.standard_normal((p, len(scales))))[0]
     scores = rng.standard_normal((n, len(scales))) * scales
     return scores @ axes.T + 0.5 * rng.standard_normal((n, p)) + rng.uniform(-5, 5, p)
+
+
+def column_shares(pca: Any, X: np.ndarray) -> np.ndarray:
+    """Return the shares of the columns' variances that components of PCA explain, (n_features, n_components)."""
+    return np.asarray(pca.components_.T**2 * pca.explained_variance_ / X.var(axis=0, ddof=1)[:, None])
+
+
+def sorted_by_share(pca: Any, X: np.ndarray) -> Any:
+    """Return a PCA with its components in decreasing order of the mean of these shares."""
+    order = np.argsort(-column_shares(pca, X).mean(axis=0))
+    pca.components_ = pca.components_[order]
+    for name in ("explained_variance_", "explained_variance_ratio_", "singular_values_"):
+        setattr(pca, name, getattr(pca, name)[order])
+    return pca
 
 
 def draw_eta(rng: np.random.Generator, n: int = 80, p: int = 8) -> np.ndarray:

@@ -13,12 +13,23 @@ from scipy.optimize import minimize
 from scipy.stats import multivariate_normal, norm
 from sklearn.decomposition import PCA
 from tests.draws import generator, seed
-from tests.models.tables import assert_moments, draw_counts, draw_eta, draw_real, is_monotone, punch, sine
+from tests.models.tables import (
+    assert_moments,
+    column_shares,
+    draw_counts,
+    draw_eta,
+    draw_real,
+    is_monotone,
+    punch,
+    sine,
+    sorted_by_share,
+)
 
-from anypca import EPCA
+from anypca import EPCA, SePCA
 from anypca.datasets import make_low_rank
 from anypca.exceptions import DataConversionWarning
 from anypca.families import Bernoulli, Family, Gaussian, Mixed, NegativeBinomial, Poisson, combine, families
+from anypca.interpretation import cos2
 
 EXACT: dict[str, Any] = {"n_jobs": 1, "tol": 1e-9, "max_iter": 5000}
 # Rounding may keep tight fits above tol, at the same optimum.
@@ -127,14 +138,18 @@ def test_many_components_reach_the_same_optimum(family: str, given: bool, rng: n
 def test_gaussian_tables_have_softened_singular_values(ridge: float, rng: np.random.Generator) -> None:
     """Both ridges together are a nuclear norm: singular values of X / sigma lose the ridge."""
     X = draw_real(rng)
-    model, pca = EPCA(2, family=Gaussian(variance=0.25), ridge=ridge, **EXACT).fit(X), PCA(2).fit(X)
+    model, pca = (
+        EPCA(2, family=Gaussian(variance=0.25), ridge=ridge, **EXACT).fit(X),
+        sorted_by_share(PCA(2).fit(X), X),
+    )
     signs = np.sign(np.sum(model.components_ * pca.components_, axis=1))
     np.testing.assert_allclose(model.components_ * signs[:, None], pca.components_, rtol=0, atol=1e-6)
     np.testing.assert_allclose(model.intercept_, X.mean(axis=0), rtol=0, atol=1e-6)
     shrunk = (pca.singular_values_ - 0.5 * ridge) / pca.singular_values_
     np.testing.assert_allclose(model.transform(X), pca.transform(X) * signs * shrunk, rtol=0, atol=1e-5)
     if not ridge:
-        np.testing.assert_allclose(model.explained_deviance_ratio_, pca.explained_variance_ratio_, rtol=1e-6)
+        shares = column_shares(pca, X).mean(axis=0)
+        np.testing.assert_allclose(model.explained_deviance_ratio_, shares, rtol=1e-6)
 
 
 def test_seeds_lead_to_one_optimum_and_a_seed_to_one_result(rng: np.random.Generator) -> None:
@@ -160,16 +175,38 @@ def test_reported_coordinates_and_shares_follow_their_definitions(
     np.testing.assert_allclose(moments, np.eye(3), atol=1e-4)
     np.testing.assert_allclose(scores.mean(axis=0) / size, 0.0, atol=1e-4)
 
-    def deviance(z: np.ndarray, intercept: np.ndarray) -> float:
+    def deviance(z: np.ndarray, intercept: np.ndarray) -> np.ndarray:
         found = model.family_.deviance(np.nan_to_num(X, nan=1.0), intercept + z @ U, model.dispersion_)
-        return float(found[~np.isnan(X)].sum())
+        return np.asarray(np.where(np.isnan(X), 0.0, found).sum(axis=0))
 
     null = EPCA(0, family=model.family_, **EXACT).fit(X).intercept_
     full, nothing = deviance(scores, model.intercept_), deviance(0 * scores, null)
-    np.testing.assert_allclose([model.deviance_, model.null_deviance_], [full, nothing], rtol=1e-5)
+    np.testing.assert_allclose(
+        [model.deviance_, model.null_deviance_], [full.sum(), nothing.sum()], rtol=1e-5
+    )
     lost = np.array([deviance(scores * (np.arange(3) != a), model.intercept_) for a in range(3)]) - full
-    expected = (1.0 - full / nothing) * lost / lost.sum()
-    np.testing.assert_allclose(model.explained_deviance_ratio_, expected, rtol=1e-4)
+    lost = np.maximum(lost, 0.0)
+    expected = np.maximum(1.0 - full / nothing, 0.0) * lost / lost.sum(axis=0)
+    np.testing.assert_allclose(model.explained_deviance_ratio_, expected.mean(axis=1), rtol=1e-4)
+    np.testing.assert_allclose(
+        model.explained_deviance_ratio_, cos2(model, X).columns.mean(axis=0), atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("name", ["EPCA", "SePCA"])
+def test_a_near_copy_of_a_column_is_not_all_that_is_explained(name: str, rng: np.random.Generator) -> None:
+    """A column without noise has a deviance without bounds, and counts as one column."""
+    eta = rng.normal(size=(200, 2)) @ rng.normal(size=(2, 6))
+    X = eta + rng.normal(size=(200, 6))
+    X[:, 4:] = rng.poisson(np.exp(0.4 * eta[:, 4:] + 1.0))
+    copied = np.column_stack([X, X[:, 0] + 1e-5 * rng.normal(size=200)])
+    family = ["gaussian"] * 4 + ["poisson"] * 2 + ["gaussian"]
+    model = {"EPCA": EPCA(2, family=family, n_jobs=1), "SePCA": SePCA(3, family=family, n_jobs=1)}[name]
+    shares = model.fit(copied).explained_deviance_ratio_
+    assert np.all(shares >= 0)
+    assert np.all(np.diff(shares) <= 0)
+    # The two copies are two of seven columns.
+    assert shares.sum() < 0.9
 
 
 def test_white_scores_are_the_same_model(rng: np.random.Generator) -> None:
@@ -185,8 +222,9 @@ def test_white_scores_are_the_same_model(rng: np.random.Generator) -> None:
 def test_a_share_of_the_deviance_takes_the_fewest_components(rng: np.random.Generator) -> None:
     X = draw_real(rng)
     exact = {"family": "gaussian", "ridge": 0.0, "tol": 1e-8, "n_jobs": 1}
+    explained = np.cumsum(column_shares(PCA().fit(X), X).mean(axis=0))
     for share in (0.3, 0.7, 0.95):
-        assert EPCA(share, **exact).fit(X).n_components_ == PCA(share).fit(X).n_components_
+        assert EPCA(share, **exact).fit(X).n_components_ == 1 + int((explained < share).sum())
     counts = draw_counts(rng)
     model = EPCA(0.6, family="poisson", n_jobs=1).fit(counts)
     assert model.explained_deviance_ratio_.sum() >= 0.6

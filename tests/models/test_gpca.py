@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 from tests.draws import seed
-from tests.models.tables import draw_real, is_monotone, punch, sine
+from tests.models.tables import column_shares, draw_real, is_monotone, punch, sine, sorted_by_share
 
 from anypca import GPCA
 from anypca.datasets import make_low_rank
@@ -57,8 +57,13 @@ def typical_of(model: GPCA, X: np.ndarray) -> np.ndarray:
     return np.asarray(model.family_.link(np.nanmean(X, axis=0)))
 
 
+def column_deviances(model: GPCA, X: np.ndarray, eta: np.ndarray) -> np.ndarray:
+    found = model.family_.deviance(np.nan_to_num(X, nan=1.0), eta)
+    return np.asarray(np.where(np.isnan(X), 0.0, found).sum(axis=0))
+
+
 def total_deviance(model: GPCA, X: np.ndarray, eta: np.ndarray) -> float:
-    return float(model.family_.deviance(np.nan_to_num(X, nan=1.0), eta)[~np.isnan(X)].sum())
+    return float(column_deviances(model, X, eta).sum())
 
 
 # Known answers
@@ -67,12 +72,12 @@ def total_deviance(model: GPCA, X: np.ndarray, eta: np.ndarray) -> float:
 @pytest.mark.parametrize("shape", [(200, 8), (20, 40)], ids=["tall", "wide"])
 def test_gaussian_is_pca(shape: tuple[int, int], rng: np.random.Generator) -> None:
     X = draw_real(rng, *shape) + 30.0
-    model, expected = fit(X, "gaussian"), PCA(2).fit(X)
+    model, expected = fit(X, "gaussian"), sorted_by_share(PCA(2).fit(X), X)
     signs = np.sign(np.sum(model.components_ * expected.components_, axis=1))
     np.testing.assert_allclose(model.components_, expected.components_ * signs[:, None], rtol=0, atol=1e-8)
     np.testing.assert_allclose(model.transform(X), expected.transform(X) * signs, rtol=0, atol=1e-7)
     np.testing.assert_allclose(model.intercept_, expected.mean_, rtol=1e-8)
-    ratio = expected.explained_variance_ratio_
+    ratio = column_shares(expected, X).mean(axis=0)
     np.testing.assert_allclose(model.explained_deviance_ratio_, ratio, rtol=1e-8)
     np.testing.assert_allclose(model.explained_variance_, expected.explained_variance_, rtol=1e-8)
     assert model.n_iter_ == 1
@@ -95,8 +100,11 @@ def test_scores_are_projections_on_the_best_space(
     best = total_deviance(model, X, eta)
     np.testing.assert_allclose(model.deviance_, best, rtol=1e-9)
     np.testing.assert_allclose(model.objective_trace_[-1], -0.5 * best, rtol=1e-9)
-    total = 1.0 - model.deviance_ / model.null_deviance_
-    np.testing.assert_allclose(model.explained_deviance_ratio_.sum(), total, rtol=1e-9)
+    null = np.broadcast_to(typical, X.shape)
+    shares = 1.0 - column_deviances(model, X, eta) / column_deviances(model, X, null)
+    np.testing.assert_allclose(
+        model.explained_deviance_ratio_.sum(), np.maximum(shares, 0.0).mean(), rtol=1e-9
+    )
     np.testing.assert_allclose(scores.mean(axis=0), 0.0, atol=1e-6 * np.abs(scores).max())
     np.testing.assert_allclose(
         np.cov(scores.T), np.diag(model.explained_variance_), atol=1e-5 * np.var(scores)

@@ -58,8 +58,8 @@ class Rotation(Described):
     correlations_: Floats
     """Of the rotated scores, (n_components, n_components); the identity for varimax and quartimax."""
     explained_deviance_ratio_: Floats
-    """The model's explained share, divided in proportion to the sums of squared loadings, over the noise of columns
-    with units, (n_components,)."""
+    """The model's explained share, divided in proportion to what each component adds to the variance of the columns'
+    predictors, each as a share of its column's variance where noises have units and differ, (n_components,)."""
 
     def __getattr__(self, name: str) -> Any:
         # Reading a file makes the object before its attributes.
@@ -175,7 +175,8 @@ def rotate(model: Any, method: str, *, normalize: bool = True) -> Rotation:
     # What is large in one column must not be so by its units alone.
     units = found.drawn_units
     free = loadings if units is None else loadings / units[:, None]
-    turn, shares = _in_order(free, METHODS[method](_normalised(free) if normalize else free))
+    turn = METHODS[method](_normalised(free) if normalize else free)
+    turn, shares = _in_order(free, turn, in_noise=units is not None)
     rotated = _pattern(loadings, turn)
     deviations = found.loading_deviations
     if deviations is not None:
@@ -203,11 +204,17 @@ def _pattern(loadings: Floats, turn: Floats) -> Floats:
     return np.asarray(np.linalg.solve(turn, loadings.T).T)
 
 
-def _in_order(loadings: Floats, turn: Floats) -> tuple[Floats, Floats]:
-    """The rotation with its components by decreasing share, their largest loadings positive; and the shares."""
+def _in_order(loadings: Floats, turn: Floats, *, in_noise: bool) -> tuple[Floats, Floats]:
+    """The rotation with its components by decreasing share, their largest loadings positive; and the shares.
+
+    With ``in_noise`` loadings are in units of noise that differ between the columns.
+    """
     rotated = _pattern(loadings, turn)
-    # Sums over columns of what each component adds to the variance of the predictor, correlations divided evenly.
-    parts = (rotated * (rotated @ (turn.T @ turn))).sum(axis=0)
+    # What each component adds to the variance of a column's predictor, correlations divided evenly.
+    parts = rotated * (rotated @ (turn.T @ turn))
+    if in_noise:  # as shares of the column's variance, or the column with the least noise would count alone
+        parts /= 1.0 + parts.sum(axis=1, keepdims=True)
+    parts = parts.sum(axis=0)
     order = np.argsort(-parts, kind="stable")
     total = parts.sum()
     shares = parts[order] / total if total > 0 else np.zeros(len(parts))

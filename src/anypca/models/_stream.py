@@ -73,10 +73,12 @@ class BlockSums(Statistics):
 
         Where scores are uncorrelated, what a component adds to the quadratic function is the sum over columns of
         squared loading times variance times the column's mean curvature, which is the curvature of its intercept.
+        Each column counts by the share h / (1 + h) of a predictor whose variance is h times that of its noise.
         """
         k, m = loadings.shape[1], len(self.moments)
         level = self.curvature[:, packed_diagonal(m)[k]] if fit_intercept else np.ones(len(loadings))
-        parts = (loadings**2 * level[:, None]).sum(axis=0) * variance
+        squares = loadings**2 * variance * level[:, None]
+        parts = (squares / (1.0 + squares.sum(axis=1, keepdims=True))).sum(axis=0)
         return np.asarray(total * parts / parts.sum() if parts.sum() > 0 else parts)
 
 

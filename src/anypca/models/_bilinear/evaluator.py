@@ -186,27 +186,38 @@ class BlockEvaluator:
             total += found.value.sum(axis=1, dtype=float)
         return self._with_linear(design, total)
 
-    def values_without(self, points: Floats) -> Floats:
-        """Weighted log-likelihood of the block without constants, whole and without each component, (1 + k,)."""
+    def values_without(self, points: Floats, most: int | None = None) -> Floats:
+        """Weighted log-likelihood of the columns without constants, whole and without each component.
+
+        Parameters
+        ----------
+        points : ndarray of shape (rows, n_coordinates)
+        most : int or None
+            Number of components that are left out in turn; all by default.
+
+        Returns
+        -------
+        ndarray of shape (1 + k, n_features)
+        """
         rows, loadings, design = self.rows, self._working.slopes, self.design(points)
-        k = loadings.shape[1]
-        # Sums over the few columns of a tile lose little, and are products; those over many rows are exact.
-        by_row = np.zeros((1 + k, rows.n_rows))
+        k = loadings.shape[1] if most is None else most
+        found = np.empty((1 + k, rows.n_features))
         for tile in rows.tiles():
             eta = self._predictor(design, tile)
-            ones, scratch = np.ones(eta.shape[1], eta.dtype), np.empty_like(eta)
-            by_row[0] += self._terms(eta, tile, order=0).value @ ones
+            scratch = np.empty_like(eta)
+            found[0, tile] = rows.weights @ self._terms(eta, tile, order=0).value
             for a in range(k):
                 # By BLAS, which `matmul` leaves aside for vectors.
                 np.dot(design[:, a : a + 1], loadings[tile, a][None], out=scratch)
                 np.subtract(eta, scratch, out=scratch)
-                by_row[1 + a] += self._terms(scratch, tile, order=0).value @ ones
-        total = self._sign * (by_row @ rows.weights)
+                found[1 + a, tile] = rows.weights @ self._terms(scratch, tile, order=0).value
+        found *= self._sign
         if rows.product is not None:
-            linear = rows.weights @ (self._image * design)
-            total += linear.sum() + rows.weights @ rows.offset_values
-            total[1:] -= linear[:k]
-        return total
+            joint = self._working.joint[:, : self.coefficients.joint.shape[1]]
+            linear = joint * (rows.product.T @ (design * rows.weights[:, None]))
+            found += linear.sum(axis=1, dtype=float) + rows.offset_totals
+            found[1:] -= linear[:, :k].T
+        return found
 
     def row_sums(self, points: Floats, *, observed: bool = False) -> RowSums:
         """Everything a Newton step of the rows needs; ``observed`` as in `tiles`."""

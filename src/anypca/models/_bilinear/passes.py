@@ -8,37 +8,68 @@ from typing import Any
 
 import numpy as np
 
-from anypca._typing import Floats
+from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.families import Family
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._opened import OpenedBlock, observed_only, open_block, weigh
 from anypca.models._session import Session
 
-# How far a log-likelihood in single precision is from that in double precision, as a part of it.
-_SINGLE = 1e-3
+
+def explained_shares(deviances: Floats) -> Floats:
+    """Share of the deviance of each row or column that each component explains, (m, k).
+
+    A component's part is the deviance lost without it, scaled so that the parts sum to the share of the whole model.
+
+    Parameters
+    ----------
+    deviances : ndarray of shape (k + 2, m)
+        Of the model without components, of the model, and of the model without each component.
+    """
+    null, full, without = deviances[0], deviances[1], deviances[2:]
+    ratio = np.divide(full, null, out=np.ones_like(full), where=null > 0)
+    # A deviance is never negative; that of a table which the model reproduces may be, by the rounding of its sums.
+    total = np.clip(1.0 - ratio, 0.0, 1.0)
+    # Without a ridge scores can be so large that a model without their component has an infinite deviance.
+    lost = np.clip(without - full, 0.0, np.finfo(float).max / max(len(without), 1))
+    of_all = lost.sum(axis=0)
+    parts = np.divide(lost, of_all, out=np.zeros_like(lost), where=of_all > 0)
+    return np.asarray((total * parts).T)
 
 
 @dataclass(frozen=True, eq=False)
 class Deviances:
-    """Deviance of a model, of the model without components, and without each of them."""
+    """Deviances of the columns."""
 
-    null: float
-    full: float
-    without: Floats
-    """(k,)."""
+    columns: Floats
+    """Of the model without components, of the model, and of the model without each component, (k + 2, n_features)."""
+
+    @property
+    def null(self) -> float:
+        return float(self.columns[0].sum())
+
+    @property
+    def full(self) -> float:
+        return float(self.columns[1].sum())
 
     @property
     def shares(self) -> Floats:
-        """Share of the null deviance explained by each component, summing to the whole model's share, (k,)."""
-        # Without a ridge scores can be so large that a model without their component has an infinite deviance.
-        largest = np.finfo(float).max / max(len(self.without), 1)
-        unique = np.clip(self.without - self.full, 0.0, largest)
-        if self.null <= 0 or not unique.sum() > 0:
-            return np.zeros(len(unique))
-        # A deviance is never negative; that of a table which the model reproduces may be, by the rounding of its sums.
-        explained = np.clip(1.0 - self.full / self.null, 0.0, 1.0)
-        return np.asarray(explained * (unique / unique.sum()))
+        """Share of the deviance that each component explains: the mean over the columns that have any, (k,).
+
+        A sum over columns would be the share of the one with the least noise, whose null deviance is the largest.
+        """
+        found = explained_shares(self.columns)[self.columns[0] > 0]
+        return np.asarray(found.mean(axis=0)) if len(found) else np.zeros(len(self.columns) - 2)
+
+    @property
+    def without(self) -> Floats:
+        """Something that orders components as `shares` do, (k,)."""
+        return self.shares
+
+    def ordered(self) -> tuple[Deviances, Ints]:
+        """The same with the components by decreasing share, and their order."""
+        order = np.argsort(-self.shares, kind="stable")
+        return Deviances(np.vstack([self.columns[:2], self.columns[2:][order]])), order
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +131,7 @@ class Pass:
         def terms(member: Family, x: Floats, columns: slice) -> Floats:
             return member.log_base(x, dispersion[columns]) + member.log_step(x, steps[columns])
 
-        return float(self.sum(lambda rows, _: np.array([_total(family, rows, terms)]), family=family)[0])
+        return float(self.sum(lambda rows, _: _totals(family, rows, terms), family=family).sum())
 
     def deviance(
         self, family: Family, coefficients: Coefficients, local: Sequence[Any] | None = None
@@ -109,7 +140,7 @@ class Pass:
 
         def function(rows: OpenedBlock, scores: Floats) -> Floats:
             value = rows.weights @ BlockEvaluator(family, coefficients, rows).row_values(scores)
-            return np.array([2.0 * (_best(family, coefficients, rows) - value)])
+            return np.array([2.0 * (_best(family, coefficients, rows).sum() - value)])
 
         return float(self.sum(function, local)[0])
 
@@ -121,7 +152,6 @@ class Pass:
         null: Coefficients,
         *,
         rough: str | None = None,
-        known: tuple[float | None, float | None] = (None, None),
     ) -> Deviances:
         """Deviances of a model and of ``null``, the one without components, in one pass.
 
@@ -134,32 +164,20 @@ class Pass:
         null : Coefficients
         rough : str or None
             The dtype in which differences between the model with and without a component are computed.
-        known : tuple of two floats or None
-            Log-likelihoods of the model and of ``null`` without constants, where they need not be computed.
         """
-        ours, theirs = known
 
         def function(rows: OpenedBlock, scores: Floats) -> Floats:
             # Without a component that balances another one, predictors may overflow: the deviance is then infinite.
-            evaluator, base = BlockEvaluator(family, coefficients, rows), 0.0
             with np.errstate(over="ignore"):
-                values = _values_without(evaluator, scores, rough, is_exact=ours is None)
-            if theirs is None:
-                nothing = np.zeros((rows.n_rows, 0))
-                base = float(rows.weights @ BlockEvaluator(family, null, rows).row_values(nothing))
+                values = _values_without(BlockEvaluator(family, coefficients, rows), scores, rough)
+            nothing = np.zeros((rows.n_rows, 0))
+            base = BlockEvaluator(family, null, rows).values_without(nothing)
             best = nulls_best = _best(family, coefficients, rows)
             if not np.array_equal(null.dispersion, coefficients.dispersion):
                 nulls_best = _best(family, null, rows)
-            return np.append(values, [base, best, nulls_best])
+            return 2.0 * np.vstack([nulls_best - base, best - values])
 
-        *values, base, best, nulls_best = self.sum(function, local, family=family)
-        full = values[0] if ours is None or rough is None else ours
-        if not np.isclose(values[0], full, rtol=_SINGLE, atol=_SINGLE):
-            # Where predictors are huge the sums of a sweep have lost their digits.
-            return self.deviances(family, coefficients, local, null, rough=rough, known=(None, theirs))
-        without = np.array(values[1:]) - values[0] + full
-        base = base if theirs is None else theirs
-        return Deviances(2.0 * float(nulls_best - base), 2.0 * float(best - full), 2.0 * (best - without))
+        return Deviances(self.sum(function, local, family=family))
 
     def pearson(self, family: Family, coefficients: Coefficients, local: Sequence[Any] | None) -> Floats:
         """Weighted sum of squared Pearson residuals and weighted number of entries per column: (2, n_features)."""
@@ -179,37 +197,29 @@ class Pass:
         return self.sum(function, local)
 
 
-def _values_without(
-    evaluator: BlockEvaluator, scores: Floats, rough: str | None, *, is_exact: bool
-) -> Floats:
-    """Weighted log-likelihood of a block, whole and without each component, its differences in another precision.
-
-    Unless ``is_exact`` only the differences matter.
-    """
+def _values_without(evaluator: BlockEvaluator, scores: Floats, rough: str | None) -> Floats:
+    """`BlockEvaluator.values_without`, the differences between its rows in another precision."""
     rows = evaluator.rows
     if rough in (None, rows.dtype.name):
         return evaluator.values_without(scores)
     values = replace(evaluator, rows=rows.astype(np.dtype(rough))).values_without(scores)
     if not np.isfinite(values).all():
         return evaluator.values_without(scores)
-    if not is_exact:
-        return values
-    return np.asarray(rows.weights @ evaluator.row_values(scores) + (values - values[0]))
+    return np.asarray(evaluator.values_without(scores, most=0) + (values - values[0]))
 
 
-def _best(family: Family, coefficients: Coefficients, rows: OpenedBlock) -> float:
-    """Weighted log-likelihood of the saturated model of a block."""
+def _best(family: Family, coefficients: Coefficients, rows: OpenedBlock) -> Floats:
+    """Weighted log-likelihood of the columns of a block under the saturated model, (n_features,)."""
 
     def terms(member: Family, x: Floats, columns: slice) -> Floats:
         return member.saturated(x, coefficients.dispersion[columns])
 
-    return _total(family, rows, terms)
+    return _totals(family, rows, terms)
 
 
-def _total(family: Family, rows: OpenedBlock, terms: Callable[[Family, Floats, slice], Floats]) -> float:
-    """Weighted sum over a block of terms of its entries, which are made of some columns at a time."""
-    sums = np.zeros(rows.n_rows)
+def _totals(family: Family, rows: OpenedBlock, terms: Callable[[Family, Floats, slice], Floats]) -> Floats:
+    """Weighted sums over the rows of a block of terms of its entries, (n_features,)."""
+    sums = np.empty(rows.n_features)
     for tile in rows.tiles():
-        found = weigh(rows, tile, terms(family.columns(tile), rows.x[:, tile], tile))
-        sums += found.sum(axis=1, dtype=float)
-    return float(rows.weights @ sums)
+        sums[tile] = rows.weights @ weigh(rows, tile, terms(family.columns(tile), rows.x[:, tile], tile))
+    return sums

@@ -323,14 +323,6 @@ class BilinearFitter(Generic[Settings]):
         """Intercepts (n_features, 1) of Poisson counts: their totals over the exposures, where these are of rows."""
         return None if self._exposure is None else np.log(self._totals / self._exposure)[:, None]
 
-    def closed_null_value(self, offset_value: float) -> float | None:
-        """Log-likelihood without constants of the model without components, where it has a closed form.
-
-        ``offset_value`` is what offsets add to it: their weighted sum of products with the entries.
-        """
-        closed = self._closed_null()
-        return None if closed is None else float(self._totals @ (closed[:, 0] - 1.0)) + offset_value
-
     @property
     def log_fixed_prior(self) -> float:
         """Log-density of the flat prior of intercepts and covariates: one in a unit of the predictor.

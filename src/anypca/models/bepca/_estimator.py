@@ -82,7 +82,7 @@ class BEPCA(DrawnModel):
         That with the largest ``bic_by_rank_``.
     dispersion_ : ndarray of shape (n_features,)
     explained_deviance_ratio_ : ndarray of shape (n_components,)
-        At the posterior means.
+        Share of a column's deviance that each component explains, mean over columns, at the posterior means.
     explained_variance_ : ndarray of shape (n_components,)
         Ones: the mean square of the scores.
     n_components_, family_, family_report_, resolution_, layout_, n_features_in_, converged_, status_

@@ -17,7 +17,6 @@ from anypca.models._bayes.normal_rows import NormalRowModel
 from anypca.models._bayes.points import Point, collect_rows, deviances_at
 from anypca.models._bayes.rows import choose_entries, thin
 from anypca.models._bilinear.evaluator import Coefficients
-from anypca.models._bilinear.passes import Deviances
 from anypca.models._session import Session
 from anypca.models.bepca._density import FactorDensity, Factors
 from anypca.models.bepca._gibbs import GibbsSampler
@@ -145,14 +144,13 @@ def _chain(factors: Factors, number: int) -> Factors:
 def _conclude(session: Session, density: FactorDensity, run: Run, settings: Settings) -> BEPCAFit:
     """Align the draws, order components by the deviance that they explain, compare chains."""
     aligned = align_draws(run.draws, centre=settings.fit_intercept)
-    deviances = deviances_at(
+    deviances, order = deviances_at(
         session,
         density.family,
         _mean_coefficients(density, aligned.draws),
         aligned.draws.scores.mean(axis=0),
         fit_intercept=settings.fit_intercept,
-    )
-    order = np.argsort(-deviances.without, kind="stable")
+    ).ordered()
     aligned = aligned.reordered(order)
     draws = aligned.draws
     more = {"expected": expected_entries(density, run.draws)}
@@ -160,7 +158,7 @@ def _conclude(session: Session, density: FactorDensity, run: Run, settings: Sett
     coefficients = _mean_coefficients(density, draws)
     return BEPCAFit(
         make_row_model(density, run.draws, aligned),
-        Deviances(deviances.null, deviances.full, deviances.without[order]),
+        deviances,
         summary,
         judge(coefficients, run.stats["lp"].mean(axis=0), summary.r_hat["expected"]),
         coefficients,

@@ -112,8 +112,9 @@ class EPCA(StreamingRows, BilinearModel):
         slope for all columns, less three standard errors. None in tables that are complete, have over a million
         entries, or come with offsets or covariates.
     explained_deviance_ratio_ : ndarray of shape (n_components,)
-        Share of the deviance of the model without components that each component explains: the deviance lost
-        without it, scaled to sum to the share of the whole model, which is never above 1.
+        Share of a column's deviance that each component explains, mean over the columns that vary, as in the columns
+        of `anypca.interpretation.cos2`. In each column it is the deviance lost without the component, scaled to sum to
+        the share of the whole model.
     explained_variance_ : ndarray of shape (n_components,)
         Mean square of the training scores; 1 with ``whiten``.
     deviance_, null_deviance_ : float

@@ -264,20 +264,14 @@ class EPCAFitter(BilinearFitter[Settings]):
         scores = self.moved(local, canonical.gauge)
         n_entries = self.session.data.n_samples * self.session.data.n_features
         rough = "float32" if n_entries >= _MANY_ENTRIES and self._suits_single else None
-        # The last sweep has told the likelihood of what it ended with.
-        is_told = np.array_equal(fitted.joint, swept.joint)
-        value = float(stats.exit_columns.sum()) + stats.offset_value if is_told else None
-        known = value, self.closed_null_value(stats.offset_value)
-        deviances = self.visit.deviances(
-            self.family, canonical.coefficients, scores, null, rough=rough, known=known
-        )
-        order = np.argsort(-deviances.without, kind="stable")
+        found = self.visit.deviances(self.family, canonical.coefficients, scores, null, rough=rough)
+        deviances, order = found.ordered()
         canonical = reorder(canonical, order)
         fit = EPCAFit(
             replace(problem, score_prior=reported_score_prior(self.settings, canonical)),
             canonical.coefficients,
             canonical.variance,
-            replace(deviances, without=deviances.without[order]),
+            deviances,
             result,
         )
         has_lost = bool((self._sizes(fitted) < _FAINT).any())

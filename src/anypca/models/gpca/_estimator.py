@@ -90,8 +90,8 @@ class GPCA(WarmStart, GenerativeModel):
     calibration_slope_ : ndarray of shape (n_columns,) or None
         What ``impute`` multiplies deviations of its expectations from the columns' means with, see `EPCA`.
     explained_deviance_ratio_ : ndarray of shape (n_components,)
-        Share of the null deviance that each component explains: the deviance lost without it, scaled to sum to the
-        share of the whole model.
+        Share of a column's deviance that each component explains, mean over the columns that vary. In each column it
+        is the deviance lost without the component, scaled to sum to the share of the whole model.
     explained_variance_ : ndarray of shape (n_components,)
         Variance of the training scores.
     deviance_, null_deviance_ : float

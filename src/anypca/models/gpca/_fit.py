@@ -50,7 +50,8 @@ class Solution:
 
     result: Result[Any]
     stats: Sums
-    null_deviance: float
+    null_deviance: Floats
+    """(n_features,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,15 +75,15 @@ def fit_gpca(session: Session, family: Family, settings: Settings, bound: float)
     reader = Reader(family, bound)
     solution = solve(session, reader, settings)
     canonical, squares = _canonical(solution, settings)
-    found = _deviances(session, reader, canonical)
-    order = np.argsort(-found[1:], kind="stable")
+    found = np.vstack([solution.null_deviance, _deviances(session, reader, canonical)])
+    deviances, order = Deviances(found).ordered()
     return GPCAFit(
         _arrange(canonical, order),
         reader,
         squares[order],
         solution.stats.weight,
         solution.stats.entries,
-        Deviances(solution.null_deviance, float(found[0]), found[1:][order]),
+        deviances,
         solution.result,
     )
 
@@ -103,14 +104,15 @@ def solve(
     facts = reader.sum(session, partial(facts_of, reader.family))
     null = null_deviance(session, reader, facts, fit_intercept=fit_intercept)
     # Without units a typical entry has a deviance of about 1.
-    unit = null / float(facts.weight.sum()) if reader.family.has_units and null > 0 else 1.0
+    total = float(null.sum())
+    unit = total / float(facts.weight.sum()) if reader.family.has_units and total > 0 else 1.0
     dense = ProjectionProblem(reader, _free(facts, settings), float(facts.saturated.sum()), unit)
     begin = start(session, reader, facts, n_components=settings.n_components, fit_intercept=fit_intercept)
     first = Iterate(begin.loadings, begin.intercept, begin.typical)
     if settings.prior is None:
         return Solution(*_run(session, dense, first, tol, is_reported), null)
     found = _run(session, dense, first, max(tol, _START_TOLERANCE), False)[0].shared
-    prior = _in_units(settings.prior, 0.5 * settings.alpha * null, session.data.n_features)
+    prior = _in_units(settings.prior, 0.5 * settings.alpha * total, session.data.n_features)
     problem = PenalisedProblem(dense.reader, dense.free, dense.saturated, dense.unit, prior)
     return Solution(*_run(session, problem, start_penalised(found, prior), tol, is_reported), null)
 
@@ -158,14 +160,14 @@ def _canonical(solution: Solution, settings: Settings) -> tuple[Subspace, Floats
 
 
 def _deviances(session: Session, reader: Reader, at: Subspace) -> Floats:
-    """Deviance of the model, then of the model without each component, shape (k + 1,)."""
+    """Deviance of the columns under the model, then without each component, shape (k + 1, n_features)."""
     k = at.loadings.shape[1]
     models = [at, *(replace(at, loadings=np.delete(at.loadings, a, axis=1)) for a in range(k))]
 
-    def deviance(rows: SaturatedRows, model: Subspace) -> float:
+    def deviance(rows: SaturatedRows, model: Subspace) -> Floats:
         eta = project(rows, model).scores @ model.loadings.T + model.intercept
         terms = reader.family.deviance(rows.x, rows.only_observed(eta))
-        return float(rows.weight @ rows.weigh(terms).sum(axis=1))
+        return np.asarray(rows.weight @ rows.weigh(terms))
 
     return reader.sum(session, lambda rows: np.array([deviance(rows, model) for model in models]))
 

@@ -74,16 +74,16 @@ def facts_of(family: Family, rows: SaturatedRows) -> Facts:
     )
 
 
-def null_deviance(session: Session, reader: Reader, facts: Facts, *, fit_intercept: bool) -> float:
-    """Deviance of the columns' means, or of eta = 0 without main effects."""
+def null_deviance(session: Session, reader: Reader, facts: Facts, *, fit_intercept: bool) -> Floats:
+    """Deviances of the columns' means, or of eta = 0 without main effects, (n_features,)."""
     family, varies = reader.family, facts.varies
     eta = family.link(np.where(varies, facts.mean, 0.5)) if fit_intercept else np.zeros(len(varies))
     # A column with one value has an infinite link and no deviance.
     used = varies.astype(float) if fit_intercept else np.ones(len(varies))
 
-    def deviance(rows: SaturatedRows) -> float:
+    def deviance(rows: SaturatedRows) -> Floats:
         terms = rows.weigh(family.deviance(rows.x, np.broadcast_to(eta, rows.x.shape)))
-        return float(rows.weight @ terms @ used)
+        return np.asarray(rows.weight @ terms * used)
 
     return reader.sum(session, deviance)
 

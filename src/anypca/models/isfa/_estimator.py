@@ -74,7 +74,7 @@ class ISFA(DrawnModel):
         Posterior probability that a row uses a factor; with ``mask="loadings"``, that a column does.
     intercept_, dispersion_ : ndarray of shape (n_features,)
     explained_deviance_ratio_ : ndarray of shape (n_components_,)
-        At the posterior means.
+        Share of a column's deviance that each component explains, mean over columns, at the posterior means.
     posterior_ : arviz.InferenceData or xarray.DataTree
         All draws: ``scores`` and ``loadings`` of the components, ``expected`` values of up to 200 entries; of each
         draw the log-likelihood (``lp``), ``n_factors`` and ``n_used``.

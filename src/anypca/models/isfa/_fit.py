@@ -118,8 +118,7 @@ def _conclude(session: Session, table: MaskedTable, run: Run, settings: Settings
     """Match the factors of the draws, compare the chains."""
     k = most_frequent(run.n_used)
     picks = match_draws(run.draws, run.log_likelihood.ravel(), k)
-    deviances = _deviances(session, table, match_points(run.draws, picks), settings)
-    order = np.argsort(-deviances.without, kind="stable")
+    deviances, order = _deviances(session, table, match_points(run.draws, picks), settings).ordered()
     picks = picks[:, order]
     matched = match_points(run.draws, picks)
     stats = {"lp": run.log_likelihood, "n_factors": run.n_factors, "n_used": run.n_used}
@@ -130,7 +129,7 @@ def _conclude(session: Session, table: MaskedTable, run: Run, settings: Settings
     components, deviations, inclusion = _averages(matched, picks, is_turned=table.is_turned)
     return ISFAFit(
         make_row_model(table, run.draws, picks),
-        Deviances(deviances.null, deviances.full, deviances.without[order]),
+        deviances,
         summary,
         judge(components, run.log_likelihood.mean(axis=0), summary.r_hat["expected"]),
         components,

@@ -84,8 +84,8 @@ class VAE(PosteriorModel):
     n_parameters_ : int
         Number of weights and biases of both nets.
     explained_deviance_ratio_ : ndarray of shape (n_components,)
-        Share of the deviance of the model without latents that the scores explain, shared out by the squared sizes of
-        ``components_`` in units of the noise.
+        Share of a column's deviance without latents that the scores explain, mean over columns, divided by the squared
+        sizes of ``components_`` in units of the noise.
     resolution_ : ndarray of shape (n_features,)
         Step with which each column is recorded: given, or that of the lattice on which its values lie (up to four
         decimals), or a thousandth of its standard deviation; see ``entry_log_likelihood``.

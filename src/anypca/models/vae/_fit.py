@@ -10,6 +10,7 @@ from anypca._typing import Floats
 from anypca.families import Family
 from anypca.linalg import fix_signs
 from anypca.models._bayes.points import collect_rows
+from anypca.models._bilinear.passes import Deviances
 from anypca.models._gaussian.principal import count_rows
 from anypca.models._opened import OpenedBlock
 from anypca.models._session import Session
@@ -106,12 +107,12 @@ def _shares(sizes: Floats) -> Floats:
 
 
 def _explained(model: Model, rows: OpenedBlock, latents: Floats) -> float:
-    """Share of the null deviance that the latents explain, each row at the mode of its posterior."""
+    """Mean over columns of the share of the deviance that latents explain, each row at the mode of its posterior."""
     points = Likelihood(model.family, model.dispersion, model.decoder).modes(rows, latents).points
 
-    def deviance(eta: Floats) -> float:
+    def deviance(eta: Floats) -> Floats:
         terms = model.family.deviance(rows.x, rows.shifted(eta), model.dispersion)
-        return float(rows.weights @ rows.only_observed(terms).sum(axis=1))
+        return np.asarray(rows.weights @ rows.only_observed(terms))
 
     null = deviance(np.broadcast_to(model.inputs.intercept, rows.x.shape))
-    return max(1.0 - deviance(model.decoder(points)) / null, 0.0) if null > 0 else 0.0
+    return float(Deviances(np.array([null, deviance(model.decoder(points)), null])).shares[0])
