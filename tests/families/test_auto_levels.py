@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dask.array as dask_array
 import numpy as np
 import pytest
+from scipy import sparse
 from tests.draws import generator
 
 from anypca import EPCA, SePCA
@@ -63,3 +65,14 @@ def test_many_distinct_fractions_are_no_levels(n_values):
     values = np.round(np.cumsum(0.05 + rng.random(n_values)), 2)
     report = EPCA(0).fit(with_noise(rng.choice(values, 600), rng)).family_report_
     assert report[0].family != "ordinal"
+
+
+def test_every_container_gives_the_same_levels():
+    rng = generator("containers")
+    towns = np.array([2e3, 3.5e4, 7e5, 6e6])[rng.integers(0, 4, N)]
+    towns[rng.integers(0, N)] = 5e5
+    X = with_noise(towns, rng)
+    expected = EPCA(0).fit(X).family_report_
+    for table in (sparse.csr_array(X), dask_array.from_array(X, chunks=(700, 4))):
+        found = EPCA(0).fit(table).family_report_
+        assert [record[:3] for record in found] == [record[:3] for record in expected]
