@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from cosmic_ray.work_db import WorkDB, use_db
-from cosmic_ray.work_item import WorkResult
+from cosmic_ray.work_item import WorkItem, WorkResult
 
 ROOT = Path(__file__).resolve().parents[1]
 COPIED = ("src", "tests", "tools", "experiments", "benchmarks", "docs", "examples")
@@ -57,11 +57,16 @@ def write_config(folder: Path, module: Path, tests: list[str], timeout: float) -
 def keep_random_mutants(database: WorkDB, number: int, seed: int) -> None:
     """Keep ``number`` mutants."""
     items = [item for item in database.work_items if EQUIVALENT not in item.mutations[0].operator_name]
-    items.sort(
-        key=lambda item: (str(item.mutations[0].module_path), item.mutations[0].start_pos, item.job_id)
-    )
+    # Not by their names, which are random: the same seed must keep the same mutants.
+    items.sort(key=_place)
     database.clear()
     database.add_work_items(random.Random(seed).sample(items, min(number, len(items))))
+
+
+def _place(item: WorkItem) -> tuple[str, tuple[int, int], str, int]:
+    """Return where a mutant is, and which of the mutants there."""
+    mutation = item.mutations[0]
+    return str(mutation.module_path), mutation.start_pos, mutation.operator_name, mutation.occurrence
 
 
 def survivors(results: Iterable[tuple[str, WorkResult]]) -> tuple[int, list[WorkResult]]:

@@ -13,10 +13,9 @@ from tests.draws import generator, seed
 
 from anypca.engine import Block, check_data, check_values, executor_for, summarise
 from anypca.exceptions import ConvergenceWarning, NonFiniteError
-from anypca.solvers import BlockProblem, Coordinates, Loop, Progress, Result, Status, Update, closed_form
+from anypca.solvers import BlockProblem, Coordinates, Loop, Result, Status, Update, closed_form
 from anypca.solvers._records import pack, unpack
-from anypca.solvers.adam import Adam
-from anypca.solvers.bfgs import QuasiNewton, is_concave_along, two_loop
+from anypca.solvers.bfgs import two_loop
 from anypca.solvers.closed_form import Centring, covariance_spectrum
 from anypca.solvers.conjugate import conjugate_gradients
 from anypca.solvers.lbfgs import lbfgs
@@ -97,14 +96,6 @@ def test_the_loop_ends_at_the_solution(accelerate: bool, block_rows: int | None)
     assert {each.max_iter for each in seen} == {5000}
 
 
-def test_acceleration_saves_sweeps() -> None:
-    """Plain steps need log(1e10) / 0.01 sweeps, quasi-Newton steps a few for each of six directions."""
-    fast, plain = slow(), slow()
-    run(fast)
-    run(plain, accelerate=False)
-    assert len(fast.visited) <= len(plain.visited) / 5
-
-
 @pytest.mark.parametrize("max_iter", [1, 2, 7])
 def test_max_iter_bounds_the_sweeps(max_iter: int) -> None:
     problem = slow()
@@ -116,17 +107,6 @@ def test_max_iter_bounds_the_sweeps(max_iter: int) -> None:
     assert result.criterion == problem.update(result.shared, np.zeros(1)).criterion
     value = result.shared @ (problem.vector - 0.5 * problem.matrix @ result.shared)
     assert result.trace[-1] == pytest.approx(value, rel=1e-12)
-
-
-def test_the_last_sweep_may_converge() -> None:
-    seen: list[Progress] = []
-    run(slow(), accelerate=False, max_iter=40, callback=seen.append)
-    # Halfway between the criteria of two sweeps, so that rounding does not decide.
-    tol = 0.5 * (seen[-2].criterion + seen[-1].criterion)
-    assert run(slow(), accelerate=False, tol=tol, max_iter=40).status is Status.CONVERGED
-    assert run(slow(), accelerate=False, tol=tol, max_iter=39).status is Status.MAX_ITER
-    still = run(Quadratic(np.eye(2), np.zeros(2)))
-    assert (still.status, still.n_iter) == (Status.CONVERGED, 1)
 
 
 def test_overshooting_steps_are_repaired() -> None:
@@ -188,31 +168,22 @@ def test_non_finite_numbers_raise_with_the_iteration(part: str, sweep: int, valu
 
 
 @dataclass
-class Coarse(Quadratic):
-    """Objective and gradient are rounded to a few digits, and the problem returns its expected gain."""
+class Overflowing(Quadratic):
+    """Sums of points that are as far as half of the way to the solution are infinite, values are not."""
 
-    def objective(self, shared: np.ndarray, stats: np.ndarray) -> float:
-        return float(np.round(stats[0], 6))
-
-    def resolution(self, shared: np.ndarray, stats: np.ndarray) -> float:
-        return 2e-6
-
-    def update(self, shared: np.ndarray, stats: np.ndarray) -> Update[np.ndarray]:
-        slope = self.vector - self.matrix @ shared + 1e-4 * np.sin(1e6 * shared + len(self.visited))
-        criterion = float(np.linalg.norm(slope))
-        return Update(shared + self.rate * slope, criterion, gain=0.5 * criterion**2)
+    def step(self, block: Block, shared: np.ndarray, local: int | None) -> tuple[int, np.ndarray]:
+        n_steps, value = super().step(block, shared, local)
+        is_far = 2.0 * np.linalg.norm(shared) > np.linalg.norm(np.linalg.solve(self.matrix, self.vector))
+        return n_steps, np.append(value, np.inf if is_far else 0.0)
 
 
 @pytest.mark.parametrize("accelerate", [True, False], ids=["accelerated", "plain"])
-def test_the_loop_ends_if_rounding_hides_the_gain(accelerate: bool) -> None:
-    problem = Coarse(np.diag([1.0, 0.5]), np.array([1.0, 2.0]), rate=0.5)
-    result = run(problem, tol=1e-12, max_iter=300, accelerate=accelerate)
-    assert result.status is Status.PRECISION
-    assert result.converged
-    assert 1e-12 < result.criterion < 2.1e-3
-    assert result.n_iter < 100
-    best = 0.5 * problem.vector @ np.linalg.solve(problem.matrix, problem.vector)
-    np.testing.assert_allclose(result.trace[-1], best, atol=5e-6)
+def test_points_with_infinite_sums_are_never_taken(accelerate: bool) -> None:
+    problem = slow(Overflowing)
+    result = run(problem, accelerate=accelerate)
+    assert result.status is Status.STALLED
+    assert np.isfinite(problem.step(check_data(np.zeros((10, 2))).blocks[0], result.shared, None)[1]).all()
+    assert np.all(np.diff(result.trace) > 0)
 
 
 # Quasi-Newton steps
@@ -243,39 +214,6 @@ def test_two_loops_are_the_bfgs_matrix(n_pairs: int) -> None:
     residuals = [(step, change / weight) for step, change in pairs]
     same = two_loop(gradient / weight, residuals, product=lambda one, other: float((weight * one) @ other))
     np.testing.assert_allclose(same, found, rtol=1e-9, atol=1e-10)
-
-
-def test_convex_pairs_are_left_out_and_lengths_are_bounded() -> None:
-    pairs, gradient = curvature_pairs(2), np.ones(5)
-    convex = (pairs[0][0], -pairs[0][1])
-    np.testing.assert_array_equal(two_loop(gradient, [convex, pairs[1]]), two_loop(gradient, pairs[1:]))
-    flat = (np.ones(5), 1e-6 * np.ones(5))
-    np.testing.assert_allclose(two_loop(np.eye(5)[0], [flat], longest=1.0)[1], 2e5 - 0.2, rtol=1e-6)
-    assert is_concave_along(flat, 1e-3)
-    assert not is_concave_along((np.ones(5), -np.ones(5)), 1e-3)
-    assert not is_concave_along((np.zeros(5), np.ones(5)), 1e-3)
-    across = (np.eye(5)[0], np.eye(5)[1] + 1e-4 * np.eye(5)[0])
-    assert is_concave_along(across, 1e-5)
-    assert not is_concave_along(across, 1e-3)
-
-
-def test_extrapolation_does_not_depend_on_units_and_refuses_what_is_not_finite() -> None:
-    rng = generator("map")
-    basis = np.linalg.qr(rng.standard_normal((5, 5)))[0]
-    matrix, constant = basis @ np.diag(np.linspace(0.3, 0.98, 5)) @ basis.T, rng.standard_normal(5)
-    units = np.array([1e-3, 1.0, 1e3, 10.0, 0.1])
-    plain, scaled, x, n_proposals = QuasiNewton(), QuasiNewton(), np.zeros(5), 0
-    for _ in range(8):
-        image = matrix @ x + constant
-        one = plain.propose(x, image, np.ones(5))
-        other = scaled.propose(x * units, image * units, 1.0 / units)
-        assert (one is None) == (other is None)
-        if one is not None and other is not None:
-            n_proposals += 1
-            np.testing.assert_allclose(other / units, one, rtol=1e-6, atol=1e-7)
-        x = image
-    assert n_proposals > 2
-    assert plain.propose(x, np.full(5, np.nan), np.ones(5)) is None
 
 
 # Ascent of functions
@@ -311,28 +249,6 @@ def test_lbfgs_stalls_on_wrong_gradients_and_raises_on_nan() -> None:
     assert lbfgs(Function(lambda x: (-float(x @ x), 2.0 * x)), np.ones(2)).status is Status.STALLED
     with pytest.raises(NonFiniteError, match="iteration 0"):
         lbfgs(Function(lambda x: (np.nan, x)), np.ones(2))
-
-
-def test_lbfgs_ends_at_a_kink() -> None:
-    seen: list[int] = []
-    result = lbfgs(
-        Function(lambda x: (-float(np.abs(x).sum()) - 1.0, -np.sign(x))),
-        np.array([3.0, -2.0]),
-        least_gain=1e-4,
-        callback=lambda progress: seen.append(progress.iteration),
-    )
-    assert result.status is Status.PLATEAU
-    assert result.converged
-    assert seen == list(range(1, len(result.trace)))
-
-
-def test_adam_is_its_formula() -> None:
-    state, mean, square = Adam.start(0.01, 3), np.zeros(3), np.zeros(3)
-    for number, gradient in enumerate(generator("adam").normal(size=(7, 3)), 1):
-        state = state.after(gradient)
-        mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient**2
-        root = np.sqrt(square / (1 - 0.999**number)) + 1e-8
-        np.testing.assert_allclose(state.step, 0.01 * mean / (1 - 0.9**number) / root, rtol=1e-10)
 
 
 def test_nuts_draws_from_a_normal_density() -> None:

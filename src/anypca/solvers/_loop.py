@@ -345,7 +345,8 @@ class Loop(Generic[Shared, Local, Stats]):
         if proposal is None:
             return None
         trial = self._visit(proposal, point.local)
-        is_better = np.isfinite(trial.objective) and trial.objective > point.objective
+        # Squares of huge values overflow before the objective does; nothing can be computed from such sums.
+        is_better = _is_usable(trial) and trial.objective > point.objective
         self.acceleration.judge(accepted=is_better)
         return trial if is_better else None
 
@@ -371,10 +372,10 @@ class Loop(Generic[Shared, Local, Stats]):
                 return replace(trial, shared=taken)
             repaired = self._working.repair(point.shared, proposal, point.stats, trial.stats)
             if repaired is None:
-                # Rounding aside this cannot be worse; if it is, nothing better can be had. A value that is not
-                # finite goes back to be reported.
+                # Rounding aside this cannot be worse; if it is, or its sums overflow, nothing better can be had. A
+                # value that is not finite goes back to be reported.
                 slack = self._working.resolution(point.shared, point.stats)
-                is_worse = trial.objective < point.objective - slack
+                is_worse = trial.objective < point.objective - slack or not is_finite(trial.stats)
                 return None if is_worse and np.isfinite(trial.objective) else trial
             proposal = repaired
             del trial  # else its sums would stay during the next sweep
