@@ -13,8 +13,6 @@ from functools import wraps
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import io as scipy_io
-from scipy import sparse
 from tests.draws import generator
 
 import anypca
@@ -172,16 +170,6 @@ def test_a_progress_bar_or_lines_leave_no_trace_in_the_model(counts, tmp_path, c
     np.testing.assert_array_equal(first.components_, second.components_)
 
 
-def test_a_sparse_table(tmp_path, call):
-    X = generator("sparse").poisson(0.7, (40, 6))
-    scipy_io.mmwrite(tmp_path / "t.mtx", sparse.coo_array(X))
-    words = ["--model", "epca", "--family", "poisson", "-k", 1, "-o", tmp_path / "out"]
-    code, said, _ = call("fit", tmp_path / "t.mtx", *words)
-    assert code == 0
-    assert list(pd.read_csv(tmp_path / "out" / "loadings.csv")["column"]) == [f"x{j}" for j in range(1, 7)]
-    assert "no names" in said
-
-
 def test_folders_that_exist(counts, tmp_path, call, monkeypatch):
     monkeypatch.chdir(tmp_path)
     out = tmp_path / "anypca-counts"
@@ -308,14 +296,6 @@ def test_choices_for_single_columns_reach_the_fit_and_the_transform(survey, tmp_
     told = call_json("transform", out, tmp_path / "new.csv", "--out", tmp_path / "scores.csv")
     assert told["columns"] == 4
     assert told["missing_fraction"] == pytest.approx(1 / 36)
-
-
-def test_keep_puts_labels_into_the_model(survey, tmp_path, call_json):
-    words = ["fit", survey, "--model", "epca", "-k", 1, "--family", "gaussian", "-o", tmp_path / "kept"]
-    found = call_json(*words, "--keep", "respondent_id,Q1")
-    assert found["column_names"][:2] == ["respondent_id", "Q1"]
-    assert found["missing_codes"] == {}
-    assert not any(each["family"] == "excluded" for each in found["column_families"])
 
 
 def test_columns_of_text_orders_and_new_labels(tmp_path, call, call_json):

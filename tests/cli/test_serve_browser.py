@@ -134,21 +134,3 @@ def test_drop_edit_fit_and_the_files_of_the_command(page, table, tmp_path, call,
     assert set(archive.namelist()) == set(ours)
     for name in ours:
         assert archive.read(name) == ours[name], name
-
-
-def test_a_page_of_another_origin_is_refused(page, server):
-    before = sorted(path for path in server[1].rglob("*") if path.is_file())
-    home = page.current_url
-    page.get("data:text/html,<title>elsewhere</title>")
-    found = page.execute_async_script(
-        """const done = arguments[1], options = {method: "POST", body: "a,b", credentials: "include"};
-        fetch(arguments[0] + "tables?name=evil.csv", {...options, mode: "no-cors"})
-          .then(() => fetch(arguments[0] + "tables?name=evil.csv", options))
-          .then((answer) => done(answer.status), (error) => done(String(error)));""",
-        home,
-    )
-    # The browser hides the refusal from the page; the server has taken nothing.
-    assert "TypeError" in found
-    assert sorted(path for path in server[1].rglob("*") if path.is_file()) == before
-    page.get(home)
-    wait_for(page, "document.getElementById('drop') !== null")

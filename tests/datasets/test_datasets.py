@@ -82,16 +82,11 @@ def test_details_that_are_known():
     assert np.isnan(cancer.X).sum() == 16
     assert cancer.target.sum() == 241
     oaks = datasets.load_oaks()
-    assert len(oaks.covariates) == 11
-    assert oaks.covariates["tree"].dtype.kind == "U"
     np.testing.assert_allclose(np.exp(oaks.offset), np.round(np.exp(oaks.offset)), rtol=1e-12)
-    cells = datasets.load_blood_cells()
-    np.testing.assert_array_equal(np.bincount(cells.target), 60)
-    assert (cells.covariates["total_counts"] >= cells.X.sum(axis=1)).all()
+    np.testing.assert_array_equal(np.bincount(datasets.load_blood_cells().target), 60)
     frame = datasets.load_penguins().to_frame()
     assert frame["species"].value_counts().to_dict() == {"Adelie": 152, "Gentoo": 124, "Chinstrap": 68}
     assert frame["body_mass_g"].mean() == pytest.approx(4201.754, abs=1e-3)
-    assert frame.isna().sum().sum() == 19
 
 
 @pytest.mark.data

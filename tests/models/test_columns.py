@@ -100,17 +100,6 @@ def test_containers_agree(kind: str, tmp_path: Path) -> None:
     assert_allclose(found.components_, fitted("EPCA")[1].components_, rtol=1e-3, atol=1e-3)
 
 
-@each_model
-def test_reports_and_pictures_take_them(name: str, tmp_path: Path) -> None:
-    plotting = pytest.importorskip("anypca.plotting")
-    frame = pd.DataFrame(WIDE, columns=[f"c{j}" for j in range(9)])
-    wide = clone(MODELS[name]).set_params(family=FORMS).fit(frame)
-    wide.report(tmp_path / "report.html", frame)
-    assert "running numbers" in (tmp_path / "report.html").read_text(encoding="utf-8")
-    plotting.plot_loadings(wide)
-    plotting.plot_fitted(wide, frame)
-
-
 def test_two_values_are_recoded() -> None:
     answers = (
         make_low_rank(N, 5, 1, family="bernoulli", signal=1.0, random_state=generator("answers")).X + 0.0

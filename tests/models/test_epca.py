@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import numpy as np
@@ -326,15 +325,6 @@ def test_families_by_list_by_name_and_by_values_agree() -> None:
     assert abs(np.corrcoef(auto.transform(X)[:, 0], by_list.transform(X)[:, 0])[0, 1]) > 0.95
 
 
-def test_units_of_one_column_of_many_kinds_do_not_matter() -> None:
-    X = table()
-    tables = X, X.assign(height=X["height"] / 100.0)
-    models = [EPCA(1, family=KINDS, n_jobs=1, tol=1e-7).fit(each) for each in tables]
-    scores = [model.transform(each)[:, 0] for model, each in zip(models, tables, strict=True)]
-    assert abs(np.corrcoef(scores)[0, 1]) > 0.9999
-    np.testing.assert_allclose(models[0].dispersion_[2] / models[1].dispersion_[2], 1e4, rtol=1e-3)
-
-
 # Means, densities, deviations, samples
 
 
@@ -425,16 +415,6 @@ def test_fit_transform_is_fit_then_transform(
     np.testing.assert_allclose(scores, model.transform(X, **given), rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("ridge", [0.0, 1.0])
-def test_a_row_without_entries_keeps_its_place(ridge: float, rng: np.random.Generator) -> None:
-    X = punch(draw_counts(rng), 0.2, rng)
-    X[3] = np.nan  # without a ridge all scores are equally likely
-    model = EPCA(2, family="poisson", ridge=ridge, n_jobs=1, tol=1e-3, max_iter=2000)
-    scores = model.fit_transform(X)
-    np.testing.assert_allclose(scores, model.transform(X), rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(scores[3], 0.0, atol=1e-6 * np.abs(scores).max())
-
-
 # The ridge
 
 
@@ -452,15 +432,6 @@ def test_auto_is_half_of_what_noise_has(rng: np.random.Generator) -> None:
     assert holed.ridge_ == pytest.approx(0.5 * (np.sqrt(250.0) + np.sqrt(12.5)))
     for changes in ({"n_components": 0}, {"score_penalty": "l1"}, {"n_components": 0.3}):
         assert EPCA(**{**ridge, **changes}, tol=1e-2).fit(X).ridge_ == 1.0
-
-
-def test_all_components_that_were_asked_for_stay(rng: np.random.Generator) -> None:
-    """Most entries are zero: a firm ridge leaves nothing of some components, and is lowered for it."""
-    X = rng.negative_binomial(0.1, 0.1, (60, 20)).astype(float)
-    firm = EPCA(6, family="negative_binomial", ridge=8.0, n_jobs=1).fit(X)
-    assert firm.explained_variance_.min() * len(X) < 1.0
-    model = EPCA(6, family="negative_binomial", n_jobs=1).fit(X)
-    assert 1.0 <= model.ridge_ < 8.0
 
 
 def test_hidden_cells_choose_a_ridge_that_predicts_no_worse_than_means(rng: np.random.Generator) -> None:
@@ -498,18 +469,3 @@ def test_values_and_rows_that_do_not_fit_are_named(rng: np.random.Generator) -> 
     for call in (model.transform, EPCA(2, family="poisson").fit):
         with pytest.raises(ValueError, match=r"'poisson' needs values >= 0; X\[5, 2\] is -1"):
             call(negative)
-
-
-def test_verbose_logs_every_iteration(caplog: pytest.LogCaptureFixture, rng: np.random.Generator) -> None:
-    X = draw_counts(rng)
-    with caplog.at_level(logging.INFO, logger="anypca"):
-        model = EPCA(2, family="poisson", verbose=1, n_jobs=1).fit(X)
-    iterations = [record.iteration for record in caplog.records]
-    assert iterations == sorted(iterations)
-    assert sorted(set(iterations)) == list(range(1, model.n_iter_ + 1))
-    assert caplog.records[-1].objective == model.objective_trace_[-1]
-    caplog.clear()
-    with caplog.at_level(logging.INFO, logger="anypca"):
-        silent = EPCA(2, family="poisson", n_jobs=1).fit(X)
-    assert not caplog.records
-    np.testing.assert_array_equal(silent.components_, model.components_)

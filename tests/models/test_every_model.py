@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import subprocess
-import sys
 from functools import cache
 from typing import Any
 
@@ -165,15 +163,6 @@ def test_verbose_fits_log_iterations(name: str, caplog: Any) -> None:
         make(name, verbose=1).fit(COUNTS)
     assert {record.getMessage().split()[0] for record in caplog.records} == {name}
     assert all(record.iteration >= 1 and not np.isinf(record.objective) for record in caplog.records)
-
-
-def test_verbose_needs_no_configured_logging() -> None:
-    code = (
-        "import anypca, numpy, warnings; warnings.simplefilter('ignore')\n"
-        "anypca.EPCA(1, family='poisson', max_iter=3, verbose=1).fit(numpy.arange(40.0).reshape(10, 4) % 7)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stderr.startswith("EPCA iteration 1: objective ")
 
 
 class Recorder:

@@ -6,7 +6,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
@@ -203,17 +202,6 @@ def test_components_are_those_of_pca_on_the_selected_columns(rng: np.random.Gene
     np.testing.assert_allclose(back[:, ~model.support_], np.tile(X.mean(0)[~model.support_], (60, 1)))
 
 
-@pytest.mark.parametrize("q", [1, 2, 13, 20])
-def test_number_of_columns_on_request(q: int, rng: np.random.Generator) -> None:
-    X = make_table(rng)
-    model = fit(X, n_features_to_select=q)
-    assert model.support_.sum() == model.n_features_selected_ == q
-    np.testing.assert_array_equal(np.sort(model.ranking_[:q]), model.get_support(indices=True))
-    assert model.n_components_ == min(3, q)
-    assert model.latent_dimension_ == 3
-    assert model.transform(X).shape == (60, min(3, q))
-
-
 def test_the_dimension_with_the_largest_bound_is_taken(rng: np.random.Generator) -> None:
     model = GSPPCA(n_jobs=1).fit(make_table(rng, 100, 30, d=4, q=12, noise=0.2))
     assert model.latent_dimension_ == model.evidence_grid_.argmax() + 1 in (4, 5)
@@ -322,20 +310,6 @@ def test_scores_are_projections_that_err_by_the_noise(model: GSPPCA, rng: np.ran
 
 
 # What a user sees
-
-
-def test_names_of_scores_and_of_selected_columns(rng: np.random.Generator) -> None:
-    names = [f"gene {j}" for j in range(20)]
-    frame = pd.DataFrame(make_table(rng), columns=names)
-    model = fit(frame, n_features_to_select=8)
-    chosen = [names[j] for j in model.get_support(indices=True)]
-    assert list(model.get_feature_names_out(selected=True)) == chosen
-    unnamed = fit(frame.to_numpy(), n_features_to_select=8)
-    assert list(unnamed.get_feature_names_out(names, selected=True)) == chosen
-    with pytest.raises(ValueError, match=r"number of features \(20\)"):
-        unnamed.get_feature_names_out(["a"], selected=True)
-    with pytest.raises(ValueError, match="feature_names_in_"):
-        model.get_feature_names_out([f"v{j}" for j in range(20)], selected=True)
 
 
 @pytest.mark.parametrize(

@@ -235,27 +235,6 @@ def test_constant_and_copied_columns(method: dict[str, Any], rng: np.random.Gene
     np.testing.assert_allclose(double.eigenvalues_, model.eigenvalues_, rtol=1e-6)
 
 
-@all_methods
-@pytest.mark.parametrize("n", [2, 4])
-def test_few_rows(method: dict[str, Any], n: int, rng: np.random.Generator) -> None:
-    X = make_table(rng, n)
-    assert 1 <= KernelPCA(**method).fit(X).n_components_ <= n
-    with pytest.raises(ValueError, match=f"n_components=9 is more than .*Choose at most {n}"):
-        KernelPCA(9, **method).fit(X)
-    # One of as many components as rows is 0, since features are centred.
-    np.testing.assert_allclose(KernelPCA(n, **method).fit_transform(X)[:, -1], 0.0, atol=1e-6)
-
-
-@all_methods
-def test_constant_tables(method: dict[str, Any]) -> None:
-    X = np.ones((250, 3))
-    model = KernelPCA(2, fit_inverse_transform=True, **method).fit(X)
-    np.testing.assert_allclose(model.eigenvalues_, 0.0, atol=1e-12)
-    np.testing.assert_allclose(model.explained_variance_ratio_, 0.0, atol=1e-12)
-    np.testing.assert_allclose(model.transform(X), 0.0, atol=1e-6)
-    np.testing.assert_allclose(model.inverse_transform(model.transform(X)), X, atol=1e-6)
-
-
 def negative_kernel(x: np.ndarray, y: np.ndarray) -> float:
     return -float(x @ y)
 

@@ -127,13 +127,6 @@ def test_other_frames_give_the_same_model(model, kind):
     assert found.impute(X)["sex"].to_list() == model.impute(frame)["sex"].to_list()
 
 
-def test_arrays_of_objects_have_labels_too():
-    X = with_holes(make_frame()).astype(object).to_numpy()
-    found = EPCA(1, random_state=0, family={5: "excluded"}, tol=1e-3).fit(X)
-    assert found.layout_.names[:3] == ("x1", "x2", "x3=red")
-    assert found.impute(X)[3, 1] in ("f", "m")
-
-
 def test_families_may_be_given():
     frame = make_frame(60).drop(columns="name")
     given = {"sex": "bernoulli", "colour": "nominal", "size": "nominal", "grade": "excluded"}
@@ -180,9 +173,6 @@ def dated(frame):
         text=[f"{day:%d.%m.%Y}" for day in days],
         few=[f"{day:%b %Y}" for day in days],
     )
-
-
-DATES = ["when", "zoned", "day", "text", "few"]
 
 
 @pytest.mark.parametrize(

@@ -213,25 +213,7 @@ def test_errors_say_what_to_do(settings: dict[str, Any], match: str) -> None:
         EPCA(2, family="poisson", **settings).fit(draw("poisson"))
 
 
-def test_without_a_ridge_two_penalties_that_grow_are_enough() -> None:
-    model = EPCA(2, family="poisson", ridge=0.0, score_penalty="l1", loading_penalty="l1", n_jobs=1)
-    assert is_monotone(model.set_params(max_iter=5000, tol=1e-4).fit(draw("poisson")).objective_trace_)
-
-
 # What a user writes, from one file to a saved model
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("family", list(FAMILIES))
-@pytest.mark.parametrize("prior", [Logarithm(), Rounded()], ids=str)
-def test_a_prior_of_a_user_serves_gpca_too(family: str, prior: Prior) -> None:
-    model = GPCA(2, family=family, penalty=prior, alpha=0.05, n_jobs=1, max_iter=200, bound=4.0)
-    model.fit(draw(family))
-    assert is_monotone(model.objective_trace_)
-    np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(2), atol=1e-10)
-    if isinstance(prior, Entrywise):
-        strong = clone(model).set_params(alpha=0.5).fit(draw(family))
-        assert np.count_nonzero(strong.components_) < model.components_.size
 
 
 def test_a_registered_prior_is_found_by_its_name() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal, norm
@@ -13,9 +12,8 @@ from tests.draws import generator
 from tests.models.tables import is_monotone, punch
 
 from anypca import PPCA, PiecewisePCA
-from anypca.exceptions import ConvergenceWarning, NotFittedError
+from anypca.exceptions import ConvergenceWarning
 from anypca.families import families, resolve_family
-from anypca.plotting import plot_hinge, plot_latent_pieces, plot_predicted
 
 COUPLINGS = ["continuous", "shared", "free"]
 each_coupling = pytest.mark.parametrize("coupling", COUPLINGS)
@@ -212,15 +210,6 @@ def test_a_hinge_and_its_corner_are_found() -> None:
     assert gaussian(breakpoints=[0.4]).fit(X).breakpoints_.tolist() == [0.4]
 
 
-def test_pseudo_r2_is_the_share_of_what_can_be_gained() -> None:
-    X = hinge(200)
-    model = gaussian(n_pieces=1).fit(X)
-    best = -0.5 * X.size * np.log(2 * np.pi * model.noise_variance_)
-    worst = best - ((X - X.mean(axis=0)) ** 2).sum() / (2 * model.noise_variance_)
-    assert model.pseudo_r2_ == pytest.approx((model.log_likelihood_ - worst) / (best - worst))
-    assert model.explained_deviance_ratio_.sum() == pytest.approx(model.pseudo_r2_)
-
-
 def test_an_empty_piece_is_restarted_and_reported() -> None:
     model = gaussian(1, n_pieces=3, breakpoints=[0.0, 8.0])
     with pytest.warns(ConvergenceWarning, match="no rows are left in piece"):
@@ -308,17 +297,6 @@ def test_bounds_never_decrease(family: Any) -> None:
     assert model.family_.in_support(model.sample(20, random_state=0, offset=np.zeros(20))).all()
 
 
-@each_coupling
-def test_a_bend_of_counts_is_worth_its_parameters(coupling: str) -> None:
-    rng = generator("bent counts")
-    w = rng.normal(size=(150, 1))
-    X = rng.poisson(
-        np.exp(1.0 + np.abs(w) * [1.0, 1.0, 1.0, 0.5, 0.0] + w * [0.0, 0.3, -0.3, 0.3, 1.0])
-    ).astype(float)
-    bic = [rough("poisson", n_pieces=k, coupling=coupling, n_init=3, tol=1e-3).fit(X).bic_ for k in (1, 2)]
-    assert bic[1] < bic[0]
-
-
 def test_dispersions_are_estimated_in_units_of_their_columns() -> None:
     X = bent(MIXED, n=60)
     fits = [rough(MIXED).fit(X * [1, 1, scale, 1, 1]) for scale in (1.0, 1e4)]
@@ -354,24 +332,3 @@ def test_covariates_and_offsets_are_separated_from_pieces(rng: np.random.Generat
 def test_bad_parameters(options: Any, match: str) -> None:
     with pytest.raises(ValueError, match=match):
         PiecewisePCA(**options).fit(np.abs(hinge(50)))
-
-
-def test_pictures_and_names() -> None:
-    X = hinge()
-    model = gaussian().fit(pd.DataFrame(X, columns=["x", "y", "z"]))
-    frame = model.loadings_frame()
-    assert list(frame.index) == ["x", "y", "z"]
-    assert frame.shape == (3, 6)
-    model = gaussian().fit(X)
-    first, second = (line for line in plot_hinge(model, X, (0, 2)).lines if line.get_linewidth() == 2.0)
-    assert_allclose(
-        first.get_xydata()[-1], second.get_xydata()[0], atol=1e-9
-    )  # the halves of a continuous path
-    ax = plot_latent_pieces(model, X)
-    assert_allclose(ax.lines[0].get_xdata(), model.transform(X)[model.predict_piece(X) == 0, -1])
-    assert len(plot_predicted(model, X, (0, 2), n_samples=50).lines[1].get_xdata()) == 50
-    for columns, words in ((("z", 0), "no column 'z'"), ((0, 3), "3 columns")):
-        with pytest.raises(ValueError, match=words):
-            plot_hinge(model, X, columns)
-    with pytest.raises(NotFittedError):
-        plot_hinge(PiecewisePCA(), X)

@@ -218,30 +218,11 @@ def test_rows_follow_one_normal_distribution(share: float, rng: np.random.Genera
         np.testing.assert_allclose(error[i, gone] ** 2, variance, atol=1e-9)
 
 
-def test_a_row_without_entries_has_the_prior(rng: np.random.Generator) -> None:
-    model = PPCA(K).fit(draw_real(rng))
-    empty = np.full((1, 10), np.nan)
-    scores, std = model.transform(empty, return_std=True)
-    np.testing.assert_array_equal(scores, np.zeros((1, K)))
-    np.testing.assert_allclose(std[0] ** 2, model.explained_variance_ - model.noise_variance_, rtol=1e-12)
-    np.testing.assert_allclose(model.impute(empty)[0], model.mean_)
-    np.testing.assert_allclose(model.score_samples(empty), [0.0], atol=1e-12)
-
-
 def test_samples_have_the_moments_of_the_model(rng: np.random.Generator) -> None:
     model = PPCA(K).fit(draw_real(rng))
     assert_moments(model.sample(40_000, random_state=seed()), model.mean_, model.get_covariance())
     np.testing.assert_array_equal(model.sample(3, random_state=1), model.sample(3, random_state=1))
     assert model.sample(3, random_state=rng).shape == (3, 10)
-
-
-def test_the_way_back_adds_the_mean_to_the_components(rng: np.random.Generator) -> None:
-    X = draw_real(rng)
-    model = PPCA(K).fit(X)
-    scores = model.transform(X)
-    np.testing.assert_allclose(model.inverse_transform(scores), scores @ model.components_ + model.mean_)
-    with pytest.raises(ValueError, match=r"one column per component; got \(90, 2\)"):
-        model.inverse_transform(scores[:, :2])
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from tests.models.tables import is_monotone
 
 from anypca import SePCA
 from anypca.datasets import make_prototype_bits
-from anypca.exceptions import ConvergenceWarning
 
 FAMILIES = ["gaussian", "poisson", "bernoulli", "binomial(8)", "negative_binomial", "gamma"]
 
@@ -83,15 +82,6 @@ def test_noise_stays_with_weight_one_but_not_with_the_scaled_weight(rng: np.rand
     assert scaled.nu_ == auto.nu_ == pytest.approx(4 * 10 / (np.sqrt(200) + np.sqrt(10)) ** 2)
 
 
-@pytest.mark.parametrize("scale", [1e-4, 1e4], ids=["small", "large"])
-def test_units_do_not_matter(scale: float, rng: np.random.Generator) -> None:
-    X = draw("gaussian", rng, 100)
-    first, second = (fit_mode(table, "gaussian") for table in (X, scale * X))
-    assert first.n_components_ == second.n_components_ == 2
-    np.testing.assert_allclose(second.dispersion_, scale**2 * first.dispersion_, rtol=0.02)
-    np.testing.assert_allclose(second.components_, scale * first.components_, atol=0.05 * scale)
-
-
 def test_sparse_tables_threads_and_weights(rng: np.random.Generator) -> None:
     X = draw("poisson", rng, 60)
     weight = np.where(np.arange(60) < 15, 2.0, 1.0)
@@ -108,18 +98,6 @@ def test_sparse_tables_threads_and_weights(rng: np.random.Generator) -> None:
         assert subspace_angles(found.components_.T, expected.components_.T).max() < 1e-2
 
 
-def test_the_threshold_decides_what_leaves(rng: np.random.Generator) -> None:
-    X = draw("poisson", rng)
-    low, high = (fit_mode(X, "poisson", 3, nu=1.0, threshold=threshold) for threshold in (1e-9, 1e12))
-    assert (low.n_components_, high.n_components_) == (0, 3)
-    with pytest.warns(ConvergenceWarning):
-        cut = fit_mode(X, "poisson", 3, nu=1.0, threshold=1e-9, max_iter=2)
-    # What is left when rounds run out is fitted once more, so that all that is reported has its dimension.
-    k = cut.n_components_
-    assert cut.components_.shape == cut.components_std_.shape == (k, X.shape[1])
-    assert cut.transform(X).shape == (len(X), k)
-
-
 @pytest.mark.parametrize("criterion", ["evidence", "joint"])
 def test_a_path_takes_the_weight_with_the_largest_criterion(criterion: str, rng: np.random.Generator) -> None:
     X = make_prototype_bits(3, samples_per_prototype=20, flip=0.1, random_state=rng).X
@@ -133,19 +111,6 @@ def test_a_path_takes_the_weight_with_the_largest_criterion(criterion: str, rng:
         assert model.nu_path_[nu] == (pytest.approx(values[nu], rel=1e-7), found.n_components_)
     assert model.nu_ == max(values, key=values.get)
     np.testing.assert_allclose(model.components_, fits[model.nu_].components_, atol=1e-7)
-
-
-def test_hidden_entries_choose_the_weight(rng: np.random.Generator) -> None:
-    """Too small a weight loses the components, and predicts worse."""
-    X = draw("gaussian", rng, 40, 8)
-    X /= np.sqrt(0.2)
-    weights = [1e-3, 0.4]
-    model = fit_mode(X, "gaussian", nu_path=weights, dispersion=1.0)
-    assert sorted(model.nu_path_) == weights
-    assert model.nu_ == max(weights, key=lambda nu: model.nu_path_[nu][0]) == 0.4
-    assert model.n_components_ == 2
-    alone = fit_mode(X, "gaussian", nu=0.4, dispersion=1.0)
-    np.testing.assert_allclose(alone.components_, model.components_, atol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.models.sepca_tables import DISPERSION, draw, draw_eta, draw_mixed, fit, hide, orthogonal
 
-from anypca.families import Exponential, Gamma, NegativeBinomial, Poisson, ScaledPoisson
+from anypca.families import NegativeBinomial, Poisson, ScaledPoisson
 
 
 def counts(
@@ -38,21 +38,6 @@ def test_noise_of_the_columns_own_is_recovered(rng: np.random.Generator) -> None
     # Six pseudo-observations pull a column of little noise and much signal up.
     assert np.abs(np.log(model.dispersion_ / variance)).max() < 1.2
     assert np.corrcoef(np.log(model.dispersion_), np.log(variance))[0, 1] > 0.95
-
-
-def test_few_columns_of_many_rows_have_the_components_that_they_have(rng: np.random.Generator) -> None:
-    """Equal shares of noise would need five and more."""
-    noise = np.exp(0.5 * rng.standard_normal(10))
-    X = draw_eta(rng, 2000, 10, 3) + noise * rng.standard_normal((2000, 10))
-    assert fit(X, "gaussian", None).n_components_ == 3
-
-
-def test_counts_have_sizes_of_their_own_where_they_differ(rng: np.random.Generator) -> None:
-    logs = rng.permutation(np.linspace(-2.0, 2.0, 20))
-    model = fit(counts(rng, 5.0, np.exp(-logs), n=200), "negative_binomial")
-    assert model.family_ == NegativeBinomial()
-    assert model.n_components_ == 1
-    assert np.corrcoef(np.log(model.dispersion_), logs)[0, 1] > 0.9
 
 
 def test_over_dispersed_counts_are_no_components(rng: np.random.Generator) -> None:
@@ -86,14 +71,6 @@ def test_under_dispersed_counts_get_a_scale(family: str, rng: np.random.Generato
         assert fit(X, family, dispersion=1.0).n_components_ == 1
 
 
-def test_steady_amounts_get_a_shape_and_others_do_not(rng: np.random.Generator) -> None:
-    with pytest.warns(UserWarning, match="gamma.*exponential"):
-        model = fit(draw("gamma", rng, 60, 10), "exponential")
-    assert isinstance(model.family_, Gamma)
-    assert np.median(model.dispersion_) == pytest.approx(DISPERSION, rel=0.5)
-    assert isinstance(fit(draw("exponential", rng, 60, 10), "exponential").family_, Exponential)
-
-
 def test_a_mixed_table_has_the_dispersions_of_its_parts(rng: np.random.Generator) -> None:
     X, names = draw_mixed(rng, 200)
     model = fit(hide(X, rng, 0.05), names)
@@ -121,10 +98,3 @@ def test_feature_gives_every_column_a_scale(family: str, rng: np.random.Generato
     assert isinstance(model.family_, ScaledPoisson) == (family == "poisson")
     np.testing.assert_allclose(model.dispersion_, expected, rtol=0.8)
     assert not isinstance(model.family_, Poisson)
-
-
-def test_the_report_compares_noise_models_in_nats(rng: np.random.Generator) -> None:
-    report = fit(draw("gaussian", rng), "gaussian").dispersion_report_
-    assert report.used in report.evidence
-    assert report.gain == pytest.approx(np.ptp(list(report.evidence.values())))
-    assert "nats" in str(report)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse as sp
 from sklearn.decomposition import PCA
 from sklearn.linear_model import ElasticNet
 from tests.models.tables import is_monotone
@@ -135,35 +134,6 @@ def test_numbers_of_loadings_are_met_at_the_penalties_reported(
     np.testing.assert_array_equal(each.components_, model.components_)
 
 
-def test_columns_that_can_stand_in_for_one_another(rng: np.random.Generator) -> None:
-    X = mixed_table(rng, 200, 12)
-    X = np.hstack([X, X[:, :4]])
-    model = SPCA(3, n_nonzero=4).fit(X)
-    assert model.n_nonzero_.tolist() == [4, 4, 4]
-    assert model.converged_
-    assert is_monotone(model.objective_trace_, 1e-12)
-    penalised = SPCA(3, penalty=60.0).fit(X)
-    assert penalised.converged_
-    assert is_monotone(penalised.objective_trace_, 1e-12)
-
-
-def test_larger_penalties_leave_fewer_loadings(rng: np.random.Generator) -> None:
-    X = make_table(rng, noise=1.0)
-    counts = [SPCA(1, penalty=penalty).fit(X).n_nonzero_[0] for penalty in (0.0, 30.0, 300.0, 1500.0)]
-    assert counts[0] == 12
-    assert counts == sorted(counts, reverse=True)
-    assert counts[-1] < 6
-
-
-def test_many_columns_need_an_infinite_ridge(rng: np.random.Generator) -> None:
-    X = rng.standard_normal((30, 10_500))
-    X[:, :50] += 6.0 * rng.standard_normal((30, 1))
-    model = SPCA(1, n_nonzero=50, ridge=np.inf).fit(X)
-    assert np.flatnonzero(model.components_[0]).tolist() == list(range(50))
-    with pytest.raises(ValueError, match=r"X has 10500 columns.*Use ridge=numpy.inf"):
-        SPCA(1, n_nonzero=50).fit(X)
-
-
 @pytest.mark.parametrize(
     "options", [{"penalty": 60.0}, {"n_nonzero": [5, 3, 2]}, {"method": "eigen"}], ids=str
 )
@@ -184,11 +154,6 @@ def test_constant_columns_and_matrices_of_inner_products(
         SPCA(3, input="gram", **options).fit_transform(Xc.T @ Xc)
     with pytest.raises(ValueError, match="sample_weight is for rows"):
         SPCA(3, input="gram", **options).fit(Xc.T @ Xc, sample_weight=np.ones(12))
-
-
-def test_the_default_number_of_components_is_the_rank(rng: np.random.Generator) -> None:
-    X = make_table(rng)
-    assert [SPCA().fit(table).n_components_ for table in (X, X[:5], np.hstack([X, X]))] == [12, 4, 12]
 
 
 def test_what_cannot_be_met_warns(rng: np.random.Generator) -> None:
@@ -290,15 +255,6 @@ def test_the_bound_is_above_the_best_however_early_the_search_ends(
         assert model.upper_bound_[0] >= best * (1 - 1e-10)
         if model.optimal_[0]:
             np.testing.assert_allclose(model.eigenvalues_[0], best, rtol=1e-10)
-
-
-def test_many_columns_are_searched_among_the_most_promising(rng: np.random.Generator) -> None:
-    X = rng.normal(size=(50, 300))
-    X[:, 7:15] += 4.0 * rng.normal(size=(50, 1))
-    for table in (X, sp.csr_array(X)):
-        model = SPCA(1, n_nonzero=8, method="eigen").fit(table)
-        np.testing.assert_array_equal(np.flatnonzero(model.components_[0]), np.arange(7, 15))
-        assert model.upper_bound_[0] >= model.eigenvalues_[0]
 
 
 # Errors

@@ -12,7 +12,6 @@ from tests.draws import seed
 from anypca import SPPCA, SSPPCA, SePCA
 from anypca.datasets import make_low_rank_counts, make_sparse_counts, make_sppca_loadings, make_sppca_order
 from anypca.families import Poisson, ScaledPoisson
-from anypca.offsets import total_counts
 
 #: What the published algorithm is in terms of SePCA.
 PUBLISHED = {
@@ -120,15 +119,6 @@ def test_equals_the_sepca_it_configures(counts: np.ndarray, pair: str) -> None:
     assert ours.evidence_ == theirs.evidence_
 
 
-def test_efforts_enter_as_offsets(rng: np.random.Generator) -> None:
-    effort = np.exp(rng.normal(size=(150, 1)))
-    X = rng.poisson(effort * rng.uniform(3.0, 8.0, 15)).astype(float)
-    plain, offset = SPPCA(2).fit(X), SPPCA(2).fit(X, offset=total_counts(X))
-    shares = [model.explained_deviance_ratio_.sum() for model in (plain, offset)]
-    assert plain.n_components_ >= 1
-    assert shares[1] < 0.5 * shares[0]
-
-
 def test_counts_that_are_taken_as_poisson_stay_so_however_they_vary() -> None:
     X = make_low_rank_counts(80, 8, 1, typical_mean=8.0, size=1.0, random_state=seed()).X
     given = SPPCA(3, dispersion="poisson").fit(X)
@@ -158,19 +148,6 @@ def test_zeros_are_exact(sparse_counts: Any, method: str) -> None:
         assert np.diff(trace).min() >= -1e-10 * np.abs(trace).max()
         # The price leaves the precisions of the dense model alone, which would shrink what is left.
         assert_allclose(fits[0].alpha_, SPPCA(3).fit(sparse_counts.X).alpha_, rtol=1e-9)
-
-
-def test_higher_prices_leave_fewer_loadings(counts: np.ndarray) -> None:
-    left = [np.count_nonzero(SSPPCA(3, sparsity=price).fit(counts).components_) for price in (0.5, 30.0)]
-    assert left[0] > left[1] > 0
-
-
-def test_the_price_is_chosen_by_hidden_entries(sparse_counts: Any) -> None:
-    model = SSPPCA(max_components=3).fit(sparse_counts.X)
-    assert model.sparsity == "auto"
-    again = SSPPCA(max_components=3, sparsity=model.sparsity_).fit(sparse_counts.X)
-    assert_array_equal(again.components_, model.components_)
-    assert model.n_components_ == SPPCA(max_components=3).fit(sparse_counts.X).n_components_
 
 
 @pytest.mark.parametrize(

@@ -218,17 +218,6 @@ def test_finds_the_active_columns(
     np.testing.assert_array_equal(exact.get_feature_names_out(selected=True), [f"x{j}" for j in range(8)])
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("wanted", [1, 5, 13, 20])
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_exactly_as_many_variables_as_asked_for(
-    wanted: int, options: dict[str, Any], rng: np.random.Generator
-) -> None:
-    model = fit(make_table(rng), n_features_to_select=wanted, max_iter=300, **options)
-    assert model.n_features_selected_ == model.support_.sum() == wanted
-    assert np.isfinite(model.components_).all()
-
-
 def test_components_are_those_of_pca_on_the_selected_columns(rng: np.random.Generator) -> None:
     X = make_table(rng)
     model = fit(X, n_features_to_select=8)
@@ -244,21 +233,6 @@ def test_components_are_those_of_pca_on_the_selected_columns(rng: np.random.Gene
     best = centred - scores @ np.linalg.lstsq(scores, centred, rcond=None)[0]
     np.testing.assert_allclose(X - model.inverse_transform(scores), best, atol=1e-9)
     np.testing.assert_allclose(model.score_samples(X), -(best**2).sum(axis=1), rtol=1e-7)
-
-
-def test_two_patterns_are_separated(rng: np.random.Generator) -> None:
-    """Two components in columns 0-3 and two weaker ones in columns 4-8 of 12."""
-    W = np.zeros((12, 4))
-    W[:4, :2], W[4:9, 2:] = 8.0 * rng.normal(size=(4, 2)), rng.normal(size=(5, 2))
-    W[:4, 0] += 8.0 * np.sign(W[:4, 0])
-    W[4:9, 2] += 1.5 * np.sign(W[4:9, 2])
-    scores = np.linalg.qr(rng.normal(size=(200, 4)))[0] * np.sqrt(200)
-    model = fit(scores @ W.T + 0.2 * rng.normal(size=(200, 12)), 4, n_patterns=2, n_features_to_select=9)
-    np.testing.assert_array_equal(model.support_, np.arange(12) < 9)
-    for pattern, components in zip(model.patterns_, np.split(model.components_, 2), strict=True):
-        assert pattern.any()
-        np.testing.assert_array_equal(components[:, ~pattern], 0.0)
-        np.testing.assert_allclose(components @ components.T, np.eye(2), atol=1e-6)
 
 
 # Odd tables and errors

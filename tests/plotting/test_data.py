@@ -17,22 +17,18 @@ from anypca import EPCA, PPCA, KernelPCA, PiecewisePCA
 from anypca.plotting import (
     plot_biplot,
     plot_correlation_circle,
-    plot_evidence_path,
     plot_fitted,
     plot_hinge,
     plot_latent_pieces,
     plot_loadings,
     plot_predicted,
-    plot_pruning_path,
     plot_rank_comparison,
     plot_rank_selection,
     plot_scores,
     plot_scree,
-    plot_support,
-    plot_survival,
     plot_trace,
 )
-from anypca.selection import SurvivalCurve, compare_ranks, select_rank
+from anypca.selection import compare_ranks, select_rank
 
 RNG = generator("pictures")
 SCORES = np.linalg.qr(np.column_stack([np.ones(60), RNG.normal(size=(60, 3))]))[0][:, 1:]
@@ -85,15 +81,13 @@ def test_points_are_the_scores_and_axes_have_the_shares():
     ("values", "names"),
     [
         (np.arange(60) % 3, ["0", "1", "2"]),
-        (np.arange(60) % 2 == 0, ["False", "True"]),
-        ((np.arange(60) % 12).astype(float), [str(i) for i in range(12)]),
         (np.array(["a", None] * 30, dtype=object), ["a", "not known"]),
         (
             [f"g{i:02d}" for i in range(30)] + ["g29"] * 30,
             [f"g{i:02d}" for i in range(22)] + ["g29", "others"],
         ),
     ],
-    ids=["integers", "truth values", "whole floats", "missing", "too many"],
+    ids=["integers", "missing", "too many"],
 )
 def test_groups_have_looks_of_their_own(values, names):
     ax = plot_scores(MODEL, SCORES, color=values)
@@ -129,18 +123,6 @@ def test_ellipses_have_the_coverage_asked_for():
     (bars,) = parts(plot_scores(line, SCORES[:, :1], std[:, :1]), LineCollection)
     lengths = [segment[1, 0] - segment[0, 0] for segment in bars.get_segments()]
     np.testing.assert_allclose(lengths, 2 * 1.959964 * std[:, 0], rtol=1e-6)
-
-
-def test_groups_have_means_and_ellipses():
-    color = np.where(SCORES[:, 0] > 0, "right", "left")
-    ax = plot_scores(MODEL, SCORES, color=color, groups="rows", coverage=0.9)
-    left, right = ax.patches
-    np.testing.assert_allclose(right.center, SCORES[color == "right", :2].mean(axis=0))
-    # The principal axes of a group, scaled to hold nine tenths of it if it is normal.
-    variances = np.linalg.eigvalsh(np.cov(SCORES[color == "left", :2].T))
-    np.testing.assert_allclose([left.height, left.width], 2 * np.sqrt(chi2.ppf(0.9, 2) * variances))
-    small = plot_scores(MODEL, SCORES, color=color, groups="means", coverage=0.9).patches[0]
-    assert small.width == pytest.approx(left.width / np.sqrt((color == "left").sum()))
 
 
 # --------------------------------------------------------------------------------------------- columns
@@ -202,31 +184,6 @@ def test_bars_are_the_largest_loadings(n_features):
     assert len({color for _, color in signs}) == len(signs)
 
 
-def test_selected_variables():
-    relevance = RNG.permutation(12) / 12.0
-    ranking = np.argsort(-relevance)
-    model = SimpleNamespace(
-        support_=np.isin(np.arange(12), ranking[:4]),
-        relevance_=relevance,
-        ranking_=ranking,
-        evidence_path_=-((np.arange(1.0, 13) - 4) ** 2),
-        n_features_selected_=4,
-        inclusion_probability_=0.1,
-    )
-    path, chosen, *_ = plot_evidence_path(model).lines
-    np.testing.assert_allclose(path.get_ydata(), model.evidence_path_ + np.arange(1, 13) * np.log(0.1 / 0.9))
-    assert set(chosen.get_xdata()) == {4}
-    image = plot_support(model, shape=(3, 4)).images[0]
-    np.testing.assert_array_equal(image.get_array(), model.support_.reshape(3, 4))
-    ax = plot_support(model, feature_names=[f"gene {j}" for j in range(12)])
-    np.testing.assert_allclose([bar.get_height() for bar in ax.patches], relevance[ranking])
-    assert [tick.get_text() for tick in ax.get_xticklabels()] == [f"gene {j}" for j in ranking]
-    assert ax.patches[3].get_facecolor() != ax.patches[4].get_facecolor()
-    for options in ({"shape": (5, 5)}, {"feature_names": ["a"]}):
-        with pytest.raises(ValueError, match="12"):
-            plot_support(model, **options)
-
-
 # ------------------------------------------------------------------------------- the fit, and its rank
 
 
@@ -243,10 +200,6 @@ def test_scree_and_trace():
         (right,) = [other for other in ax.figure.axes if other is not ax]
         np.testing.assert_array_equal(right.lines[0].get_xydata(), points)
     assert right.get_ylabel() == "ICL"
-    assert (
-        "1,234.6"
-        in plot_scree(SimpleNamespace(**vars(MODEL), bic_=1234.56)).get_legend().get_title().get_text()
-    )
     ax = plot_trace(MODEL)
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), MODEL.objective_trace_)
     assert "converged after 5" in ax.get_title()
@@ -255,26 +208,6 @@ def test_scree_and_trace():
     )
     with pytest.raises(ValueError, match="gap=False"):
         plot_trace(SimpleNamespace(objective_trace_=[1.0, 1.0], converged_=True), gap=True)
-
-
-def test_pruning_steps_lead_from_the_first_number_to_the_last():
-    path = tuple(
-        SimpleNamespace(iteration=i, n_components=k, alpha=a, ratio=0.01, reason=reason)
-        for i, k, a, reason in (
-            (4, 5, 1234.5, "relevance"),
-            (8, 4, 2.345, "relevance"),
-            (20, 3, 9.0, "evidence"),
-        )
-    )
-    ax = plot_pruning_path(SimpleNamespace(pruning_path_=path, n_components_=2))
-    steps, by_relevance, by_evidence = ax.lines
-    np.testing.assert_allclose(steps.get_xdata()[:4], [0, 4, 8, 20])
-    np.testing.assert_array_equal(steps.get_ydata(), [5, 4, 3, 2, 2])
-    np.testing.assert_array_equal(by_relevance.get_xydata(), [(4, 4), (8, 3)])
-    np.testing.assert_array_equal(by_evidence.get_xydata(), [(20, 2)])
-    assert len(ax.texts) == 3
-    ax = plot_pruning_path(SimpleNamespace(pruning_path_=(), n_components_=1))
-    np.testing.assert_array_equal(ax.lines[0].get_ydata(), [1, 1])
 
 
 def test_ranks_show_values_splits_errors_and_the_choice():
@@ -301,20 +234,6 @@ def test_a_comparison_has_a_dot_for_each_answer():
     assert plot_rank_comparison(found, ax) is ax
     nothing = compare_ranks(X, "biwhitening", family="gaussian").plot()
     assert not [line for line in nothing.lines if line.get_marker() == "o"]
-
-
-@pytest.mark.parametrize("k", [0, 2], ids=["no component", "two"])
-def test_survival_curves(k):
-    sizes, tops = np.geomspace(0.1, 100.0, 40), np.array([12.0, 8.0, 3.0])[-(k + 1) :]
-    pulls, needs = tops[:, None] - 0.2 * sizes, np.full(k + 1, 16.0)
-    curve = SurvivalCurve(sizes, pulls, np.full(k, 30.0), tops[:-1] - 6.0, np.full(k + 1, 0.2), needs, 0.3)
-    ax = plot_survival(curve)
-    lines = [line for line in ax.lines if not line.get_label().startswith("_")]
-    assert len(lines) == len(legend(ax)) == k + 2
-    np.testing.assert_allclose(lines[-1].get_xdata() * lines[-1].get_ydata(), 16.0 / 0.3)
-    np.testing.assert_allclose(lines[0].get_ydata()[pulls[0] > 0], pulls[0][pulls[0] > 0])
-    dots = [line.get_xydata()[0] for line in ax.lines if line.get_marker() == "o"]
-    np.testing.assert_allclose(dots, [(30.0, 6.0), (30.0, 2.0)][:k])
 
 
 # ------------------------------------------------------------------------------- entries, rows of pieces
@@ -358,18 +277,6 @@ def test_counts_with_offsets_have_a_scale_that_shows_zeros():
     some = clouds(plot_fitted(model, sparse.csr_array(counts), offset=offset, max_rows=20, max_cells=100))[0]
     assert len(some) == 100
     assert {tuple(pair) for pair in np.round(some, 6)} <= everything
-
-
-def test_columns_of_several_families_are_standardised_and_answers_are_spread():
-    answers = (X[:, :1] + RNG.normal(size=(80, 3)) > 0).astype(float)
-    mixed = np.column_stack([1000 * X[:, :2], answers[:, 0]])
-    model = EPCA(1, family=["gaussian", "gaussian", "bernoulli"]).fit(mixed)
-    shown = clouds(plot_fitted(model, mixed))[0][:, 1].reshape(80, 3)
-    np.testing.assert_allclose(shown.mean(axis=0), 0, atol=1e-8)
-    np.testing.assert_allclose(shown.std(axis=0), 1)
-    heights = clouds(plot_fitted(EPCA(1, family="bernoulli").fit(answers), answers))[0][:, 1]
-    assert len(np.unique(heights)) > 100
-    np.testing.assert_array_equal(np.round(heights), answers.ravel())
 
 
 def test_pieces():

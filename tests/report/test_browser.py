@@ -177,14 +177,6 @@ def test_colouring_by_another_column_changes_the_plot(page, hostile):
     assert len(set(page.execute_script(fills))) == 1
 
 
-def test_other_axes(page, scores):
-    choose(page, "axis-x", "row number")
-    wait_for(lambda: texts(page, f"{PLOT} .xtitle") == ["row number"])
-    pixels = places(page)
-    assert is_affine(pixels[:, 0], np.arange(60))
-    assert is_affine(pixels[:, 1], scores[:, 1])
-
-
 def test_arrows_follow_the_axes_and_can_be_hidden(page, hostile):
     def arrows():
         return count(page, f"{PLOT} .annotation-arrow-g")
@@ -223,16 +215,6 @@ def test_the_lasso_fills_the_table(page, scores, names):
     assert texts(page, "#selected th")[-1] == "plain"
 
 
-def test_find_selects_rows_by_name(page, names):
-    page.execute_script(
-        """const field = document.getElementById("find");
-        field.value = "SAMPLE 1";
-        field.dispatchEvent(new Event("input"));"""
-    )
-    expected = [name for name in names if "sample 1" in name]
-    assert texts(page, "#selected tbody tr td:first-child") == expected
-
-
 def test_nothing_runs_nothing_leaves_nothing_fails(page, hostile, report):
     for column in ("group", *hostile, "none"):
         choose(page, "colour", column)
@@ -255,11 +237,3 @@ def test_nothing_runs_nothing_leaves_nothing_fails(page, hostile, report):
     assert [url for url in sent if not url.startswith((report.as_uri(), "data:", "blob:"))] == []
     # The security policy would complain here of whatever tried to run.
     assert page.get_log("browser") == []
-
-
-def test_the_page_offers_no_upload(page):
-    titles = page.execute_script(
-        "return [...document.querySelectorAll('.modebar-btn')].map((node) => node.dataset.title)"
-    )
-    assert "Lasso Select" in titles
-    assert not [title for title in titles if "hare" in title or "loud" in title]

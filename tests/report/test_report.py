@@ -34,38 +34,34 @@ pytestmark = pytest.mark.filterwarnings("ignore:ISFA. the chains disagree")
 SECTIONS = ["table", "number", "components", "rows", "quality", "convergence", "reproduction"]
 
 MODELS = [
-    (PPCA(2), "real", {"scree", "loadings1", "shares", "ranks"}),
-    (EPCA(2, family="poisson"), "counts", {"scree", "loadings2", "ranks", "trace"}),
+    (PPCA(2), "real"),
+    (EPCA(2, family="poisson"), "counts"),
     # So close that the last fit takes several sweeps.
-    (SePCA(3, family="poisson", tol=1e-9), "counts", {"loadings1", "trace", "ranks"}),
-    (BEPCA(2, family="gaussian", n_draws=60, n_tune=60), "real", {"scree", "loadings1", "trace"}),
-    (ISFA(family="gaussian", n_draws=20, n_tune=20, n_chains=1), "real", {"loadings1", "trace"}),
-    (GSPPCA(1), "real", {"scree", "path", "shares", "trace"}),
-    (SPCA(2, n_nonzero=3), "real", {"scree", "loadings2", "shares"}),
-    (SSPCA(2), "real", {"scree", "loadings2", "shares", "trace"}),
-    (Autoencoder(2, tol=0.1), "real", {"scree", "loadings1"}),
-    (VAE(2, family="poisson", n_iter_no_change=2), "counts", {"scree", "loadings2", "ranks", "trace"}),
-    (KernelPCA(2), "real", {"scree", "loadings1"}),
-    (PLNPCA(2), "counts", {"scree", "loadings1", "ranks"}),
-    (PiecewisePCA(2, n_pieces=2, n_init=2), "real", {"scree", "loadings1", "ranks"}),
+    (SePCA(3, family="poisson", tol=1e-9), "counts"),
+    (BEPCA(2, family="gaussian", n_draws=60, n_tune=60), "real"),
+    (ISFA(family="gaussian", n_draws=20, n_tune=20, n_chains=1), "real"),
+    (GSPPCA(1), "real"),
+    (SPCA(2, n_nonzero=3), "real"),
+    (SSPCA(2), "real"),
+    (Autoencoder(2, tol=0.1), "real"),
+    (VAE(2, family="poisson", n_iter_no_change=2), "counts"),
+    (KernelPCA(2), "real"),
+    (PLNPCA(2), "counts"),
+    (PiecewisePCA(2, n_pieces=2, n_init=2), "real"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("model", "kind", "figures"), MODELS, ids=[type(case[0]).__name__ for case in MODELS]
-)
-def test_every_model(model, kind, figures, gaussian_table, count_table, read, tmp_path):
+@pytest.mark.parametrize(("model", "kind"), MODELS, ids=[type(case[0]).__name__ for case in MODELS])
+def test_every_model(model, kind, gaussian_table, count_table, read, tmp_path):
     X = gaussian_table if kind == "real" else count_table
     model.fit(X)
     assert model.report(tmp_path / "report.html", X) is model
     page = read(tmp_path / "report.html")
     assert re.findall(r'<section id="(\w+)">', page.html) == SECTIONS
-    assert figures <= set(page.data["figures"])
-    # What a model does not know is left out.
-    assert not (isinstance(model, KernelPCA) and {"shares", "ranks", "trace"} & set(page.data["figures"]))
-    # Every picture has a place, and every place a picture.
+    # Every picture has a place, and every place a picture; what a model does not have is left out.
     assert set(re.findall(r'data-figure="(\w+)"', page.html)) == set(page.data["figures"])
-    assert f"from anypca import {type(model).__name__}" in page.html
+    assert {"scree", "loadings1"} & set(page.data["figures"])
+    assert not (isinstance(model, KernelPCA) and {"shares", "ranks", "trace"} & set(page.data["figures"]))
     scores = model.transform(X)
     assert page.scores.shape == scores.shape
     np.testing.assert_allclose(page.scores, scores, atol=1e-4 * np.ptp(scores))
@@ -117,16 +113,6 @@ def test_loadings_and_arrows_are_the_model_s(ppca, gaussian_table, count_table, 
     expected = ppca.components_ / np.sqrt(ppca.noise_variance_)
     np.testing.assert_allclose(arrows["values"], expected, rtol=1e-4)
     assert arrows["names"] == [f"x{j}" for j in range(1, 7)]
-
-
-def test_effects_are_told_in_the_units_of_the_family(count_table, gaussian_table, read, tmp_path):
-    counts, real = EPCA(1, family="poisson").fit(count_table), PPCA(1).fit(gaussian_table)
-    for model, X in ((counts, count_table), (real, gaussian_table)):
-        model.report(tmp_path / "r.html", X)
-        j = int(np.argmax(np.abs(model.components_[0])))
-        step = model.components_[0, j] * model.transform(X).std()
-        told = f"x{j + 1} × {np.exp(step):.3g}" if model is counts else f"x{j + 1} {step:+.3g}"
-        assert told in read(tmp_path / "r.html").html
 
 
 def test_a_fit_that_did_not_converge_says_so(count_table, read, tmp_path):
@@ -198,15 +184,6 @@ def test_any_form_of_table(form, count_table, read, tmp_path):
     )
 
 
-def test_names_of_a_frame(gaussian_table, read, tmp_path):
-    frame = pd.DataFrame(gaussian_table, index=[f"r{i}" for i in range(60)], columns=list("abcdef"))
-    PPCA(1).fit(frame).report(tmp_path / "r.html", frame, title="Six letters")
-    page = read(tmp_path / "r.html")
-    assert page.rows["names"] == list(frame.index)
-    assert list(page.colours("columns")) == list("abcdef")
-    assert "<h1>Six letters</h1>" in page.html
-
-
 COLOURS = {
     "text": (["b", "a", "b"], ["b", "a", "b"]),
     "missing": (np.array(["b", None, np.nan], dtype=object), ["b", None, None]),
@@ -248,16 +225,6 @@ def test_many_rows_are_sampled_and_the_report_says_so(form, read, tmp_path):
     shown = np.array(page.colours("metadata")["n"], dtype=float)
     assert np.abs(shown - numbers).max() < 2 * 6000 / 255
     assert "5\u202f000 of 6\u202f000 rows" in page.html
-
-
-def test_large_tables_have_small_reports(read, tmp_path):
-    rng = generator("large")
-    X = rng.normal(size=(5000, 200))
-    X[:, :100] += rng.normal(size=(5000, 1))
-    names = [f"sample_{i:05d}_with_a_name" for i in range(5000)]
-    PPCA(10).fit(X).report(tmp_path / "r.html", X, row_names=names)
-    assert (tmp_path / "r.html").stat().st_size < 8_000_000
-    assert len(read(tmp_path / "r.html").colours("columns")) == 200
 
 
 def test_wide_tables_offer_the_columns_with_the_largest_loadings(read, tmp_path):
@@ -320,17 +287,6 @@ def test_bad_arguments(ppca, gaussian_table, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failed_report_leaves_the_earlier_one(ppca, gaussian_table, tmp_path):
-    path = tmp_path / "r.html"
-    path.write_text("earlier")
-    with pytest.raises(ValueError, match="columns"):
-        ppca.report(path, gaussian_table[:, :3])
-    assert path.read_text() == "earlier"
-    ppca.report(path, gaussian_table)
-    assert path.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
-    assert [entry.name for entry in tmp_path.iterdir()] == ["r.html"]
-
-
 def test_what_may_make_false_components_is_told(read, tmp_path):
     X = generator("rows").normal(size=(100, 10))
     X[[5, 60]] *= 15.0
@@ -360,21 +316,6 @@ def test_shares_of_gaussian_columns_are_r_squared(model, read, tmp_path):
     expected = 1 - (residual**2).sum(0) / (200 * X.var(0))
     shares = read(tmp_path / "r.html").bars("shares")
     np.testing.assert_allclose([shares[f"x{j}"] for j in range(1, 6)], 100 * expected, rtol=1e-4)
-
-
-def test_ranks_are_flat_when_the_family_is_right_and_high_at_the_ends_when_not(read, tmp_path):
-    rng = generator("ranks")
-    mean = np.exp(0.5 * low_rank(rng, 400, 20) + 1.5)
-    right = rng.poisson(mean).astype(float)
-    wrong = rng.poisson(mean * rng.gamma(1.0, 1.0, size=mean.shape)).astype(float)
-    shares = []
-    for X in (right, wrong):
-        EPCA(1, family="poisson").fit(X).report(tmp_path / "r.html", X)
-        heights = np.array(list(read(tmp_path / "r.html").bars("ranks").values()))
-        shares.append(heights / heights.sum() * len(heights))
-    # A height varies by a twentieth of itself: 8000 cells in twenty classes.
-    assert np.abs(shares[0] - 1).max() < 0.3
-    assert shares[1][[0, -1]].min() > 1.6
 
 
 def test_the_worst_cell_is_named(read, tmp_path):

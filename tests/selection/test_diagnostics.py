@@ -197,15 +197,6 @@ def test_sorted_rows_are_a_note_and_no_warning(rng):
     assert "group" in found.text
 
 
-def test_rows_that_make_a_component_and_equal_columns_are_warnings(rng):
-    X = rng.normal(size=(200, 20))
-    X[17] += 30.0 * rng.normal(size=20)
-    assert look(PPCA(1), X)["outlying rows"].is_warning
-    copies = rng.poisson(3.0, size=(200, 6)).astype(float)
-    copies[:, 4] = copies[:, 1]
-    assert look(EPCA(0, family="poisson"), copies)["equal columns"].is_warning
-
-
 @pytest.mark.parametrize(
     ("family", "has_remedy"), [("gaussian", True), ("negative_binomial", False), ("log_normal", False)]
 )

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from tests.draws import generator, seed
+from tests.draws import seed
 from tests.selection.tables import flat_noise
 
 from anypca.datasets import make_low_rank
@@ -84,17 +84,6 @@ def test_offsets_and_covariates_are_taken_out(name, kind, rng):
     assert (found.rank, found.rank >= 2) == (expected.rank, True)
 
 
-@pytest.mark.parametrize(("level", "least", "most"), [(0.95, 0, 13), (0.5, 25, 75)])
-def test_the_level_is_that_of_false_components(level, least, most):
-    """19 permuted tables and this one are alike: it has the largest eigenvalue in one of twenty tables.
-
-    Of 100 tables, 4.6 standard deviations around the mean, or less than once in 10 000 runs above 5.
-    """
-    rng, method = generator("level"), ParallelAnalysis(n_draws=19, level=level)
-    found = [method.find_rank(rng.normal(size=(12, 4)), family="gaussian").rank > 0 for _ in range(100)]
-    assert least <= sum(found) <= most
-
-
 @pytest.mark.parametrize("name", ["parallel", "bicv", "gavish_donoho"])
 @pytest.mark.parametrize("residual", ["deviance", "pearson", "quantile"])
 def test_residuals_of_normal_tables_are_the_entries(name, residual, rng):
@@ -103,18 +92,6 @@ def test_residuals_of_normal_tables_are_the_entries(name, residual, rng):
         type(rank_methods.create(name))(residual=residual).find_rank(X, family="gaussian", max_rank=3).rank
         == 2
     )
-
-
-@pytest.mark.parametrize("shape", [(31, 30), (60, 16), (100, 8)], ids=str)
-def test_the_threshold_for_white_noise_is_that_of_the_paper(shape, rng):
-    """A component 3 % above it in units of the median singular value counts; one below does not."""
-    beta = shape[1] / shape[0]
-    # The cubic approximation of Gavish and Donoho (2014) is right to 0.02.
-    threshold = 0.56 * beta**3 - 0.95 * beta**2 + 1.82 * beta + 1.43
-    found = [
-        find("gavish_donoho", flat_noise(rng, 1, *shape, least=f * threshold)).rank for f in (1.03, 0.97)
-    ]
-    assert found == [1, 0]
 
 
 def test_units_mean_nothing_to_parallel_analysis(rng):
@@ -135,15 +112,6 @@ def test_biwhitening_counts_the_rank_of_the_mean():
     assert found.rank >= 4
     assert f"rank {found.rank + 1}" in found.remark
     assert find("biwhitening", np.zeros((9, 4)) + np.arange(9)[:, None], "poisson", max_rank=3).rank == 0
-
-
-def test_thinning_splits_columns_of_several_families(rng):
-    """Families alternate, so that columns come back in another order than they were split in."""
-    noise = rng.poisson(8.0, size=(60, 6)).astype(float)
-    X = np.hstack([flat_noise(rng, 2)[:, :8], noise])
-    order = rng.permutation(14)
-    family = np.repeat(["gaussian", "poisson"], [8, 6])[order].tolist()
-    assert DataThinning().find_rank(X[:, order], family=family, max_rank=4).rank >= 2
 
 
 # ---------------------------------------------------------------------------------------------- refusals

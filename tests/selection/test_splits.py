@@ -93,19 +93,6 @@ def test_the_same_seed_gives_the_same_folds_for_every_kind_of_table(rng):
             np.testing.assert_array_equal(np.array(entries), np.array(folds[0]))
 
 
-@pytest.mark.parametrize("shuffle", [True, False], ids=["shuffled", "diagonal"])
-def test_folds_of_a_long_table_are_as_those_of_a_short_one(shuffle):
-    """More than a million entries: every entry once, and other seeds give other folds."""
-    table = sparse.csr_array((150_000, 8))
-    total = np.zeros(table.shape, dtype=int)
-    for rows, columns in EntryKFold(2, shuffle=shuffle).split(table):
-        total[rows, columns] += 1
-        assert set(np.bincount(rows)) == {4}
-    assert (total == 1).all()
-    first, other = (next(EntryKFold(2, random_state=s).split(np.zeros((30, 8)))) for s in (0, 1))
-    assert not np.array_equal(first.columns, other.columns)
-
-
 @pytest.mark.parametrize("cv", [KFold(5), ShuffleSplit(5)], ids=["KFold", "ShuffleSplit"])
 def test_splitters_of_rows_are_refused_with_the_remedy(cv, rng):
     table = rng.normal(size=(10, 4))

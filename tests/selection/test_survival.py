@@ -8,7 +8,7 @@ from scipy import sparse
 from tests.draws import seed
 
 from anypca import EPCA, SePCA
-from anypca.datasets import make_low_rank, make_prototype_bits
+from anypca.datasets import make_low_rank
 from anypca.selection import survival_curve
 
 N, P = 40, 8
@@ -86,15 +86,6 @@ def test_gaussian_critical_weights_are_known(rng):
     assert curve.nu == 1.0
 
 
-def test_a_component_is_lost_below_its_critical_weight():
-    X = make_prototype_bits(2, samples_per_prototype=20, random_state=seed(3)).X
-    options = {"family": "bernoulli", "fit_intercept": False, "tol": 1e-4}
-    model = fitted(X, nu=0.5, **options)
-    critical = survival_curve(model, X).critical_nu
-    lost = fitted(X, nu=0.9 * critical[:-1].max(), **options)
-    assert lost.n_components_ < model.n_components_
-
-
 def test_rows_twice_are_weights_of_two():
     X = table("poisson")
     weights = np.where(np.arange(N) < 15, 2.0, 1.0)
@@ -111,15 +102,6 @@ def test_offsets_and_sparse_tables():
     dense = survival_curve(model, X, offset=offset)
     again = survival_curve(model, sparse.csr_array(X), offset=offset)
     np.testing.assert_allclose(again.pulls, dense.pulls, rtol=1e-9, atol=1e-9)
-
-
-def test_a_model_without_components_has_a_candidate(rng):
-    X = rng.normal(size=(N, P))
-    model = fitted(X, "gaussian", nu=0.05, dispersion=1.0)
-    assert model.n_components_ == 0
-    curve = survival_curve(model, X)
-    assert curve.pulls.shape == (1, len(curve.sizes))
-    assert curve.critical_nu.shape == (1,)
 
 
 @pytest.mark.parametrize(
