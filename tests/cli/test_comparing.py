@@ -69,19 +69,6 @@ def test_a_model_that_refuses_the_table_does_not_stop_the_others(tmp_path, call_
     assert last["remarks"][0].startswith("not fitted: ")
 
 
-@pytest.mark.parametrize("kind", ["counts", "gaps"])
-def test_models_that_suit_the_table_get_the_dimension_of_sepca(tmp_path, call_json, kind):
-    X = make_low_rank(40, 6, 2, family="poisson", random_state=seed()).X
-    X = X if kind == "counts" else np.where(np.arange(240).reshape(40, 6) % 31 == 0, np.nan, X + 0.5)
-    pd.DataFrame(X, columns=list("abcdef")).to_csv(tmp_path / "t.csv", index=False)
-    found = {row["name"]: row for row in call_json("compare", tmp_path / "t.csv")["models"]}
-    assert {"ppca", "epca", "sepca"} <= set(found)
-    assert ("plnpca" in found) == (kind == "counts")
-    assert ("gsppca" in found) == (kind == "counts")
-    ranks = {row["n_components"] for name, row in found.items() if name in {"epca", "ppca", "plnpca", "gpca"}}
-    assert ranks == {max(1, found["sepca"]["n_components"])}
-
-
 @pytest.mark.parametrize(("criterion", "column"), [("auto", "bic"), ("aic", "aic"), ("held_out", "held_out")])
 def test_select(counts, tmp_path, call, call_json, criterion, column):
     words = [

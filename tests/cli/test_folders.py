@@ -101,19 +101,6 @@ def test_models_that_need_all_columns_say_so(counts, tmp_path, call):
     assert "'c'" in err
 
 
-def test_arrays_are_aligned_by_place(fitted_counts, tmp_path, call):
-    out, table, _ = fitted_counts
-    X = pd.read_csv(table).to_numpy(dtype=float)
-    np.save(tmp_path / "new.npy", X)
-    assert call("transform", out / "model.anypca", tmp_path / "new.npy", "-o", tmp_path / "s.csv")[0] == 0
-    before = pd.read_csv(out / "scores.csv")["component_1"]
-    np.testing.assert_allclose(pd.read_csv(tmp_path / "s.csv")["component_1"], before, atol=1e-8)
-    np.save(tmp_path / "narrow.npy", X[:, :4])
-    code, _, err = call("transform", out, tmp_path / "narrow.npy", "-o", tmp_path / "n.csv")
-    assert code == 2
-    assert "no column of the fit" in err
-
-
 def test_scores_replace_scores_only(fitted_counts, tmp_path, call):
     out, table, _ = fitted_counts
     (tmp_path / "s.csv").write_text("mine")

@@ -212,22 +212,6 @@ def test_group_conditions_of_an_optimum() -> None:
     assert np.all(np.linalg.norm(slope[zero], axis=1) <= 2.0 + 1e-9)
 
 
-def test_group_is_a_shrunken_length_for_equal_curvatures() -> None:
-    gradient = np.array([[3.0, 0.0, 4.0], [0.3, 0.0, 0.4]])
-    packed = np.tile(pack_symmetric(2.0 * np.eye(SIZE)), (2, 1))
-    step = Group().newton(np.zeros((2, SIZE)), gradient, packed).step
-    np.testing.assert_allclose(step, [[1.2, 0.0, 1.6], [0.0, 0.0, 0.0]], atol=1e-14)
-
-
-def test_names_and_instances_are_found() -> None:
-    assert isinstance(find_prior("ridge", "penalty", 3), Ridge)
-    found = find_prior("scad(0.5)", "penalty", 3)
-    assert isinstance(found, Scad)
-    assert found.strength == 0.5
-    prior = Group(3.0)
-    assert find_prior(prior, "penalty", 3) is prior
-
-
 @pytest.mark.parametrize(
     ("penalty", "error", "match"),
     [

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -345,21 +343,6 @@ def test_at_the_finest_dispersion_a_step_at_the_mean_has_mass_one(family):
 # Mixtures
 
 MIXTURE = Mixed((Poisson(), Bernoulli(), Gaussian()), (0, 1, 1, 0, 2))
-
-
-def test_parts_of_a_mixture():
-    groups = MIXTURE.member_columns(5)
-    assert [member for member, _ in groups] == [Poisson(), Bernoulli(), Gaussian()]
-    assert [index.tolist() for _, index in groups] == [[0, 3], [1, 2], [4]]
-    assert MIXTURE.columns(slice(1, 3)) == Bernoulli()
-    part = MIXTURE.columns(slice(2, 5))
-    assert part == Mixed((Bernoulli(), Poisson(), Gaussian()), (0, 1, 2))
-    assert [part.members[number] for number in part.assignment] == [Bernoulli(), Poisson(), Gaussian()]
-    assert MIXTURE.columns(slice(None, None, 3)) == Poisson()
-    assert MIXTURE.columns(slice(None)) == MIXTURE
-    assert pickle.loads(pickle.dumps(MIXTURE)) == MIXTURE == eval(repr(MIXTURE))
-    assert hash(eval(repr(MIXTURE))) == hash(MIXTURE)
-    assert combine([Poisson(), Poisson()]) == Poisson()
 
 
 def test_impossible_mixtures():

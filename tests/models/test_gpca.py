@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -279,20 +278,6 @@ def test_the_bound_is_the_best_of_those_compared(bound: str, rng: np.random.Gene
 
 
 # Samples, families, errors
-
-
-@pytest.mark.parametrize(
-    ("make", "expected"),
-    [
-        (lambda X: X % 2, "bernoulli"),
-        (lambda X: X, "poisson"),
-        (lambda X: X + 0.5, "gaussian"),
-        (lambda X: X - 1.0, "gaussian"),
-    ],
-)
-def test_the_family_is_guessed(make: Callable[[np.ndarray], np.ndarray], expected: str) -> None:
-    X = np.array([[0.0, 5.0], [1.0, 3.0], [1.0, 0.0]])
-    assert fit(make(X), "auto", 1).family_.name == expected
 
 
 @pytest.mark.parametrize(

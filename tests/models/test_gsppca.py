@@ -241,8 +241,6 @@ ODD = {
     "fewer-rows-than-components": (lambda rng: make_table(rng, 6, 40), {"n_components": 10}),
     "rows-of-zeros": (lambda rng: np.vstack([np.zeros((5, 20)), make_table(rng)]), {}),
     "low-rank": (lambda rng: rng.normal(size=(30, 2)) @ rng.normal(size=(2, 9)), {"n_components": 2}),
-    "wide": (lambda rng: make_table(rng, 30, 1500), {"tol": 1e-2}),
-    "large": (lambda rng: make_table(rng, 530, 510), {"tol": 1e-2}),
 }
 
 
@@ -257,8 +255,6 @@ def test_odd_tables_give_finite_numbers(case: str, rng: np.random.Generator) -> 
     selected = X[:, model.support_]
     best = PCA(model.n_components_, svd_solver="full").fit(selected).explained_variance_
     np.testing.assert_allclose(model.explained_variance_, best, rtol=1e-6)
-    if case in ("wide", "large"):
-        np.testing.assert_array_equal(model.ranking_[:8].max(), 7)
 
 
 # Rows

@@ -15,7 +15,6 @@ from tests.draws import generator
 import anypca
 from anypca import EPCA, PPCA, SePCA
 from anypca.exceptions import DataConversionWarning
-from anypca.selection import diagnose
 
 SIZES, COLOURS = ["S", "M", "L", "XL"], ["red", "green", "blue"]
 
@@ -151,16 +150,6 @@ def test_text_that_holds_numbers_is_no_category():
     frame = pd.DataFrame({"x": ["1", "2", "3.5", "7"], "y": [1.0, 2.0, 3.0, 5.0]})
     with pytest.raises(ValueError, match=r"is the string '1'.*Convert numeric text"):
         EPCA(1).fit(frame)
-
-
-def test_reports_and_diagnostics_take_the_frame(model, tmp_path):
-    frame = with_holes(make_frame())
-    model.report(tmp_path / "report.html", frame)
-    text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "a different one in every row: names" in text
-    assert "colour=green|rest" in text
-    assert '"levels":["L","M","S","XL"]' in text  # a column to colour by
-    assert isinstance(diagnose(model, frame), tuple)
 
 
 def dated(frame):

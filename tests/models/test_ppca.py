@@ -46,15 +46,6 @@ def test_chooses_as_many_components_as_scikit_learn(n_components: Any, rng: np.r
         assert abs(missing.n_components_ - model.n_components_) <= 1
 
 
-@pytest.mark.parametrize(("shape", "expected"), [((50, 6), 5), ((6, 50), 4), ((7, 7), 5)], ids=list(SHAPES))
-def test_default_number_leaves_a_noise_variance(
-    shape: tuple[int, int], expected: int, rng: np.random.Generator
-) -> None:
-    model = PPCA().fit(rng.standard_normal(shape))
-    assert model.n_components_ == expected
-    assert model.noise_variance_ > 1e-6
-
-
 def test_full_rank_reproduces_the_sample_covariance(rng: np.random.Generator) -> None:
     X = draw_real(rng, 100, 6)
     model = PPCA(6).fit(X)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from typing import Any
 
@@ -104,10 +103,3 @@ def test_a_seed_gives_its_draws(rng: np.random.Generator) -> None:
 def test_bad_settings_are_named(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         fit_draws(np.ones((6, 3)) + np.eye(6, 3), "poisson", **settings)
-
-
-@pytest.mark.parametrize("name", ["nutpie", "arviz"])
-def test_missing_modules_are_named_with_the_remedy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(ImportError, match=r"anypca\[mcmc\]"):
-        fit_draws(np.ones((6, 3)) + np.eye(6, 3), "poisson")

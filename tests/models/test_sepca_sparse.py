@@ -10,7 +10,6 @@ from tests.models.tables import is_monotone
 from anypca import SePCA
 from anypca.exceptions import ConvergenceWarning
 from anypca.families import resolve_family
-from anypca.priors import L1
 
 P = 24
 #: Weights of a penalty at which columns of noise leave and the others stay: counts inform more.
@@ -92,19 +91,6 @@ def test_penalties_of_joint_modes(family: str, penalty: str, rng: np.random.Gene
     assert (model.components_[:, noise] == 0).mean() > 0.6
     assert (model.components_[:, ~noise] != 0).any(axis=0).all()
     assert model.describe().has_sparse_loadings
-
-
-def test_penalties_between_none_and_all(rng: np.random.Generator) -> None:
-    X, _ = draw_sparse("poisson", rng)
-    plain = fit(X, "poisson", inference="map")
-    weak, strong, by_name, by_prior = (
-        fit(X, "poisson", inference="map", loading_penalty=penalty, loading_strength=strength)
-        for penalty, strength in (("group", 1e-6), ("l1", 1e5), ("l1", 20.0), (L1(20.0), 1.0))
-    )
-    assert weak.n_components_ == plain.n_components_
-    np.testing.assert_allclose(weak.components_, plain.components_, atol=0.01)
-    assert strong.n_components_ == 0
-    np.testing.assert_allclose(by_name.components_, by_prior.components_, atol=1e-6)
 
 
 @pytest.mark.parametrize(

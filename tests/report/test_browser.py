@@ -177,21 +177,6 @@ def test_colouring_by_another_column_changes_the_plot(page, hostile):
     assert len(set(page.execute_script(fills))) == 1
 
 
-def test_arrows_follow_the_axes_and_can_be_hidden(page, hostile):
-    def arrows():
-        return count(page, f"{PLOT} .annotation-arrow-g")
-
-    assert arrows() == 6
-    # Their names are text and nothing else.
-    assert any(text.startswith("<img src=x") for text in texts(page, f"{PLOT} .annotation-text"))
-    choose(page, "axis-y", "row number")
-    wait_for(lambda: arrows() == 0)
-    choose(page, "axis-y", texts(page, "#axis-y option")[1])
-    wait_for(lambda: arrows() == 6)
-    page.execute_script("document.getElementById('show-arrows').click()")
-    wait_for(lambda: arrows() == 0)
-
-
 def test_the_lasso_fills_the_table(page, scores, names):
     pixels = places(page)
     order = np.argsort(pixels[:, 0])

@@ -227,17 +227,6 @@ def test_many_rows_are_sampled_and_the_report_says_so(form, read, tmp_path):
     assert "5\u202f000 of 6\u202f000 rows" in page.html
 
 
-def test_wide_tables_offer_the_columns_with_the_largest_loadings(read, tmp_path):
-    X = generator("wide").normal(size=(50, 800))
-    X[:, 700] *= 30.0
-    PPCA(1).fit(X).report(tmp_path / "r.html", X)
-    page = read(tmp_path / "r.html")
-    columns = page.colours("columns")
-    assert len(columns) == 500
-    assert "x701" in columns
-    assert "500 columns" in page.html
-
-
 def test_nothing_is_fetched_and_the_essentials_are_text(ppca, gaussian_table, read, tmp_path):
     ppca.report(tmp_path / "r.html", gaussian_table)
     page = read(tmp_path / "r.html")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import sparse
 from tests.draws import seed
 
 from anypca import EPCA, SePCA
@@ -94,14 +93,6 @@ def test_rows_twice_are_weights_of_two():
     by_rows = survival_curve(model, np.vstack([X, X[:15]]))
     np.testing.assert_allclose(by_weight.pulls, by_rows.pulls, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(by_weight.critical_nu, by_rows.critical_nu, rtol=1e-8)
-
-
-def test_offsets_and_sparse_tables():
-    X, offset = table("poisson"), np.linspace(-0.5, 0.5, N)
-    model = fitted(X, offset=offset, tol=1e-6)
-    dense = survival_curve(model, X, offset=offset)
-    again = survival_curve(model, sparse.csr_array(X), offset=offset)
-    np.testing.assert_allclose(again.pulls, dense.pulls, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize(
