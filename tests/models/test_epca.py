@@ -25,7 +25,7 @@ from tests.models.tables import (
 )
 
 from anypca import EPCA, SePCA
-from anypca.datasets import make_low_rank
+from anypca.datasets import load_penguins, make_low_rank
 from anypca.exceptions import DataConversionWarning
 from anypca.families import Bernoulli, Family, Gaussian, Mixed, NegativeBinomial, Poisson, combine, families
 from anypca.interpretation import cos2
@@ -206,6 +206,34 @@ def test_a_near_copy_of_a_column_is_not_all_that_is_explained(name: str, rng: np
     assert np.all(np.diff(shares) <= 0)
     # The two copies are two of seven columns.
     assert shares.sum() < 0.9
+
+
+@pytest.mark.parametrize("unit", [1e-3, 453.6])
+@pytest.mark.parametrize("ridge", ["auto", 1.0])
+def test_units_of_a_column_of_a_mixed_table_change_its_loadings_only(
+    ridge: Any, unit: float, rng: np.random.Generator
+) -> None:
+    eta = rng.normal(size=(150, 2)) * [1.5, 0.8] @ rng.normal(size=(2, 7))
+    X = eta + rng.normal(size=(150, 7))
+    X[:, 3:5] = rng.poisson(np.exp(0.4 * eta[:, 3:5] + 1.0))
+    X[:, 5] = X[:, 5] > 0
+    scaled = X * np.where(np.arange(7) == 0, unit, 1.0)
+    family = ["gaussian"] * 3 + ["poisson"] * 2 + ["bernoulli", "gaussian"]
+    one, other = (EPCA(2, family=family, ridge=ridge, n_jobs=1).fit(table) for table in (X, scaled))
+    rows = one.transform(X)
+    np.testing.assert_allclose(other.transform(scaled), rows, rtol=0, atol=1e-5 * np.abs(rows).max())
+    back = other.components_ / np.where(np.arange(7) == 0, unit, 1.0)
+    np.testing.assert_allclose(back, one.components_, rtol=0, atol=1e-5 * np.abs(back).max())
+    np.testing.assert_allclose(other.explained_deviance_ratio_, one.explained_deviance_ratio_, atol=1e-5)
+    free = one.components_ / np.where(np.isin(np.arange(7), [3, 4, 5]), 1.0, np.sqrt(one.dispersion_))
+    np.testing.assert_allclose(free @ free.T, np.eye(2), atol=1e-10)
+
+
+@pytest.mark.parametrize("ridge", ["auto", 1.0])
+def test_scores_converge_where_a_column_is_far_from_zero(ridge: Any) -> None:
+    """Years round more than their noise allows a small step to be seen; a warning is an error."""
+    X = load_penguins().X
+    assert np.isfinite(EPCA(2, ridge=ridge, n_jobs=1).fit(X).transform(X)).all()
 
 
 def test_white_scores_are_the_same_model(rng: np.random.Generator) -> None:

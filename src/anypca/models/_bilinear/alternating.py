@@ -357,6 +357,7 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
             start.copy(), np.zeros(n), np.zeros((n, packed_size(start.shape[1]))), np.zeros(n, dtype=bool)
         )
         active, some = np.arange(n), evaluator
+        is_held = np.zeros(n, dtype=bool)
         with np.errstate(over="ignore", invalid="ignore"):
             sums = evaluator.row_sums(start, observed=True)
             for number in range(_MAX_NEWTON):
@@ -366,7 +367,10 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
                 found.curvature[active] = sums.curvature
                 newton = self._newton_rows(points, sums)
                 # A gain that the objective cannot resolve is taken unseen, as the last step: Newton's error squares.
-                solved = (newton.decrement <= self._slack(sums.value)) & (number >= is_rough)
+                slack = self._slack(sums.value)
+                # Predictors far from zero, such as years, round more than the objective: a small step is then refused.
+                slack[is_held[active]] = np.sqrt(self.eps) * (1.0 + np.abs(sums.value[is_held[active]]))
+                solved = (newton.decrement <= slack) & (number >= is_rough)
                 found.converged[active[solved]] = True
                 found.points[active[solved]] += newton.step[solved]
                 going = ~solved
@@ -374,9 +378,9 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
                     break
                 if solved.any():
                     active, some = active[going], some.take(going)
-                found.points[active], sums = self._guarded_alone(
-                    some, points[going], newton.step[going], sums.value[going]
-                )
+                points, step = points[going], newton.step[going]
+                found.points[active], sums = self._guarded_alone(some, points, step, sums.value[going])
+                is_held[active] = (found.points[active] != points + step).any(axis=1)
         return found
 
     def _guarded_alone(

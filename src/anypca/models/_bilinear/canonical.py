@@ -26,15 +26,19 @@ class Canonical:
     """Mean square of the reported scores, shape (k,)."""
 
 
-def orthonormal(coefficients: Coefficients, stats: SweepSums, *, fit_intercept: bool) -> Canonical:
+def orthonormal(
+    coefficients: Coefficients, stats: SweepSums, *, fit_intercept: bool, units: Floats | None = None
+) -> Canonical:
     """Orthonormal loadings with uncorrelated scores, in order of decreasing score variance.
 
-    The predictor ``Z W'`` stays as it is; this is its singular value decomposition, found from k x k matrices.
+    The predictor ``Z W'`` stays as it is; this is its singular value decomposition, found from k x k matrices. With
+    ``units`` (n_features,) that holds for the loadings over the units of their columns.
     """
+    unit = np.ones((len(coefficients.loadings), 1)) if units is None else units[:, None]
     k = coefficients.loadings.shape[1]
     centre = stats.score_sum / stats.weight if fit_intercept else np.zeros(k)
     gram = stats.score_gram / stats.weight - np.outer(centre, centre)
-    left, sizes, right = np.linalg.svd(coefficients.loadings, full_matrices=False)
+    left, sizes, right = np.linalg.svd(coefficients.loadings / unit, full_matrices=False)
     to_basis = right.T * sizes
     variance, rotation = np.linalg.eigh(to_basis.T @ gram @ to_basis)
     rotation = rotation[:, ::-1]
@@ -49,15 +53,16 @@ def orthonormal(coefficients: Coefficients, stats: SweepSums, *, fit_intercept: 
     bounded = np.maximum(sizes, max(_SMALLEST * sizes.max(initial=0.0), np.finfo(float).tiny ** 0.25))
     gauge = Gauge(shift, to_basis @ rotation, rotation.T @ (right / bounded[:, None]))
     fixed = coefficients.fixed + coefficients.loadings @ shift.T
-    new = Coefficients(loadings * signs, fixed, coefficients.dispersion)
+    new = Coefficients(loadings * signs * unit, fixed, coefficients.dispersion)
     return Canonical(new, gauge, np.maximum(variance[::-1], 0.0))
 
 
-def unit_loadings(coefficients: Coefficients, stats: SweepSums) -> Canonical:
-    """Loadings of unit length without a rotation, for scores whose zeros mean something."""
-    sizes = np.linalg.norm(coefficients.loadings, axis=0)
+def unit_loadings(coefficients: Coefficients, stats: SweepSums, units: Floats) -> Canonical:
+    """Loadings of unit length, over the units of their columns, without a rotation: zero scores mean something."""
+    free = coefficients.loadings / units[:, None]
+    sizes = np.linalg.norm(free, axis=0)
     sizes = np.maximum(sizes, max(_SMALLEST * sizes.max(initial=0.0), np.finfo(float).tiny ** 0.25))
-    sizes = sizes * fix_signs(coefficients.loadings.T)
+    sizes = sizes * fix_signs(free.T)
     shift = np.zeros((coefficients.fixed.shape[1], len(sizes)))
     gauge = Gauge(shift, np.diag(sizes), np.diag(1.0 / sizes))
     new = Coefficients(coefficients.loadings / sizes, coefficients.fixed, coefficients.dispersion)

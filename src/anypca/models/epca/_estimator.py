@@ -98,7 +98,8 @@ class EPCA(StreamingRows, BilinearModel):
     components_ : ndarray of shape (n_components, n_features)
         Loadings in decreasing order of explained deviance, the largest entry of each positive. Rows are orthonormal,
         with ``whiten`` orthogonal; of unit length only, not orthogonal, where a penalty other than the ridge, and
-        ``"group"`` of loadings, fixes the coordinates.
+        ``"group"`` of loadings, fixes the coordinates. If columns have different families, all this holds for loadings
+        divided by the standard deviation of their column's noise, which is 1 for columns without units.
     intercept_ : ndarray of shape (n_features,)
         b.
     coef_ : ndarray of shape (n_features, n_covariates)

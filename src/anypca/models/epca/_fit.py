@@ -160,7 +160,8 @@ class EPCAFitter(BilinearFitter[Settings]):
         loadings = residual_loadings(self.family, null, rough, self.settings.n_components, session.rng)
         if not self.settings.loading_prior.is_isotropic:
             # Where the coordinates matter: few large loadings in each component.
-            loadings = loadings @ varimax(loadings)
+            units = np.sqrt(noise_units(self.family, dispersion))
+            loadings = loadings @ varimax(loadings / units[:, None])
         return null, _Stand(self.family, replace(null, loadings=loadings), None, dispersion)
 
     def _fit_from(self, null: Coefficients, stand: _Stand) -> Fitted:
@@ -260,7 +261,7 @@ class EPCAFitter(BilinearFitter[Settings]):
         """Change to reporting coordinates, order components by the deviance they explain."""
         swept = result.shared.coefficients
         fitted = swept.with_joint(problem.loading_prior.snap(swept.joint))
-        canonical = canonical_form(self.settings, fitted, stats)
+        canonical = canonical_form(self.settings, self.family, fitted, stats)
         scores = self.moved(local, canonical.gauge)
         n_entries = self.session.data.n_samples * self.session.data.n_features
         rough = "float32" if n_entries >= _MANY_ENTRIES and self._suits_single else None
@@ -295,10 +296,17 @@ def reported_score_prior(settings: Settings, canonical: Canonical) -> Prior:
     return Scaled(prior, unit=1.0 / inverse.sum(axis=1))
 
 
-def canonical_form(settings: Settings, fitted: Coefficients, stats: SweepSums) -> Canonical:
-    """The coefficients in reporting coordinates, those of orthonormal loadings where the priors allow rotations."""
+def canonical_form(settings: Settings, family: Family, fitted: Coefficients, stats: SweepSums) -> Canonical:
+    """The coefficients in reporting coordinates, those of orthonormal loadings where the priors allow rotations.
+
+    In a mixed table, whose columns may have units of their own, lengths and angles are those of loadings over the
+    standard deviations of the columns' noise.
+    """
+    units = np.ones(len(fitted.dispersion))
+    if len(family.member_columns(len(units))) > 1:
+        units = np.sqrt(noise_units(family, fitted.dispersion))
     if settings.is_rotated:
-        found = orthonormal(fitted, stats, fit_intercept=settings.fit_intercept)
+        found = orthonormal(fitted, stats, fit_intercept=settings.fit_intercept, units=units)
     else:
-        found = unit_loadings(fitted, stats)
+        found = unit_loadings(fitted, stats, units)
     return whitened(found) if settings.is_white else found

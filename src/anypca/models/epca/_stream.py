@@ -32,7 +32,7 @@ def report(fit: EPCAFit, settings: Settings, stream: Stream[Shared]) -> EPCAFit:
     fitted = coefficients.with_joint(problem.loading_prior.snap(coefficients.joint))
     nothing = np.zeros_like(stream.averages.target)
     sums = stream.rule.sweep_sums(stream.averages, nothing, stream.weight)
-    canonical = canonical_form(settings, fitted, sums)
+    canonical = canonical_form(settings, problem.family, fitted, sums)
     return replace(
         fit,
         problem=replace(problem, score_prior=reported_score_prior(settings, canonical)),
