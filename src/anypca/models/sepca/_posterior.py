@@ -103,10 +103,12 @@ class Moments:
     """KL of each row to N(0, I), shape (rows,)."""
 
     @classmethod
-    def of(cls, scores: Scores, features: Floats) -> Moments:
-        """From posteriors and fixed features (rows, m - k)."""
+    def of(
+        cls, scores: Scores, features: Floats, inverse: tuple[Floats, Floats] | None = None
+    ) -> Moments:
+        """From posteriors and fixed features (rows, m - k), with the value of `invert` if it is known."""
         mean, k = scores.mean, scores.mean.shape[1]
-        covariance, log_determinant = invert(scores.precision, k)
+        covariance, log_determinant = invert(scores.precision, k) if inverse is None else inverse
         trace = covariance[:, packed_diagonal(k)].sum(axis=1)
         divergence = 0.5 * (np.einsum("ia,ia->i", mean, mean) + trace + log_determinant - k)
         return cls(scores, np.hstack([mean, features]), covariance, divergence)

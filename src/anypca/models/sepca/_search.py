@@ -35,7 +35,9 @@ from anypca.models.sepca._noise import (
     DispersionReport,
     NoiseModel,
     Settings,
+    determined_rank,
     first_noise_model,
+    is_normal,
     name_replaced,
 )
 from anypca.models.sepca._posterior import Affine, Loadings
@@ -76,6 +78,8 @@ def fit_posterior(
     """Fit a table, starting from another fit's loadings if they are given."""
     seed = int(session.rng.integers(2**31))
     noise = first_noise_model(session, family, settings)
+    if noise.is_sharing_open and is_normal(family) and settings.max_components + MARGIN <= determined_rank(session.data.n_features):
+        noise = replace(noise, by_column=True)
     state = None if start is None else warm_state(noise, start, seed)
     state = _from_subsample(noise, seed) if state is None else state
     found = search(initialise(noise, seed) if state is None else state, seed, may_restart=state is None)

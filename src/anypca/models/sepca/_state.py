@@ -23,6 +23,9 @@ from anypca.solvers import Result, Status
 PRUNE_RATIO = 0.05
 # Sweeps between two looks at the signal ratios.
 _SWEEPS_PER_LOOK = 5
+# Nats that the bound must gain between two looks, for each unit of the tolerance: components of nearly equal size turn
+# for hundreds of sweeps that gain nothing.
+_PLATEAU = 100.0
 # Tolerance while dispersion or rank are still open, ten times the default one.
 _ROUGH_TOLERANCE = 1e-3
 
@@ -161,7 +164,7 @@ def prune(state: State, *, rough: bool = False, holds_ard: bool = False) -> Stat
     """Sweep until convergence; remove components whose signal ratio falls below the limit."""
     left = state.noise.session.max_iter
     while True:
-        start = state.n_sweeps
+        start, before = state.n_sweeps, state.bound if len(state.result.trace) else -np.inf
         state = sweep(state, min(_SWEEPS_PER_LOOK, left), rough=rough, holds_ard=holds_ard)
         left -= max(state.n_sweeps - start, 1)
         weak = np.flatnonzero(state.loadings.signal_ratio < PRUNE_RATIO)
@@ -170,3 +173,5 @@ def prune(state: State, *, rough: bool = False, holds_ard: bool = False) -> Stat
             state, left = state.without(weak, "relevance"), state.noise.session.max_iter
         elif state.result.status is not Status.MAX_ITER or left <= 0:
             return state
+        elif state.bound - before <= _PLATEAU * (_ROUGH_TOLERANCE if rough else state.noise.session.tol):
+            return replace(state, result=replace(state.result, status=Status.PLATEAU))

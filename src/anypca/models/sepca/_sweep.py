@@ -268,13 +268,16 @@ class VariationalProblem(BlockProblem[Loadings, Scores, SweepSums]):
 
         Also returns the sums for the columns there.
         """
-        best, features = self._best_rows(expectation.loadings, before, entry), expectation.rows.features
-        if self.is_quadratic:
-            after = Moments.of(best, features)
-            return after, expectation.column_sums(after)
+        features = expectation.rows.features
+        best, inverse = self._best_rows(expectation.loadings, before, entry)
         part = np.full(len(best.mean), fraction)
+        if fraction == 1.0:
+            after = Moments.of(best, features, inverse)
+        else:
+            after = Moments.of(before.scores.towards(best, part), features)
+        if self.is_quadratic:
+            return after, expectation.column_sums(after)
         value, slack = entry.rows - before.divergence, self._slack(entry.rows)
-        after = Moments.of(best if fraction == 1.0 else before.scores.towards(best, part), features)
         sums = expectation.column_sums(after)
         worse = np.flatnonzero(~(sums.rows - after.divergence >= value - slack))
         if not worse.size:
@@ -291,8 +294,10 @@ class VariationalProblem(BlockProblem[Loadings, Scores, SweepSums]):
         after = Moments.of(before.scores.towards(best, part), features)
         return after, expectation.column_sums(after)
 
-    def _best_rows(self, shared: Loadings, before: Moments, sums: Sums) -> Scores:
-        """The optimum of the rows' quadratic models; rows whose predictor overflowed stay."""
+    def _best_rows(
+        self, shared: Loadings, before: Moments, sums: Sums
+    ) -> tuple[Scores, tuple[Floats, Floats] | None]:
+        """The optimum of the rows' quadratic models, and the value of `invert`; rows whose predictor overflowed stay."""
         k, m = shared.n_components, shared.mean.shape[1]
         cross = sums.information[:, packed_cross(m, k)]
         right = sums.target[:, :k] - np.einsum("iab,ib->ia", cross, before.design[:, k:])
@@ -301,14 +306,14 @@ class VariationalProblem(BlockProblem[Loadings, Scores, SweepSums]):
         if not usable.all():
             right = np.where(usable[:, None], right, 0.0)
             precision = np.where(usable[:, None], precision, pack_symmetric(np.eye(k)))
-        covariance, _ = invert(precision, k)
-        if len(covariance) == 1:
-            return Scores(right @ _full(covariance[0], k), precision)
-        mean = packed_times(covariance, right)
-        if not usable.all():
-            mean = np.where(usable[:, None], mean, before.scores.mean)
-            precision = np.where(usable[:, None], precision, before.scores.precision)
-        return Scores(mean, precision)
+        inverse = invert(precision, k)
+        if len(precision) == 1:
+            return Scores(right @ _full(inverse[0][0], k), precision), inverse
+        mean = packed_times(inverse[0], right)
+        if usable.all():
+            return Scores(mean, precision), inverse
+        mean = np.where(usable[:, None], mean, before.scores.mean)
+        return Scores(mean, np.where(usable[:, None], precision, before.scores.precision)), None
 
 
 def column_precision(shared: Loadings, information: Floats) -> Floats:
