@@ -17,6 +17,7 @@ LAYERS = [
     ("linalg",),
     ("families",),
     ("engine",),
+    ("columns",),
     ("offsets",),
     ("priors",),
     ("solvers",),

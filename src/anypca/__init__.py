@@ -9,11 +9,12 @@ if TYPE_CHECKING:
     from anypca import offsets, selection
     from anypca.io import load, save
     from anypca.models import *  # noqa: F403
+    from anypca.models.sepca import ModeOptions, SamplerOptions
     from anypca.solvers import Checkpoint
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["Checkpoint", "load", "offsets", "save", "selection"]
+__all__ = ["Checkpoint", "ModeOptions", "SamplerOptions", "load", "offsets", "save", "selection"]
 __all__ += models.__all__
 
 _MODULES = (
@@ -30,5 +31,6 @@ _MODULES = (
     "selection",
 )
 _ELSEWHERE = {"Checkpoint": "anypca.solvers", "load": "anypca.io", "save": "anypca.io"}
+_ELSEWHERE |= {"ModeOptions": "anypca.models.sepca", "SamplerOptions": "anypca.models.sepca"}
 _NAMES = {name: _ELSEWHERE.get(name, "anypca.models") for name in __all__ if name not in _MODULES}
 __getattr__, __dir__ = attach(__name__, _NAMES, _MODULES)

@@ -25,6 +25,7 @@ from anypca import (
     VAE,
     Autoencoder,
     KernelPCA,
+    ModeOptions,
     PiecewisePCA,
     SePCA,
 )
@@ -73,8 +74,12 @@ OTHER_SETTINGS = [
     SePCA(max_components=2),
     EPCA(family="poisson", score_penalty="l1", n_components=1, **_TIGHT),
     SePCA(max_components=2, family="gaussian", inference="map"),
-    SePCA(max_components=2, family="gaussian", inference="map", loading_penalty="l1"),
-    SePCA(max_components=2, family="gaussian", inference="map", nu_path=[0.3, 1.0], nu_criterion="evidence"),
+    SePCA(max_components=2, family="gaussian", inference=ModeOptions(loading_penalty="l1")),
+    SePCA(
+        max_components=2,
+        family="gaussian",
+        inference=ModeOptions(nu_path=(0.3, 1.0), nu_criterion="evidence"),
+    ),
     SPPCA(max_components=2),
     SPPCA(max_components=2, method="paper"),
     GPCA(family="poisson", penalty="l1", n_jobs=1),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,17 @@ from scipy.linalg import subspace_angles
 from tests.models.sepca_tables import draw, fit, hide, orthogonal
 from tests.models.tables import is_monotone
 
-from anypca import SePCA
+from anypca import ModeOptions, SePCA
 from anypca.datasets import make_prototype_bits
 
 FAMILIES = ["gaussian", "poisson", "bernoulli", "binomial(8)", "negative_binomial", "gamma"]
 
 
 def fit_mode(X: Any, family: str, k: int = 4, companions: Any = (), **settings: Any) -> SePCA:
-    return fit(X, family, k, companions, inference="map", **settings)
+    """Fit a joint mode; settings of the mode and of the estimator are told apart by their names."""
+    names = {field.name for field in fields(ModeOptions)}
+    options = ModeOptions(**{name: settings.pop(name) for name in names & settings.keys()})
+    return fit(X, family, k, companions, inference=options, **settings)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

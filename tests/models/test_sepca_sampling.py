@@ -10,7 +10,7 @@ import pytest
 from tests.draws import seed
 from tests.models.sepca_tables import draw, fit, orthogonal
 
-from anypca import SePCA
+from anypca import SamplerOptions, SePCA
 from anypca.exceptions import ConvergenceWarning
 
 for module in ("nutpie", "arviz"):
@@ -19,10 +19,12 @@ for module in ("nutpie", "arviz"):
 
 def fit_draws(X: Any, family: Any, k: int = 1, companions: Any = (), **settings: Any) -> SePCA:
     """Fit by short chains; they may be too short for a small R-hat, which is no matter here."""
-    chosen = {"n_draws": 40, "n_tune": 40, "n_chains": 2, "random_state": seed(0), **settings}
+    chosen = {"random_state": seed(0), **settings}
+    options = {"n_draws": 40, "n_tune": 40, "n_chains": 2}
+    options |= {name: chosen.pop(name) for name in options.keys() & chosen.keys()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return fit(X, family, k, companions, inference="hmc", **chosen)
+        return fit(X, family, k, companions, inference=SamplerOptions(**options), **chosen)
 
 
 def test_intercepts_and_slopes_alone_have_their_exact_posterior(rng: np.random.Generator) -> None:

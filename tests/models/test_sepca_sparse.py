@@ -7,7 +7,7 @@ import pytest
 from tests.models.sepca_tables import fit, orthogonal
 from tests.models.tables import is_monotone
 
-from anypca import SePCA
+from anypca import ModeOptions, SePCA
 from anypca.exceptions import ConvergenceWarning
 from anypca.families import resolve_family
 
@@ -79,8 +79,8 @@ def test_the_price_is_chosen_by_hidden_entries(rng: np.random.Generator) -> None
 @pytest.mark.parametrize("family", ["gaussian", "poisson"])
 def test_penalties_of_joint_modes(family: str, penalty: str, rng: np.random.Generator) -> None:
     X, used = draw_sparse(family, rng)
-    settings = {"loading_penalty": penalty, "loading_strength": STRENGTHS[family]}
-    model = fit(X, family, inference="map", **settings)
+    options = ModeOptions(loading_penalty=penalty, loading_strength=STRENGTHS[family])
+    model = fit(X, family, inference=options)
     assert is_monotone(model.objective_trace_, 1e-9)
     assert model.n_components_ == 2
     noise = ~used.any(axis=0)
@@ -106,4 +106,6 @@ def test_penalties_of_joint_modes(family: str, penalty: str, rng: np.random.Gene
 )
 def test_bad_penalties_are_named(settings: dict[str, object], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        fit(np.eye(6), "poisson", inference="map", **{"loading_penalty": "l1", **settings})
+        given = {"loading_penalty": "l1", **settings}
+        price = given.pop("sparsity", 0.0)
+        fit(np.eye(6), "poisson", inference=ModeOptions(**given), sparsity=price)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.draws import seed
 
-from anypca import EPCA, SePCA
+from anypca import EPCA, ModeOptions, SePCA
 from anypca.datasets import make_low_rank
 from anypca.selection import survival_curve
 
@@ -16,7 +16,7 @@ N, P = 40, 8
 def fitted(X, family="poisson", **options):
     options = {"nu": 0.5, "dispersion": 0.3, "tol": 1e-8, "n_jobs": 1} | options
     given = {name: options.pop(name) for name in ("offset", "sample_weight") if name in options}
-    return SePCA(3, family=family, inference="map", **options).fit(X, **given)
+    return SePCA(3, family=family, inference=ModeOptions(nu=options.pop("nu")), **options).fit(X, **given)
 
 
 def table(family, missing=0.0):

@@ -10,6 +10,9 @@ import numpy as np
 from anypca._typing import Bools, Floats, PerColumn
 from anypca.families._base import NOT_ASKED, Evaluation, Family, filled
 
+#: Largest count that is told from the next one in double precision.
+_LARGEST = 2.0**53
+
 
 @dataclass(frozen=True)
 class LogLink(Family):
@@ -29,11 +32,12 @@ class LogLink(Family):
 class Counts(LogLink):
     """Families of counts with a log link."""
 
-    support = "values >= 0"
+    support = "values from 0 to 2**53"
     remedy = "Use family='gaussian' for centred or transformed data."
 
     def in_support(self, x: Floats) -> Bools:
-        return np.isfinite(x) & (x >= 0)
+        # Double precision does not distinguish larger counts from their neighbours.
+        return np.isfinite(x) & (x >= 0) & (x <= _LARGEST)
 
     def interior_mean(self, total: Floats, count: Floats) -> Floats:
         # Half a count instead of none: the log of a mean of zero is not a start.

@@ -135,7 +135,7 @@ def _check_mode(model: Any) -> None:
     if not isinstance(model, SePCA):
         raise TypeError(f"survival_curve needs SePCA(inference='map'); got {type(model).__name__}.")
     check_is_fitted(model)
-    if model.inference != "map":
+    if model.mode_options is None:
         raise ValueError(
             f"survival_curve is about joint modes; this SePCA has inference={model.inference!r}, whose components are "
             "compared by evidence_by_rank_. Fit inference='map'."

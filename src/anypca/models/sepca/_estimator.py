@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import clone
 
-from anypca._compat import Interval, StrOptions
+from anypca._compat import Interval, RealNotInt, StrOptions
 from anypca._typing import Floats, Ints
+from anypca.columns import find_redundant, report_left_out
+from anypca.engine import encode
 from anypca.families import Family
 from anypca.families.auto import FamilyChoice
 from anypca.families.forms import Form
@@ -20,20 +23,18 @@ from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.row_model import BilinearModel, ModeRowModel, Reported
 from anypca.models._description import Description
 from anypca.models._manners import NOT_NEGATIVE, POSITIVE
-from anypca.models._session import Session, choose_family
+from anypca.models._session import Session, check_support, choose_family
 from anypca.models._stream import Stream, StreamingRows
-from anypca.models.sepca._choice import choose_settings
+from anypca.models.sepca._hidden import choose_sparsity, choose_weight
 from anypca.models.sepca._hmc import SampledFit, SamplerOptions, fit_draws
-from anypca.models.sepca._noise import Settings
-from anypca.models.sepca._options import check_options, loading_penalty
+from anypca.models.sepca._noise import Settings, count_rows
 from anypca.models.sepca._posterior import Loadings
-from anypca.models.sepca._redundant import find_redundant, tell_left_out
 from anypca.models.sepca._rows import PosteriorRowModel
 from anypca.models.sepca._search import PosteriorFit, fit_posterior
-from anypca.models.sepca._settings import ModeSettings
 from anypca.models.sepca._stream import PosteriorRule, report_stream
 from anypca.models.sepca.map._mode import ModeFit, fit_mode
-from anypca.priors import Prior
+from anypca.models.sepca.map._options import ModeOptions, ModeSettings, weights_to_try
+from anypca.priors import AdaptiveL0
 from anypca.solvers import Result
 
 # Components to start from unless the user says otherwise. Sweeps cost with their square; the tables of
@@ -56,58 +57,35 @@ class SePCA(StreamingRows, BilinearModel):
     ----------
     max_components : int or None, default=None
         Number of components to start from; None is 20, or what the table allows.
+    n_components : {"auto"}, int or float, default="auto"
+        ``"auto"``: chosen by evidence. An int: exactly so many, without a search. A number between 0 and 1: the fewest
+        components that explain this share of the deviance that the components chosen by evidence explain.
     family : str, Family, list or dict, default="auto"
         As in `EPCA`. Counts get the negative binomial under ``"auto"``, whose limit is Poisson: over-dispersion
-        that is not modelled is taken for components. Where values hardly tell the family of a column, the evidence of
-        whole fits decides between the best two, in tables of up to a million entries and with ``"vb"``.
+        that is not modelled would appear as components. A column between two families gets the safer one;
+        ``family_report_`` names the other.
     resolution : None, float, sequence or dict, default=None
-        Step with which columns are recorded, such as 0.1 for one decimal: one for all, one per column, or a dict from
-        column to step. None finds it from the values.
-    inference : {"vb", "map", "hmc"}, default="vb"
-        ``"vb"``: normal posteriors of scores and loadings; neighbouring dimensions are compared by the bound on the
-        evidence. ``"map"``: the published algorithm, joint modes of scores and loadings; it needs the weight ``nu``.
-        ``"hmc"``: draws from the posterior by the No-U-Turn sampler, for tables of up to about a million entries;
-        needs the extra ``mcmc``.
-    nu : {"auto", "scaled"} or float, default="auto"
-        Weight of the data in ``"map"``, where the mode keeps noise as the number of rows n grows beyond the number of
-        columns D. ``"scaled"``, which ``"auto"`` means too, is :math:`\nu^* = 4 D / (\sqrt n + \sqrt D)^2`.
-    nu_path : sequence of float, "auto" or None, default=None
-        Weights to try in ``"map"``, of which ``nu_criterion`` takes one; ``"auto"`` tries seven from :math:`\nu^*/2`
-        to 1, beyond which an entry would count more than once.
-    nu_criterion : {"held_out", "evidence", "joint"}, default="held_out"
-        ``"held_out"`` takes the weight whose fits predict hidden entries best (four times a tenth of them),
-        ``"evidence"`` the one with the largest Laplace evidence. ``"joint"``, the published criterion, takes the
-        one with the largest joint log-likelihood, which is nearly always the largest or 1, with too many components.
+        Step with which columns are recorded, for example 0.1 for one decimal: one for all, one per column, or a dict
+        from column to step. None finds it from the values.
+    inference : {"vb", "map", "hmc"}, ModeOptions or SamplerOptions, default="vb"
+        ``"vb"``: normal posteriors of scores and loadings; neighbouring dimensions are compared by a bound on the
+        evidence. ``"map"``: the published algorithm, joint modes of scores and loadings; `ModeOptions` sets its
+        options. ``"hmc"``: draws from the posterior by the No-U-Turn sampler at the dimension of ``"vb"``, for tables
+        of up to about a million entries; `SamplerOptions` sets the number of draws. Needs the extra ``mcmc``.
     sparsity : {"auto"} or float, default=0.0
         Price of a non-zero loading (adaptive L0). Loadings then have exact zeros, except that below 1/2 ``"vb"`` only
         shrinks. ``"auto"`` takes the largest price whose fit predicts hidden entries within one standard error
         of the best and has components left. Not in ``"hmc"``.
-    delta : float, default=1e-8
-        Squared loadings well below it count as zeros where ``sparsity`` asks for a price.
-    loading_penalty : str or Prior, default="ridge"
-        ``"ridge"`` is the normal prior alone. ``"l1"``, ``"scad"`` and ``"group"`` stand beside it in ``"map"`` and
-        apply to loadings as they belong to scores of about unit size: with the first two components have few columns,
-        with the last columns leave all components at once. Also a `anypca.priors.Prior`. Between removals the
-        objective, penalty included, never falls from round to round. Not in ``"vb"`` and ``"hmc"``.
-    loading_strength : float, default=1.0
-        Weight of that penalty against the log-likelihood. A loading is zero where the likelihood gains less per unit;
-        noise alone gains about ``sqrt(n_samples)`` times the root of an entry's information, and all of it is gone at
-        several times that.
-    threshold : float or None, default=None
-        In ``"map"``, components leave when their ``alpha`` exceeds it (five times it in the first ten rounds); None
-        is 100 D times the largest mean curvature of a column, which does not depend on units.
     dispersion : {"auto", "shared", "feature"} or float, default="auto"
-        ``"auto"`` estimates open dispersions between fits: one for the columns of a family (of real columns one share
-        of their variance, so that units do not matter), and in ``"vb"`` one for each column where that has the
-        larger evidence. Counts that vary less than Poisson counts (judged against a table drawn from the fit) become
-        `ScaledPoisson`, steady exponential amounts `Gamma`; ``dispersion_report_`` says so, and a warning does where
-        ``family`` was not ``"auto"``. ``"shared"`` keeps the family and has one for
-        the columns of a family, for real columns one variance, whose unit must be one then. ``"feature"`` has one
-        for each column, with `ScaledPoisson` for Poisson columns. A number fixes open dispersions.
+        ``"auto"`` estimates open dispersions between fits: one for the columns of a family (for real columns one share
+        of their variance, so that units do not matter), and in ``"vb"`` one for each column if it has the
+        larger evidence. Counts that vary less than Poisson counts (compared with a table drawn from the fit) become
+        `ScaledPoisson`, steady exponential amounts `Gamma`; ``dispersion_report_`` states it, and a warning does if
+        ``family`` was not ``"auto"``. ``"shared"`` keeps the family and has one for the columns of a family, for real
+        columns one variance, which needs one unit. ``"feature"`` has one for each column, with `ScaledPoisson` for
+        Poisson columns. A number fixes open dispersions.
     fit_intercept : bool, default=True
         Without it the model spends a component on the means.
-    n_draws, n_tune, n_chains : int, default=500, 250, 4
-        Of the sampler in ``"hmc"``.
     max_iter : int, default=500
         Largest number of sweeps of one fit to convergence; in ``"map"`` of rounds of sweeps.
     tol : float, default=1e-4
@@ -152,9 +130,8 @@ class SePCA(StreamingRows, BilinearModel):
         The same for the dimensions that were compared; bounds of dimensions that could not win are not driven to
         convergence.
     rank_probabilities_ : dict
-        ``"vb"`` only: what these say of the dimensions, which are taken as equally likely beforehand. Larger ones are
-        there too, by what the spectrum of the residuals says of components too weak for the fit to keep: where all
-        that it kept are strong, others are not likely to be that weak.
+        ``"vb"`` only: posterior probabilities of the dimensions in ``evidence_by_rank_``, which count as equally likely
+        beforehand; dimensions that were not compared have none.
     n_above_noise_ : int
         Directions of the residuals without components that lie above the edge of noise (99 % of the Tracy-Widom law),
         at most ``max_components``. Under a logarithmic link strong components bend the means into more directions
@@ -206,40 +183,28 @@ class SePCA(StreamingRows, BilinearModel):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "max_components": [None, Interval(Integral, 0, None, closed="left")],
-        "inference": [StrOptions({"vb", "map", "hmc"})],
-        "nu": [StrOptions({"auto", "scaled"}), POSITIVE],
-        "nu_path": [None, StrOptions({"auto"}), "array-like"],
-        "nu_criterion": [StrOptions({"held_out", "evidence", "joint"})],
+        "n_components": [
+            StrOptions({"auto"}),
+            Interval(Integral, 0, None, closed="left"),
+            Interval(RealNotInt, 0, 1, closed="neither"),
+        ],
+        "inference": [StrOptions({"vb", "map", "hmc"}), ModeOptions, SamplerOptions],
         "sparsity": [StrOptions({"auto"}), NOT_NEGATIVE],
-        "delta": [POSITIVE],
-        "loading_penalty": "no_validation",
-        "loading_strength": [POSITIVE],
-        "threshold": [None, POSITIVE],
         "dispersion": [StrOptions({"auto", "shared", "feature"}), POSITIVE],
     }
 
-    #: Whether ``family`` is what a user insists on.
     _takes_entry_weight: ClassVar[bool] = True
     _gives_family: ClassVar[bool] = True
 
     max_components: int | None = None
     _: KW_ONLY
+    n_components: str | float = "auto"
     family: Any = "auto"
     resolution: Any = None
-    inference: str = "vb"
-    nu: str | float = "auto"
-    nu_path: Sequence[float] | str | None = None
-    nu_criterion: str = "held_out"
+    inference: str | ModeOptions | SamplerOptions = "vb"
     sparsity: str | float = 0.0
-    delta: float = 1e-8
-    loading_penalty: str | Prior = "ridge"
-    loading_strength: float = 1.0
-    threshold: float | None = None
     dispersion: str | float = "auto"
     fit_intercept: bool = True
-    n_draws: int = 500
-    n_tune: int = 250
-    n_chains: int = 4
     max_iter: int = 500
     tol: float = 1e-4
     random_state: Any = 0
@@ -278,7 +243,7 @@ class SePCA(StreamingRows, BilinearModel):
         companions |= {"offset": offset, "covariates": covariates}
         with self._all_or_nothing():
             result = self._fit_once(X, checkpoint, companions)
-        if self.inference != "map" and self._gives_family and self.dispersion == "auto":
+        if self.mode_options is None and self._gives_family and self.dispersion == "auto":
             self.dispersion_report_.warn_if_replaced(self.family_report_)
         self._warn_unless_converged(result)
         return self
@@ -288,41 +253,130 @@ class SePCA(StreamingRows, BilinearModel):
         with self._open_fit(X, **companions, checkpoint=checkpoint) as session:
             self._check_options()
             family, report = choose_family(self.family, session)
-            settings, path = choose_settings(self, session, family, X, companions)
+            check_support(family, session)
+            settings, path = self._choose_settings(session, family, X, companions)
             fit = self._fit(session, family, settings)
             self._store(fit)
             if self.warm_start and isinstance(fit, PosteriorFit):
                 self._last_run = replace(fit.loadings, change=None)  # type: ignore[misc]
-            self.family_report_ = tell_left_out(report, session.layout)
+            self.family_report_ = report_left_out(report, session.layout)
             self.sparsity_ = settings.sparsity
             if path:
                 self.nu_path_ = path
             return fit.result
 
+    @property
+    def mode_options(self) -> ModeOptions | None:
+        """Options of the joint mode; ``None`` for other kinds of inference."""
+        if isinstance(self.inference, ModeOptions):
+            return self.inference
+        return ModeOptions() if self.inference == "map" else None
+
+    @property
+    def sampler_options(self) -> SamplerOptions | None:
+        """Options of the sampler; ``None`` for other kinds of inference."""
+        if isinstance(self.inference, SamplerOptions):
+            return self.inference
+        return SamplerOptions() if self.inference == "hmc" else None
+
     def _left_out(self, session: Session, choice: FamilyChoice | None) -> Mapping[int, Form]:
-        """Constants, copies and combinations would pass for columns without noise; not in modes, as published."""
+        """Constants, copies and combinations, which look like columns without noise; none in modes, as published."""
         is_known = self._fixed_dispersion() is not None
-        if self.inference == "map" or self._uses_offset or is_known or choice is None:
+        if self.mode_options is not None or self._uses_offset or is_known or choice is None:
             return {}
         return find_redundant(session, choice)
 
     def _check_options(self) -> None:
         """Raise on options that have no meaning together."""
-        check_options(self)
+        is_sparse = isinstance(self.sparsity, str) or self.sparsity > 0
+        if self.sampler_options is not None and is_sparse:
+            raise ValueError(
+                f"sparsity={self.sparsity!r} has no meaning for draws from a posterior, which are never zero; "
+                "use inference='vb' or 'map', or sparsity=0."
+            )
+        if self.inference != "vb" and (self.warm_start or self.init is not None):
+            raise ValueError(
+                "warm_start and init are for inference='vb'; others start from more components than they end with. "
+                "Leave both out."
+            )
+        mode, is_share = self.mode_options, isinstance(self.n_components, float)
+        if mode is not None and is_share:
+            raise ValueError(
+                f"n_components={self.n_components!r} is a share, which joint modes cannot aim at; use 'auto' or an int."
+            )
+        if mode is not None and is_sparse and mode.penalty(self.max_components or 0) is not None:
+            raise ValueError(
+                f"loading_penalty={mode.loading_penalty!r} and sparsity={self.sparsity!r} are two penalties of the "
+                "same loadings; leave one out."
+            )
 
     def _rank(self, session: Session) -> int:
         """Number of components to start from; a table with k rows or columns cannot have k of them."""
         largest = min(session.data.n_samples, session.data.n_features) - 1
+        if isinstance(self.n_components, Integral):
+            if self.n_components > max(largest, 0):
+                raise ValueError(
+                    f"n_components={self.n_components} is more than a table of {session.data.n_samples} rows and "
+                    f"{session.data.n_features} columns can have; use at most {max(largest, 0)}."
+                )
+            return int(self.n_components)
         wanted = _DEFAULT_COMPONENTS if self.max_components is None else self.max_components
         return max(min(wanted, largest), 0)
-
-    def _largest_alpha(self) -> float | None:
-        """The relevance beyond which components leave a mode; ``None`` for one without units."""
-        return self.threshold
 
     def _fixed_dispersion(self) -> float | None:
         """The dispersion that the user fixed, if any."""
         return None if isinstance(self.dispersion, str) else float(self.dispersion)
+
+    def _zero_scale(self) -> float:
+        """Squared loadings well below it count as zeros if there is a price of non-zeros."""
+        mode = self.mode_options
+        return float(AdaptiveL0.delta if mode is None else mode.delta)
+
+    def _choose_settings(
+        self, session: Session, family: Family, X: Any, companions: Mapping[str, Any]
+    ) -> tuple[Settings | ModeSettings, dict[float, tuple[float, int]]]:
+        """Settings of a fit, and how hidden entries chose the weight of the data, if they did."""
+        mode, layout, path = self.mode_options, session.layout, dict[float, tuple[float, int]]()
+        by_hidden = mode is not None and mode.chooses_by_hidden_entries
+        if session.data.has_entry_weights and (by_hidden or isinstance(self.sparsity, str)):
+            raise ValueError(
+                "nu_criterion='held_out' and sparsity='auto' choose by hidden entries, which have no weights of their "
+                "own. Leave out entry_weight=, or give numbers for nu and sparsity."
+            )
+        trial = self
+        if layout.labels:  # trials get numbers, which do not show that they stand for labels
+            X, trial = encode(X, dict(layout.labels)), clone(self).set_params(family=layout.settled(family))
+        weights: tuple[float, ...] = ()
+        if mode is not None:
+            weights = weights_to_try(mode, count_rows(session), session.data.n_features)
+        if mode is not None and by_hidden:
+            path = choose_weight(trial, X, weights, companions)
+            weights = (max(path, key=lambda nu: path[nu][0]),)
+            trial = clone(trial).set_params(inference=replace(mode, nu=weights[0], nu_path=None))
+        sparsity = self.sparsity
+        settings = Settings(
+            self._rank(session),
+            bool(self.fit_intercept),
+            self._fixed_dispersion(),
+            choose_sparsity(trial, X, companions) if isinstance(sparsity, str) else float(sparsity),
+            self._zero_scale(),
+            self.dispersion if isinstance(self.dispersion, str) else "auto",  # type: ignore[arg-type]
+            isinstance(self.n_components, Integral),
+            self.n_components if isinstance(self.n_components, float) else None,
+        )
+        if mode is None:
+            return settings, path
+        criterion = "joint" if mode.nu_criterion == "joint" else "evidence"
+        threshold = np.inf if settings.is_rank_fixed else mode.threshold
+        penalty = mode.penalty(settings.max_components)
+        return ModeSettings(
+            **vars(settings),
+            weights=weights,
+            criterion=criterion,
+            threshold=threshold,
+            penalty=penalty,
+            strength=float(mode.loading_strength),
+        ), path
 
     def _fit(
         self, session: Session, family: Family, settings: Settings | ModeSettings
@@ -330,14 +384,19 @@ class SePCA(StreamingRows, BilinearModel):
         """The fit by the chosen inference."""
         if isinstance(settings, ModeSettings):
             return fit_mode(replace(session, tol=_MODE_TOLERANCE * session.tol), family, settings)
-        if self.inference == "vb":
+        sampler = self.sampler_options
+        if sampler is None:
             return fit_posterior(session, family, settings, self._start())
-        options = SamplerOptions(self.n_draws, self.n_tune, self.n_chains)
-        return fit_draws(session, family, settings, options, progress=bool(self.verbose))
+        return fit_draws(session, family, settings, sampler, progress=bool(self.verbose))
 
     def describe(self) -> Description:
-        is_sparse = self.__sklearn_is_fitted__() and (self.sparsity_ > 0 or loading_penalty(self) is not None)
+        is_sparse = self.__sklearn_is_fitted__() and (self._has_penalty())
         return replace(super().describe(), has_sparse_loadings=is_sparse)
+
+    def _has_penalty(self) -> bool:
+        """Whether loadings may be exactly zero."""
+        mode = self.mode_options
+        return self.sparsity_ > 0 or (mode is not None and mode.penalty(self.max_components or 0) is not None)
 
     def _row_model(self) -> ModeRowModel | PosteriorRowModel:
         return self._rows

@@ -58,6 +58,13 @@ class SamplerOptions:
     n_tune: int = 250
     n_chains: int = 4
 
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(
+                    f"The {name!r} parameter of SamplerOptions must be an int from 1 on; got {value!r}."
+                )
+
 
 @dataclass(frozen=True, eq=False)
 class SampledFit(PosteriorFit):

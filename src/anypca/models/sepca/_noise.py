@@ -37,6 +37,8 @@ class Settings:
     """One dispersion for the columns of a family, one for each column, or the one with the larger evidence."""
     is_rank_fixed: bool = False
     """Fit ``max_components`` components and compare no other number of them."""
+    share: float | None = None
+    """Keep the leading components with this share of the deviance that all chosen ones explain."""
 
 
 def is_normal(member: Family) -> bool:

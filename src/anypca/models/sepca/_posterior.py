@@ -103,9 +103,7 @@ class Moments:
     """KL of each row to N(0, I), shape (rows,)."""
 
     @classmethod
-    def of(
-        cls, scores: Scores, features: Floats, inverse: tuple[Floats, Floats] | None = None
-    ) -> Moments:
+    def of(cls, scores: Scores, features: Floats, inverse: tuple[Floats, Floats] | None = None) -> Moments:
         """From posteriors and fixed features (rows, m - k), with the value of `invert` if it is known."""
         mean, k = scores.mean, scores.mean.shape[1]
         covariance, log_determinant = invert(scores.precision, k) if inverse is None else inverse

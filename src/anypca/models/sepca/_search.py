@@ -78,7 +78,8 @@ def fit_posterior(
     """Fit a table, starting from another fit's loadings if they are given."""
     seed = int(session.rng.integers(2**31))
     noise = first_noise_model(session, family, settings)
-    if noise.is_sharing_open and is_normal(family) and settings.max_components + MARGIN <= determined_rank(session.data.n_features):
+    room = determined_rank(session.data.n_features) - MARGIN
+    if noise.is_sharing_open and is_normal(family) and settings.max_components <= room:
         noise = replace(noise, by_column=True)
     state = None if start is None else warm_state(noise, start, seed)
     state = _from_subsample(noise, seed) if state is None else state
@@ -104,6 +105,9 @@ def search(state: State, seed: int, *, may_restart: bool = True) -> Search:
     by_rank = {
         fit.n_components: value for value, fit in sorted(compared, key=lambda pair: pair[1].n_components)
     }
+    if best.noise.settings.share is not None:
+        best = _leading(best, best.noise.settings.share, seed)
+        best_evidence = by_rank[best.n_components] = evidence(best)
     if best.noise.settings.sparsity > 0:
         best = _sparse(best)
         best_evidence = evidence(best)
@@ -233,6 +237,19 @@ def _grow(noise: NoiseModel, seed: int) -> State:
             break
     assert best is not None
     return best[1]
+
+
+def _leading(state: State, share: float, seed: int) -> State:
+    """The fit with the fewest components that explain a share of the deviance which all of them explain."""
+    noise = state.noise
+    null = noise.null(state.loadings.dispersion, state.null.fixed)
+    found = noise.visit.deviances(noise.family, state.coefficients, state.score_means, null).shares
+    order = np.argsort(-found, kind="stable")
+    shares = np.cumsum(found[order]) / max(float(found.sum()), np.finfo(float).tiny)
+    leaving = order[int(np.searchsorted(shares, share)) + 1 :]
+    fixed = replace(noise, settings=replace(noise.settings, is_rank_fixed=True))
+    state = state.without(leaving, "share").with_noise(fixed, state.loadings.dispersion)
+    return alternate_fit_and_dispersion(state, seed, may_restart=False)
 
 
 def _sparse(state: State) -> State:

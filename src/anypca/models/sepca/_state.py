@@ -23,9 +23,9 @@ from anypca.solvers import Result, Status
 PRUNE_RATIO = 0.05
 # Sweeps between two looks at the signal ratios.
 _SWEEPS_PER_LOOK = 5
-# Nats that the bound must gain between two looks, for each unit of the tolerance: components of nearly equal size turn
-# for hundreds of sweeps that gain nothing.
-_PLATEAU = 100.0
+# Nats that the bound must gain between two looks while dispersion or rank are open, and later for each unit of the
+# tolerance: components of nearly equal size turn for hundreds of sweeps that gain nothing.
+_ROUGH_PLATEAU, _PLATEAU = 0.5, 100.0
 # Tolerance while dispersion or rank are still open, ten times the default one.
 _ROUGH_TOLERANCE = 1e-3
 
@@ -42,7 +42,7 @@ class Removal(NamedTuple):
     ratio: float
     """Squared loadings over their posterior variance; squared loadings alone in a joint mode."""
     reason: str
-    """``"relevance"`` (pruned), ``"evidence"`` or ``"sparsity"`` (no loadings left)."""
+    """``"relevance"`` (pruned), ``"evidence"``, ``"share"`` or ``"sparsity"`` (no loadings left)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,11 +167,12 @@ def prune(state: State, *, rough: bool = False, holds_ard: bool = False) -> Stat
         start, before = state.n_sweeps, state.bound if len(state.result.trace) else -np.inf
         state = sweep(state, min(_SWEEPS_PER_LOOK, left), rough=rough, holds_ard=holds_ard)
         left -= max(state.n_sweeps - start, 1)
-        weak = np.flatnonzero(state.loadings.signal_ratio < PRUNE_RATIO)
+        limit = 0.0 if state.noise.settings.is_rank_fixed else PRUNE_RATIO
+        weak = np.flatnonzero(state.loadings.signal_ratio < limit)
         if weak.size:
             # A bound with fewer components may be lower, so the trace starts anew.
             state, left = state.without(weak, "relevance"), state.noise.session.max_iter
         elif state.result.status is not Status.MAX_ITER or left <= 0:
             return state
-        elif state.bound - before <= _PLATEAU * (_ROUGH_TOLERANCE if rough else state.noise.session.tol):
+        elif state.bound - before <= (_ROUGH_PLATEAU if rough else _PLATEAU * state.noise.session.tol):
             return replace(state, result=replace(state.result, status=Status.PLATEAU))

@@ -297,7 +297,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, SweepSums]):
     def _best_rows(
         self, shared: Loadings, before: Moments, sums: Sums
     ) -> tuple[Scores, tuple[Floats, Floats] | None]:
-        """The optimum of the rows' quadratic models, and the value of `invert`; rows whose predictor overflowed stay."""
+        """The optimum of the rows' quadratic models, with the value of `invert`; rows that overflowed stay."""
         k, m = shared.n_components, shared.mean.shape[1]
         cross = sums.information[:, packed_cross(m, k)]
         right = sums.target[:, :k] - np.einsum("iab,ib->ia", cross, before.design[:, k:])

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from anypca._compat import StrOptions
+from anypca.models._manners import POSITIVE
 from anypca.models._session import Session
-from anypca.models.sepca import SePCA
+from anypca.models.sepca import ModeOptions, SePCA
+from anypca.priors import AdaptiveL0
 
 #: Published threshold on alpha (M); it is five times that in the first ten rounds.
 _PUBLISHED_THRESHOLD = 100.0
@@ -66,6 +68,7 @@ class SPPCA(SePCA):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "method": [StrOptions({"default", "paper"})],
+        "threshold": [None, POSITIVE],
         "dispersion": [StrOptions({"auto", "feature", "poisson"})],
     }
 
@@ -110,19 +113,17 @@ class SPPCA(SePCA):
         return "poisson" if self._follows_paper or self.dispersion == "poisson" else "negative_binomial"
 
     @property
-    def inference(self) -> str:  # type: ignore[override]
-        """Modes as published, or the variational posterior."""
-        return "map" if self._follows_paper else "vb"
+    def inference(self) -> str | ModeOptions:  # type: ignore[override]
+        """Modes as published, with weight 1 of the data, or the variational posterior."""
+        if not self._follows_paper:
+            return "vb"
+        threshold = _PUBLISHED_THRESHOLD if self.threshold is None else self.threshold
+        return ModeOptions(nu=1.0, threshold=threshold, delta=self._zero_scale())
 
     @property
     def fit_intercept(self) -> bool:  # type: ignore[override]
         """Whether the model has an intercept: not as published."""
         return not self._follows_paper
-
-    @property
-    def nu(self) -> str | float:  # type: ignore[override]
-        """Weight of the data in the published algorithm: 1."""
-        return 1.0 if self._follows_paper else "auto"
 
     def _check_options(self) -> None:
         super()._check_options()
@@ -132,8 +133,8 @@ class SPPCA(SePCA):
                 "dimensions by evidence; use method='paper', or leave it out."
             )
 
-    def _largest_alpha(self) -> float | None:
-        return _PUBLISHED_THRESHOLD if self._follows_paper and self.threshold is None else self.threshold
+    def _zero_scale(self) -> float:
+        return float(AdaptiveL0.delta)
 
     def _fixed_dispersion(self) -> float | None:
         return 1.0 if self.dispersion == "poisson" else None
@@ -182,6 +183,8 @@ class SSPPCA(SPPCA):
     [6]
     """
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"delta": [POSITIVE]}
+
     def __init__(
         self,
         max_components: int | None = None,
@@ -212,3 +215,6 @@ class SSPPCA(SPPCA):
         self.random_state = random_state
         self.warm_start = warm_start
         self.init = init
+
+    def _zero_scale(self) -> float:
+        return float(self.delta)

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from anypca._typing import Floats
-from anypca.models.sepca._settings import ModeSettings
+from anypca.models.sepca.map._options import ModeSettings
 from anypca.priors import AdaptiveL0, Leading, Prior, Ridge, Scaled
 
 # Squared length of loadings that have left nothing; its inverse is still a number.

@@ -33,9 +33,9 @@ from anypca.models._bilinear.start import BilinearFitter, link_loadings, residua
 from anypca.models._opened import OpenedBlock
 from anypca.models._session import Session
 from anypca.models.sepca._noise import count_rows, null_dispersion
-from anypca.models.sepca._settings import ModeSettings
 from anypca.models.sepca._state import Removal
 from anypca.models.sepca.map._loading_prior import NOTHING, LoadingPrior, relevance
+from anypca.models.sepca.map._options import ModeSettings
 from anypca.priors import AdaptiveL0, Ridge
 from anypca.solvers import Result, Status
 

@@ -7,9 +7,9 @@ import scipy.linalg
 
 from anypca._typing import Floats, Ints
 from anypca._words import listed
+from anypca.columns.table import Table
 from anypca.engine import Block
 from anypca.families.forms import Combination, Form
-from anypca.models._session import Session
 
 # Columns up to which relations are looked for: all products of columns are a matrix of 8 MB then.
 _MOST_COLUMNS = 1000
@@ -28,7 +28,7 @@ _NAMED = 5
 _SEED = 41
 
 
-def find_combinations(session: Session, columns: Ints) -> dict[int, Form]:
+def find_combinations(table: Table, columns: Ints) -> dict[int, Form]:
     """Columns that others tell exactly, with what they are of these.
 
     Of the columns in a relation that one is left out without which the others correlate least (their correlation matrix
@@ -36,19 +36,19 @@ def find_combinations(session: Session, columns: Ints) -> dict[int, Form]:
 
     Parameters
     ----------
-    session : Session
+    table : Table
         Open on the table.
     columns : ndarray of int
         Those with continuous noise that vary; of these the complete ones are looked at.
     """
-    columns = columns[session.summary.n_observed[columns] == session.data.n_samples]
-    if len(columns) < 2 or len(columns) > _MOST_COLUMNS or not _has_rows(session.data.n_samples, columns):
+    columns = columns[table.summary.n_observed[columns] == table.data.n_samples]
+    if len(columns) < 2 or len(columns) > _MOST_COLUMNS or not _has_rows(table.data.n_samples, columns):
         return {}
-    values, vectors = np.linalg.eigh(_correlations(session, columns))
+    values, vectors = np.linalg.eigh(_correlations(table, columns))
     relations = vectors[:, values <= _NO_VARIANCE].T
-    if not len(relations) or not _has_rows(_count_distinct(session, columns), columns):
+    if not len(relations) or not _has_rows(_count_distinct(table, columns), columns):
         return {}
-    return _combinations(session, columns, relations)
+    return _combinations(table, columns, relations)
 
 
 def _has_rows(n_rows: int, columns: Ints) -> bool:
@@ -56,41 +56,41 @@ def _has_rows(n_rows: int, columns: Ints) -> bool:
     return n_rows >= len(columns) + _SPARE_ROWS
 
 
-def _standard(session: Session, block: Block, columns: Ints) -> Floats:
+def _standard(table: Table, block: Block, columns: Ints) -> Floats:
     """Standardised rows of some columns, (rows, n_columns)."""
-    mean, deviation = session.summary.mean[columns], np.sqrt(session.summary.variance[columns])
+    mean, deviation = table.summary.mean[columns], np.sqrt(table.summary.variance[columns])
     return np.asarray((block.read().x[:, columns].astype(float) - mean) / deviation)
 
 
-def _correlations(session: Session, columns: Ints) -> Floats:
+def _correlations(table: Table, columns: Ints) -> Floats:
     """Correlations of the columns, from sums over rows; (n_columns, n_columns)."""
 
     def visit(block: Block, _: object) -> Floats:
-        rows = _standard(session, block, columns)
+        rows = _standard(table, block, columns)
         return np.asarray((rows * block.weights[:, None]).T @ rows)
 
-    total: Floats = session.sum(visit)
-    return np.asarray(total / session.summary.weight[columns[0]])
+    total: Floats = table.sum(visit)
+    return np.asarray(total / table.summary.weight[columns[0]])
 
 
-def _count_distinct(session: Session, columns: Ints) -> int:
+def _count_distinct(table: Table, columns: Ints) -> int:
     """Number of different rows of positive weight."""
     weights = np.random.default_rng(_SEED).standard_normal(len(columns))
 
     def visit(block: Block) -> Floats:
-        return _standard(session, block, columns)[block.weights > 0] @ weights
+        return _standard(table, block, columns)[block.weights > 0] @ weights
 
     # Rows that are equal differ by rounding at most, if blocks are multiplied in another order.
-    return len(np.unique(np.round(np.concatenate(session.gather(visit)), 9)))
+    return len(np.unique(np.round(np.concatenate(table.gather(visit)), 9)))
 
 
-def _combinations(session: Session, columns: Ints, relations: Floats) -> dict[int, Form]:
+def _combinations(table: Table, columns: Ints, relations: Floats) -> dict[int, Form]:
     """What is left out and what it is of the others, given orthonormal relations (n_relations, n_columns)."""
     out = _chosen(relations)
     kept = np.setdiff1d(np.arange(len(columns)), out)
     standard = -scipy.linalg.solve(relations[:, out], relations[:, kept])
-    mean, deviation = session.summary.mean[columns], np.sqrt(session.summary.variance[columns])
-    names = session.data.feature_names or [f"x{j}" for j in range(session.data.n_features)]
+    mean, deviation = table.summary.mean[columns], np.sqrt(table.summary.variance[columns])
+    names = table.data.feature_names or [f"x{j}" for j in range(table.data.n_features)]
     found: dict[int, Form] = {}
     for column, weights in zip(out, standard, strict=True):
         of = kept[np.abs(weights) > _NO_PART]

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
+from anypca.columns.combinations import find_combinations
+from anypca.columns.table import Table
 from anypca.engine import Block, Layout
 from anypca.families import Exponential, Family, ScaledPoisson
 from anypca.families.auto import FamilyChoice, FamilyReport
 from anypca.families.forms import Constant, Copy, Form
-from anypca.models._session import Session
-from anypca.models.sepca._combinations import find_combinations
 
 # Random sums over rows by which standardised columns are compared, and the difference, relative to the root of the
 # number of rows, up to which they are equal: rounding of a shift by a million standard deviations. Two of a thousand
@@ -25,26 +25,26 @@ _FEWEST_ROWS = 8
 _SEED = 40
 
 
-def find_redundant(session: Session, choice: FamilyChoice) -> dict[int, Form]:
+def find_redundant(table: Table, choice: FamilyChoice) -> dict[int, Form]:
     """The columns of a table that are left out, each with what comes back in its place.
 
     Parameters
     ----------
-    session : Session
+    table : Table
         Open on the table.
     choice : FamilyChoice
         Of its columns; those that have forms already take no part.
     """
     family, formed = choice.family, set(choice.forms)
-    constants = {j: form for j, form in _constants(session, family).items() if j not in formed}
-    if len(constants) == session.data.n_features:
+    constants = {j: form for j, form in _constants(table, family).items() if j not in formed}
+    if len(constants) == table.data.n_features:
         return {}
-    found = {**constants, **_copies(session, family, {*constants, *formed})}
-    columns = np.flatnonzero(_kinds(session, family, {*found, *formed}) >= 0)
-    return {**found, **find_combinations(session, columns)}
+    found = {**constants, **_copies(table, family, {*constants, *formed})}
+    columns = np.flatnonzero(_kinds(table, family, {*found, *formed}) >= 0)
+    return {**found, **find_combinations(table, columns)}
 
 
-def tell_left_out(report: FamilyReport | None, layout: Layout) -> FamilyReport | None:
+def report_left_out(report: FamilyReport | None, layout: Layout) -> FamilyReport | None:
     """The account of the families with what columns that are left out are instead."""
     if report is None:
         return None
@@ -57,31 +57,31 @@ def tell_left_out(report: FamilyReport | None, layout: Layout) -> FamilyReport |
     )
 
 
-def _constants(session: Session, family: Family) -> dict[int, Form]:
+def _constants(table: Table, family: Family) -> dict[int, Form]:
     """Columns of one value that their family can have."""
-    low, high = session.summary.minimum, session.summary.maximum
+    low, high = table.summary.minimum, table.summary.maximum
     found: dict[int, Form] = {}
-    for member, columns in family.member_columns(session.data.n_features):
+    for member, columns in family.member_columns(table.data.n_features):
         for column in columns[(low == high)[columns] & member.in_support(low[columns])]:
             value = float(low[column])
             found[int(column)] = Constant(value, reason=f"every entry is {value:.10g}")
     return found
 
 
-def _copies(session: Session, family: Family, known: set[int]) -> dict[int, Form]:
+def _copies(table: Table, family: Family, known: set[int]) -> dict[int, Form]:
     """Columns with continuous noise that another column tells exactly; discrete ones may well coincide by chance."""
-    n_features, names = session.data.n_features, session.data.feature_names
-    kinds = _kinds(session, family, known)
-    if session.data.n_samples < _FEWEST_ROWS or (kinds >= 0).sum() < 2:
+    n_features, names = table.data.n_features, table.data.feature_names
+    kinds = _kinds(table, family, known)
+    if table.data.n_samples < _FEWEST_ROWS or (kinds >= 0).sum() < 2:
         return {}
     found: dict[int, Form] = {}
     # All pairs of a group of copies come, in any order; the first column of the group is the source of the others.
-    for first, second, sign in _equal_pairs(session):
+    for first, second, sign in _equal_pairs(table):
         source, column = min(first, second), max(first, second)
         if not kinds[source] == kinds[column] >= 0:
             continue
-        copy, known_copy = _copy(session, source, column, sign), found.get(column)
-        is_multiple = abs(copy.intercept) <= _EQUAL * abs(session.summary.mean[column])
+        copy, known_copy = _copy(table, source, column, sign), found.get(column)
+        is_multiple = abs(copy.intercept) <= _EQUAL * abs(table.summary.mean[column])
         is_first = not isinstance(known_copy, Copy) or source < known_copy.source
         if is_first and (kinds[source] == n_features or is_multiple):
             name = f"x{source}" if names is None else names[source]
@@ -89,9 +89,9 @@ def _copies(session: Session, family: Family, known: set[int]) -> dict[int, Form
     return found
 
 
-def _kinds(session: Session, family: Family, known: set[int]) -> Ints:
+def _kinds(table: Table, family: Family, known: set[int]) -> Ints:
     """For each column with continuous noise which others it can be a copy of, -1 for all other columns."""
-    n_features = session.data.n_features
+    n_features = table.data.n_features
     kinds = np.full(n_features, -1)
     for number, (member, columns) in enumerate(family.member_columns(n_features)):
         if _is_continuous(member):
@@ -107,18 +107,18 @@ def _is_continuous(member: Family) -> bool:
     return isinstance(member, Exponential) or (is_scale and not bool(member.is_discrete))
 
 
-def _copy(session: Session, source: int, column: int, sign: float) -> Copy:
-    mean, deviation = session.summary.mean, np.sqrt(session.summary.variance)
+def _copy(table: Table, source: int, column: int, sign: float) -> Copy:
+    mean, deviation = table.summary.mean, np.sqrt(table.summary.variance)
     slope = sign * float(deviation[column] / deviation[source])
     return Copy(source, float(mean[column] - slope * mean[source]), slope)
 
 
-def _equal_pairs(session: Session) -> Iterator[tuple[int, int, float]]:
+def _equal_pairs(table: Table) -> Iterator[tuple[int, int, float]]:
     """Pairs of columns that are equal once they are standardised, and the sign of their relation."""
-    sums = _random_sums(session)
+    sums = _random_sums(table)
     sign = np.sign(sums[0])
     sums = sums * sign
-    order, limit = np.argsort(sums[0], kind="stable"), _EQUAL * np.sqrt(session.data.n_samples)
+    order, limit = np.argsort(sums[0], kind="stable"), _EQUAL * np.sqrt(table.data.n_samples)
     for place, column in enumerate(order):
         for other in order[place + 1 :]:
             if sums[0, other] - sums[0, column] > limit:
@@ -127,18 +127,18 @@ def _equal_pairs(session: Session) -> Iterator[tuple[int, int, float]]:
                 yield int(column), int(other), float(sign[column] * sign[other])
 
 
-def _random_sums(session: Session) -> Floats:
+def _random_sums(table: Table) -> Floats:
     """Sums over rows of the standardised columns with random weights, (3, n_features); NaN for constant columns."""
-    mean, deviation = session.summary.mean, np.sqrt(session.summary.variance)
+    mean, deviation = table.summary.mean, np.sqrt(table.summary.variance)
     varies: Bools = deviation > 0
     scale = np.where(varies, deviation, np.nan)
 
     def visit(block: Block, _: object) -> Floats:
-        table = block.read()
+        entries = block.read()
         rng = np.random.default_rng([_SEED, block.start])
-        standard = (table.x.astype(float) - mean) / scale
-        if table.observed is not None:
-            standard = np.where(table.observed, standard, 0.0)
+        standard = (entries.x.astype(float) - mean) / scale
+        if entries.observed is not None:
+            standard = np.where(entries.observed, standard, 0.0)
         return rng.standard_normal((_SUMS, block.n_rows)) @ standard
 
-    return np.asarray(session.sum(visit))
+    return np.asarray(table.sum(visit))
