@@ -14,7 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from anypca import EPCA, GPCA, GSPPCA, PLNPCA, PPCA, SPCA, SPPCA, SSPPCA, KernelPCA, PiecewisePCA, SePCA
+from anypca import (
+    EPCA,
+    GPCA,
+    GSPPCA,
+    PLNPCA,
+    PPCA,
+    SPCA,
+    SPPCA,
+    SSPPCA,
+    KernelPCA,
+    ModeOptions,
+    PiecewisePCA,
+    SePCA,
+)
 from anypca.families import families, resolve_family
 
 N_FIT, N_NEW, N_FEATURES = 100, 20, 10
@@ -184,7 +197,7 @@ def option_cases() -> Iterator[Case]:
             "SePCA sparse": SePCA(3, family=name, sparsity=2.0),
             "SePCA map sparse": SePCA(3, family=name, sparsity=2.0, inference="map"),
             "SePCA no intercept": SePCA(3, family=name, fit_intercept=False),
-            "SePCA map path": SePCA(3, family=name, inference="map", nu_path=[0.15, 0.3]),
+            "SePCA map path": SePCA(3, family=name, inference=ModeOptions(nu_path=(0.15, 0.3))),
         }
         for estimator, model in models.items():
             table = draw(name, full=True, sparse="sparse" in estimator)

@@ -11,7 +11,7 @@ and the best candidate for a fourth dies.
 # %%
 import matplotlib.pyplot as plt
 
-from anypca import SePCA
+from anypca import ModeOptions, SePCA
 from anypca.datasets import make_prototype_bits
 from anypca.plotting import plot_survival
 from anypca.selection import survival_curve
@@ -32,7 +32,7 @@ for name, weight in zip([*"123", "one more"], curve.critical_nu, strict=True):
 # What would a smaller weight cost? Refits lose the weakest component near its critical weight.
 
 for nu in (0.9 * model.nu_, 0.5 * model.nu_):
-    again = SePCA(8, family="bernoulli", inference="map", fit_intercept=False, nu=nu).fit(bits)
+    again = SePCA(8, family="bernoulli", inference=ModeOptions(nu=nu), fit_intercept=False).fit(bits)
     print(f"nu = {nu:.2f}: {again.n_components_} components")
 
 # %%

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from anypca import SePCA
+from anypca import ModeOptions, SePCA
 from experiments._cells import Cells, tally
 from experiments._common import Options, Outcome, Table, Target, run_module
 from experiments.sepca_nu import GOOD_WEIGHTS, MAX_COMPONENTS, TRUTH, draw_bits
@@ -67,7 +67,11 @@ def fit_complete(kind: str, n: int, flip: float, has_intercept: bool, seed: int)
 def fit_complete_map(kind: str, n: int, flip: float, weight: float, seed: int) -> int:
     """Dimension of the published algorithm on a complete table."""
     model = SePCA(
-        MAX_COMPONENTS, family="bernoulli", inference="map", nu=weight / n, fit_intercept=False, n_jobs=1
+        MAX_COMPONENTS,
+        family="bernoulli",
+        inference=ModeOptions(nu=weight / n),
+        fit_intercept=False,
+        n_jobs=1,
     )
     return int(model.fit(draw_bits(n, flip, seed)).n_components_)
 

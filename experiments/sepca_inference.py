@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from anypca import SePCA
+from anypca import ModeOptions, SamplerOptions, SePCA
 from anypca.datasets import make_prototype_bits
 from experiments._cells import Cells, tally
 from experiments._common import Options, Outcome, Table, Target, fit_quietly, run_module
@@ -101,10 +101,9 @@ def _fitted(method: str, n_prototypes: int, seed: int) -> tuple[SePCA, Masked, f
     """The model, the table that it was fitted to, and the seconds that it took."""
     rng = np.random.default_rng([seed, n_prototypes, 4])
     masked = mask(make_prototype_bits(n_prototypes, random_state=rng).X, seed)
-    special: dict[str, Any] = {"map": {"nu": WEIGHT / len(masked.X)}, "vb": {}, "hmc": CHAINS}[method]
-    model = SePCA(
-        MAX_COMPONENTS, family="bernoulli", inference=method, fit_intercept=False, n_jobs=1, **special
-    )
+    mode, sampler = ModeOptions(nu=WEIGHT / len(masked.X)), SamplerOptions(**CHAINS)
+    inference: Any = {"map": mode, "vb": "vb", "hmc": sampler}[method]
+    model = SePCA(MAX_COMPONENTS, family="bernoulli", inference=inference, fit_intercept=False, n_jobs=1)
     start = time.perf_counter()
     # Chains this short may not agree to the last digit; the dimension is what is asked for.
     fit_quietly(model, masked.X)

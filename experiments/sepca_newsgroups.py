@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-from anypca import EPCA, SePCA
+from anypca import EPCA, ModeOptions, SePCA
 from anypca.datasets import load_newsgroups4
 from anypca.selection import select_rank
 from experiments._cells import tally
@@ -92,10 +93,10 @@ def fit_modes(seed: int, quick: bool) -> Modes:
     weights = QUICK_WEIGHTS if quick else WEIGHTS
     tables = {name: mask(draw(name, seed)[0].X, seed) for name in GROUPS}
     n = len(tables["corpus 1"].X)
-    options = {"family": "bernoulli", "inference": "map", "fit_intercept": False, "n_jobs": 1}
+    options: dict[str, Any] = {"family": "bernoulli", "fit_intercept": False, "n_jobs": 1}
     start = 8 if quick else 20
     fits = {
-        (name, weight): fit_quietly(SePCA(start, nu=weight / n, **options), masked.X)
+        (name, weight): fit_quietly(SePCA(start, inference=ModeOptions(nu=weight / n), **options), masked.X)
         for name, masked in tables.items()
         for weight in weights
     }

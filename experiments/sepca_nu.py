@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from anypca import SePCA
+from anypca import ModeOptions, SePCA
 from anypca.datasets import make_prototype_bits
 from experiments._cells import Cells
 from experiments._common import Options, Outcome, Table, Target, run_module
@@ -79,7 +79,11 @@ def fit_map(kind: str, n: int, flip: float, weight: float, seed: int) -> list[fl
     """Dimension, L_joint and L_miss of the published algorithm on a table with hidden cells."""
     masked = mask(draw_bits(n, flip, seed), seed)
     model = SePCA(
-        MAX_COMPONENTS, family="bernoulli", inference="map", nu=weight / n, fit_intercept=False, n_jobs=1
+        MAX_COMPONENTS,
+        family="bernoulli",
+        inference=ModeOptions(nu=weight / n),
+        fit_intercept=False,
+        n_jobs=1,
     )
     model.fit(masked.X)
     return [int(model.n_components_), model.joint_log_likelihood_, masked.l_miss(model)]

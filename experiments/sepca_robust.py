@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from anypca import EPCA, SePCA
+from anypca import EPCA, ModeOptions, SePCA
 from anypca.datasets import LowRank, make_low_rank, make_low_rank_counts
 from anypca.selection import EntryShuffleSplit, select_rank
 from experiments._cells import Cells, tally
@@ -139,7 +139,7 @@ def _by_vb(X: np.ndarray, family: str) -> int:
 
 
 def _by_map(X: np.ndarray, family: str) -> int:
-    model = SePCA(MAX_COMPONENTS, family=family, inference="map", nu="scaled", n_jobs=1)
+    model = SePCA(MAX_COMPONENTS, family=family, inference=ModeOptions(nu="scaled"), n_jobs=1)
     return int(model.fit(X).n_components_)
 
 

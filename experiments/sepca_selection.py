@@ -10,11 +10,11 @@ same fits scored by Laplace's evidence.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from anypca import EPCA, SePCA
+from anypca import EPCA, ModeOptions, SePCA
 from anypca.datasets import make_prototype_bits
 from anypca.selection import EntryKFold, select_rank
 from experiments._cells import tally
@@ -55,8 +55,11 @@ def select_once(seed: int, quick: bool) -> Found:
 
 def score_by_weight(X: np.ndarray, ranks: Sequence[int], weights: Sequence[float]) -> dict[str, list[float]]:
     """Minus the largest L_joint, and minus the largest evidence, of the modes of each dimension; inf for none."""
-    options = {"family": "bernoulli", "inference": "map", "fit_intercept": False, "n_jobs": 1}
-    fits = [fit_quietly(SePCA(max(ranks), nu=weight / len(X), **options), X) for weight in weights]
+    options: dict[str, Any] = {"family": "bernoulli", "fit_intercept": False, "n_jobs": 1}
+    fits = [
+        fit_quietly(SePCA(max(ranks), inference=ModeOptions(nu=weight / len(X)), **options), X)
+        for weight in weights
+    ]
 
     def best(name: str, rank: int) -> float:
         found = [-float(getattr(fit, name)) for fit in fits if fit.n_components_ == rank]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from anypca import BEPCA, SePCA
+from anypca import BEPCA, ModeOptions, SePCA
 from anypca.datasets import load_breast_cancer_original, load_iris, load_usps_012, load_wine
 from experiments._cells import tally
 from experiments._common import Options, Outcome, Table, Target, fit_quietly, repeat, run_module
@@ -161,9 +161,7 @@ def by_modes(masked: Masked, problem: Problem, criteria: Sequence[str]) -> dict[
         model = SePCA(
             problem.max_components,
             family=problem.family,
-            inference="map",
-            nu_path="auto",
-            nu_criterion=criterion,
+            inference=ModeOptions(nu_path="auto", nu_criterion=criterion),
             fit_intercept=False,
             n_jobs=1,
         )

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from anypca import SePCA
+from anypca import ModeOptions, SePCA
 from anypca.datasets import load_iris, load_wine, make_low_rank, make_prototype_bits
 from anypca.selection import survival_curve
 from experiments._cells import Cells
@@ -68,7 +68,7 @@ def _by_criteria(X: np.ndarray, options: Mapping[str, Any], path: Any) -> list[l
     found = []
     for criterion in CRITERIA:
         model = SePCA(
-            MAX_COMPONENTS, inference="map", nu_path=path, nu_criterion=criterion, n_jobs=1, **options
+            MAX_COMPONENTS, inference=ModeOptions(nu_path=path, nu_criterion=criterion), n_jobs=1, **options
         )
         fit_quietly(model, X)
         found.append([int(model.n_components_), float(model.nu_)])

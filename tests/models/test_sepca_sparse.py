@@ -105,7 +105,7 @@ def test_penalties_of_joint_modes(family: str, penalty: str, rng: np.random.Gene
     ids=str,
 )
 def test_bad_penalties_are_named(settings: dict[str, object], error: type[Exception], message: str) -> None:
+    given = {"loading_penalty": "l1", **settings}
+    price = given.pop("sparsity", 0.0)
     with pytest.raises(error, match=message):
-        given = {"loading_penalty": "l1", **settings}
-        price = given.pop("sparsity", 0.0)
         fit(np.eye(6), "poisson", inference=ModeOptions(**given), sparsity=price)
