@@ -127,6 +127,8 @@ def log_rising(x: Floats, inverse: Floats) -> Floats:
     size = 1.0 / inverse
     small = np.minimum(size, _STIRLING)
     direct = gammaln(x + small) - gammaln(small) - x * np.log(small)
+    if np.max(size, initial=0.0) < _STIRLING:
+        return direct
     # The series overflows where it is not used.
     with np.errstate(over="ignore", invalid="ignore"):
         growth = np.log1p(inverse * x)
@@ -159,11 +161,14 @@ def digamma_rise(x: Floats, r: Floats) -> Floats:
     [0.45]
     """
     small = np.minimum(r, _STIRLING)
+    direct = digamma(small + x) - digamma(small)
+    if np.max(r, initial=0.0) < _STIRLING:
+        return direct
     far = np.maximum(r, _STIRLING)
     first = x / (far * (far + x))
     second = first * (1.0 / far + 1.0 / (far + x))
     series = np.log1p(x / far) + 0.5 * first + second / 12.0
-    return np.where(r < _STIRLING, digamma(small + x) - digamma(small), series)
+    return np.where(r < _STIRLING, direct, series)
 
 
 def log_bessel_k(nu: npt.ArrayLike, x: npt.ArrayLike) -> Floats:

@@ -363,7 +363,8 @@ def _grid_values(state: State, member: Family, columns: Ints, numbers: slice = s
 
     def terms(cells: _Cells) -> list[Floats]:
         unit = units[cells.columns].astype(cells.mean.dtype, copy=False)
-        return [cells.family.expect(cells.x, cells.mean, cells.variance, phi * unit).value for phi in grid]
+        moments = cells.x, cells.mean, cells.variance
+        return [cells.family.expected_value(*moments, phi * unit) for phi in grid]
 
     return _sum(state, member, columns, len(grid), terms) + state.noise.grid_constants[numbers][:, columns]
 

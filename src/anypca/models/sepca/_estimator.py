@@ -316,8 +316,8 @@ class SePCA(StreamingRows, BilinearModel):
         if isinstance(self.n_components, Integral):
             if self.n_components > max(largest, 0):
                 raise ValueError(
-                    f"n_components={self.n_components} is more than a table of {session.data.n_samples} rows and "
-                    f"{session.data.n_features} columns can have; use at most {max(largest, 0)}."
+                    f"n_components={self.n_components} is more than a table with n_samples={session.data.n_samples} "
+                    f"and n_features={session.data.n_features} can have; use at most {max(largest, 0)}."
                 )
             return int(self.n_components)
         wanted = _DEFAULT_COMPONENTS if self.max_components is None else self.max_components

@@ -30,8 +30,9 @@ MARGIN = 4
 # p unit noise end at n + p + 2 sqrt(n p), and components that variational PCA keeps begin at n + p + 2.91 sqrt(n p)
 # (Nakajima et al. 2013). The dispersion includes the missing component, so that its direction may lie below the edge.
 _EDGE = 1.75
-# Rounds with a shared ARD precision, of three sweeps each; up to six are usual.
-_MAX_TIED_ROUNDS, _TIED_SWEEPS = 25, 3
+# Rounds with a shared ARD precision, of three sweeps each, and the change of the dispersion that ends them: what
+# follows brings it into closer agreement.
+_MAX_TIED_ROUNDS, _TIED_SWEEPS, _TIED_TOLERANCE = 25, 3, 0.1
 # The 99 % quantile of the Tracy-Widom law of real noise (Johnstone 2001).
 _TRACY_WIDOM = 2.024
 # Standardised residuals beyond 8 come from rare events, which a chi-square limit law does not have.
@@ -128,7 +129,7 @@ def warm_up_with_tied_ard(state: State) -> State:
     for _ in range(_MAX_TIED_ROUNDS):
         state = sweep(state, _TIED_SWEEPS, holds_ard=True)
         new = estimate(state)
-        settled = is_settled(state, new)
+        settled = is_settled(state, new, _TIED_TOLERANCE)
         state = state.with_noise(state.noise, new)
         if settled:
             break

@@ -233,7 +233,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, SweepSums]):
     def repair(
         self, shared: Loadings, proposal: Loadings, before: SweepSums, after: SweepSums
     ) -> Loadings | None:
-        """Backtrack by half, in mean and precision, in the columns whose part of the bound decreased."""
+        """Backtrack by half, in mean and precision, in columns whose bound decreased by more than all together gained."""
         m = shared.mean.shape[1]
         change = proposal.change or Affine(np.zeros(shared.n_components), np.eye(shared.n_components))
         mapping = change.mapping(m, fit_intercept=self.fit_intercept)
@@ -244,7 +244,9 @@ class VariationalProblem(BlockProblem[Loadings, Scores, SweepSums]):
         # Written such that a NaN counts as worse.
         worse = ~(value_after >= value_before - self._slack(before.exit_columns))
         worse &= step > _TINY_STEP * (1.0 + size)
-        if self.is_quadratic or not worse.any():
+        gain = self.objective(proposal, after) - self.objective(shared, before)
+        # Among many columns one overshoots in nearly every sweep, which need not be repeated for it.
+        if self.is_quadratic or not worse.any() or gain >= (value_before - value_after)[worse].sum():
             return None
         pick = worse[:, None]
         mean = np.where(pick, 0.5 * (shared.mean + new.mean), new.mean)
