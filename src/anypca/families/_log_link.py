@@ -32,7 +32,7 @@ class LogLink(Family):
 class Counts(LogLink):
     """Families of counts with a log link."""
 
-    support = "values from 0 to 2**53"
+    support = "values >= 0 and up to 2**53"
     remedy = "Use family='gaussian' for centred or transformed data."
 
     def in_support(self, x: Floats) -> Bools:

@@ -233,7 +233,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, SweepSums]):
     def repair(
         self, shared: Loadings, proposal: Loadings, before: SweepSums, after: SweepSums
     ) -> Loadings | None:
-        """Backtrack by half, in mean and precision, in columns whose bound decreased by more than all together gained."""
+        """Backtrack by half in columns whose bound decreased, if by more than all columns together gained."""
         m = shared.mean.shape[1]
         change = proposal.change or Affine(np.zeros(shared.n_components), np.eye(shared.n_components))
         mapping = change.mapping(m, fit_intercept=self.fit_intercept)
