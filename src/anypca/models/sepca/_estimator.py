@@ -313,15 +313,20 @@ class SePCA(StreamingRows, BilinearModel):
     def _rank(self, session: Session) -> int:
         """Number of components to start from; a table with k rows or columns cannot have k of them."""
         largest = min(session.data.n_samples, session.data.n_features) - 1
-        if isinstance(self.n_components, Integral):
-            if self.n_components > max(largest, 0):
+        if self._has_fixed_rank():
+            wanted = int(self.n_components)
+            if wanted > max(largest, 0):
                 raise ValueError(
-                    f"n_components={self.n_components} is more than a table with n_samples={session.data.n_samples} "
+                    f"n_components={wanted} is more than a table with n_samples={session.data.n_samples} "
                     f"and n_features={session.data.n_features} can have; use at most {max(largest, 0)}."
                 )
-            return int(self.n_components)
+            return wanted
         wanted = _DEFAULT_COMPONENTS if self.max_components is None else self.max_components
         return max(min(wanted, largest), 0)
+
+    def _has_fixed_rank(self) -> bool:
+        """Whether the user gave the number of components."""
+        return not isinstance(self.n_components, str | float)
 
     def _fixed_dispersion(self) -> float | None:
         """The dispersion that the user fixed, if any."""
@@ -361,7 +366,7 @@ class SePCA(StreamingRows, BilinearModel):
             choose_sparsity(trial, X, companions) if isinstance(sparsity, str) else float(sparsity),
             self._zero_scale(),
             self.dispersion if isinstance(self.dispersion, str) else "auto",  # type: ignore[arg-type]
-            isinstance(self.n_components, Integral),
+            self._has_fixed_rank(),
             self.n_components if isinstance(self.n_components, float) else None,
         )
         if mode is None:

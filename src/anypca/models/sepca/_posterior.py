@@ -162,10 +162,19 @@ class Loadings:
     """How scores under the previous loadings translate to these."""
 
     @classmethod
-    def starting(cls, mean: Floats, precision: Floats, ard_precision: Floats, *rest: Floats) -> Loadings:
-        """A posterior by means and precisions; ``rest`` are dispersion, fixed precision and units."""
+    def starting(
+        cls,
+        mean: Floats,
+        precision: Floats,
+        ard_precision: Floats,
+        dispersion: Floats,
+        fixed_precision: Floats,
+        units: Floats,
+    ) -> Loadings:
+        """A posterior by means and precisions."""
         empty = np.empty(0)
-        return cls(mean, precision, empty, empty, ard_precision, *rest).with_posterior(mean, precision)
+        prior = cls(mean, precision, empty, empty, ard_precision, dispersion, fixed_precision, units)
+        return prior.with_posterior(mean, precision)
 
     def with_posterior(self, mean: Floats, precision: Floats) -> Loadings:
         """The same prior with another posterior."""
