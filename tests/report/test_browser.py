@@ -135,7 +135,8 @@ def test_the_plots_are_drawn(page, scores):
 
 def test_hovering_shows_the_name_of_the_row(page, scores, names):
     row = int(np.argmax(scores[:, 0]))
-    assert names[row] in hover_over(page, row)
+    hover_over(page, row)
+    wait_for(lambda: names[row] in "".join(texts(page, f"{PLOT} .hovertext text.nums")))
 
 
 def test_hostile_names_are_shown_as_they_are(page, hostile):
