@@ -24,7 +24,6 @@ COUNTS, REALS = RNG.poisson(3.0, (8, 4)).astype(float), RNG.normal(size=(8, 4))
 COUNTS[0], COUNTS[:3, 1] = 1.0, [1, 2, 3]
 BINARY = np.tile([[0.0, 1.0], [1.0, 0.0]], (4, 2))
 FRAME = pd.DataFrame(COUNTS, columns=["north", "east", "south", "west"])
-BATCH = pd.DataFrame({"batch": list("aabbccdd")})
 
 Call = Callable[[], Any]
 
@@ -119,7 +118,16 @@ COMPANIONS = {
     "new offset": (new("plain", "transform", COUNTS, offset=[0.0] * 8), "without an offset", "Leave out"),
     "short covariates": (epca(COUNTS, covariates=np.ones((7, 1))), r"got \(7, 1\)", r"shape \(8, n_cov"),
     "missing covariate": (epca(COUNTS, covariates=put(COUNTS, NAN)), r"covariates\[2, 1\] is nan", "Fill"),
-    "text covariate": (epca(COUNTS, covariates=BATCH), "column 'batch'.*'a'", "encode categories"),
+    "empty covariate": (
+        epca(COUNTS, covariates={"batch": [*"aabbccd", None]}),
+        "row 7 of column 'batch'",
+        "leave",
+    ),
+    "one level": (
+        epca(COUNTS, covariates={"batch": ["a"] * 8}),
+        "column 'batch' have the value 'a'",
+        "Leave it out",
+    ),
     "no new covariates": (new("covariates", "transform", COUNTS), "with 1 cov.* have 0", "Pass cov"),
     "new covariates": (
         new("plain", "transform", COUNTS, covariates=np.ones(8)),

@@ -55,9 +55,18 @@ class Objective:
         self.offset = given.get("offset", np.zeros((n, p)))
         self.features = np.hstack([np.ones((n, 1)), given.get("covariates", np.zeros((n, 0)))])
         # Loadings are penalised in units of the noise of their columns.
-        self.units = np.ones(p)
+        self.units, variance = np.ones(p), np.ones(p)
+        seen = self.weight * self.seen
+        mean = (seen * self.x).sum(axis=0) / seen.sum(axis=0)
         for member, columns in self.family.member_columns(p):
-            self.units[columns] = self.dispersion[columns] if member.has_units else 1.0
+            if member.has_units:
+                self.units[columns] = self.dispersion[columns]
+                variance[columns] = ((seen * (self.x - mean) ** 2).sum(axis=0) / seen.sum(axis=0))[columns]
+        # Coefficients of standardised covariates have a normal prior.
+        spread = np.cov(self.features.T, aweights=self.weight[:, 0], bias=True).reshape(
+            -1, self.features.shape[1]
+        )
+        self.on_fixed = np.diag(spread) / (model.coef_scale**2 * variance[:, None])
         steps = np.where(self.seen, self.family.log_step(self.x, model.resolution_), 0.0)
         self.constant = float((self.weight * steps).sum())
 
@@ -82,9 +91,11 @@ class Objective:
         slope = np.where(self.seen, self.family.evaluate(self.x, eta, self.dispersion, order=1).gradient, 0.0)
         on_loadings = self.ridge / self.units[:, None]
         penalty = self.ridge * (self.weight * z**2).sum() + (on_loadings * joint[:, :k] ** 2).sum()
+        penalty += (self.on_fixed * joint[:, k:] ** 2).sum()
         on_scores = self.weight * (slope @ joint[:, :k] - self.ridge * z)
         on_joint = (self.weight * slope).T @ design
         on_joint[:, :k] -= on_loadings * joint[:, :k]
+        on_joint[:, k:] -= self.on_fixed * joint[:, k:]
         value = (self.weight * found).sum() - 0.5 * penalty + self.constant
         return -value, -np.concatenate([on_scores.ravel(), on_joint.ravel()])
 

@@ -63,7 +63,7 @@ def encode(X: Any, labels: LabelMap) -> Any:
         named = {j: known for j, known in labels.items() if j in kinds and not _is_numeric(kinds[j])}
         return _encode_lazily(X, named) if named else X
     numbers = {
-        j: number_cells(_cells(_column(X, j)), known, _name(X, j))
+        j: number_cells(cells_of(_column(X, j)), known, _name(X, j))
         for j, known in labels.items()
         if j in kinds and not _is_numeric(kinds[j])
     }
@@ -172,12 +172,20 @@ def _name(X: Any, j: int) -> str:
     return str(X.columns[j]) if hasattr(X, "columns") else f"x{j}"
 
 
+def named_columns(X: Any) -> list[tuple[str, Any]] | None:
+    """Names and columns of a data frame in memory; ``None`` for anything else."""
+    X = as_frame(X)
+    if isinstance(X, np.ndarray) or not hasattr(X, "columns") or not holds_labels(X):
+        return None
+    return [(_name(X, j), _column(X, j)) for j in range(len(_kinds(X)))]
+
+
 def read_cells(X: Any, j: int) -> list[Any]:
     """The cells of a column of a frame or of an array of objects, ``None`` where empty."""
-    return _cells(_column(as_frame(X), j))
+    return cells_of(_column(as_frame(X), j))
 
 
-def _cells(column: Any) -> list[Any]:
+def cells_of(column: Any) -> list[Any]:
     """The cells as plain objects, ``None`` where empty."""
     values = column.to_list() if hasattr(column, "to_list") else column.tolist()
     return [None if _is_empty(value) else value for value in values]
@@ -209,10 +217,10 @@ def labels_of(column: Any) -> Labels | None:
     if kind in "mc":
         return None
     try:
-        counts = Counter(cell for cell in _cells(column) if cell is not None)
+        counts = Counter(cell for cell in cells_of(column) if cell is not None)
     except TypeError:  # something that is no label: the engine names it
         return None
-    categories = _categories(column)
+    categories = categories_of(column)
     if categories is not None:
         return _of_categories(counts, *categories)
     if counts and all(isinstance(cell, bool | np.bool_) for cell in counts):
@@ -224,8 +232,8 @@ def labels_of(column: Any) -> Labels | None:
     return DATES if all(map(is_date, counts)) else label_text(counts)
 
 
-def _categories(column: Any) -> tuple[list[Any], bool] | None:
-    """The declared categories of a column and whether they are ordered."""
+def categories_of(column: Any) -> tuple[list[Any], bool] | None:
+    """The declared categories of a column and whether they are ordered; ``None`` for other columns."""
     if is_from(column, "polars"):
         kind = str(column.dtype)
         if kind.startswith("Enum"):
@@ -277,7 +285,7 @@ def _encode_lazily(X: Any, labels: LabelMap) -> Any:
         # Labels of columns that are left out are not kept: any number will do.
         numbers = known.numbers or {}
         if numbers:
-            cells = _cells(X.select(polars.col(name).unique()).collect().to_series())
+            cells = cells_of(X.select(polars.col(name).unique()).collect().to_series())
             _warn_of_strange(
                 {str(cell) for cell in cells if cell is not None} - set(map(str, numbers)), known, name
             )

@@ -36,6 +36,7 @@ from anypca.families.auto import FamilyChoice
 from anypca.families.forms import Form
 from anypca.models._arguments import make_generator
 from anypca.models._checkpoint import journalled
+from anypca.models._covariates import Covariates, encode_covariates, warn_separated
 from anypca.models._description import Described
 from anypca.models._manners import CheckedParameters, ToldFit
 from anypca.models._opened import refuse_missing
@@ -72,6 +73,8 @@ class LatentModel(
     """
 
     layout_: Layout
+    intercept_: Floats
+    _covariates: Covariates
 
     #: Whether ``fit`` and ``transform`` take ``entry_weight``.
     _takes_entry_weight: ClassVar[bool] = False
@@ -86,6 +89,7 @@ class LatentModel(
         "piece_means_": 1,
         "intercept_": 0,
         "coef_": 0,
+        "coef_std_": 0,
         "dispersion_": 0,
     }
     # Of models that have no such parameter: those that do not iterate, or do not draw.
@@ -94,6 +98,8 @@ class LatentModel(
     random_state: Any = None
     # Of models that have no such parameter: the steps that the values show.
     resolution: Any = None
+    # Of models that have no such parameter, of which most take no covariates.
+    coef_scale: float | None = 2.0
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit the model and return the scores: ``fit(X, ...).transform(X, ...)``.
@@ -206,7 +212,7 @@ class LatentModel(
         X : table of shape (n_samples, n_features)
         sample_weight : array-like of shape (n_samples,) or None
         offset : array-like of shape (n_samples,) or (n_samples, n_features) or None
-        covariates : array-like of shape (n_samples, n_covariates) or None
+        covariates : array-like of shape (n_samples, n_covariates), data frame, dict of columns, or None
         entry_weight : array-like of shape (n_samples, n_features) or None
         checkpoint : path-like, Checkpoint or None
             File for the progress of the fit, which goes on from there if it was interrupted.
@@ -219,6 +225,7 @@ class LatentModel(
         with self._all_or_nothing():
             # Models without a choice of families need numbers in every column.
             labels = find_labels(X) if hasattr(self, "family") else {}
+            covariates, columns = encode_covariates(covariates)
             companions = {"offset": offset, "covariates": covariates, "entry_weight": entry_weight}
             data = check_data(encode(X, labels), sample_weight=sample_weight, **companions)
             data = replace(data, labels=labels)
@@ -236,6 +243,7 @@ class LatentModel(
                     resolution=self.resolution,
                 ) as session,
             ):
+                session = self._standardise(session, columns)
                 self._learn(session)
                 if self._needs_every_entry:
                     refuse_missing(session, type(self).__name__)
@@ -244,6 +252,8 @@ class LatentModel(
                     check_labels(session.data, choice)
                 laid = lay_out(session, choice, self._left_out(session, choice))
                 self.layout_ = laid.layout
+                if laid.data.n_covariates and choice is not None:
+                    warn_separated(self._covariates, laid.layout.family(choice.family), laid)
                 parameters = self.get_params(deep=False)
                 with (
                     journalled(laid, type(self).__name__, parameters, checkpoint) as resumable,
@@ -251,6 +261,26 @@ class LatentModel(
                 ):
                     yield warmed
                 self._report_columns(laid)
+
+    def _standardise(self, session: Session, columns: Any) -> Session:
+        """A session with centred and scaled covariates, which also knows the scale of their prior."""
+        is_centred = bool(getattr(self, "fit_intercept", True))
+        self._covariates = known = Covariates.of(columns, session, is_centred=is_centred)
+        return replace(session, data=known.standardise(session.data), coef_scale=self.coef_scale)
+
+    def _store_fixed(self, intercept: Floats, coef: Floats, deviation: Floats | None = None) -> None:
+        """Set intercepts and coefficients of covariates in the units of the user.
+
+        Parameters
+        ----------
+        intercept : ndarray of shape (n_features,)
+        coef, deviation : ndarray of shape (n_features, n_covariates)
+            Coefficients of standardised covariates, and their standard deviations.
+        """
+        known = self._covariates
+        self.intercept_, self.coef_ = known.intercept(intercept, coef), coef / known.scale
+        self.coef_std_ = None if deviation is None else deviation / known.scale
+        self.covariate_names_ = known.names
 
     def _choose_families(self, session: Session) -> FamilyChoice | None:
         """The families of the columns of the user's table; ``None`` for models that have no choice of them."""
@@ -332,12 +362,12 @@ class LatentModel(
         # By the labels of the fit: an unknown one is a missing cell.
         table = encode(X, dict(self.layout_.labels))
         weights = {"sample_weight": sample_weight, "entry_weight": entry_weight}
-        data = check_data(table, offset=offset, covariates=covariates, **weights)
+        data = check_data(table, offset=offset, covariates=self._covariates.encode(covariates), **weights)
         check_features(self, header_of(X), reset=False)
         self._check_companions(offset, data)
         with executor_for(data, self.n_jobs) as executor:
             check_finite(data, executor)
-            yield self.layout_.lay_out(data), executor
+            yield self._covariates.standardise(self.layout_.lay_out(data)), executor
 
     def _check_companions(self, offset: Any, data: Data) -> None:
         """New rows must come with an offset and covariates exactly when the training rows did."""

@@ -39,6 +39,7 @@ class CheckedParameters(BaseEstimator):
         "resolution": "no_validation",
         "hidden_layer_sizes": "no_validation",
         "fit_intercept": ["boolean"],
+        "coef_scale": [None, Interval(Real, 0, None, closed="both")],
         "n_init": [AT_LEAST_ONE],
         "max_iter": [AT_LEAST_ONE],
         "tol": [POSITIVE],

@@ -213,9 +213,10 @@ class RowMethods(LatentModel):
     def _companions(self, n_samples: int, offset: Any, covariates: Any) -> Data:
         """A table without values: only its offsets and covariates are of interest."""
         shape = (n_samples, self.n_features_in_)
-        data = check_data(np.broadcast_to(np.zeros(1), shape), offset=offset, covariates=covariates)
+        encoded = self._covariates.encode(covariates)
+        data = check_data(np.broadcast_to(np.zeros(1), shape), offset=offset, covariates=encoded)
         self._check_companions(offset, data)
-        return self.layout_.lay_out(data)
+        return self._covariates.standardise(self.layout_.lay_out(data))
 
 
 class GenerativeModel(RowMethods):

@@ -58,6 +58,8 @@ class Session:
     """Told of the progress of the loops; see `anypca.models._checkpoint`."""
     choice: FamilyChoice | None = None
     """The families of the columns of the user's table, if they are known."""
+    coef_scale: float | None = None
+    """Prior standard deviation of coefficients of standardised covariates; ``None`` for no prior."""
 
     def sum(self, function: Callable[[Block, Any], Any], local: Sequence[Any] | None = None) -> Any:
         """Sum of ``function(block, local)`` over the blocks, of anything that adds."""

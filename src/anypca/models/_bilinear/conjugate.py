@@ -271,18 +271,25 @@ class ConjugateProblem(BilinearProblem):
         k, ridge = loadings.shape[1], np.reshape(self.ridges[1], (-1, 1))
         slope = stats.gradient.copy()
         slope[:, :k] -= ridge * loadings
+        slope[:, k:] -= self.fixed_ridge * shared.coefficients.fixed
         metric = Metric.of(stats.gram / max(float(information.sum()), np.finfo(float).tiny), k)
         if total is None:
             step = metric.solve(slope, information, ridge)
         else:
             step = conjugate_gradients(
-                lambda p: _with_ridge(total(_ColumnProducts(self, shared, p)), ridge, p[:, :k]),
+                lambda p: self._with_ridges(total(_ColumnProducts(self, shared, p)), p, k),
                 slope.astype(np.float32) if self.family.is_linear else slope,
                 lambda r: metric.solve(r, information, ridge),
                 max_steps=_COLUMN_STEPS,
                 tol=_INNER_TOLERANCE,
             )
         return self.updated(shared, stats, NewtonStep(step, np.einsum("ja,ja->j", slope, step)))
+
+    def _with_ridges(self, product: Floats, direction: Floats, k: int) -> Floats:
+        assert self.ridges is not None
+        product[:, :k] += np.reshape(self.ridges[1], (-1, 1)) * direction[:, :k]
+        product[:, k:] += self.fixed_ridge * direction[:, k:]
+        return product
 
     def coordinates(self, shared: Shared, stats: SweepSums) -> Coordinates:
         """The same, with the diagonal of the preconditioner."""
@@ -304,11 +311,6 @@ class _ColumnProducts:
         evaluator = self.problem.evaluator(self.shared.coefficients, rows)
         with np.errstate(over="ignore", invalid="ignore"):
             return evaluator.column_products(points, self.direction)
-
-
-def _with_ridge(product: Floats, ridge: Floats, direction: Floats) -> Floats:
-    product[:, : direction.shape[1]] += ridge * direction
-    return product
 
 
 def _own_metric(loadings: Floats, entry: Entry) -> Metric:

@@ -35,6 +35,8 @@ class BilinearProblem(AlternatingNewton[SweepSums]):
     ridges : tuple of a float and an array of shape (n_features,) (or a float), or None
         Strengths of isotropic ridges on scores and on the loadings of each column when both priors are that. The
         latent coordinates can then be changed freely, and are chosen after each update to make the penalty least.
+    fixed_ridge : ndarray of shape (n_features, n_fixed) or float
+        The part of ``loading_prior`` on intercepts and coefficients of covariates when ``ridges`` are given.
     starts_rough : bool
         Whether all but the last sweeps may be in single precision.
     """
@@ -45,6 +47,7 @@ class BilinearProblem(AlternatingNewton[SweepSums]):
     fit_intercept: bool = True
     constant: float = 0.0
     ridges: tuple[float, Floats | float] | None = None
+    fixed_ridge: Floats | float = 0.0
     eps: float = float(np.finfo(float).eps)
     precision: str | None = None
     starts_rough: bool = False

@@ -217,11 +217,26 @@ class BilinearModel(PosteriorModel):
     def describe(self) -> Description:
         return replace(super().describe(), takes_offset=True, takes_covariates=True)
 
-    def _store_coefficients(self, coefficients: Coefficients) -> None:
+    def _store_coefficients(self, coefficients: Coefficients, coef_std: Floats | None = None) -> None:
         """Set what all bilinear models report of their coefficients."""
         first, fixed = int(self.fit_intercept), coefficients.fixed
         self.components_ = coefficients.loadings.T.copy()
-        self.intercept_ = fixed[:, 0].copy() if first else np.zeros(len(fixed))
-        self.coef_ = fixed[:, first:].copy()
+        intercept = fixed[:, 0].copy() if first else np.zeros(len(fixed))
+        self._store_fixed(intercept, fixed[:, first:], coef_std)
         self.dispersion_ = coefficients.dispersion
         self.n_components_ = len(self.components_)
+
+
+def coefficient_deviations(precision: Floats, n_covariates: int) -> Floats:
+    """Standard deviations of the last coefficients of each column given the scores, (n_features, n_covariates).
+
+    Parameters
+    ----------
+    precision : ndarray of shape (n_features, m (m + 1) / 2)
+        Of loadings, intercept and covariates, packed.
+    n_covariates : int
+    """
+    m = int(np.sqrt(2 * precision.shape[1]))
+    covariance = PackedCholesky(precision, m).inverse()
+    variance = np.einsum("jaa->ja", covariance)[:, m - n_covariates :]
+    return np.asarray(np.sqrt(np.maximum(variance, 0.0)))

@@ -21,9 +21,10 @@ from anypca.models._bilinear.alternating import Gauge, Shared
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._bilinear.passes import Pass
 from anypca.models._bilinear.problem import BilinearProblem
+from anypca.models._covariates import prior_precision
 from anypca.models._opened import OpenedBlock, fixed_features, observed_only
 from anypca.models._session import Session
-from anypca.priors import Ridge
+from anypca.priors import Ridge, Scaled
 
 # Products of the range finder; the sweeps of the fit correct what three of them leave.
 _PRODUCTS = 3
@@ -52,6 +53,20 @@ def mean_coefficients(family: Family, summary: Summary, n_covariates: int, *, fi
     return fixed
 
 
+def fixed_precision(family: Family, session: Session, *, fit_intercept: bool) -> Floats:
+    """Prior precisions of intercepts (zero) and coefficients of covariates, shape (n_features, n_fixed).
+
+    A predictor with units is measured in standard deviations of its column.
+    """
+    variance, n_covariates = session.summary.variance, session.data.n_covariates
+    units = np.ones(len(variance))
+    for member, columns in family.member_columns(len(variance)):
+        if member.has_units:
+            units[columns] = np.where(variance[columns] > 0, variance[columns], 1.0)
+    intercept = np.zeros((len(variance), int(fit_intercept)))
+    return np.hstack([intercept, prior_precision(session.coef_scale, n_covariates, units)])
+
+
 def null_coefficients(family: Family, start: Coefficients, visit: Pass, *, tol: float) -> Coefficients:
     """Fit intercept and covariates alone, from ``start`` (without loadings)."""
     n_fixed = start.fixed.shape[1]
@@ -60,7 +75,10 @@ def null_coefficients(family: Family, start: Coefficients, visit: Pass, *, tol: 
     problem = BilinearProblem(
         family,
         Ridge(np.zeros(0)),
-        Ridge(np.zeros(n_fixed)),
+        Scaled(
+            Ridge(np.zeros(n_fixed)),
+            ridge=fixed_precision(family, visit.session, fit_intercept=visit.fit_intercept),
+        ),
         fit_intercept=visit.fit_intercept,
         eps=float(np.finfo(visit.session.data.dtype).eps),
     )
@@ -286,6 +304,11 @@ class BilinearFitter(Generic[Settings]):
         """Passes over the table."""
         return Pass(self.session, self.settings.fit_intercept)
 
+    @cached_property
+    def fixed_precision(self) -> Floats:
+        """Prior precisions of intercepts and coefficients of covariates, shape (n_features, n_fixed)."""
+        return fixed_precision(self.family, self.session, fit_intercept=self.settings.fit_intercept)
+
     def open_columns(self) -> list[Ints]:
         """Columns whose family leaves the dispersion to be estimated, one group for each family."""
         groups = self.family.member_columns(self.session.data.n_features)
@@ -325,7 +348,7 @@ class BilinearFitter(Generic[Settings]):
 
     @property
     def log_fixed_prior(self) -> float:
-        """Log-density of the flat prior of intercepts and covariates: one in a unit of the predictor.
+        """Log-density of the flat prior of intercepts, and of covariates without another: one in a unit of the predictor.
 
         Where the predictor has the units of its column, that is the standard deviation of the column; evidences would
         otherwise depend on units.
@@ -335,7 +358,8 @@ class BilinearFitter(Generic[Settings]):
             if member.has_units:
                 varying = variance[columns][variance[columns] > 0]
                 log_density -= 0.5 * float(np.log(varying).sum())
-        return log_density * (int(self.settings.fit_intercept) + self.session.data.n_covariates)
+        is_flat = ~self.fixed_precision.any(axis=0)
+        return log_density * int(is_flat.sum())
 
     def each(self, local: Sequence[Any] | None, change: Callable[[Any], Any]) -> Sequence[Any]:
         """Something made of the scores of each block, where the blocks are."""

@@ -76,6 +76,10 @@ class EPCA(StreamingRows, BilinearModel):
         Weight of the loading penalty if that is not a ridge.
     fit_intercept : bool, default=True
         Without it eta = 0 is the origin of the scores.
+    coef_scale : float or None, default=2.0
+        Standard deviation of the normal prior on coefficients of covariates, which are centred and scaled inside, on
+        the scale of the predictor (of a gaussian column: in its standard deviations). It keeps coefficients finite if
+        a column has no events in a whole level of a covariate. None, 0 and infinity mean no prior.
     whiten : bool, default=False
         Whether scores have unit variance, and the loadings their sizes.
     max_iter : int, default=500
@@ -103,7 +107,12 @@ class EPCA(StreamingRows, BilinearModel):
     intercept_ : ndarray of shape (n_features,)
         b.
     coef_ : ndarray of shape (n_features, n_covariates)
-        B.
+        B, in the units of the covariates.
+    coef_std_ : ndarray of shape (n_features, n_covariates) or None
+        Standard deviations of ``coef_`` given the scores, from the curvature (Laplace). None without covariates, above
+        15 components and after ``partial_fit`` of further rows.
+    covariate_names_ : list of str
+        Of the columns of ``coef_``; ``"tree=b"`` is the level ``b`` of a column of text.
     dispersion_ : ndarray of shape (n_features,)
         Dispersion of each column, estimated where the family leaves it open.
     calibration_slope_ : ndarray of shape (n_columns,) or None
@@ -213,6 +222,7 @@ class EPCA(StreamingRows, BilinearModel):
     l1_strength: float = 1.0
     loading_strength: float = 1.0
     fit_intercept: bool = True
+    coef_scale: float | None = 2.0
     whiten: bool = False
     max_iter: int = 500
     tol: float = 1e-5
@@ -241,8 +251,9 @@ class EPCA(StreamingRows, BilinearModel):
             A row of weight 2 counts as two equal rows.
         offset : array-like of shape (n_samples,) or (n_samples, n_features) or None
             Known part of eta, such as log exposures.
-        covariates : array-like of shape (n_samples, n_covariates) or None
-            Known influences, taken out before the components.
+        covariates : array-like of shape (n_samples, n_covariates), data frame, dict of columns, or None
+            Known influences, taken out before the components. Text has one coefficient for each level except the
+            first, the reference.
         entry_weight : array-like of shape (n_samples, n_features) or None
             What the log-likelihood of each entry is multiplied with, such as the inverse of a known variance of its
             error, with mean 1; an entry of weight 0 is missing. Not for Dask arrays.
@@ -367,7 +378,7 @@ class EPCA(StreamingRows, BilinearModel):
     def _store(self, fit: EPCAFit) -> None:
         """Set the fitted attributes."""
         self._fit: EPCAFit = fit
-        self._store_coefficients(fit.coefficients)
+        self._store_coefficients(fit.coefficients, fit.coef_std)
         self.explained_deviance_ratio_ = fit.deviances.shares
         self.explained_variance_ = fit.score_variance
         self.deviance_, self.null_deviance_ = fit.deviances.full, fit.deviances.null

@@ -10,7 +10,7 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.families import Family
-from anypca.linalg import varimax
+from anypca.linalg import packed_size, varimax
 from anypca.models._bilinear.alternating import Gauge, Shared, SweepSums
 from anypca.models._bilinear.canonical import Canonical, orthonormal, reorder, unit_loadings, whitened
 from anypca.models._bilinear.conjugate import MOST_EXACT, ConjugateProblem
@@ -23,6 +23,7 @@ from anypca.models._bilinear.dispersion import (
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.passes import Deviances
 from anypca.models._bilinear.problem import BilinearProblem
+from anypca.models._bilinear.row_model import coefficient_deviations
 from anypca.models._bilinear.start import BilinearFitter, residual_loadings
 from anypca.models.epca._problem import RescaledProblem
 from anypca.models.epca._ridge import LEAST_RIDGE, lower_ridges, noise_ridge
@@ -102,6 +103,8 @@ class EPCAFit:
     """Mean square of the training scores, shape (k,)."""
     deviances: Deviances
     result: Result[Shared]
+    coef_std: Floats | None = None
+    """Standard deviations of the coefficients of covariates, (n_features, n_covariates)."""
 
 
 class Fitted(NamedTuple):
@@ -218,6 +221,7 @@ class EPCAFitter(BilinearFitter[Settings]):
             fit_intercept=self.settings.fit_intercept,
             constant=self.visit.log_base(self.family, dispersion),
             ridges=None if ridges is None else (ridges[0], ridges[1] / units),
+            fixed_ridge=self.fixed_precision,
             precision="float64",
             starts_rough=is_first and self._suits_single,
         )
@@ -246,9 +250,14 @@ class EPCAFitter(BilinearFitter[Settings]):
         weight = ridge_weight(prior)
         if weight is not None:
             precision = np.repeat([weight, 0.0], [self.settings.n_components, n_fixed])
-            return Ridge(precision, 1.0 / units)
-        scaled = Scaled(prior, unit=np.sqrt(units)[:, None])
-        return Leading(scaled, n_fixed) if n_fixed else scaled
+            found: Prior = Ridge(precision, 1.0 / units)
+        else:
+            found = Scaled(prior, unit=np.sqrt(units)[:, None])
+            found = Leading(found, n_fixed) if n_fixed else found
+        if not self.fixed_precision.any():
+            return found
+        none = np.zeros((len(units), self.settings.n_components))
+        return Scaled(found, ridge=np.hstack([none, self.fixed_precision]))
 
     def _report(
         self,
@@ -274,9 +283,20 @@ class EPCAFitter(BilinearFitter[Settings]):
             canonical.variance,
             deviances,
             result,
+            self._coefficient_deviations(problem, fitted, stats),
         )
         has_lost = bool((self._sizes(fitted) < _FAINT).any())
         return Fitted(fit, local, canonical.gauge, has_lost)
+
+    def _coefficient_deviations(
+        self, problem: BilinearProblem, fitted: Coefficients, stats: SweepSums
+    ) -> Floats | None:
+        """Deviations of the coefficients of covariates; ``None`` where a fit has no curvature of pairs."""
+        n_covariates, m = self.session.data.n_covariates, fitted.joint.shape[1]
+        if not n_covariates or stats.curvature.shape[1] != packed_size(m):
+            return None
+        precision = stats.curvature + problem.loading_prior.curvature(fitted.joint)
+        return coefficient_deviations(precision, n_covariates)
 
 
 def _damped(last: Floats, previous: Floats, found: Floats) -> Floats:

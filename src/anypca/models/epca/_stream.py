@@ -38,4 +38,5 @@ def report(fit: EPCAFit, settings: Settings, stream: Stream[Shared]) -> EPCAFit:
         problem=replace(problem, score_prior=reported_score_prior(settings, canonical)),
         coefficients=canonical.coefficients,
         score_variance=canonical.variance,
+        coef_std=None,
     )

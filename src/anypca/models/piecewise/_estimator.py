@@ -26,7 +26,7 @@ from anypca.models._row_model import RowModel
 from anypca.models._session import Session, choose_family
 from anypca.models.piecewise._dispersion import open_groups
 from anypca.models.piecewise._fit import Fit, Method, find_method, pseudo_r2, score_shares
-from anypca.models.piecewise._pieces import COUPLINGS, Pieces, make_frame, mean_components
+from anypca.models.piecewise._pieces import COUPLINGS, make_frame, mean_components
 from anypca.models.piecewise._row_model import PieceRowModel
 from anypca.models.piecewise._settings import Settings, count_parameters, make_settings
 
@@ -63,6 +63,10 @@ class PiecewisePCA(PosteriorModel):
         Numbers: kept where they are, in increasing order.
     n_init : int, default=20
         Number of random starts. Few are not enough: most starts end in poor local optima.
+    coef_scale : float or None, default=2.0
+        Standard deviation of the normal prior on coefficients of covariates, which are centred and scaled inside, on
+        the scale of the predictor (of a gaussian column: in its standard deviations). It keeps coefficients finite if
+        a column has no events in a whole level of a covariate. None, 0 and infinity mean no prior.
     tol : float, default=1e-5
         The fit stops when the gradient per observed entry, in units of the complete-data curvature, is at most this.
     max_iter : int, default=1000
@@ -97,7 +101,11 @@ class PiecewisePCA(PosteriorModel):
     intercept_ : ndarray of shape (n_features,)
         The map at w = 0.
     coef_ : ndarray of shape (n_features, n_covariates)
-        What covariates add to the predictors.
+        Change of the predictors with a unit of each covariate.
+    coef_std_ : None
+        This model reports no standard deviations of ``coef_``.
+    covariate_names_ : list of str
+        Of the columns of ``coef_``; ``"tree=b"`` is the level ``b`` of a column of text.
     dispersion_ : ndarray of shape (n_features,)
         Of each column; that of Gaussian rows is their noise variance.
     noise_variance_ : float
@@ -189,6 +197,7 @@ class PiecewisePCA(PosteriorModel):
     coupling: str = "continuous"
     breakpoints: Any = "quantile"
     n_init: int = 20
+    coef_scale: float | None = 2.0
     tol: float = 1e-5
     max_iter: int = 1000
     random_state: Any = 0
@@ -214,7 +223,7 @@ class PiecewisePCA(PosteriorModel):
             A weight of 2 has the effect of repeating the row.
         offset : array-like of shape (n_samples,) or (n_samples, n_features) or None, default=None
             Known part of the predictors, such as log exposures of counts.
-        covariates : array-like of shape (n_samples, n_covariates) or None, default=None
+        covariates : array-like of shape (n_samples, n_covariates), data frame, dict of columns, or None
             What predictors depend on linearly besides the pieces, in the same way in all of them.
         checkpoint : path-like, Checkpoint or None, default=None, as for `EPCA.fit`
 
@@ -237,13 +246,14 @@ class PiecewisePCA(PosteriorModel):
     def _store(self, fit: Fit, settings: Settings, session: Session) -> None:
         """Set the fitted attributes."""
         pieces, sums = fit.pieces, fit.sums
-        self.piece_loadings_, self.piece_means_ = pieces.maps[:, :, :-1], pieces.maps[:, :, -1]
-        self.breakpoints_, self.coef_ = pieces.breakpoints, pieces.coef
+        self.piece_loadings_, self.breakpoints_ = pieces.maps[:, :, :-1], pieces.breakpoints
+        self.piece_means_ = self._covariates.intercept(pieces.maps[:, :, -1], pieces.coef)
         self.dispersion_ = fit.dispersion
         self.noise_variance_ = float(fit.dispersion[0]) if type(self.family_) is Gaussian else np.nan
-        self._rows = self._make_rows()
+        known = replace(pieces, noise=self.noise_variance_)
+        self._rows = self._method.row_model(known, self.family_, self.dispersion_)
         self.components_ = mean_components(pieces)
-        self.intercept_ = pieces.predict(np.zeros((1, pieces.n_components)))[0]
+        self._store_fixed(pieces.predict(np.zeros((1, pieces.n_components)))[0], pieces.coef)
         self.piece_shares_ = sums.occupancy / sums.weight
         self.log_likelihood_ = sums.log_likelihood
         n_features = session.data.n_features
@@ -277,13 +287,7 @@ class PiecewisePCA(PosteriorModel):
             )
 
     def _row_model(self) -> PieceRowModel[Any]:
-        # Models in files of earlier versions hold only what it is made of.
-        return vars(self).get("_rows") or self._make_rows()
-
-    def _make_rows(self) -> PieceRowModel[Any]:
-        maps = np.concatenate([self.piece_loadings_, self.piece_means_[:, :, None]], axis=2)
-        pieces = Pieces(maps, self.noise_variance_, self.breakpoints_, self.coef_)
-        return self._method.row_model(pieces, self.family_, self.dispersion_)
+        return self._rows
 
     def piece_proba(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
         """Posterior probabilities of the pieces.

@@ -13,6 +13,7 @@ from anypca.engine import Block
 from anypca.families import Family, Gaussian
 from anypca.models._bilinear.evaluator import Coefficients as Null
 from anypca.models._bilinear.passes import Pass
+from anypca.models._bilinear.start import fixed_precision
 from anypca.models._opened import OpenedBlock, observed_only, open_block
 from anypca.models._session import Session, ignore
 from anypca.models.piecewise._dispersion import open_groups, run_rounds
@@ -208,6 +209,7 @@ def _open_bound(settings: Settings, session: Session, null: Null) -> _Bound:
         settings.n_components,
         settings.family,
         null.dispersion,
+        fixed_precision(settings.family, session, fit_intercept=False),
         row_tol=_ROW_TOL * session.tol,
     )
     return _Bound(problem, part, session)

@@ -196,6 +196,8 @@ class BoundProblem(PieceProblem[Scores, BoundSums]):
     ----------
     family : Family
     dispersion : ndarray of shape (n_features,)
+    effect_precision : ndarray of shape (n_features, n_covariates) or float
+        Of the normal prior on coefficients of covariates.
     row_tol : float
         Rows whose scaled gradient is below this stay as they are.
     rule : Rule
@@ -204,6 +206,7 @@ class BoundProblem(PieceProblem[Scores, BoundSums]):
 
     family: Family
     dispersion: Floats
+    effect_precision: Floats | float = 0.0
     row_tol: float = 1e-9
     rule: Rule = FINE
 
@@ -238,6 +241,11 @@ class BoundProblem(PieceProblem[Scores, BoundSums]):
         """The entries of opened rows."""
         return read_entries(rows, self.family, self.dispersion, pieces, self.rule)
 
+    def objective(self, shared: Coefficients, stats: BoundSums) -> float:
+        """The bound less the penalty of coefficients of covariates."""
+        effects = self.pieces(shared).coef
+        return stats.log_likelihood - 0.5 * float((self.effect_precision * effects**2).sum())
+
     def resolution(self, shared: Coefficients, stats: BoundSums) -> float:
         """Rounding level of the bound."""
         # Each entry rounds by a unit, and sums over blocks by some ten units of their own size.
@@ -259,6 +267,10 @@ class BoundProblem(PieceProblem[Scores, BoundSums]):
         full = np.einsum("kma,kpab,knb->pmn", T, stats.curvature, T, optimize=True)
         packed = np.array([pack_symmetric(matrix) for matrix in full])
         packed[:, packed_diagonal(T.shape[1])] += _RIDGE / noise_units(self.family, self.dispersion)[:, None]
+        effects = self.pieces(shared).coef
+        d = effects.shape[1]
+        slope[:, :d] -= self.effect_precision * effects
+        packed[:, packed_diagonal(T.shape[1])[:d]] += self.effect_precision
         return slope, packed
 
     @property
@@ -273,7 +285,9 @@ class BoundProblem(PieceProblem[Scores, BoundSums]):
         self, shared: Coefficients, proposal: Coefficients, before: BoundSums, after: BoundSums
     ) -> Coefficients | None:
         """Half the step when the bound got worse."""
-        if after.log_likelihood >= before.log_likelihood - self.resolution(shared, before):
+        if self.objective(proposal, after) >= self.objective(shared, before) - self.resolution(
+            shared, before
+        ):
             return None
         return replace(shared, matrix=0.5 * (shared.matrix + proposal.matrix))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -16,6 +16,7 @@ from anypca.models._bilinear.alternating import Shared
 from anypca.models._bilinear.row_model import BilinearModel, Reported
 from anypca.models._criteria import FitFacts, evaluate_all
 from anypca.models._description import Description
+from anypca.models._manners import NOT_NEGATIVE
 from anypca.models._session import Session, check_support, warn_non_integers
 from anypca.models._stream import Stream, StreamingRows
 from anypca.models.plnpca._fit import PLNFit, PLNFitter, RankPath, Settings
@@ -46,6 +47,13 @@ class PLNPCA(StreamingRows, BilinearModel):
         q, the rank of the covariance of the log rates.
     fit_intercept : bool, default=True
         Without it log rates are centred at offset and covariates alone.
+    coef_scale : float or None, default=2.0
+        Standard deviation of the normal prior on coefficients of covariates, which are centred and scaled inside. It
+        keeps coefficients finite if a column has no counts in a whole level of a covariate. None, 0 and infinity mean
+        no prior.
+    ridge : float, default=0.25
+        Precision of the normal prior on loadings, whose standard deviation is 2. It keeps loadings finite if all counts of a column are in a few rows.
+        0 is the objective of R's PLNmodels.
     max_iter : int, default=1000
         Largest number of sweeps over the table.
     tol : float, default=1e-4
@@ -69,18 +77,23 @@ class PLNPCA(StreamingRows, BilinearModel):
     intercept_ : ndarray of shape (n_features,)
         b.
     coef_ : ndarray of shape (n_features, n_covariates)
-        B; 0 for covariates that depend on others.
+        B, in the units of the covariates; 0 for covariates that depend on others.
+    coef_std_ : ndarray of shape (n_features, n_covariates) or None
+        Standard deviations of ``coef_`` given the posteriors of the scores. None without covariates.
+    covariate_names_ : list of str
+        Of the columns of ``coef_``; ``"tree=b"`` is the level ``b`` of a column of text.
     explained_variance_ : ndarray of shape (n_components,)
         Variance of the training scores.
     pseudo_r2_ : float
         ``(l - l_null) / (l_max - l_null)`` of the Poisson log-likelihoods at the posterior means, of the regression
         without components and of the saturated model; never above 1.
+    explained_deviance_ratio_ : ndarray of shape (n_components,)
+        ``pseudo_r2_`` (0 if negative) split in proportion to what each component adds to the Poisson log-likelihood of
+        the components before it, with intercepts refitted.
     percent_variance_ : ndarray of shape (n_components,)
-        ``100 pseudo_r2_`` split in proportion to ``explained_variance_``.
+        The same in per cent.
     calibration_slope_ : ndarray of shape (n_columns,) or None
         What ``impute`` multiplies deviations of its expectations from the columns' means with, see `EPCA`.
-    explained_deviance_ratio_ : ndarray of shape (n_components,)
-        The same as a share of 1; 0 where ``pseudo_r2_`` is negative.
     bic_, icl_, aic_ : float
         Criteria; lower is better. See Notes.
     entropy_ : float
@@ -137,12 +150,16 @@ class PLNPCA(StreamingRows, BilinearModel):
     (100, 2)
     """
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {"ridge": [NOT_NEGATIVE]}
+
     _is_calibrated = True
     _takes_entry_weight = True
     family = "poisson"
     n_components: int = 2
     _: KW_ONLY
     fit_intercept: bool = True
+    coef_scale: float | None = 2.0
+    ridge: float = 0.25
     max_iter: int = 1000
     tol: float = 1e-4
     random_state: Any = 0
@@ -168,8 +185,8 @@ class PLNPCA(StreamingRows, BilinearModel):
             Ignored.
         offset : array-like of shape (n_samples,) or (n_samples, n_features) or None
             Logarithms of sampling efforts; `anypca.offsets` computes some.
-        covariates : array-like of shape (n_samples, n_covariates) or None
-            Known influences on the log rates.
+        covariates : array-like of shape (n_samples, n_covariates), data frame, dict of columns, or None
+            Known influences on the log rates. Text has one coefficient for each level except the first, the reference.
         sample_weight : array-like of shape (n_samples,) or None
             A row of weight 2 counts as two equal rows.
         entry_weight : array-like of shape (n_samples, n_features) or None
@@ -224,6 +241,7 @@ class PLNPCA(StreamingRows, BilinearModel):
         for rank, fit in zip(checked, fits, strict=True):
             model = clone(self).set_params(n_components=rank)
             model._remember(X, data, uses_offset=offset is not None)
+            model._covariates = opener._covariates
             model.layout_, model.resolution_ = opener.layout_, opener.resolution_
             model._moments = opener._moments
             model._store(fit)
@@ -245,7 +263,7 @@ class PLNPCA(StreamingRows, BilinearModel):
         """Check the counts and make what fits them."""
         check_support(_Counts(), session)
         warn_non_integers(Poisson(), session)
-        return PLNFitter(session, Poisson(), Settings(bool(self.fit_intercept)))
+        return PLNFitter(session, Poisson(), Settings(bool(self.fit_intercept), float(self.ridge)))
 
     def _store(self, fit: PLNFit) -> None:
         """Set the fitted attributes."""
@@ -261,11 +279,10 @@ class PLNPCA(StreamingRows, BilinearModel):
         """Set those that the coefficients tell."""
         self._fit = fit
         self._coefficients = replace(fit.canonical.coefficients, fixed=fit.coefficients.fixed)
-        self._store_coefficients(self._coefficients)
-        self.explained_variance_ = variance = fit.canonical.variance
-        share = variance / variance.sum() if variance.sum() > 0 else np.zeros_like(variance)
-        self.percent_variance_ = 100.0 * fit.r2 * share
-        self.explained_deviance_ratio_ = max(fit.r2, 0.0) * share
+        self._store_coefficients(self._coefficients, fit.coef_std)
+        self.explained_variance_ = fit.canonical.variance
+        self.explained_deviance_ratio_ = fit.shares
+        self.percent_variance_ = 100.0 * fit.shares
 
     def _begin_stream(self) -> tuple[CountRule, Shared]:
         return CountRule(self._fit.problem), Shared(self._fit.coefficients)

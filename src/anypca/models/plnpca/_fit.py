@@ -7,13 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import xlogy
 
 from anypca._typing import Floats, Ints
 from anypca.models._bilinear.alternating import Shared
 from anypca.models._bilinear.canonical import Canonical, orthonormal
-from anypca.models._bilinear.evaluator import Coefficients
+from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
+from anypca.models._bilinear.row_model import coefficient_deviations
 from anypca.models._bilinear.start import BilinearFitter
 from anypca.models._criteria import Likelihood
+from anypca.models._opened import OpenedBlock, weigh
 from anypca.models.plnpca._problem import CountSums, PLNProblem
 from anypca.models.plnpca._rotation import find_rotation, rotate
 from anypca.models.plnpca._start import add_components, independent_features, null_coefficients
@@ -34,6 +37,8 @@ class Settings:
     """Settings of a fit; see `anypca.PLNPCA`."""
 
     fit_intercept: bool
+    ridge: float
+    """Precision of the prior on loadings."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +58,11 @@ class PLNFit:
     """Of the posteriors of all rows."""
     r2: float
     """Share of the deviance of the model without components that is explained at the means of the posteriors."""
+    shares: Floats
+    """``r2`` split by what each component adds to those before it, (k,)."""
     result: Result[Shared]
+    coef_std: Floats | None = None
+    """Standard deviations of the coefficients of covariates, (n_features, n_covariates)."""
 
 
 class PLNFitter(BilinearFitter[Settings]):
@@ -62,13 +71,16 @@ class PLNFitter(BilinearFitter[Settings]):
     def fit(self, ranks: Sequence[int]) -> list[PLNFit]:
         """Fits of increasing rank, each started afresh or from the one before, whichever is better."""
         eps = float(np.finfo(self.session.data.dtype).eps)
-        problem = PLNProblem(self.settings.fit_intercept, independent_features(self.visit), eps=eps)
+        kept, precision = independent_features(self.visit), self.fixed_precision[0]
+        settings = self.settings
+        problem = PLNProblem(settings.fit_intercept, kept, settings.ridge, precision, eps=eps)
         null = coefficients = null_coefficients(self.visit, problem)
         problem = replace(problem, constant=self.visit.log_base(self.family, null.dispersion))
         null_deviance = self.visit.deviance(self.family, null)
         local: Sequence[Any] | None = None
         fits = []
         for rank in ranks:
+            problem = replace(problem, rank=rank)
             starts = [add_components(self.visit, problem, null, None, rank)]
             n_old = coefficients.loadings.shape[1]
             if n_old:
@@ -151,17 +163,60 @@ class PLNFitter(BilinearFitter[Settings]):
         n_features, k = coefficients.loadings.shape
         means = self.each(local, lambda points: points[:, :k])
         deviance = self.visit.deviance(self.family, coefficients, means)
+        penalty = float(problem.loading_prior.value(coefficients.joint).sum())
         n_parameters = n_features * (int(problem.kept.sum()) + k) - k * (k - 1) // 2
+        canonical = orthonormal(coefficients, stats, fit_intercept=self.settings.fit_intercept)
+        gains = self._gains(canonical, means)
+        r2 = 1.0 - deviance / null_deviance if null_deviance > 0 else 0.0
         return PLNFit(
             problem,
             coefficients,
-            orthonormal(coefficients, stats, fit_intercept=self.settings.fit_intercept),
+            canonical,
             second_moment=(stats.score_gram + np.diag(stats.variance_sum)) / stats.weight,
-            likelihood=Likelihood.integrated(float(result.trace[-1]), n_parameters, stats.weight),
+            likelihood=Likelihood.integrated(float(result.trace[-1]) + penalty, n_parameters, stats.weight),
             entropy=0.5 * (stats.weight * k * np.log(2.0 * np.pi * np.e) + stats.log_variance),
-            r2=1.0 - deviance / null_deviance if null_deviance > 0 else 0.0,
+            r2=r2,
+            shares=max(r2, 0.0) * gains / max(float(gains.sum()), np.finfo(float).tiny),
             result=result,
+            coef_std=self._coefficient_deviations(problem, coefficients, stats),
         )
+
+    def _gains(self, canonical: Canonical, means: Sequence[Any]) -> Floats:
+        """Gain in Poisson log-likelihood from each component, given those before it, at the means; (k,).
+
+        Intercepts are those of the model without the later components: rates depend on how much scores vary.
+        """
+        known, k = canonical.coefficients, canonical.coefficients.loadings.shape[1]
+
+        def sums(rows: OpenedBlock, points: Floats) -> Floats:
+            found = np.empty((k + 1, 3, rows.n_features))
+            for a in range(k + 1):
+                evaluator = BlockEvaluator(self.family, replace(known, loadings=known.loadings[:, :a]), rows)
+                for tile in rows.tiles():
+                    x = weigh(rows, tile, np.asarray(rows.x[:, tile], dtype=float))
+                    # Without a component that balances another one, predictors may overflow.
+                    with np.errstate(over="ignore", invalid="ignore"):
+                        rates = weigh(rows, tile, evaluator.means(points[:, :a], tile))
+                        terms = (x * evaluator.predictor(points[:, :a], tile), rates, x)
+                        found[a, :, tile] = [rows.weights @ term for term in terms]
+            return found
+
+        linear, rates, counts = np.moveaxis(self.visit.sum(sums, self.moved(means, canonical.gauge)), 1, 0)
+        with np.errstate(all="ignore"):
+            refitted = linear + xlogy(counts, counts / rates) - counts
+            value = refitted if self.settings.fit_intercept else linear - rates
+            gains = np.diff(value.sum(axis=1))
+        return np.where(np.isfinite(gains), np.maximum(gains, 0.0), 0.0)
+
+    def _coefficient_deviations(
+        self, problem: PLNProblem, fitted: Coefficients, stats: CountSums
+    ) -> Floats | None:
+        """Deviations of the coefficients of covariates, 0 for those that are set to 0."""
+        n_covariates = self.session.data.n_covariates
+        if not n_covariates:
+            return None
+        curvature = problem.column_slopes(stats)[1] + problem.loading_prior.curvature(fitted.joint)
+        return coefficient_deviations(curvature, n_covariates) * problem.kept[-n_covariates:]
 
 
 _CRITERIA = ("bic", "icl", "aic")

@@ -166,6 +166,9 @@ class PLNProblem(AlternatingNewton[CountSums]):
 
     .. math:: J = \sum_i s_i \Big( \sum_j (y_{ij} z_{ij} - A_{ij} - \log y_{ij}!)
               - \tfrac12 \sum_k (m_{ik}^2 + s_{ik} - \log s_{ik} - 1) \Big)
+              - \tfrac12 \sum_j \Big( r \|c_j\|^2 + \sum_d t_d b_{jd}^2 \Big)
+
+    with the ridge r on loadings and prior precisions t of the fixed features' coefficients.
 
     J is concave in a row's (m, log s) and in a column's (c, b), each given the other.
 
@@ -174,6 +177,12 @@ class PLNProblem(AlternatingNewton[CountSums]):
     fit_intercept : bool
     kept : ndarray of bool of shape (n_fixed,)
         Fixed features whose coefficients are estimated; those of the others, which depend on them, stay.
+    ridge : float
+        r.
+    fixed_ridge : ndarray of shape (n_fixed,)
+        t, 0 for the intercept.
+    rank : int
+        Number of components, k.
     constant : float
         Sum of ``-log y!``, added to the objective.
     eps : float
@@ -182,11 +191,17 @@ class PLNProblem(AlternatingNewton[CountSums]):
 
     fit_intercept: bool
     kept: Bools
+    ridge: float
+    fixed_ridge: Floats
+    rank: int = 0
     constant: float = 0.0
     eps: float = float(np.finfo(float).eps)
     family = Poisson()
     score_prior = Divergence()
-    loading_prior = Ridge(0.0)
+
+    @property
+    def loading_prior(self) -> Prior:  # type: ignore[override]
+        return Ridge(np.append(np.full(self.rank, self.ridge), self.fixed_ridge))
 
     def evaluator(self, coefficients: Coefficients, rows: OpenedBlock) -> BlockEvaluator:
         return CountEvaluator(self.family, coefficients, rows)
@@ -211,21 +226,38 @@ class PLNProblem(AlternatingNewton[CountSums]):
         return stats.gradient * kept, stats.curvature * packed_products(kept[None])
 
     def regauge(self, coefficients: Coefficients, stats: CountSums) -> Shared:
-        """Move what the fixed features explain of the means into B, and bring the second moments to 1.
+        """Move what the fixed features explain of the means into B, and choose the scale of each score.
 
-        Neither changes the rates; both reduce the divergence from the prior as far as they can.
+        Neither changes the rates; each minimises the divergence plus the penalties.
         """
-        if coefficients.loadings.shape[1] == 0:
+        loadings = coefficients.loadings
+        if loadings.shape[1] == 0:
             return Shared(coefficients)
-        shift, kept = np.zeros_like(stats.feature_mean), self.kept
-        if kept.any():
-            gram = stats.feature_gram[np.ix_(kept, kept)]
-            shift[kept] = np.linalg.solve(gram, stats.feature_mean[kept])
-        explained = np.einsum("da,da->a", shift, stats.feature_mean)
-        second = np.diag(stats.score_gram) - explained + stats.variance_sum
-        scale = np.sqrt(second / stats.weight)
+        shift = self._best_shift(coefficients, stats)
+        left = stats.feature_gram @ shift - 2.0 * stats.feature_mean
+        second = np.diag(stats.score_gram) + np.einsum("da,da->a", shift, left) + stats.variance_sum
+        # The squared scale t of a score solves  r |c|^2 t^2 + n t - second = 0.
+        cost = self.ridge * np.einsum("ja,ja->a", loadings, loadings)
+        scale = np.sqrt(2.0 * second / (stats.weight + np.sqrt(stats.weight**2 + 4.0 * cost * second)))
         gauge = PosteriorGauge(shift, np.diag(1.0 / scale), np.diag(scale))
         return Shared(gauge.forward(coefficients), gauge)
+
+    def _best_shift(self, coefficients: Coefficients, stats: CountSums) -> Floats:
+        """S (n_fixed, k) that minimises the penalties of the means ``M - F S`` and of ``B + C S'``."""
+        kept, loadings = self.kept, coefficients.loadings
+        shift = np.zeros_like(stats.feature_mean)
+        if not kept.any():
+            return shift
+        gram, right = stats.feature_gram[np.ix_(kept, kept)], stats.feature_mean[kept]
+        precision, k = self.fixed_ridge[kept], loadings.shape[1]
+        if not precision.any():
+            shift[kept] = np.linalg.solve(gram, right)
+            return shift
+        right = right - precision[:, None] * (coefficients.fixed[:, kept].T @ loadings)
+        # Unknowns are the columns of S, one below the other.
+        system = np.kron(np.eye(k), gram) + np.kron(loadings.T @ loadings, np.diag(precision))
+        shift[kept] = np.linalg.solve(system, right.T.ravel()).reshape(k, -1).T
+        return shift
 
     def posteriors(self, coefficients: Coefficients, rows: OpenedBlock) -> RowFit:
         """Posteriors of rows under fixed coefficients, each row to its own convergence."""

@@ -47,4 +47,5 @@ def report(fit: PLNFit, stream: Stream[Shared]) -> PLNFit:
         coefficients=coefficients,
         canonical=orthonormal(coefficients, sums, fit_intercept=problem.fit_intercept),
         second_moment=averages.moments[:k, :k] + np.diag(averages.spread),
+        coef_std=None,
     )

@@ -86,6 +86,8 @@ class SePCA(StreamingRows, BilinearModel):
         Poisson columns. A number fixes open dispersions.
     fit_intercept : bool, default=True
         Without it the model spends a component on the means.
+    coef_scale : float or None, default=2.0
+        Standard deviation of the normal prior on coefficients of covariates, as in `EPCA`.
     max_iter : int, default=500
         Largest number of sweeps of one fit to convergence; in ``"map"`` of rounds of sweeps.
     tol : float, default=1e-4
@@ -115,7 +117,7 @@ class SePCA(StreamingRows, BilinearModel):
         that move together with them add (near components turn into each other); in ``"map"`` from the mode's curvature.
     alpha_ : ndarray of shape (n_components_,)
         Prior precisions of the loadings.
-    intercept_, coef_, dispersion_ : ndarray
+    intercept_, coef_, dispersion_, coef_std_, covariate_names_ : ndarray or list
         As in `EPCA`.
     evidence_ : float
         ``"vb"``: the variational bound of the log evidence and, in a normal approximation, what it loses by holding
@@ -205,6 +207,7 @@ class SePCA(StreamingRows, BilinearModel):
     sparsity: str | float = 0.0
     dispersion: str | float = "auto"
     fit_intercept: bool = True
+    coef_scale: float | None = 2.0
     max_iter: int = 500
     tol: float = 1e-4
     random_state: Any = 0

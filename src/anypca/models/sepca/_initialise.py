@@ -162,7 +162,7 @@ def prior_precision_of_fixed(noise: NoiseModel) -> Floats:
     constant in a column with units is a value like any other.
     """
     data, summary, fit_intercept = noise.session.data, noise.session.summary, noise.settings.fit_intercept
-    precision = np.zeros((data.n_features, int(fit_intercept) + data.n_covariates))
+    precision = noise.fixed_precision.copy()
     if fit_intercept:
         for member, columns in noise.members:
             is_constant = summary.minimum[columns] == summary.maximum[columns]

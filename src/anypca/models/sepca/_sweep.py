@@ -196,7 +196,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, SweepSums]):
         best = shared.solved(precision, stats.target)
         by_column = packed_squares(precision, best.mean - shared.mean)
         # Intercepts of constant columns have a prior; they approach its scale slowly and move nothing else.
-        is_constant = (shared.fixed_precision > 0).any(axis=1)
+        is_constant = (shared.fixed_precision[:, : int(self.fit_intercept)] > 0).any(axis=1)
         decrement = float(by_column[~is_constant].sum()) + stats.row_decrement
         criterion = float(np.sqrt(max(decrement, 0.0) / max(stats.n_entries, 1.0)))
         if not shared.n_components:  # the means are those of the start, and only the precisions are new

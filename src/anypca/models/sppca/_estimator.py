@@ -40,7 +40,7 @@ class SPPCA(SePCA):
         dimensions by evidence.
     dispersion : {"auto", "feature", "poisson"}, default="auto"
         As in `SePCA`; ``"poisson"`` takes the variance to be the mean. ``method="paper"`` always does.
-    max_iter, tol, n_jobs, verbose, random_state, warm_start, init
+    coef_scale, max_iter, tol, n_jobs, verbose, random_state, warm_start, init
         As in `SePCA`.
 
     Attributes
@@ -79,6 +79,7 @@ class SPPCA(SePCA):
         method: str = "default",
         threshold: float | None = None,
         dispersion: str = "auto",
+        coef_scale: float | None = 2.0,
         max_iter: int = 500,
         tol: float = 1e-4,
         n_jobs: int | None = None,
@@ -91,6 +92,7 @@ class SPPCA(SePCA):
         self.method = method
         self.threshold = threshold
         self.dispersion = dispersion
+        self.coef_scale = coef_scale
         self.max_iter = max_iter
         self.tol = tol
         self.n_jobs = n_jobs
@@ -158,7 +160,7 @@ class SSPPCA(SPPCA):
     delta : float, default=1e-8
         What makes the count of non-zeros smooth, as published: a loading w counts as ``w^2 / (w^2 + delta)`` of one.
         Any value will do that is small beside the squares of the loadings; those within ten roots of it are set to 0.
-    method, threshold, dispersion, max_iter, tol, n_jobs, verbose, random_state, warm_start, init
+    method, threshold, dispersion, coef_scale, max_iter, tol, n_jobs, verbose, random_state, warm_start, init
         As in `SPPCA`.
 
     Attributes
@@ -194,6 +196,7 @@ class SSPPCA(SPPCA):
         method: str = "default",
         threshold: float | None = None,
         dispersion: str = "auto",
+        coef_scale: float | None = 2.0,
         max_iter: int = 500,
         tol: float = 1e-4,
         n_jobs: int | None = None,
@@ -208,6 +211,7 @@ class SSPPCA(SPPCA):
         self.method = method
         self.threshold = threshold
         self.dispersion = dispersion
+        self.coef_scale = coef_scale
         self.max_iter = max_iter
         self.tol = tol
         self.n_jobs = n_jobs
