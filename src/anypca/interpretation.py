@@ -13,6 +13,7 @@ from anypca._typing import Bools, Floats
 from anypca.engine import Block, Layout, check_data
 from anypca.families import Family, Gaussian
 from anypca.models._bilinear.passes import explained_shares
+from anypca.models._covariates import covariates_for
 from anypca.models._description import describe, numbers_for, project_rows
 from anypca.models._row_methods import model_predictor
 from anypca.plotting._common import check_scores
@@ -222,7 +223,7 @@ def cos2(model: Any, X: Any, *, offset: Any = None, covariates: Any = None) -> P
     >>> parts.rows.shape, parts.columns.shape, bool(parts.rows.sum(axis=1).max() <= 1)
     ((50, 2), (6, 2), True)
     """
-    given = {"offset": offset, "covariates": covariates}
+    given = {"offset": offset, "covariates": covariates_for(model, covariates)}
     companions = {name: np.asarray(values) for name, values in given.items() if values is not None}
     X = numbers_for(model, X)
     scores, _ = project_rows(model, X, **companions)

@@ -107,7 +107,10 @@ COMPANIONS = {
     "covariates-short": ({"covariates": np.ones((3, 2))}, r"covariates must have shape \(4, .*got \(3, 2\)"),
     "covariates-3-d": ({"covariates": np.ones((4, 2, 2))}, "covariates must have shape"),
     "covariates-nan": ({"covariates": with_entry(np.nan)}, r"covariates\[2, 1\] is nan.*Fill"),
-    "covariates-text": ({"covariates": pd.DataFrame({"batch": list("abcd")})}, r"column 'batch'.*'a'"),
+    "covariates-text": (
+        {"covariates": {"batch": np.array([1, "b", 2, 3], dtype=object)}},
+        r"row 1 of column 'batch' is 'b'",
+    ),
 }
 
 

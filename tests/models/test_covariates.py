@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anypca import EPCA, PLNPCA, SSPPCA, PiecewisePCA, SePCA, SPPCA
+from anypca import EPCA, PLNPCA, SPPCA, SSPPCA, PiecewisePCA, SePCA
 from anypca.datasets import load_barents, load_mollusk, load_oaks, load_trichoptera
 from anypca.exceptions import DataConversionWarning
 

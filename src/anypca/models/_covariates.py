@@ -148,6 +148,12 @@ def encode_covariates(
     return np.hstack([np.empty((n_rows, 0)), *parts]), columns
 
 
+def covariates_for(model: Any, covariates: Any) -> Any:
+    """Covariates of new rows as numbers, by the levels of a fitted model."""
+    known = getattr(model, "_covariates", None)
+    return covariates if known is None else known.encode(covariates)
+
+
 def _columns_of(covariates: Any) -> list[tuple[str, Any]] | None:
     """Names and columns of a frame, a dict or an array of text; ``None`` for numbers."""
     if isinstance(covariates, Mapping):

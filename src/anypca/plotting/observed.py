@@ -9,6 +9,7 @@ import numpy as np
 
 from anypca._typing import Bools, Floats
 from anypca.families import Mixed
+from anypca.models._covariates import covariates_for
 from anypca.models._description import describe, numbers_for
 from anypca.plotting._common import BLUE, GREY, VERMILLION, find_column, fitted, new_axes, tidy
 from anypca.plotting._points import golden
@@ -116,7 +117,7 @@ def plot_fitted(
         raise ValueError(f"scale must be one of {', '.join(map(repr, _SCALES))}; got {scale!r}.")
     fitted(model, "components_", "n_components_")
     fitted(model, "inverse_transform")
-    given = {"offset": offset, "covariates": covariates}
+    given = {"offset": offset, "covariates": covariates_for(model, covariates)}
     companions = {name: part for name, part in given.items() if part is not None}
     observed, means, n_rows = _fit_rows(model, X, companions, max_rows, random_state)
     if features is not None:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from anypca.engine import check_data
 from anypca.io import check_target, write_atomically
+from anypca.models._covariates import covariates_for
 from anypca.models._description import Description, describe, numbers_for, project_rows
 from anypca.report._about_components import about_components, about_rows, score_data
 from anypca.report._about_fit import about_convergence, about_quality, about_reproduction
@@ -106,7 +107,7 @@ def write_report(
     check_is_fitted(model)
     target = Path(os.path.abspath(path))
     check_target(target.parent, [target.name])
-    companions = check_companions(model, {"offset": offset, "covariates": covariates})
+    companions = check_companions(model, {"offset": offset, "covariates": covariates_for(model, covariates)})
     given, X = X, numbers_for(model, X)
     data = check_data(X, **companions)
     facts = read_facts(data, column_names(model, feature_names, data.feature_names))

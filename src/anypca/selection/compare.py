@@ -136,7 +136,7 @@ def compare_ranks(
     {'parallel': 2, 'gavish_donoho': 2, 'minka': 2}
     """
     wanted = _resolve(methods)
-    task = open_task(X, family, max_rank, Companions(offset, covariates), random_state)
+    task = open_task(X, family, max_rank, Companions.of(offset, covariates), random_state)
     # Methods share the fit without components: no one is charged for it.
     _ = task.null
     answers = tuple(_ask(method, task) for method in wanted)

@@ -21,6 +21,7 @@ from scipy.stats import beta, norm
 from anypca._typing import Bools, Floats, Ints
 from anypca._words import counted, listed, numbered
 from anypca.families import Gaussian
+from anypca.models._covariates import covariates_for
 from anypca.models._description import describe, numbers_for, project_rows
 from anypca.models._row_methods import GenerativeModel, linear_predictor
 from anypca.plotting._reading import count_rows, read_table, take_rows
@@ -123,7 +124,7 @@ def diagnose(
     ['outlying rows']
     """
     X = numbers_for(model, X)
-    left = _open(model, X, Companions(offset, covariates))
+    left = _open(model, X, Companions(offset, covariates_for(model, covariates)))
     noise = None if left is None else left.noise(np.zeros(0, dtype=int))
     if left is None or noise is None:
         return ()

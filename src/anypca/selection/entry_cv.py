@@ -73,7 +73,7 @@ def rank_path(
     [1, 3]
     """
     name = rank_parameter(estimator)
-    companions = Companions(offset, covariates, sample_weight)
+    companions = Companions.of(offset, covariates, sample_weight)
     return fit_ranks(estimator, name, X, choose_ranks(ranks, X), companions)
 
 
@@ -245,7 +245,7 @@ def entry_cross_validate(
     >>> int(np.argmax(scores)) + 1
     2
     """
-    companions = Companions(offset, covariates, sample_weight)
+    companions = Companions.of(offset, covariates, sample_weight)
     values, counts = cross_validate_ranks(estimator, None, X, [0], cv, companions, n_jobs)
     return EntryScores(values[:, 0], counts)
 

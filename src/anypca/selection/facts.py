@@ -10,6 +10,7 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.engine import executor_for, summarise
 from anypca.models import EPCA, PPCA
+from anypca.models._covariates import encode_covariates
 from anypca.models._criteria import FitFacts, Likelihood
 from anypca.models._description import describe
 from anypca.models._posterior_model import integrate_rows
@@ -22,6 +23,11 @@ class Companions(NamedTuple):
     offset: Any = None
     covariates: Any = None
     sample_weight: Any = None
+
+    @classmethod
+    def of(cls, offset: Any, covariates: Any, sample_weight: Any = None) -> Companions:
+        """Companions of a table of which rows are taken: with covariates as numbers."""
+        return cls(offset, encode_covariates(covariates)[0], sample_weight)
 
     def for_fit(self) -> dict[str, Any]:
         """Arguments of ``fit``: only what was given, since not every model takes everything."""

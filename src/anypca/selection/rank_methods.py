@@ -181,7 +181,7 @@ class RankMethod(ABC):
         ValueError, TypeError
             If the method is not for such a table; the message says which are.
         """
-        task = open_task(X, family, max_rank, Companions(offset, covariates), random_state)
+        task = open_task(X, family, max_rank, Companions.of(offset, covariates), random_state)
         return self.answer(task)
 
     def answer(self, task: RankTask) -> RankAnswer:

@@ -217,7 +217,7 @@ def select_rank(
         rank_parameter(estimator),
         X,
         choose_ranks(ranks, X),
-        Companions(offset, covariates, sample_weight),
+        Companions.of(offset, covariates, sample_weight),
     )
     if one_standard_error and not chosen.is_held_out:
         raise ValueError(

@@ -348,7 +348,7 @@ class BilinearFitter(Generic[Settings]):
 
     @property
     def log_fixed_prior(self) -> float:
-        """Log-density of the flat prior of intercepts, and of covariates without another: one in a unit of the predictor.
+        """Log-density of the flat prior of intercepts, and of covariates without another: 1 in a unit of the predictor.
 
         Where the predictor has the units of its column, that is the standard deviation of the column; evidences would
         otherwise depend on units.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
-import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -52,8 +51,8 @@ class PLNPCA(StreamingRows, BilinearModel):
         keeps coefficients finite if a column has no counts in a whole level of a covariate. None, 0 and infinity mean
         no prior.
     ridge : float, default=0.25
-        Precision of the normal prior on loadings, whose standard deviation is 2. It keeps loadings finite if all counts of a column are in a few rows.
-        0 is the objective of R's PLNmodels.
+        Precision of the normal prior on loadings; the default is a standard deviation of 2. It keeps loadings finite if
+        all counts of a column are in a few rows. 0 is the objective of R's PLNmodels.
     max_iter : int, default=1000
         Largest number of sweeps over the table.
     tol : float, default=1e-4
@@ -109,7 +108,7 @@ class PLNPCA(StreamingRows, BilinearModel):
         Rows that ``partial_fit`` was given. After it ``pseudo_r2_``, the criteria, ``entropy_``, ``objective_trace_``
         and how the fit ended are those of its first call.
     objective_trace_ : ndarray of shape (n_iter_,)
-        The bound with all constants after each sweep, never decreasing.
+        The bound with all constants less the penalties after each sweep, never decreasing.
     converged_ : bool
         Whether the scaled gradient fell below ``tol``.
     status_ : str
@@ -127,10 +126,10 @@ class PLNPCA(StreamingRows, BilinearModel):
     shifted and scaled for the smallest divergence from the prior; from time to time they are rotated. Time is
     proportional to ``n_samples * n_features * n_components**2``.
 
-    With the bound J, ``bic_ = -2 J + n_parameters_ log(n)``, ``icl_ = bic_ + 2 entropy_`` and ``aic_ = -2 J +
-    2 n_parameters_``. R's PLNmodels reports -1/2 times these numbers (larger is better there), of a J that is too large
-    by ``n p / 2``. J bounds the log-probability of the counts: these criteria compare ranks, offsets and covariates on
-    one table, not with likelihoods of other models; ``entry_log_likelihood`` does.
+    With the bound J, without penalties, ``bic_ = -2 J + n_parameters_ log(n)``, ``icl_ = bic_ + 2 entropy_`` and
+    ``aic_ = -2 J + 2 n_parameters_``. R's PLNmodels reports -1/2 times these numbers (larger is better there), of a J
+    that is too large by ``n p / 2``. J bounds the log-probability of the counts: these criteria compare ranks, offsets
+    and covariates on one table, not with likelihoods of other models; ``entry_log_likelihood`` does.
 
     References
     ----------
