@@ -23,6 +23,7 @@ def test_there_is_one_for_each_field():
     }
 
 
+@pytest.mark.filterwarnings("ignore:covariates separate")
 @pytest.mark.parametrize("name", [name for name, blocks in CODE.items() if blocks])
 def test_output(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # pictures are saved there
