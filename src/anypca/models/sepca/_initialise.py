@@ -161,7 +161,7 @@ def prior_precision_of_fixed(noise: NoiseModel) -> Floats:
     The likelihood of a column of zeros, or of ones, grows without bound with its intercept, which has a wide prior. A
     constant in a column with units is a value like any other.
     """
-    data, summary, fit_intercept = noise.session.data, noise.session.summary, noise.settings.fit_intercept
+    summary, fit_intercept = noise.session.summary, noise.settings.fit_intercept
     precision = noise.fixed_precision.copy()
     if fit_intercept:
         for member, columns in noise.members:
