@@ -7,10 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.decomposition import PCA
+from sklearn.metrics import silhouette_score
 from tests.draws import seed
 
 from anypca import SPPCA, SSPPCA, ModeOptions, SePCA
-from anypca.datasets import make_low_rank_counts, make_sparse_counts, make_sppca_loadings, make_sppca_order
+from anypca.datasets import (
+    make_low_rank_counts,
+    make_sparse_counts,
+    make_sppca_classes,
+    make_sppca_loadings,
+    make_sppca_order,
+)
 from anypca.families import Poisson, ScaledPoisson
 
 
@@ -169,3 +177,17 @@ def test_bad_parameters_and_entries_are_named(counts: np.ndarray, model: Any, me
         SPPCA(2, method="paper").fit(X)
     with pytest.raises(ValueError, match=r"X\[3, 4\] is -2"):
         SPPCA(2).fit(X)
+
+
+def test_scores_in_the_sizes_of_their_components_separate_classes_better_than_pca() -> None:
+    drawn = [make_sppca_classes(random_state=seed(s)) for s in range(4)]
+    models = [SPPCA(n_jobs=1).fit(each.X) for each in drawn]
+    sizes = [np.linalg.norm(model.components_, axis=1) for model in models]
+    ours, theirs = (
+        np.mean([silhouette_score(z, each.labels) for z, each in zip(scores, drawn, strict=True)])
+        for scores in (
+            [model.transform(each.X) * size for model, each, size in zip(models, drawn, sizes, strict=True)],
+            [PCA(2).fit_transform(each.X) for each in drawn],
+        )
+    )
+    assert ours > theirs

@@ -216,7 +216,7 @@ def make_bent_counts(
 
     References
     ----------
-    M. Adams, Probabilistic piecewise principal component analysis (2022), section 3.5.
+    M. Adams, Probabilistic piecewise principal component analysis (2022), section 3.6.
     """
     maps = _bent_maps(n_features, design_seed)
     rng = np.random.default_rng(random_state)
@@ -248,7 +248,7 @@ def make_swiss_roll(
 
     See Also
     --------
-    anypca.KernelPCA : unrolls it.
+    anypca.KernelPCA : components that bend; its kernels bend with the roll, but do not unroll it.
 
     Notes
     -----
