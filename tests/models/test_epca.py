@@ -506,5 +506,5 @@ def test_values_and_rows_that_do_not_fit_are_named(rng: np.random.Generator) -> 
     with pytest.warns(DataConversionWarning, match=r"'poisson' is for integers; column 3"):
         EPCA(1, family="poisson", n_jobs=1).fit(half)
     for call in (model.transform, EPCA(2, family="poisson").fit):
-        with pytest.raises(ValueError, match=r"'poisson' needs values >= 0; X\[5, 2\] is -1"):
+        with pytest.raises(ValueError, match=r"'poisson' needs values >= 0.*X\[5, 2\] is -1"):
             call(negative)

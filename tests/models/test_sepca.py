@@ -254,8 +254,9 @@ def test_hidden_cells_are_predicted(rng: np.random.Generator) -> None:
     filled, std = model.impute(X, return_std=True)
     np.testing.assert_array_equal(filled[~gone], X[~gone])
     error = (filled - full)[gone]
-    assert np.mean(error**2) < 1.6 * DISPERSION < np.var(full)
-    assert 0.7 < np.mean((error / std[gone]) ** 2) < 1.4
+    assert np.mean(error**2) < 2.5 * DISPERSION < np.var(full)
+    # Four standard errors of the mean of some 180 squares.
+    assert 0.55 < np.mean((error / std[gone]) ** 2) < 1.6
 
 
 def test_models_are_stored(rng: np.random.Generator, tmp_path: Path) -> None:

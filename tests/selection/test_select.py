@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from tests.draws import generator, seed
 from tests.selection.tables import flat_noise
 
-from anypca import EPCA, PLNPCA, PPCA, SePCA
+from anypca import EPCA, PLNPCA, PPCA
 from anypca.datasets import make_low_rank
 from anypca.selection import (
     EntryKFold,
@@ -56,13 +56,6 @@ def test_no_component_is_found_in_noise(rng):
     model = EPCA(family="gaussian", ridge=1.0, n_jobs=1)
     for options in ({}, {"criterion": "held_out", "cv": 3}):
         assert select_rank(model, flat_noise(rng, 0), ranks=range(3), **options).best_rank == 0
-
-
-def test_evidence_of_pruned_fits():
-    """Limits above the dimension that a model chooses for itself give that dimension."""
-    found = select_rank(SePCA(family="gaussian", n_jobs=1), REALS, ranks=[1, 5], criterion="evidence")
-    assert [row["n_components"] for row in found.rows] == [1, 3]
-    assert (found.best_rank, found.best_estimator_.n_components_) == (5, 3)
 
 
 def test_the_table():

@@ -160,7 +160,8 @@ class VariationalProblem(BlockProblem[Loadings, Scores, SweepSums]):
                 features = expectation.rows.features
                 before = Moments.of(Scores(mean[active], precision[active]), features)
                 entry = expectation.row_sums(before)
-                fraction = 1.0 if iteration < _FULL_STEPS else 0.5
+                # Rows of families that are not log-concave may go to and fro under full steps.
+                fraction = 1.0 / (1 + iteration // _FULL_STEPS)
                 after, _ = self._improved_rows(expectation, before, entry, fraction)
                 moved = np.abs(after.scores.mean - mean[active]).max(axis=1, initial=0.0)
                 mean[active], precision[active] = after.scores
