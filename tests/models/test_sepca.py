@@ -97,7 +97,8 @@ def test_no_components_allowed_or_none_found(rng: np.random.Generator) -> None:
     assert mean[0] == pytest.approx(X[:, 0].mean())
     assert std[0] == pytest.approx(np.sqrt(none.dispersion_[0] / 200), rel=1e-6)
     found = fit(X, "gaussian", dispersion="shared")
-    assert found.evidence_ == pytest.approx(none.evidence_, abs=0.02) or found.evidence_ > none.evidence_
+    # Rounds of dispersions end when they gain less than a tenth of a nat.
+    assert found.evidence_ == pytest.approx(none.evidence_, abs=0.1) or found.evidence_ > none.evidence_
 
 
 # Evidence

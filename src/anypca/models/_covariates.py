@@ -106,6 +106,13 @@ class Covariates:
         """The intercept (n_features,) that belongs to the user's units, from those of the fit."""
         return np.asarray(intercept - coef @ (self.centre / self.scale))
 
+    def restore_units(self, draws: Any) -> None:
+        """Change draws of ``intercept`` and ``coef`` (chain, draw, covariate, feature) to the user's units in place."""
+        coef = draws["coef"].values / self.scale[:, None]
+        draws["coef"].values[...] = coef
+        if "intercept" in draws:
+            draws["intercept"].values[...] -= np.einsum("cdkj,k->cdj", coef, self.centre)
+
 
 def _standardise_block(block: Block, centre: Floats, scale: Floats) -> Block:
     values = (block.covariates.astype(float) - centre) / scale

@@ -95,6 +95,8 @@ class PLNPCA(StreamingRows, BilinearModel):
         What ``impute`` multiplies deviations of its expectations from the columns' means with, see `EPCA`.
     bic_, icl_, aic_ : float
         Criteria; lower is better. See Notes.
+    log_likelihood_ : float
+        The bound J without penalties.
     entropy_ : float
         Of the posteriors of all training rows.
     n_parameters_ : int
@@ -270,6 +272,7 @@ class PLNPCA(StreamingRows, BilinearModel):
         self._store_components(fit)
         self.pseudo_r2_ = fit.r2
         self.entropy_, self.n_parameters_ = fit.entropy, fit.likelihood.n_parameters
+        self.log_likelihood_ = fit.likelihood.value
         criteria = evaluate_all(FitFacts(fit.likelihood, fit.likelihood, fit.entropy))
         self.bic_, self.icl_, self.aic_ = (criteria[name] for name in ("bic", "icl", "aic"))
         self._store_result(fit.result)

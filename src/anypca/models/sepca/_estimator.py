@@ -441,6 +441,8 @@ class SePCA(StreamingRows, BilinearModel):
             self.nu_, self.nu_path_, self.joint_log_likelihood_ = fit.nu, fit.path, fit.joint
         if isinstance(fit, SampledFit):
             self.posterior_, self.r_hat_, self.ess_ = fit.summary
+            if self._n_covariates:
+                self._covariates.restore_units(self.posterior_.posterior)
 
     def _can_stream(self) -> bool:
         if self.inference != "vb":
