@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal, norm
 from tests.draws import generator
 from tests.models.tables import is_monotone, punch
 
-from anypca import PPCA, PiecewisePCA
+from anypca import PLNPCA, PPCA, PiecewisePCA
 from anypca.exceptions import ConvergenceWarning
 from anypca.families import families, resolve_family
 
@@ -295,6 +295,25 @@ def test_bounds_never_decrease(family: Any) -> None:
     assert np.isfinite(filled).all()
     assert std[3, 1] > 0
     assert model.family_.in_support(model.sample(20, random_state=0, offset=np.zeros(20))).all()
+
+
+@pytest.mark.parametrize("q", [1, 2])
+def test_one_piece_of_counts_is_plnpca_without_ridge(q: int) -> None:
+    X = bent("poisson", n=60, q=2)
+    model = rough("poisson", q, n_pieces=1, tol=1e-5, max_iter=1000).fit(X)
+    plain = PLNPCA(q, ridge=0, n_jobs=1).fit(X)
+    assert is_monotone(model.objective_trace_, 1e-9)
+    assert model.converged_
+    assert model.log_likelihood_ == pytest.approx(plain.objective_trace_[-1], abs=0.02)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.15], ids=["complete", "gaps"])
+def test_several_pieces_of_a_mixed_table_are_at_least_as_good_as_one(share: float) -> None:
+    X, covariates = bent(MIXED, n=80), generator("covariates of pieces").normal(size=(80, 1))
+    X = punch(X, share, generator("gaps of a mixed table"))
+    fits = [rough(MIXED, n_pieces=k, tol=1e-4, max_iter=1000).fit(X, covariates=covariates) for k in (1, 2)]
+    assert all(fit.converged_ and is_monotone(fit.objective_trace_, 1e-9) for fit in fits)
+    assert fits[1].objective_trace_[-1] > fits[0].objective_trace_[-1] - 0.01
 
 
 def test_dispersions_are_estimated_in_units_of_their_columns() -> None:

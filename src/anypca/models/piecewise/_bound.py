@@ -1,83 +1,50 @@
-"""The variational bound of each row, its derivatives, its maximum, and sums over rows for the maps."""
+"""The variational bound of each row, its derivatives and its maximum, and sums over rows for the maps.
+
+The posterior of the latent point w of a row is N(m, diag s^2), and t is the last coordinate of w. Given t, the
+predictor of an entry in piece k is normal with mean ``offset + mu + b_-' m_- + b_t t`` and variance
+``sum b_l^2 s_l^2`` over the coordinates before t. A Gauss rule along t therefore turns a row into weighted rows with a
+known t, and the bound into a sum of expectations of the log-likelihood under normal predictors.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from anypca._typing import Floats
-from anypca.linalg import packed_products, solve_spd, unpack_symmetric
+from anypca._typing import Bools, Floats, Ints
+from anypca.families import Family
+from anypca.linalg import packed_products, unpack_symmetric
+from anypca.models._opened import OpenedBlock, observed_only
 from anypca.models.piecewise._pieces import Pieces
-from anypca.models.piecewise._slabs import COARSE, Integrals, slab_moments
-from anypca.models.piecewise._terms import Entries
+from anypca.models.piecewise._rules import hermite, slab_rule
 from anypca.special import truncated_normal
 
-# Longest steps in m, in prior standard deviations, and in log s. Rates are exponential: from far below the optimum a
-# Newton step would overshoot by any factor, and halving would have to bring it back.
+# Gauss-Hermite nodes in the predictor given t, for families without a closed form.
+_ACROSS = 6
+# Smallest standard deviation of these nodes, so that second derivatives are differences of first ones.
+_LEAST_SPREAD = 1e-5
+# Predictors that are evaluated at once, 2 MB for each array.
+_MOST_ELEMENTS = 2**18
+# Longest steps of a row in m, in prior standard deviations, and in log s: predictors enter exponentially.
 _LONGEST_M = 2.0
 _LONGEST_LOG_S = 1.0
-# A step that failed is tried at a quarter of its length; one that gains doubles the length again. After 12 failures,
-# below 1e-7 of a Newton step, its gain drowns in the rounding of the bound.
+# A step that failed is tried at a quarter of its length; at the shortest its gain drowns in rounding.
 _SHORTER = 0.25
 _SHORTEST = 1e-7
-# Posterior standard deviations at the start, in those of the prior: between rows that tell much and rows that tell
-# nothing, and so small that most of the start lies in its slab.
+# Posterior standard deviations at the start, in those of the prior: most of the start lies in its slab.
 _START_S = 0.3
-# Steps after which the starts of a row, one in each piece, are compared, and further steps until a row is left where
-# it is: of 400 rows of bent counts 62 needed more than 30 of these, 3 more than 200.
-_STEPS_PER_START = 10
-_MOST_STEPS = 400
-# Scaled gradient at which a row's posterior is final: m and s are then right to about 1e-6 of s, its bound to 1e-12.
+# Smallest curvature of a Newton step, which is 1 in m and 2 in log s at the maximum of a normal posterior.
+_LEAST_CURVATURE = 0.1
+# Relative error of the rules: values that differ by less do not refuse a step.
+_RULE_ERROR = 1e-10
+# Newton steps of each start, after which the starts of a row are compared, and of rows until they converge.
+_STEPS_PER_START = 5
+_MOST_STEPS = 100
+# Scaled gradient at which the posterior of a new row is final.
 _ROW_TOL = 1e-6
-
-
-class Evaluation(NamedTuple):
-    """The bound of each row, with derivatives with respect to m and log s."""
-
-    value: Floats
-    """(rows,)"""
-    slope_m: Floats
-    """(rows, q)"""
-    slope_log_s: Floats
-    """(rows, q)"""
-    curvature_m: Floats
-    """Positive definite model of minus the second derivative (rows, q, q)."""
-    curvature_log_s: Floats
-    """Likewise, diagonal (rows, q)."""
-
-
-def evaluate(rows: Entries, pieces: Pieces, m: Floats, s: Floats) -> Evaluation:
-    """The bound at q(w_i) = N(m_i, diag s_i^2).
-
-    Parameters
-    ----------
-    rows : Entries
-    pieces : Pieces
-    m, s : ndarray of shape (rows, q)
-
-    Returns
-    -------
-    Evaluation
-        NaN or infinite in rows where predictors overflow.
-    """
-    n, q = m.shape
-    value = rows.base - 0.5 * (m * m + s * s - 2.0 * np.log(s) - 1.0).sum(axis=1)
-    slope_m, slope_s = -m, 1.0 / s - s
-    curvature, bends = np.zeros((n, q * (q + 1) // 2)), np.zeros((n, q))
-    for matrix, low, high in pieces.slabs:
-        B = matrix[:, :-1]
-        terms = rows.terms(matrix, low, high, m, s)
-        value = value + terms.value.sum(axis=1)
-        slope_m[:, :-1] += terms.slope @ B[:, :-1]
-        slope_m[:, -1] += terms.by_mean.sum(axis=1)
-        slope_s[:, :-1] += s[:, :-1] * (terms.across @ B[:, :-1] ** 2)
-        slope_s[:, -1] += terms.by_std.sum(axis=1)
-        curvature -= terms.curvature @ packed_products(B)
-        bends -= terms.curvature @ (B * B)
-    metric = unpack_symmetric(curvature, q) + np.eye(q)
-    return Evaluation(value, slope_m, s * slope_s, metric, 2.0 * s * s * (1.0 + bends))
 
 
 @dataclass(frozen=True)
@@ -88,6 +55,211 @@ class Scores:
     """(rows, q)"""
     s: Floats
     """(rows, q)"""
+
+
+class Nodes(NamedTuple):
+    """Some rows of a block on one slab, at the nodes of their rules along t."""
+
+    piece: int
+    rows: Ints
+    """(r,)"""
+    u: Floats
+    """t in posterior standard deviations from its mean (r, nodes)."""
+    weight: Floats
+    """(r, nodes)"""
+
+
+class Terms(NamedTuple):
+    """Expectations over the coordinates before t at each node (r, nodes, n_features); 0 where entries are missing."""
+
+    value: Floats
+    """Of the log-likelihood without its terms that do not depend on the predictor."""
+    slope: Floats
+    """Of its first derivative in the predictor."""
+    bend: Floats
+    """Of its second derivative."""
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Rows with what the bound needs of them."""
+
+    x: Floats
+    """Entries, a value of the support where missing (rows, n_features)."""
+    observed: Bools | None
+    """``None`` for complete rows."""
+    offset: Floats
+    """With what covariates add; (rows, n_features) or (rows, 1)."""
+    base: Floats
+    """Terms of the log-likelihood without the predictor, summed over the columns (rows,)."""
+    family: Family
+    dispersion: Floats
+    """(n_features,)"""
+
+    def take(self, rows: Ints) -> Entries:
+        """Some of the rows."""
+        observed = None if self.observed is None else self.observed[rows]
+        return replace(
+            self, x=self.x[rows], observed=observed, offset=self.offset[rows], base=self.base[rows]
+        )
+
+    def with_columns(self, columns: Ints) -> Entries:
+        """Some of the columns; the terms without predictor remain those of all."""
+        observed = None if self.observed is None else self.observed[:, columns]
+        offset = self.offset if self.offset.shape[1] == 1 else self.offset[:, columns]
+        return replace(
+            self,
+            x=self.x[:, columns],
+            observed=observed,
+            offset=offset,
+            family=self.family.take(columns),
+            dispersion=self.dispersion[columns],
+        )
+
+    def nodes(self, pieces: Pieces, at: Scores) -> Iterator[Nodes]:
+        """All slabs with mass, some rows at a time."""
+        size = max(_MOST_ELEMENTS // (8 * _ACROSS * self.x.shape[1]), 1)
+        for k, (_, low, high) in enumerate(pieces.slabs):
+            rows, u, weight = slab_rule(at.m[:, -1], at.s[:, -1], low, high)
+            for start in range(0, len(rows), size):
+                part = slice(start, start + size)
+                yield Nodes(k, rows[part], u[part], weight[part])
+
+    def predictors(self, pieces: Pieces, at: Scores, nodes: Nodes) -> tuple[Floats, Floats]:
+        """Means (r, nodes, n_features) and variances (r, 1, n_features) of the predictors given t."""
+        matrix, m, s = pieces.maps[nodes.piece], at.m[nodes.rows], at.s[nodes.rows]
+        B = matrix[:, :-2]
+        level = m[:, :-1] @ B.T + matrix[:, -1] + self.offset[nodes.rows]
+        t = m[:, -1:] + s[:, -1:] * nodes.u
+        return level[:, None] + t[:, :, None] * matrix[:, -2], (s[:, None, :-1] ** 2) @ (B * B).T
+
+    def terms(self, pieces: Pieces, at: Scores, nodes: Nodes) -> Terms:
+        """What the entries of some rows add at each node."""
+        eta, variance = self.predictors(pieces, at, nodes)
+        found = np.empty((3, *eta.shape))
+        for member, columns in _groups(self.family, eta.shape[2]):
+            x = self.x[nodes.rows][:, None, columns]
+            parts = eta[:, :, columns], variance[:, :, columns], self.dispersion[columns]
+            found[..., columns] = _expected_terms(member, x, *parts)
+        if self.observed is not None:
+            found = np.where(self.observed[nodes.rows][:, None], found, 0.0)
+        return Terms(*found)
+
+    def values(self, pieces: Pieces, at: Scores, dispersion: Floats, everywhere: Sequence[Nodes]) -> Floats:
+        """Expected log-likelihoods at another dispersion, all constants included (rows, n_features)."""
+        other = replace(self, dispersion=dispersion)
+        total = self.family.log_base(self.x, dispersion) * np.ones_like(self.x)
+        if self.observed is not None:
+            total[~self.observed] = 0.0
+        for nodes in everywhere:
+            value = other.terms(pieces, at, nodes).value
+            total[nodes.rows] += (nodes.weight[:, None] @ value)[:, 0]
+        return total
+
+    def expect(self, function: Callable[[Floats], Floats], pieces: Pieces, at: Scores) -> Floats:
+        """Expectations of a function of the predictors, also of missing entries (rows, n_features)."""
+        z, weights = hermite(_ACROSS)
+        total = np.zeros_like(self.x)
+        for nodes in self.nodes(pieces, at):
+            eta, variance = self.predictors(pieces, at, nodes)
+            spread = np.sqrt(variance)
+            found = sum(w * function(eta + step * spread) for step, w in zip(z, weights, strict=True))
+            total[nodes.rows] += (nodes.weight[:, None] @ np.asarray(found))[:, 0]
+        return total
+
+
+def _groups(family: Family, n_features: int) -> list[tuple[Family, Any]]:
+    """Families with their columns; a slice where one has all, which saves copies."""
+    found = family.member_columns(n_features)
+    return found if len(found) > 1 else [(found[0][0], slice(None))]
+
+
+def _expected_terms(
+    family: Family, x: Floats, mean: Floats, variance: Floats, dispersion: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Value and two derivatives under a normal predictor: in closed form, or by a Gauss-Hermite rule."""
+    x = np.broadcast_to(x, mean.shape)
+    is_known = not variance.any()
+    if is_known or family.expectation == "exact":
+        found = (
+            family.evaluate(x, mean, dispersion)
+            if is_known
+            else family.expect(x, mean, np.broadcast_to(variance, mean.shape), dispersion)
+        )
+        return found.value, found.gradient, -found.curvature
+    z, weights = hermite(_ACROSS)
+    spread = np.maximum(np.sqrt(variance), _LEAST_SPREAD)
+    eta = mean + z[:, None, None, None] * spread
+    found = family.evaluate(np.broadcast_to(x, eta.shape), eta, dispersion, order=1)
+    value, slope = np.tensordot(weights, found.value, 1), np.tensordot(weights, found.gradient, 1)
+    # E[l''] = E[z l'] / spread, by parts.
+    return value, slope, np.tensordot(weights * z, found.gradient, 1) / spread
+
+
+def read_entries(rows: OpenedBlock, family: Family, dispersion: Floats, pieces: Pieces) -> Entries:
+    """The entries of opened rows in float64, with what the covariates of pieces add to their offsets."""
+    x = rows.x.astype(np.float64, copy=False)
+    base = observed_only(rows, slice(None), family.log_base(x, dispersion)).sum(axis=1)
+    offset = np.zeros((len(x), 1)) if rows.offset is None else rows.offset.astype(np.float64, copy=False)
+    if pieces.coef.shape[1]:
+        offset = offset + rows.features @ pieces.coef.T
+    return Entries(x, rows.observed, offset, base, family, dispersion)
+
+
+class Evaluation(NamedTuple):
+    """The bound of each row, with derivatives in m, in units of s, and in log s."""
+
+    value: Floats
+    """(rows,)"""
+    slope: Floats
+    """(rows, 2 q)"""
+    curvature: Floats
+    """Minus the second derivatives (rows, 2 q, 2 q); of the log-likelihood's, those of order above two in the
+    coordinates before t are left out."""
+
+
+def evaluate(rows: Entries, pieces: Pieces, at: Scores) -> Evaluation:
+    """The bound of each row; NaN or infinite where predictors overflow.
+
+    Derivatives in the mean and the standard deviation of t need none of the log-likelihood: those of the normal
+    density are Hermite polynomials in u, which multiply its values.
+    """
+    m, s = at.m, at.s
+    n, q = m.shape
+    r, v = q - 1, s[:, :-1] ** 2
+    value = rows.base - 0.5 * (m * m + s * s - 2.0 * np.log(s) - 1.0).sum(axis=1)
+    slope = np.hstack([-m * s, 1.0 - s * s])
+    curvature = np.zeros((n, 2 * q, 2 * q))
+    diagonal = np.arange(2 * q)
+    curvature[:, diagonal, diagonal] = np.hstack([s * s, 2.0 * s * s])
+    before, t, log_v, log_t = diagonal[:r], r, diagonal[q : q + r], q + r
+    for nodes in rows.nodes(pieces, at):
+        i, u, B = nodes.rows, nodes.u, pieces.maps[nodes.piece][:, :-2]
+        terms = rows.terms(pieces, at, nodes)
+        along = nodes.weight[:, None] * np.stack(
+            [np.ones_like(u), u, u**2 - 1.0, u**3 - 3.0 * u, u**4 - 4.0 * u**2 + 1.0], axis=1
+        )
+        g = (along @ terms.value.sum(axis=2)[:, :, None])[:, :, 0]
+        g1 = (along[:, :3] @ (terms.slope @ B)) * s[i, None, :-1]
+        g2 = unpack_symmetric((along[:, 0, None] @ (terms.bend @ packed_products(B)))[:, 0], r)
+        g2 *= s[i, :-1, None] * s[i, None, :-1]
+        g3 = (along[:, :3] @ (terms.bend @ (B * B))) * v[i, None]
+        value[i] += g[:, 0]
+        slope[i] += np.hstack([g1[:, 0], g[:, 1:2], g3[:, 0], g[:, 2:3]])
+        bend = np.zeros((len(i), 2 * q, 2 * q))
+        bend[:, :r, :r] = g2
+        for a, b, part in (
+            (before, t, g1[:, 1]),
+            (before, log_t, g1[:, 2]),
+            (log_v, t, g3[:, 1]),
+            (log_v, log_t, g3[:, 2]),
+            (t, log_t, g[:, 3]),
+        ):
+            bend[:, a, b] = bend[:, b, a] = part
+        bend[:, log_v, log_v] = 2.0 * g3[:, 0]
+        bend[:, t, t], bend[:, log_t, log_t] = g[:, 2], g[:, 4]
+        curvature[i] -= bend
+    return Evaluation(value, slope, curvature)
 
 
 def start_scores(rows: Entries, pieces: Pieces, known: Scores | None = None) -> Scores:
@@ -106,19 +278,23 @@ def start_scores(rows: Entries, pieces: Pieces, known: Scores | None = None) -> 
     """
     n, q = len(rows.x), pieces.n_components
     best = Scores(np.zeros((n, q)), np.ones((n, q))) if known is None else known
-    reached = np.full(n, -np.inf) if known is None else evaluate(rows, pieces, known.m, known.s).value
+    reached = np.full(n, -np.inf) if known is None else evaluate(rows, pieces, known).value
     for centre in truncated_normal(pieces.edges[:-1], pieces.edges[1:]).mean:
         m = np.zeros((n, q))
         m[:, -1] = centre
         start = Scores(m, np.full((n, q), _START_S))
-        found = climb_rows(replace(rows, rule=COARSE), pieces, start, max_steps=_STEPS_PER_START, tol=0.0)[0]
-        value = evaluate(rows, pieces, found.m, found.s).value
-        better = value > reached
-        reached = np.where(better, value, reached)
-        best = Scores(
-            *(np.where(better[:, None], new, old) for new, old in ((found.m, best.m), (found.s, best.s)))
-        )
+        found, at = climb_rows(rows, pieces, start, max_steps=_STEPS_PER_START, tol=0.0)
+        better = at.value > reached
+        reached = np.where(better, at.value, reached)
+        best = _replaced(best, better, found)
     return best
+
+
+def _replaced(old: Scores, where: Bools, new: Scores) -> Scores:
+    return Scores(
+        np.where(where[:, None], new.m, old.m),
+        np.where(where[:, None], new.s, old.s),
+    )
 
 
 def solve_scores(rows: Entries, pieces: Pieces) -> tuple[Scores, Evaluation]:
@@ -129,7 +305,7 @@ def solve_scores(rows: Entries, pieces: Pieces) -> tuple[Scores, Evaluation]:
 def climb_rows(
     rows: Entries, pieces: Pieces, start: Scores, *, max_steps: int, tol: float
 ) -> tuple[Scores, Evaluation]:
-    """Damped Newton steps on all rows at once; no row's bound ever decreases.
+    """Damped Newton steps on all rows at once; a row's bound never decreases by more than the error of the rules.
 
     Parameters
     ----------
@@ -148,20 +324,22 @@ def climb_rows(
     """
     m, log_s = start.m.copy(), np.log(start.s)
     with np.errstate(over="ignore", invalid="ignore"):  # overflowing trials are refused
-        at = evaluate(rows, pieces, m, np.exp(log_s))
-        length = np.ones(len(m))
+        at = evaluate(rows, pieces, start)
+        length, active = np.ones(len(m)), np.arange(len(m))
         for _ in range(max_steps):
-            step_m, step_s, gain = newton_step(at)
-            active = np.flatnonzero((gain > tol**2) & (length > _SHORTEST))
+            step, gain = _newton_step(Evaluation(*(part[active] for part in at)), np.exp(log_s[active]))
+            is_open = (gain > tol**2) & (length[active] > _SHORTEST)
+            active, step = active[is_open], step[is_open] * length[active[is_open], None]
             if not len(active):
                 break
-            t = length[active, None]
-            trial_m, trial_s = m[active] + t * step_m[active], log_s[active] + t * step_s[active]
+            q = m.shape[1]
+            trial_m, trial_s = m[active] + step[:, :q], log_s[active] + step[:, q:]
             part = rows if len(active) == len(m) else rows.take(active)
-            trial = evaluate(part, pieces, trial_m, np.exp(trial_s))
-            better = np.isfinite(trial.value) & (trial.value >= at.value[active])
-            longer, shorter = np.minimum(1.0, 2.0 * length[active]), _SHORTER * length[active]
-            length[active] = np.where(better, longer, shorter)
+            trial = evaluate(part, pieces, Scores(trial_m, np.exp(trial_s)))
+            slack = _RULE_ERROR * (1.0 + np.abs(at.value[active]))
+            better = np.isfinite(trial.value) & ~(trial.value < at.value[active] - slack)
+            length[active] *= np.where(better, 2.0, _SHORTER)
+            np.minimum(length, 1.0, out=length)
             moved = active[better]
             m[moved], log_s[moved] = trial_m[better], trial_s[better]
             for old, new in zip(at, trial, strict=True):
@@ -169,77 +347,68 @@ def climb_rows(
     return Scores(m, np.exp(log_s)), at
 
 
-def newton_step(at: Evaluation) -> tuple[Floats, Floats, Floats]:
-    """Steps in m and log s (rows, q), and the squared scaled gradient (rows,)."""
-    step_m = solve_spd(at.curvature_m, at.slope_m)
-    # The entropy alone bends by 2 s^2, which vanishes where a row is sure; a curvature of 1 keeps the step finite.
-    step_s = at.slope_log_s / np.maximum(at.curvature_log_s, 1.0)
-    gain = (step_m * at.slope_m).sum(axis=1) + (step_s * at.slope_log_s).sum(axis=1)
-    size = np.sqrt((step_m**2).sum(axis=1, keepdims=True))
-    step_m = step_m * np.minimum(1.0, _LONGEST_M / np.maximum(size, _LONGEST_M))
-    return step_m, np.clip(step_s, -_LONGEST_LOG_S, _LONGEST_LOG_S), gain
+def _newton_step(at: Evaluation, s: Floats) -> tuple[Floats, Floats]:
+    """Steps in m and log s (rows, 2 q), and the squared scaled gradient (rows,).
+
+    The bound of a row near a hinge is not concave: directions of negative curvature are taken by its size.
+    """
+    usable: Bools = np.isfinite(at.slope.sum(axis=1) + at.curvature.sum(axis=(1, 2)))
+    slope = np.where(usable[:, None], at.slope, 0.0)
+    curvature = np.where(usable[:, None, None], at.curvature, np.eye(slope.shape[1]))
+    values, vectors = np.linalg.eigh(curvature)
+    values = np.maximum(np.abs(values), _LEAST_CURVATURE)
+    step = np.einsum("iab,ib->ia", vectors, np.einsum("iba,ib->ia", vectors, slope) / values)
+    gain = np.einsum("ia,ia->i", step, slope)
+    q = s.shape[1]
+    step[:, :q] *= s
+    size = np.sqrt((step[:, :q] ** 2).sum(axis=1, keepdims=True))
+    step[:, :q] *= np.minimum(1.0, _LONGEST_M / np.maximum(size, _LONGEST_M))
+    step[:, q:] = np.clip(step[:, q:], -_LONGEST_LOG_S, _LONGEST_LOG_S)
+    return step, gain
 
 
-@dataclass(frozen=True)
-class ColumnSums:
-    """Sums over rows for the maps; u is the covariates, the latent point and a 1, together m numbers."""
+class ColumnSums(NamedTuple):
+    """Sums over rows for the maps; d is the covariates, the latent point and a 1, together M numbers."""
 
     slope: Floats
-    """``sum_i E[l' u_i 1_k]`` (K, n_features, m)."""
+    """``sum_i E[l' d_i 1_k]`` (K, n_features, M)."""
     curvature: Floats
-    """A positive model of ``-sum_i E[l'' u_i u_i' 1_k]``, exact for rates (K, n_features, m, m)."""
+    """``-sum_i E[l''] E[d_i d_i' 1_k]``, about the curvature of the bound (K, n_features, M, M)."""
     occupancy: Floats
     """Weighted probabilities of the pieces (K,)."""
 
 
 def sum_columns(
-    rows: Entries, pieces: Pieces, scores: Scores, weight: Floats, covariates: Floats
+    rows: Entries,
+    pieces: Pieces,
+    at: Scores,
+    everywhere: Sequence[Nodes],
+    weight: Floats,
+    covariates: Floats,
 ) -> ColumnSums:
-    """Sums over rows at fixed posteriors; covariates count as coordinates that are known, (rows, n_covariates)."""
-    known = Scores(np.hstack([covariates, scores.m]), np.hstack([np.zeros_like(covariates), scores.s]))
-    slopes, curvatures, occupancy = [], [], []
-    for matrix, low, high in pieces.slabs:
-        terms = rows.terms(matrix, low, high, scores.m, scores.s)
-        weighted = Integrals(*(part * weight[:, None] for part in terms))
-        B = np.hstack([pieces.coef, matrix[:, :-1]])
-        slopes.append(_sum_slopes(weighted, B, known))
-        curvatures.append(_sum_curvatures(weighted, B, known, has_rates=rows.has_rates))
-        occupancy.append(weight @ slab_moments(scores.m[:, -1], scores.s[:, -1], low, high).zeroth)
-    return ColumnSums(np.array(slopes), np.array(curvatures), np.array(occupancy))
-
-
-def _sum_slopes(terms: Integrals, B: Floats, known: Scores) -> Floats:
-    """Slopes of the bound in the coefficients of each column, shape (n_features, m)."""
-    m, v = known.m[:, :-1], known.s[:, :-1] ** 2
-    others = terms.slope.T @ m + B[:, :-1] * (terms.across.T @ v)
-    return np.column_stack([others, terms.slope_t.sum(axis=0), terms.slope.sum(axis=0)])
-
-
-def _sum_curvatures(terms: Integrals, B: Floats, known: Scores, *, has_rates: bool) -> Floats:
-    """Curvatures of the bound in the coefficients of each column, shape (n_features, m, m).
-
-    Under the measure tilted by a rate the coordinates before t stay independent, with mean ``m + b s^2``.
-    """
-    p, q = B.shape
-    H, first, second = -terms.curvature, -terms.curvature_t, -terms.curvature_tt
-    m, v = known.m[:, :-1], known.s[:, :-1] ** 2
-    # Rates grow by exp(b w), under which the mean of w moves by b s^2.
-    tilt = B if has_rates else np.zeros_like(B)
-    outer = np.empty((p, q + 1, q + 1))
-    for a in range(q - 1):
-        for b in range(a, q - 1):
-            products = np.column_stack(
-                [m[:, a] * m[:, b], m[:, a] * v[:, b], v[:, a] * m[:, b], v[:, a] * v[:, b]]
-            )
-            factors = np.column_stack([np.ones(p), tilt[:, b], tilt[:, a], tilt[:, a] * tilt[:, b]])
-            outer[:, a, b] = ((H.T @ products) * factors).sum(axis=1)
-            if a == b:
-                outer[:, a, a] += H.T @ v[:, a]
-            outer[:, b, a] = outer[:, a, b]
-    for weights, column in ((first, q - 1), (H, q)):
-        part = weights.T @ m + tilt[:, :-1] * (weights.T @ v)
-        outer[:, : q - 1, column] = outer[:, column, : q - 1] = part
-    outer[:, q - 1, q - 1] = second.sum(axis=0)
-    outer[:, q - 1, q] = outer[:, q, q - 1] = first.sum(axis=0)
-    outer[:, q, q] = H.sum(axis=0)
-    return outer
+    """Sums over rows at fixed posteriors and all their nodes; covariates are coordinates without variance."""
+    n_pieces, p, size = pieces.maps.shape
+    d, q = covariates.shape[1], size - 1
+    slope = np.zeros((n_pieces, p, d + size))
+    packed = np.zeros((n_pieces, p, (d + size) * (d + size + 1) // 2))
+    spread, occupancy = np.zeros((n_pieces, p, q - 1)), np.zeros(n_pieces)
+    for nodes in everywhere:
+        k, i = nodes.piece, nodes.rows
+        terms = rows.terms(pieces, at, nodes)
+        share = (weight[i, None] * nodes.weight)[:, :, None]
+        t = (at.m[i, -1:] + at.s[i, -1:] * nodes.u)[:, :, None]
+        known = np.hstack([covariates[i], at.m[i, :-1]])[:, None] * np.ones_like(t)
+        design = np.concatenate([known, t, np.ones_like(t)], axis=2).reshape(-1, d + size)
+        share, bend = share.reshape(-1, 1), terms.bend.reshape(-1, p)
+        slope[k] += terms.slope.reshape(-1, p).T @ (design * share)
+        packed[k] -= bend.T @ (packed_products(design) * share)
+        variances = np.repeat(at.s[i, :-1] ** 2, t.shape[1], axis=0)
+        spread[k] -= bend.T @ (variances * share)
+        occupancy[k] += share.sum()
+    # E[l' w] = m E[l'] + b s^2 E[l''] of the coordinates before t.
+    before = np.arange(d, d + q - 1)
+    slope[:, :, before] -= pieces.maps[:, :, : q - 1] * spread
+    curvature = unpack_symmetric(packed.reshape(n_pieces * p, -1), d + size)
+    curvature = curvature.reshape(n_pieces, p, d + size, d + size)
+    curvature[:, :, before, before] += spread
+    return ColumnSums(slope, curvature, occupancy)

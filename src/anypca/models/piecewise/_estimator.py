@@ -24,9 +24,9 @@ from anypca.models._opened import OpenedBlock
 from anypca.models._posterior_model import PosteriorModel
 from anypca.models._row_model import RowModel
 from anypca.models._session import Session, choose_family
-from anypca.models.piecewise._dispersion import open_groups
 from anypca.models.piecewise._fit import Fit, Method, find_method, pseudo_r2, score_shares
 from anypca.models.piecewise._pieces import COUPLINGS, make_frame, mean_components
+from anypca.models.piecewise._problem import open_groups
 from anypca.models.piecewise._row_model import PieceRowModel
 from anypca.models.piecewise._settings import Settings, count_parameters, make_settings
 
@@ -151,10 +151,11 @@ class PiecewisePCA(PosteriorModel):
     by L-BFGS, whose gradient comes from the same sums (Fisher's identity). A step costs ``n p q K`` multiplications.
 
     *Other families.* No exact density exists. The bound takes w given y as normal with a diagonal covariance. What a
-    slab adds to it is ``E[log p(y_j | eta_j) 1(t in slab)]``: in closed form for Poisson counts, else by 20
-    Gauss-Legendre nodes along t times 9 Gauss-Hermite nodes across, whose error is below 2e-5 of the value; a step
-    then takes ``180 n p K`` evaluations of the log-likelihood. Starts are Gaussian fits to the predictors that single
-    entries suggest; several pieces that hardly gain over one start again from it too. Gaussian rows with an offset or
+    slab adds to it is ``E[log p(y_j | eta_j) 1(t in slab)]``: a Gauss rule with 8 nodes for the truncated normal
+    density of t, and across t a closed form or 6 Gauss-Hermite nodes. Rows are solved by Newton steps at each point of
+    the maps and dispersions, which L-BFGS maximises in units of their curvature. An evaluation of the rows costs up to
+    ``48 n p K`` evaluations of the log-likelihood. Starts are Gaussian fits to the predictors that single entries
+    suggest; several pieces that hardly gain over one start again from it too. Gaussian rows with an offset or
     covariates are fitted in this way too.
 
     *When it fails.* The likelihood has many local optima; look at ``start_objectives_``. Only t bends: structure that

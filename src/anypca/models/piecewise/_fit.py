@@ -16,8 +16,7 @@ from anypca.models._bilinear.passes import Pass
 from anypca.models._bilinear.start import fixed_precision
 from anypca.models._opened import OpenedBlock, observed_only, open_block
 from anypca.models._session import Session, ignore
-from anypca.models.piecewise._dispersion import open_groups, run_rounds
-from anypca.models.piecewise._gaussian_ascent import climb, sum_rows
+from anypca.models.piecewise._ascent import climb
 from anypca.models.piecewise._gaussian_posterior import GaussianSums
 from anypca.models.piecewise._pieces import (
     COUPLINGS,
@@ -27,10 +26,9 @@ from anypca.models.piecewise._pieces import (
     contract,
     make_canonical,
 )
-from anypca.models.piecewise._problem import BoundProblem, GaussianProblem
+from anypca.models.piecewise._problem import BoundProblem, GaussianProblem, open_groups
 from anypca.models.piecewise._row_model import BoundRowModel, GaussianRowModel, PieceRowModel
 from anypca.models.piecewise._settings import Settings
-from anypca.models.piecewise._slabs import COARSE, FINE
 from anypca.models.piecewise._start import (
     MOST_ROWS,
     N_CONTINUED,
@@ -42,7 +40,6 @@ from anypca.models.piecewise._start import (
     subset,
     working_values,
 )
-from anypca.models.piecewise._terms import Counts, kind_of
 from anypca.solvers import Result, Status
 
 # Smallest noise variance, as a share of the mean variance: rows that lie on the pieces would have an infinite
@@ -51,13 +48,14 @@ _NOISE_FLOOR = 1e-10
 # The same for predictors that single entries suggest, which only give starts: residuals of 1e-3 standard deviations are
 # finer than counts are.
 _WORKING_NOISE_FLOOR = 1e-6
-# Sweeps after which starts of the bound are compared: on one of six tables of bent counts 3 sweeps took a start whose
-# bound ended 15 lower, 30 found nothing better.
-_COMPARE_SWEEPS = 10
-# Tolerance under the coarse rule in units of that of the fit: its optimum is not yet that of the fine one.
-_ROUGHER = 10.0
-# Tolerance of rows in units of that of the fit: their gradients add to its, and must not decide when it ends.
-_ROW_TOL = 0.1
+# Steps after which starts of the bound are compared.
+_COMPARE_STEPS = 6
+# Tolerance of a fit of one piece that several are only compared with.
+_STRAIGHT_TOL = 1e-3
+# A dispersion stays above this share of what it is without components: below, columns are reproduced.
+_LEAST_SHARE = 1e-6
+# A shape (negative binomial 1/size) stays above this: nobody can tell smaller ones from Poisson counts.
+_LEAST_SHAPE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -127,7 +125,7 @@ def _fit_single(settings: Settings, session: Session, floor: float) -> Fit:
     principal = fit_leading(session, settings.n_components)[1].parameters
     maps = np.column_stack([principal.loadings, principal.mean])[None]
     start = contract(Pieces(maps, max(principal.noise, floor), np.empty(0)), problem.transfer)
-    return _finish(settings, problem, Result(start, np.empty(0), Status.MAX_ITER, np.inf, 0), session)
+    return _finish(settings, problem, _begin(start), session)
 
 
 def _finish(
@@ -136,10 +134,10 @@ def _finish(
     """Take the chosen start to a stationary point on the whole table."""
     n_left = max(session.max_iter - len(start.trace), 1)
     rest = replace(session, max_iter=n_left)
-    result = climb(problem, start, rest, fit_breakpoints=settings.fit_breakpoints)
+    result, sums = climb(problem, start, rest, fit_breakpoints=settings.fit_breakpoints)
     pieces = problem.pieces(result.shared)
     dispersion = np.full(session.data.n_features, pieces.noise)
-    return Fit(pieces, result, sum_rows(problem, result.shared, session), dispersion)
+    return Fit(pieces, result, sums, dispersion)
 
 
 @dataclass(frozen=True)
@@ -152,15 +150,16 @@ class _Bound:
     session: Session
     """On the whole table."""
 
-    def climb(
-        self, starts: list[Coefficients], *, dispersion: Floats | None = None, quietly: bool = False
-    ) -> Fit:
-        """Take the best of some starts to a stationary point on the whole table."""
-        first = self.problem if dispersion is None else replace(self.problem, dispersion=dispersion)
-        problem, start = _best_start(first, starts, self.part)
-        session = replace(self.session, callback=ignore) if quietly else self.session
-        problem, result, sums = run_rounds(replace(problem, rule=FINE), start, session)
-        return Fit(problem.pieces(result.shared), result, sums, problem.dispersion)
+    def climb(self, starts: list[Coefficients], *, tol: float | None = None) -> Fit:
+        """Take the best of some starts, after a few steps, to a stationary point on the whole table."""
+        few = replace(self.part, max_iter=_COMPARE_STEPS, callback=ignore)
+        if len(starts) > 1:
+            tried = [climb(self.problem, _begin(start), few)[0] for start in starts]
+            starts = [max(tried, key=lambda found: float(found.trace[-1])).shared]
+        session = self.session if tol is None else replace(self.session, tol=tol, callback=ignore)
+        result, sums = climb(self.problem, _begin(starts[0]), session, may_refresh=True)
+        assert result.shared.dispersion is not None
+        return Fit(self.problem.pieces(result.shared), result, sums, result.shared.dispersion)
 
 
 def fit_bound(settings: Settings, session: Session) -> Fit:
@@ -183,70 +182,75 @@ def fit_bound(settings: Settings, session: Session) -> Fit:
     working, units = working_values(settings.family, bound.part, null)
     single = replace(settings, breakpoints=np.empty(0), fit_breakpoints=False)
     start = _from_working(fit_gaussian(single, working).result.shared, units, null)
-    straight = bound.climb([start], quietly=settings.n_pieces > 1)
+    straight = bound.climb([start], tol=None if settings.n_pieces == 1 else max(session.tol, _STRAIGHT_TOL))
     if settings.n_pieces == 1:
         return straight
     sample = draw_sample(working, settings.n_components + 1)
     search = search_couplings(settings, sample, _noise_floor(working, _WORKING_NOISE_FLOOR))
     starts = [search.best.shared, *search.others][:N_CONTINUED]
-    fit = bound.climb([_from_working(start, units, null) for start in starts])
+    fit = bound.climb([_from_working(start, units, null, straight.dispersion) for start in starts])
     # One piece is a special case of several. Where these gain less than a nat for each coefficient of a bend, which
     # need not be there, the search may have ended far from it, and below what starts from there reach.
     n_bends = (settings.n_pieces - 1) * session.data.n_features
-    if fit.sums.log_likelihood < straight.sums.log_likelihood + n_bends:
-        starts = _bendable(straight.pieces, settings, bound.problem)
-        near = bound.climb(starts, dispersion=straight.dispersion)
-        fit = max(fit, near, key=lambda one: one.sums.log_likelihood)
+    if fit.result.trace[-1] < straight.result.trace[-1] + n_bends:
+        near = bound.climb(_bendable(straight, settings, bound.problem))
+        fit = max(fit, near, key=lambda one: float(one.result.trace[-1]))
     return replace(fit, n_restarts=search.n_restarts, start_objectives=search.scores)
 
 
+def _begin(start: Coefficients) -> Result[Coefficients]:
+    return Result(start, np.empty(0), Status.MAX_ITER, np.inf, 0)
+
+
 def _open_bound(settings: Settings, session: Session, null: Null) -> _Bound:
-    """The bound of a table without pieces yet, at the dispersions of the model without components."""
+    """The bound of a table without pieces yet."""
     chosen = choose_rows(session, MOST_ROWS)
     part = session if chosen.all() and not session.data.is_distributed else subset(session, chosen)
     problem = BoundProblem(
         COUPLINGS[settings.coupling],
         settings.n_components,
         settings.family,
-        null.dispersion,
+        open_groups(settings.family, len(null.dispersion)),
+        _floors(settings.family, null.dispersion, session),
         fixed_precision(settings.family, session, fit_intercept=False),
-        row_tol=_ROW_TOL * session.tol,
     )
     return _Bound(problem, part, session)
 
 
-def _bendable(straight: Pieces, settings: Settings, problem: BoundProblem) -> list[Coefficients]:
+def _floors(family: Family, dispersion: Floats, session: Session) -> Floats:
+    """Smallest dispersion of each column, (n_features,), from those of the model without components."""
+    summary, floors = session.summary, _LEAST_SHARE * dispersion
+    for member, columns in family.member_columns(len(floors)):
+        finest = member.finest_dispersion(summary.mean[columns], summary.resolution[columns])
+        floors[columns] = np.maximum(floors[columns], finest)
+        if member.dispersion_kind == "shape":
+            floors[columns] = _LEAST_SHAPE
+    for columns in open_groups(family, len(floors)):
+        floors[columns] = floors[columns].max()
+    return floors
+
+
+def _bendable(straight: Fit, settings: Settings, problem: BoundProblem) -> list[Coefficients]:
     """Starts that are still straight, each with another of the latent coordinates as t."""
-    q = straight.n_components
+    q = straight.pieces.n_components
     found = []
     for t in range(q):
         order = [*(j for j in range(q) if j != t), t, q]
-        maps = np.repeat(straight.maps[:, :, order], settings.n_pieces, axis=0)
-        pieces = replace(straight, maps=maps, breakpoints=settings.breakpoints)
-        found.append(contract(pieces, problem.transfer))
+        maps = np.repeat(straight.pieces.maps[:, :, order], settings.n_pieces, axis=0)
+        pieces = replace(straight.pieces, maps=maps, breakpoints=settings.breakpoints)
+        start = contract(pieces, problem.transfer)
+        found.append(replace(start, dispersion=straight.dispersion))
     return found
 
 
-def _best_start(
-    problem: BoundProblem, starts: list[Coefficients], session: Session
-) -> tuple[BoundProblem, Coefficients]:
-    """Where the best of some starts after a few sweeps leads to, with the dispersions there, under a coarse rule."""
-    rough, silent = replace(problem, rule=COARSE), replace(session, callback=ignore)
-    few = replace(silent, max_iter=_COMPARE_SWEEPS)
-    tried = [run_rounds(rough, start, few) for start in (starts if len(starts) > 1 else ())]
-    if tried:
-        rough, result, _ = max(tried, key=lambda found: float(found[1].trace[-1]))
-        starts = [result.shared]
-    if kind_of(problem.family) is Counts:  # closed forms know no rules
-        return rough, starts[0]
-    rough, result, _ = run_rounds(rough, starts[0], replace(silent, tol=_ROUGHER * session.tol))
-    return rough, result.shared
-
-
-def _from_working(start: Coefficients, units: Floats, null: Null) -> Coefficients:
+def _from_working(
+    start: Coefficients, units: Floats, null: Null, dispersion: Floats | None = None
+) -> Coefficients:
     """Coefficients in the units of the predictors, those of covariates first; there is no common noise variance."""
     matrix = np.hstack([null.fixed[:, 1:], start.matrix * units[:, None]])
-    return replace(start, matrix=matrix, noise=1.0)
+    return replace(
+        start, matrix=matrix, noise=1.0, dispersion=null.dispersion if dispersion is None else dispersion
+    )
 
 
 def check_reals(family: Family, session: Session) -> None:

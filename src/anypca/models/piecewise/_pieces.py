@@ -78,6 +78,8 @@ class Coefficients:
     noise: float
     breakpoints: Floats
     """(K - 1,)"""
+    dispersion: Floats | None = None
+    """Of each column, for the bound (n_features,)."""
 
 
 @dataclass(frozen=True)

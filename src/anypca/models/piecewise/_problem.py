@@ -1,20 +1,29 @@
-"""Fits of coupled pieces over row blocks: EM for real numbers, alternating maximisation of the bound for all else."""
+"""Likelihoods of coupled pieces over row blocks: the exact one of real numbers, and the bound for all else."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 
-from anypca._typing import Bools, Floats
+from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.families import Family
-from anypca.linalg import PackedCholesky, pack_symmetric, packed_diagonal, unpack_symmetric
-from anypca.models._bilinear.dispersion import noise_units
+from anypca.linalg import PackedCholesky, pack_symmetric, unpack_symmetric
 from anypca.models._gaussian.posterior import Patterns, find_patterns
 from anypca.models._opened import OpenedBlock, open_block
-from anypca.models.piecewise._bound import Scores, climb_rows, newton_step, start_scores, sum_columns
+from anypca.models.piecewise._bound import (
+    Entries,
+    Nodes,
+    Scores,
+    climb_rows,
+    read_entries,
+    start_scores,
+    sum_columns,
+)
 from anypca.models.piecewise._gaussian_posterior import GaussianSums, find_mixture, sum_posteriors
 from anypca.models.piecewise._pieces import (
     Coefficients,
@@ -25,28 +34,21 @@ from anypca.models.piecewise._pieces import (
     hinge_slopes,
     with_covariates,
 )
-from anypca.models.piecewise._slabs import FINE, Rule
-from anypca.models.piecewise._terms import Entries, read_entries
-from anypca.solvers import BlockProblem, Coordinates, Update
-
-Local = TypeVar("Local")
-Sums = TypeVar("Sums", bound=PieceSums)
+from anypca.solvers import BlockProblem, Update
 
 # The chart of L-BFGS approaches the noise floor from above and never reaches it: this near counts as being there.
 _AT_FLOOR = 1.01
-# Newton steps of the rows in each sweep, which start where the last sweep left them. On 200 x 5 bent counts, 2 and 4
-# take the same time; 1 leaves the fit crawling, 8 takes a third longer for maps that are about to move.
-_STEPS_PER_SWEEP = 4
-# Curvature of directions that carry no information, in expected counts or their like: a step there stays finite, and
-# where one count or more is expected it changes nothing.
+# Newton steps of the rows at each point of the maps; a few are usual from where they were at the last point.
+_MOST_ROW_STEPS = 40
+# Step in the logarithm of a dispersion for central differences: their error is of its square.
+_DIFFERENCE = 1e-3
+# Share of a column's largest curvature below which a direction carries no information.
 _RIDGE = 1e-6
-# Longest step of a coefficient: beyond a factor of exp(2) in rates or odds the quadratic model means nothing.
-_LONGEST_STEP = 2.0
 
 
 @dataclass(frozen=True)
-class PieceProblem(BlockProblem[Coefficients, Local, Sums]):
-    """What fits of all families have in common.
+class PieceProblem(ABC):
+    """A function of the coefficients that `anypca.models.piecewise._ascent.climb` maximises.
 
     Parameters
     ----------
@@ -59,32 +61,58 @@ class PieceProblem(BlockProblem[Coefficients, Local, Sums]):
     transfer: Transfer
     n_components: int
 
+    @abstractmethod
+    def solved(self, block: Block, shared: Coefficients, local: Any, row_tol: float) -> tuple[Any, Any]:
+        """The state of a block's rows at some coefficients, to a scaled gradient, and their `PieceSums`."""
+
+    def value(self, shared: Coefficients, stats: Any) -> float:
+        """The objective from sums at ``shared``."""
+        return float(stats.log_likelihood)
+
+    @abstractmethod
+    def gradient(self, shared: Coefficients, stats: Any) -> Gradient:
+        """Derivatives of the objective from sums at ``shared``."""
+
+    @abstractmethod
+    def metric(self, shared: Coefficients, stats: Any) -> Floats:
+        """Complete-data curvature in D, for all columns or for each (1 or n_features, M, M)."""
+
+    @abstractmethod
+    def scales(self, shared: Coefficients) -> tuple[Floats, Floats]:
+        """Estimated noise variances or dispersions, and their lower limits, (n_scales,) each."""
+
+    @abstractmethod
+    def with_scales(self, shared: Coefficients, scales: Floats) -> Coefficients:
+        """The inverse of `scales`."""
+
+    def refresh(self, block: Block, shared: Coefficients, local: Any) -> Any:
+        """The state of a block's rows where they may have found a better optimum."""
+        return local
+
     def pieces(self, shared: Coefficients) -> Pieces:
         """The pieces that coefficients stand for."""
         return expand(shared, self.transfer, self.n_components)
 
     def transfers(self, shared: Coefficients) -> Floats:
-        """T_k, from coefficients to maps (K, m, q + 1)."""
-        return self.transfer(self.n_components, shared.breakpoints)
-
-    def objective(self, shared: Coefficients, stats: Sums) -> float:
-        """Log-likelihood of the observed entries, or its bound."""
-        return stats.log_likelihood
+        """T_k, from all coefficients to those of covariates and the maps (K, M, .)."""
+        T = self.transfer(self.n_components, shared.breakpoints)
+        return with_covariates(T, shared.matrix.shape[1])
 
 
 @dataclass(frozen=True)
 class Gradient:
-    """Gradient of the log-likelihood (Fisher's identity)."""
+    """Gradient of the log-likelihood (Fisher's identity), or of the bound at the best posteriors."""
 
     matrix: Floats
-    """With respect to D (n_features, m)."""
-    log_noise: float
+    """With respect to D (n_features, M)."""
+    log_scales: Floats
+    """(n_scales,)"""
     breakpoints: Floats
     """(K - 1,)"""
 
 
 @dataclass(frozen=True)
-class GaussianProblem(PieceProblem[Patterns, GaussianSums]):
+class GaussianProblem(PieceProblem, BlockProblem[Coefficients, Patterns, GaussianSums]):
     r"""EM on the exact likelihood of piecewise PCA, entries missing at random.
 
     Parameters
@@ -113,6 +141,25 @@ class GaussianProblem(PieceProblem[Patterns, GaussianSums]):
         observed = np.ones(table.x.shape, dtype=bool) if table.observed is None else table.observed
         mask = patterns.one_each(observed).astype(np.float64) if block.may_miss else None
         return patterns, sum_posteriors(mixture, pieces, weight, mask)
+
+    def solved(
+        self, block: Block, shared: Coefficients, local: Patterns | None, row_tol: float
+    ) -> tuple[Patterns, GaussianSums]:
+        return self.step(block, shared, local)
+
+    def objective(self, shared: Coefficients, stats: GaussianSums) -> float:
+        """Log-likelihood of the observed entries."""
+        return self.value(shared, stats)
+
+    def scales(self, shared: Coefficients) -> tuple[Floats, Floats]:
+        return np.array([shared.noise]), np.array([self.noise_floor])
+
+    def with_scales(self, shared: Coefficients, scales: Floats) -> Coefficients:
+        return replace(shared, noise=float(scales[0]))
+
+    def metric(self, shared: Coefficients, stats: GaussianSums) -> Floats:
+        full = unpack_symmetric(self.curvature(shared, stats), shared.matrix.shape[1])
+        return np.asarray(full.mean(axis=0)[None] / shared.noise)
 
     def resolution(self, shared: Coefficients, stats: GaussianSums) -> float:
         """Rounding level of the objective: residuals carry the rounding of the larger entries."""
@@ -153,7 +200,7 @@ class GaussianProblem(PieceProblem[Patterns, GaussianSums]):
         # A hinge moves the maps as well as the borders of the slabs.
         moving = hinge_slopes(self.n_components, len(slopes), self.transfer)
         through_maps = np.einsum("kpa,pm,jkma->j", slopes, shared.matrix, moving, optimize=True)
-        return Gradient(matrix, log_noise, stats.edge + through_maps)
+        return Gradient(matrix, np.array([log_noise]), stats.edge + through_maps)
 
     def curvature(self, shared: Coefficients, stats: GaussianSums) -> Floats:
         """``sum_k T_k S_k T_k'``, packed (c, .)."""
@@ -182,121 +229,118 @@ def _solve_all(factor: PackedCholesky, slope: Floats) -> Floats:
 class BoundSums(PieceSums):
     """Sums of a block at some pieces and at its rows' posteriors; see `anypca.models.piecewise._bound.ColumnSums`."""
 
-    gain: float
-    """Squared scaled gradients of the rows, summed."""
     slope: Floats
     curvature: Floats
+    log_dispersion: Floats
+    """Derivatives of the bound with respect to the logarithms of the dispersions (n_features,)."""
 
 
 @dataclass(frozen=True)
-class BoundProblem(PieceProblem[Scores, BoundSums]):
-    """Rows by damped Newton steps, columns by one Newton step of a concave function, of any family.
+class BoundProblem(PieceProblem):
+    """The bound at the best posteriors of the rows, of any family.
 
     Parameters
     ----------
     family : Family
-    dispersion : ndarray of shape (n_features,)
+    groups : tuple of ndarray
+        Columns that share a dispersion to estimate.
+    floors : ndarray of shape (n_features,)
+        Smallest dispersions.
     effect_precision : ndarray of shape (n_features, n_covariates) or float
         Of the normal prior on coefficients of covariates.
-    row_tol : float
-        Rows whose scaled gradient is below this stay as they are.
-    rule : Rule
-        Of the integrals over slabs.
     """
 
     family: Family
-    dispersion: Floats
+    groups: tuple[Ints, ...]
+    floors: Floats
     effect_precision: Floats | float = 0.0
-    row_tol: float = 1e-9
-    rule: Rule = FINE
 
-    def step(self, block: Block, shared: Coefficients, local: Scores | None) -> tuple[Scores, BoundSums]:
-        """Improve the posteriors of a block's rows, and sum."""
-        # A trial of the maps may overflow; its bound is then not finite, and the loop refuses it.
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self._step(block, shared, local)
-
-    def _step(self, block: Block, shared: Coefficients, local: Scores | None) -> tuple[Scores, BoundSums]:
-        rows, pieces = open_block(block), self.pieces(shared)
-        entries, weight = self.read(rows, pieces), rows.weights.astype(np.float64)
-        start = start_scores(entries, pieces) if local is None else local
-        scores, at = climb_rows(entries, pieces, start, max_steps=_STEPS_PER_SWEEP, tol=self.row_tol)
-        columns = sum_columns(entries, pieces, scores, weight, rows.features)
-        return scores, BoundSums(
-            log_likelihood=float(weight @ at.value),
-            weight=float(weight.sum()),
-            n_entries=rows.count(),
-            occupancy=columns.occupancy,
-            gain=float(weight @ newton_step(at)[2]),
-            slope=columns.slope,
-            curvature=columns.curvature,
-        )
-
-    def refresh(self, block: Block, shared: Coefficients, local: Scores) -> Scores:
-        """Posteriors of a block's rows, some of them started anew: where that is better."""
-        pieces = self.pieces(shared)
-        return start_scores(self.read(open_block(block), pieces), pieces, local)
-
-    def read(self, rows: OpenedBlock, pieces: Pieces) -> Entries:
-        """The entries of opened rows."""
-        return read_entries(rows, self.family, self.dispersion, pieces, self.rule)
-
-    def objective(self, shared: Coefficients, stats: BoundSums) -> float:
+    def value(self, shared: Coefficients, stats: BoundSums) -> float:
         """The bound less the penalty of coefficients of covariates."""
         effects = self.pieces(shared).coef
         return stats.log_likelihood - 0.5 * float((self.effect_precision * effects**2).sum())
 
-    def resolution(self, shared: Coefficients, stats: BoundSums) -> float:
-        """Rounding level of the bound."""
-        # Each entry rounds by a unit, and sums over blocks by some ten units of their own size.
-        return float(np.finfo(np.float64).eps * (10.0 * abs(stats.log_likelihood) + stats.n_entries))
+    def solved(
+        self, block: Block, shared: Coefficients, local: Scores | None, row_tol: float
+    ) -> tuple[Scores, BoundSums]:
+        """Solve a block's rows from where they were, and sum."""
+        # A trial of the maps may overflow; its bound is then not finite, and refused.
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows, pieces = open_block(block), self.pieces(shared)
+            entries, weight = self.read(rows, shared), rows.weights.astype(np.float64)
+            start = start_scores(entries, pieces) if local is None else local
+            scores, at = climb_rows(entries, pieces, start, max_steps=_MOST_ROW_STEPS, tol=row_tol)
+            nodes = list(entries.nodes(pieces, scores))
+            columns = sum_columns(entries, pieces, scores, nodes, weight, rows.features)
+            return scores, BoundSums(
+                log_likelihood=float(weight @ at.value),
+                weight=float(weight.sum()),
+                n_entries=rows.count(),
+                occupancy=columns.occupancy,
+                slope=columns.slope,
+                curvature=columns.curvature,
+                log_dispersion=self._dispersion_slopes(entries, pieces, scores, nodes, weight),
+            )
 
-    def update(self, shared: Coefficients, stats: BoundSums) -> Update[Coefficients]:
-        """One Newton step for all columns."""
-        slope, packed = self.derivatives(shared, stats)
-        change = PackedCholesky(packed, slope.shape[1]).solve(slope)
-        gain = max(float(np.vdot(change, slope)), 0.0) + stats.gain
-        longest = np.abs(change).max(axis=1, keepdims=True)
-        change[~self._has_units] *= (_LONGEST_STEP / np.maximum(longest, _LONGEST_STEP))[~self._has_units]
-        return Update(replace(shared, matrix=shared.matrix + change), float(np.sqrt(gain / stats.n_entries)))
+    def refresh(self, block: Block, shared: Coefficients, local: Scores) -> Scores:
+        """Posteriors of a block's rows, some of them started anew: where that is better."""
+        return start_scores(self.read(open_block(block), shared), self.pieces(shared), local)
 
-    def derivatives(self, shared: Coefficients, stats: BoundSums) -> tuple[Floats, Floats]:
-        """Gradient with respect to all coefficients (n_features, .), and minus the second derivatives, packed."""
-        T = with_covariates(self.transfers(shared), shared.matrix.shape[1])
-        slope = np.einsum("kpa,kma->pm", stats.slope, T)
-        full = np.einsum("kma,kpab,knb->pmn", T, stats.curvature, T, optimize=True)
-        packed = np.array([pack_symmetric(matrix) for matrix in full])
-        packed[:, packed_diagonal(T.shape[1])] += _RIDGE / noise_units(self.family, self.dispersion)[:, None]
-        effects = self.pieces(shared).coef
-        d = effects.shape[1]
-        slope[:, :d] -= self.effect_precision * effects
-        packed[:, packed_diagonal(T.shape[1])[:d]] += self.effect_precision
-        return slope, packed
+    def read(self, rows: OpenedBlock, shared: Coefficients) -> Entries:
+        """The entries of opened rows."""
+        assert shared.dispersion is not None
+        return read_entries(rows, self.family, shared.dispersion, self.pieces(shared))
 
-    @property
-    def _has_units(self) -> Bools:
-        """Columns whose predictor has units: their bound is quadratic, so that steps of any length are meant."""
-        found = np.zeros(len(self.dispersion), dtype=bool)
-        for member, columns in self.family.member_columns(len(found)):
-            found[columns] = member.has_units
+    def _dispersion_slopes(
+        self, entries: Entries, pieces: Pieces, at: Scores, nodes: Sequence[Nodes], weight: Floats
+    ) -> Floats:
+        found = np.zeros(len(self.floors))
+        if self.groups:
+            columns = np.concatenate(self.groups)
+            some, maps = entries.with_columns(columns), replace(pieces, maps=pieces.maps[:, columns])
+            below, above = (
+                weight @ some.values(maps, at, some.dispersion * np.exp(step), nodes)
+                for step in (-_DIFFERENCE, _DIFFERENCE)
+            )
+            found[columns] = (above - below) / (2.0 * _DIFFERENCE)
         return found
 
-    def repair(
-        self, shared: Coefficients, proposal: Coefficients, before: BoundSums, after: BoundSums
-    ) -> Coefficients | None:
-        """Half the step when the bound got worse."""
-        if self.objective(proposal, after) >= self.objective(shared, before) - self.resolution(
-            shared, before
-        ):
-            return None
-        return replace(shared, matrix=0.5 * (shared.matrix + proposal.matrix))
+    def gradient(self, shared: Coefficients, stats: BoundSums) -> Gradient:
+        matrix = np.einsum("kpa,kma->pm", stats.slope, self.transfers(shared))
+        effects = self.pieces(shared).coef
+        matrix[:, : effects.shape[1]] -= self.effect_precision * effects
+        log_scales = np.array([stats.log_dispersion[columns].sum() for columns in self.groups])
+        return Gradient(matrix, log_scales, np.zeros(len(shared.breakpoints)))
 
-    def coordinates(self, shared: Coefficients, stats: BoundSums) -> Coordinates:
-        """D as a vector, with its curvature as metric."""
-        packed = self.derivatives(shared, stats)[1]
-        diagonal = packed[:, packed_diagonal(shared.matrix.shape[1])]
-        return Coordinates(shared.matrix.ravel(), np.sqrt(diagonal).ravel())
+    def metric(self, shared: Coefficients, stats: BoundSums) -> Floats:
+        T = self.transfers(shared)
+        full: Floats = np.einsum("kma,kpab,knb->pmn", T, stats.curvature, T, optimize=True)
+        effects = np.arange(self.pieces(shared).coef.shape[1])
+        full[:, effects, effects] += self.effect_precision
+        # Families whose log-likelihood is not concave may have columns without curvature.
+        values, vectors = np.linalg.eigh(full)
+        values = np.maximum(np.abs(values), _RIDGE * np.abs(values).max(axis=1, keepdims=True))
+        return np.asarray((vectors * values[:, None]) @ vectors.swapaxes(1, 2))
 
-    def with_coordinates(self, vector: Floats, like: Coefficients) -> Coefficients:
-        """The inverse of `coordinates`."""
-        return replace(like, matrix=vector.reshape(like.matrix.shape))
+    def scales(self, shared: Coefficients) -> tuple[Floats, Floats]:
+        assert shared.dispersion is not None
+        first = [int(columns[0]) for columns in self.groups]
+        return shared.dispersion[first], self.floors[first]
+
+    def with_scales(self, shared: Coefficients, scales: Floats) -> Coefficients:
+        assert shared.dispersion is not None
+        dispersion = shared.dispersion.copy()
+        for columns, value in zip(self.groups, scales, strict=True):
+            dispersion[columns] = value
+        return replace(shared, dispersion=dispersion)
+
+
+def open_groups(family: Family, n_features: int) -> tuple[Ints, ...]:
+    """Columns that share a dispersion to estimate: those of a family, but scales in a mixed table each by itself."""
+    members = family.member_columns(n_features)
+    groups: list[Ints] = []
+    for member, columns in members:
+        if member.fixed_dispersion is None:
+            is_shared = member.dispersion_kind == "shape" or len(members) == 1
+            groups += [columns] if is_shared else np.split(columns, len(columns))
+    return tuple(groups)

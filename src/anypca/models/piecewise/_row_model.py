@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,11 +13,10 @@ from anypca.families import Family
 from anypca.models._gaussian.posterior import find_patterns
 from anypca.models._opened import OpenedBlock
 from anypca.models._row_model import RowModel, Solved
-from anypca.models.piecewise._bound import Scores, solve_scores
+from anypca.models.piecewise._bound import Entries, Scores, read_entries, solve_scores
 from anypca.models.piecewise._gaussian_posterior import Mixture, draw_points, find_mixture
 from anypca.models.piecewise._pieces import Pieces
-from anypca.models.piecewise._slabs import slab_moments
-from anypca.models.piecewise._terms import Entries, read_entries
+from anypca.models.piecewise._rules import slab_rule
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,43 +123,38 @@ class BoundRowModel(PieceRowModel[Scores]):
     def expected(self, block: Block, rows: OpenedBlock, solved: Scores) -> Floats:
         """Expected entries under the variational posterior."""
         entries = self._read(rows)
-        return entries.expect(lambda eta, _: self.family.mean(eta), self.pieces, solved.m, solved.s)
+        return entries.expect(self.family.mean, self.pieces, solved)
 
     def entry_moments(
         self, rows: OpenedBlock, solved: Scores, index: Ints, columns: Ints
     ) -> tuple[Floats, Floats]:
-        m, s = solved.m[index], solved.s[index]
-        slabs = [slab_moments(m[:, -1], s[:, -1], low, high) for _, low, high in self.pieces.slabs]
-        fixed = np.einsum("ea,ea->e", rows.features[index], self.pieces.coef[columns])
-        levels = []
-        mean, variance = np.zeros((2, len(index)))
-        for matrix, slab in zip(self.pieces.maps, slabs, strict=True):
-            B = matrix[columns, :-1]
-            # The predictor is level + B_t t on the slab; the other coordinates do not know of the slabs.
-            levels.append(np.einsum("ea,ea->e", m[:, :-1], B[:, :-1]) + matrix[columns, -1] + fixed)
-            mean += levels[-1] * slab.zeroth + B[:, -1] * slab.first
-        for matrix, slab, level in zip(self.pieces.maps, slabs, levels, strict=True):
-            B, gap = matrix[columns, :-1], level - mean
-            others = np.einsum("ea,ea->e", s[:, :-1] ** 2, B[:, :-1] ** 2)
-            variance += (gap**2 + others) * slab.zeroth
-            variance += B[:, -1] * (2.0 * gap * slab.first + B[:, -1] * slab.second)
-        return mean, np.maximum(variance, 0.0)
+        used, place = np.unique(index, return_inverse=True)
+        some, at = rows.take(used), Scores(solved.m[used], solved.s[used])
+        offset = some.features @ self.pieces.coef.T if self.pieces.coef.size else np.zeros((len(used), 1))
+        entries = replace(self._read(some), offset=offset)
+        mean = entries.expect(lambda eta: eta, self.pieces, at)
+        around = replace(entries, offset=offset - mean)
+        variance = around.expect(np.square, self.pieces, at)
+        return mean[place, columns], variance[place, columns]
 
     def entry_deviations(self, rows: OpenedBlock, solved: Scores, index: Ints, columns: Ints) -> Floats:
         """Standard deviations under the variational posterior: noise on the average, and how the mean varies."""
 
-        def second(eta: Floats, _: Ints) -> Floats:
+        def second(eta: Floats) -> Floats:
             mean = self.family.mean(eta)
             return mean**2 + self.family.variance(mean, self.dispersion)
 
         used, place = np.unique(index, return_inverse=True)
-        entries, at = self._read(rows.take(used)), (self.pieces, solved.m[used], solved.s[used])
-        mean = entries.expect(lambda eta, _: self.family.mean(eta), *at)
+        entries, at = self._read(rows.take(used)), (self.pieces, Scores(solved.m[used], solved.s[used]))
+        mean = entries.expect(self.family.mean, *at)
         return np.sqrt(np.maximum(entries.expect(second, *at) - mean**2, 0.0))[place, columns]
 
     def probabilities(self, solved: Scores) -> Floats:
-        mean, std, slabs = solved.m[:, -1], solved.s[:, -1], self.pieces.slabs
-        return np.column_stack([slab_moments(mean, std, low, high).zeroth for _, low, high in slabs])
+        found = np.zeros((len(solved.m), len(self.pieces.maps)))
+        for k, (_, low, high) in enumerate(self.pieces.slabs):
+            rows, _, weight = slab_rule(solved.m[:, -1], solved.s[:, -1], low, high)
+            found[rows, k] = weight.sum(axis=1)
+        return found
 
     def draw_latent(self, solved: Scores, n_draws: int, rng: np.random.Generator) -> Floats:
         return solved.m + solved.s * rng.standard_normal((n_draws, *solved.m.shape))

@@ -22,7 +22,7 @@ from anypca.models._gaussian.principal import Principal, fit_principal
 from anypca.models._gaussian.row_model import PrincipalRowModel
 from anypca.models._opened import open_block
 from anypca.models._session import Session, ignore
-from anypca.models.piecewise._gaussian_ascent import climb
+from anypca.models.piecewise._ascent import climb
 from anypca.models.piecewise._pieces import COUPLINGS, Coefficients, contract
 from anypca.models.piecewise._problem import GaussianProblem
 from anypca.models.piecewise._settings import Settings
@@ -190,7 +190,7 @@ def _search(settings: Settings, problem: GaussianProblem, sample: Sample, tighte
         n_restarts += tighter.n_restarts
 
     rough = replace(sample.session, max_iter=_COMPARE_STEPS)
-    climbed = [climb(problem, run, rough, fit_breakpoints=settings.fit_breakpoints) for run in candidates]
+    climbed = [climb(problem, run, rough, fit_breakpoints=settings.fit_breakpoints)[0] for run in candidates]
     best = max(climbed, key=lambda run: float(run.trace[-1]))
     leading = tuple(run.shared for run in runs[:N_CONTINUED])
     return Search(problem, best, leading, np.array([run.trace[-1] for run in runs]), n_restarts)
