@@ -61,11 +61,6 @@ class Deviances:
         found = explained_shares(self.columns)[self.columns[0] > 0]
         return np.asarray(found.mean(axis=0)) if len(found) else np.zeros(len(self.columns) - 2)
 
-    @property
-    def without(self) -> Floats:
-        """Something that orders components as `shares` do, (k,)."""
-        return self.shares
-
     def ordered(self) -> tuple[Deviances, Ints]:
         """The same with the components by decreasing share, and their order."""
         order = np.argsort(-self.shares, kind="stable")

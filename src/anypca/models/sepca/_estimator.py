@@ -424,7 +424,7 @@ class SePCA(StreamingRows, BilinearModel):
 
     def _store(self, fit: ModeFit | PosteriorFit) -> None:
         """Set the fitted attributes, components in order of the deviance they explain."""
-        order = np.argsort(-fit.deviances.without, kind="stable")
+        order = np.argsort(-fit.deviances.shares, kind="stable")
         self.family_ = fit.problem.family
         reported, signs = self._report(self.family_, fit.coefficients, order)
         self._rows: ModeRowModel | PosteriorRowModel = fit.row_model(reported, order, signs)

@@ -46,6 +46,8 @@ _MAX_HALVINGS = 14
 # Steps to the posterior of a row, and the number of them that may go all the way: rows that still move then oscillate
 # around their optimum, and converge with half steps.
 _MAX_ROW_STEPS, _FULL_STEPS = 500, 30
+# A row whose scores still move by less than this share of their standard deviation is slow, not unsolved.
+_FAR = 1e-4
 # Change of a row's mean, relative to its standard deviation and 1, at which it has converged: scores agree to eight
 # digits, or to some units in the last place of the blocks' arithmetic.
 _SOLVED, _SOLVED_ULPS = 1e-9, 50.0
@@ -160,20 +162,21 @@ class VariationalProblem(BlockProblem[Loadings, Scores, SweepSums]):
                 features = expectation.rows.features
                 before = Moments.of(Scores(mean[active], precision[active]), features)
                 entry = expectation.row_sums(before)
-                # Rows of families that are not log-concave may go to and fro under full steps.
-                fraction = 1.0 / (1 + iteration // _FULL_STEPS)
+                # Rows of families that are not log-concave may oscillate under full steps.
+                fraction = 1.0 if iteration < _FULL_STEPS else 0.5
                 after, _ = self._improved_rows(expectation, before, entry, fraction)
                 moved = np.abs(after.scores.mean - mean[active]).max(axis=1, initial=0.0)
                 mean[active], precision[active] = after.scores
                 trace = after.covariance[:, packed_diagonal(mean.shape[1])].sum(axis=1)
                 is_moving = ~(moved <= limit * (1.0 + np.sqrt(trace)))
                 moving = np.flatnonzero(is_moving & (not self.is_quadratic))
+                is_far = moved[moving] > _FAR * np.sqrt(trace[moving])
                 active = active[moving]
                 if not active.size:
                     break
                 expectation = expectation.take(moving)
         solved: Bools = np.ones(len(mean), dtype=bool)
-        solved[active] = False
+        solved[active] = ~is_far
         return Scores(mean, precision), solved
 
     def row_bounds(self, rows: OpenedBlock, shared: Loadings, scores: Scores) -> Floats:
