@@ -128,7 +128,7 @@ def log_rising(x: Floats, inverse: Floats) -> Floats:
     small = np.minimum(size, _STIRLING)
     direct = gammaln(x + small) - gammaln(small) - x * np.log(small)
     if np.max(size, initial=0.0) < _STIRLING:
-        return direct
+        return np.asarray(direct)
     # The series overflows where it is not used.
     with np.errstate(over="ignore", invalid="ignore"):
         growth = np.log1p(inverse * x)
@@ -163,7 +163,7 @@ def digamma_rise(x: Floats, r: Floats) -> Floats:
     small = np.minimum(r, _STIRLING)
     direct = digamma(small + x) - digamma(small)
     if np.max(r, initial=0.0) < _STIRLING:
-        return direct
+        return np.asarray(direct)
     far = np.maximum(r, _STIRLING)
     first = x / (far * (far + x))
     second = first * (1.0 / far + 1.0 / (far + x))
