@@ -52,6 +52,11 @@ class SamplerOptions:
     n_tune : int, default=250
         Steps before, which set step size and scales.
     n_chains : int, default=4
+        Number of chains.
+
+    See Also
+    --------
+    SePCA : takes them as ``inference``.
     """
 
     n_draws: int = 500

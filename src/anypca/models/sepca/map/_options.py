@@ -42,6 +42,10 @@ class ModeOptions:
         noise alone gains about ``sqrt(n_samples)`` times the root of an entry's information.
     delta : float, default=1e-8
         Squared loadings well below it count as zeros if ``sparsity`` is above 0.
+
+    See Also
+    --------
+    SePCA : takes them as ``inference``.
     """
 
     nu: str | float = "auto"
