@@ -76,9 +76,9 @@ class InputTable:
         is_nameless = model is not None and describe(model).feature_names is None
         if self.frame.is_sparse or is_nameless:
             return self.frame.values
-        table = self.frame.to_pandas()
+        table, known = self.frame.to_pandas(), labels_of(model)
         for j, name in enumerate(self.frame.column_names):
-            if name not in self.frame.labels and name in labels_of(model):
+            if name not in self.frame.labels and name in known:
                 # Labels that look like numbers, in a file that has no others.
                 table.isetitem(j, table.iloc[:, j].map("{:g}".format, na_action="ignore"))
         return table
