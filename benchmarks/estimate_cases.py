@@ -28,7 +28,8 @@ from anypca import (
     PiecewisePCA,
     SePCA,
 )
-from anypca.families import families, resolve_family
+from anypca.columns import resolve_family
+from anypca.families import families
 
 N_FIT, N_NEW, N_FEATURES = 100, 20, 10
 GPCA_FAMILIES = ("bernoulli", "binomial", "gaussian", "poisson")

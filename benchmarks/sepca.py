@@ -21,9 +21,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from anypca import EPCA, SePCA
+from anypca.columns import resolve_family
 from anypca.datasets import make_low_rank
 from anypca.engine import check_data
-from anypca.families import Family, resolve_family
+from anypca.families import Family
 from anypca.linalg import pack_symmetric
 from anypca.models._bilinear.alternating import Shared
 from anypca.models._bilinear.evaluator import Coefficients

@@ -24,8 +24,9 @@ import pandas as pd
 from scipy.special import expit
 
 from anypca import datasets
-from anypca.engine import check_data, collect_columns, executor_for, summarise
-from anypca.families.auto import FamilyRecord, FamilyReport, infer_families
+from anypca.columns import collect_columns
+from anypca.columns.auto import FamilyRecord, FamilyReport, infer_families
+from anypca.engine import check_data, executor_for, summarise
 from experiments._common import Options, Outcome, Table, Target, run_module
 
 N_COLUMNS = 1008

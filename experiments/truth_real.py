@@ -27,7 +27,7 @@ import pandas as pd
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 
 from anypca import SePCA
-from anypca.engine import encode
+from anypca.columns import encode
 from anypca.selection import compare_ranks
 from experiments._common import Options, Outcome, Table, Target, run_module
 from experiments._journal import Journal

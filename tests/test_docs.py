@@ -17,7 +17,8 @@ import pytest
 from sklearn.base import BaseEstimator
 
 import anypca
-from anypca.families import column_forms, families
+from anypca.columns import column_forms
+from anypca.families import families
 from tests.draws import generator
 
 ROOT = Path(__file__).parent.parent
@@ -59,7 +60,7 @@ def test_the_reference_lists_every_public_name(families_page):
 @pytest.mark.parametrize("name", [*families, *column_forms])
 def test_the_example_on_the_page_of_a_family_runs(name, families_page):
     cls = (families if name in families else column_forms)[name]
-    opening = families_page["draw_openings"]()[f"anypca.families.{cls.__name__}"]
+    opening = families_page["draw_openings"]()[f"{cls.__module__.rpartition('.')[0]}.{cls.__name__}"]
     code = inspect.cleandoc(opening.partition("code-block:: python")[2].partition("\n\nOther columns")[0])
     (column,) = set(re.findall(r'family=\{"([^"]+)"', code)) or {"column"}
     rng = generator("page", name)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from anypca.families import Family, column_forms, families
+from anypca.columns import column_forms
+from anypca.families import Family, families
 
 _HEAD = """Families
 ========
@@ -78,8 +79,15 @@ def _classes() -> list[Any]:
 
 def draw() -> str:
     """The table of all families."""
-    names = "\n".join(f"   {each.__name__}" for each in _classes())
-    return f".. currentmodule:: anypca.families\n\n.. autosummary::\n   :toctree: generated\n\n{names}\n"
+    pages = []
+    for package in ("families", "columns"):
+        names = "\n".join(
+            f"   {each.__name__}" for each in _classes() if _path(each).split(".")[1] == package
+        )
+        pages.append(
+            f".. currentmodule:: anypca.{package}\n\n.. autosummary::\n   :toctree: generated\n\n{names}\n"
+        )
+    return "\n".join(pages)
 
 
 def draw_overview() -> str:
@@ -131,7 +139,7 @@ def _link(each: Any) -> str:
 
 
 def _path(each: Any) -> str:
-    return f"anypca.families.{each.__name__}"
+    return f"{each.__module__.rpartition('.')[0]}.{each.__name__}"
 
 
 def write(path: Path) -> None:

@@ -18,6 +18,7 @@ __all__ = ["Checkpoint", "ModeOptions", "SamplerOptions", "load", "offsets", "sa
 __all__ += models.__all__
 
 _MODULES = (
+    "columns",
     "datasets",
     "exceptions",
     "families",

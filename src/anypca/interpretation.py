@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anypca._typing import Bools, Floats
-from anypca.engine import Block, Layout, check_data
+from anypca.columns import Layout
+from anypca.engine import Block, check_data
 from anypca.families import Family, Gaussian
 from anypca.models._bilinear.passes import explained_shares
 from anypca.models._covariates import covariates_for

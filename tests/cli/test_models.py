@@ -10,8 +10,8 @@ import pytest
 from tests.draws import generator
 
 import anypca
+from anypca.columns.forms import column_forms
 from anypca.families import families
-from anypca.families.forms import column_forms
 
 #: Further words of models that take long.
 SHORT = {

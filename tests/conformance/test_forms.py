@@ -11,7 +11,7 @@ from tests.draws import generator
 
 import anypca
 from anypca import EPCA, SePCA
-from anypca.families import Form, column_forms
+from anypca.columns import Form, column_forms
 
 FORMS = [example for name in column_forms for example in column_forms[name].examples()]
 WHOLE = [form for form in FORMS if not form.is_left_out]

@@ -13,7 +13,7 @@ from scipy import sparse
 from tests.draws import generator
 
 from anypca import EPCA, PPCA
-from anypca.families.forms import Combination, Constant, Copy, Excluded, Recoded
+from anypca.columns.forms import Combination, Constant, Copy, Excluded, Recoded
 
 N, P = 90, 7
 NAMES = list("abcdefg")

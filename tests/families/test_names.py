@@ -9,17 +9,8 @@ import pandas as pd
 import pytest
 
 from anypca import EPCA
-from anypca.families import (
-    Bernoulli,
-    Binomial,
-    Gamma,
-    Gaussian,
-    Mixed,
-    NegativeBinomial,
-    Poisson,
-    families,
-    resolve_family,
-)
+from anypca.columns import resolve_family
+from anypca.families import Bernoulli, Binomial, Gamma, Gaussian, Mixed, NegativeBinomial, Poisson, families
 
 NAMES = ["age", "visits", "smokes"]
 #: Zeros and ones, which most families have in their support.

@@ -9,6 +9,7 @@ from scipy import stats
 from scipy.special import expit, gammaln, logit
 from tests.draws import generator
 
+from anypca.columns import Nominal
 from anypca.families import (
     Bernoulli,
     BetaBinomial,
@@ -20,7 +21,6 @@ from anypca.families import (
     LogNormal,
     Mixed,
     NegativeBinomial,
-    Nominal,
     Ordinal,
     Poisson,
     RoundedGaussian,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from anypca import SePCA
-from anypca.families import resolve_family
+from anypca.columns import resolve_family
 
 #: Sizes of the linear predictor that make two components plain to see, by family; others have 1.
 SIGNAL = {"bernoulli": 3.0, "binomial(8)": 1.5}

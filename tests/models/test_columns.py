@@ -18,9 +18,10 @@ from tests.models.tables import is_monotone
 
 import anypca
 from anypca import EPCA, GPCA, SePCA
+from anypca.columns import column_forms
+from anypca.columns.forms import Constant, Copy, Excluded, Recoded
 from anypca.datasets import make_low_rank
-from anypca.families import column_forms, families
-from anypca.families.forms import Constant, Copy, Excluded, Recoded
+from anypca.families import families
 
 N = 60
 COUNTS = make_low_rank(N, 6, 1, family="poisson", signal=0.8, random_state=generator("columns")).X + 0.0

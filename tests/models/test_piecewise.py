@@ -12,8 +12,9 @@ from tests.draws import generator
 from tests.models.tables import is_monotone, punch
 
 from anypca import PLNPCA, PPCA, PiecewisePCA
+from anypca.columns import resolve_family
 from anypca.exceptions import ConvergenceWarning
-from anypca.families import families, resolve_family
+from anypca.families import families
 
 COUPLINGS = ["continuous", "shared", "free"]
 each_coupling = pytest.mark.parametrize("coupling", COUPLINGS)

@@ -8,8 +8,8 @@ from tests.models.sepca_tables import fit, orthogonal
 from tests.models.tables import is_monotone
 
 from anypca import ModeOptions, SePCA
+from anypca.columns import resolve_family
 from anypca.exceptions import ConvergenceWarning
-from anypca.families import resolve_family
 
 P = 24
 #: Weights of a penalty at which columns of noise leave and the others stay: counts inform more.

@@ -17,7 +17,7 @@ from anypca import datasets
 from anypca._typing import Floats, Ints
 from anypca._words import counted, numbered, quoted
 from anypca.cli._models import Shape
-from anypca.families.labels import Labels
+from anypca.columns.labels import Labels
 from anypca.io import Frame, read_table
 from anypca.io.frame import as_extra, describe_missing
 from anypca.models._description import describe

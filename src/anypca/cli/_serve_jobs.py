@@ -21,8 +21,9 @@ from anypca._words import shorten
 from anypca.cli._fitting import INTERVAL_VARIABLE, caught
 from anypca.cli._input_table import InputTable, TableRequest, load_table
 from anypca.cli._models import MODELS
-from anypca.families import column_forms, families
-from anypca.families.labels import Labels
+from anypca.columns import column_forms
+from anypca.columns.labels import Labels
+from anypca.families import families
 from anypca.models import EPCA
 from anypca.plotting._reading import take_rows
 

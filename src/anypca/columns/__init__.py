@@ -1,4 +1,27 @@
-"""From the columns of a user's table to the columns of a model."""
+"""From a user's table to the columns of a model: labels, encodings, families by values, redundant columns."""
 
+from anypca._lazy import public as _public
+from anypca.columns._resolve import resolve_columns as resolve_columns
+from anypca.columns._resolve import resolve_family as resolve_family
+from anypca.columns._resolve import resolve_resolution as resolve_resolution
+from anypca.columns.encoding import categories_of as categories_of
+from anypca.columns.encoding import cells_of as cells_of
+from anypca.columns.encoding import decode as decode
+from anypca.columns.encoding import encode as encode
+from anypca.columns.encoding import find_labels as find_labels
+from anypca.columns.encoding import labels_of as labels_of
+from anypca.columns.encoding import named_columns as named_columns
+from anypca.columns.forms import Excluded as Excluded
+from anypca.columns.forms import Form as Form
+from anypca.columns.forms import column_forms as column_forms
+from anypca.columns.layout import Layout as Layout
+from anypca.columns.nominal import Nominal as Nominal
 from anypca.columns.redundant import find_redundant as find_redundant
 from anypca.columns.redundant import report_left_out as report_left_out
+from anypca.columns.two_part import HurdleNegativeBinomial as HurdleNegativeBinomial
+from anypca.columns.two_part import HurdlePoisson as HurdlePoisson
+from anypca.columns.two_part import ZeroInflatedGamma as ZeroInflatedGamma
+from anypca.columns.two_part import ZeroInflatedLogNormal as ZeroInflatedLogNormal
+from anypca.columns.values import collect_columns as collect_columns
+
+__all__ = _public(globals())

@@ -7,9 +7,9 @@ import scipy.linalg
 
 from anypca._typing import Floats, Ints
 from anypca._words import listed
+from anypca.columns.forms import Combination, Form
 from anypca.columns.table import Table
 from anypca.engine import Block
-from anypca.families.forms import Combination, Form
 
 # Columns up to which relations are looked for: all products of columns are a matrix of 8 MB then.
 _MOST_COLUMNS = 1000

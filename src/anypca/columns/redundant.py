@@ -8,12 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
+from anypca.columns.auto import FamilyChoice, FamilyReport
 from anypca.columns.combinations import find_combinations
+from anypca.columns.forms import Constant, Copy, Form
+from anypca.columns.layout import Layout
 from anypca.columns.table import Table
-from anypca.engine import Block, Layout
+from anypca.engine import Block
 from anypca.families import Exponential, Family, ScaledPoisson
-from anypca.families.auto import FamilyChoice, FamilyReport
-from anypca.families.forms import Constant, Copy, Form
 
 # Random sums over rows by which standardised columns are compared, and the difference, relative to the root of the
 # number of rows, up to which they are equal: rounding of a shift by a million standard deviations. Two of a thousand

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats, Ints
-from anypca.families import Family, resolve_family
+from anypca.columns import resolve_family
+from anypca.families import Family
 from anypca.linalg import fix_signs
 
 

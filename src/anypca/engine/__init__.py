@@ -13,20 +13,11 @@ from anypca.engine.data import check_matrix as check_matrix
 from anypca.engine.entries import hide_entries as hide_entries
 from anypca.engine.entries import take_entries as take_entries
 from anypca.engine.executors import executor_for as executor_for
-from anypca.engine.labels import categories_of as categories_of
-from anypca.engine.labels import cells_of as cells_of
-from anypca.engine.labels import decode as decode
-from anypca.engine.labels import encode as encode
-from anypca.engine.labels import find_labels as find_labels
-from anypca.engine.labels import labels_of as labels_of
-from anypca.engine.labels import named_columns as named_columns
-from anypca.engine.layout import Layout as Layout
 from anypca.engine.summary import Summary as Summary
 from anypca.engine.summary import check_finite as check_finite
 from anypca.engine.summary import check_values as check_values
 from anypca.engine.summary import first_outside as first_outside
 from anypca.engine.summary import mark_missing as mark_missing
 from anypca.engine.summary import summarise as summarise
-from anypca.engine.values import collect_columns as collect_columns
 
 __all__ = _public(globals())

@@ -13,7 +13,6 @@ import numpy.typing as npt
 from scipy import sparse
 
 from anypca._typing import Bools, Floats, Ints
-from anypca.families.labels import Labels
 
 
 @dataclass(frozen=True)
@@ -278,7 +277,7 @@ class Data:
     is_distributed: bool
     has_weights: bool
     has_entry_weights: bool = False
-    labels: Mapping[int, Labels] = field(default_factory=dict)
+    labels: Mapping[int, Any] = field(default_factory=dict)
     """What the numbers of columns of text, answers and categories stand for."""
     block_rows: tuple[int, ...] = ()
     """Rows of each block of a distributed table, which its handles do not tell."""

@@ -3,17 +3,11 @@
 from anypca._lazy import public as _public
 from anypca.families._base import Evaluation as Evaluation
 from anypca.families._base import Family as Family
-from anypca.families._base import column_forms as column_forms
 from anypca.families._base import families as families
-from anypca.families._resolve import resolve_columns as resolve_columns
-from anypca.families._resolve import resolve_family as resolve_family
-from anypca.families._resolve import resolve_resolution as resolve_resolution
 from anypca.families.bernoulli import Bernoulli as Bernoulli
 from anypca.families.beta_binomial import BetaBinomial as BetaBinomial
 from anypca.families.binomial import Binomial as Binomial
 from anypca.families.exponential import Exponential as Exponential
-from anypca.families.forms import Excluded as Excluded
-from anypca.families.forms import Form as Form
 from anypca.families.gamma import Gamma as Gamma
 from anypca.families.gaussian import Gaussian as Gaussian
 from anypca.families.log_normal import LogNormal as LogNormal
@@ -21,7 +15,6 @@ from anypca.families.logit_normal import LogitNormal as LogitNormal
 from anypca.families.mixed import Mixed as Mixed
 from anypca.families.mixed import combine as combine
 from anypca.families.negative_binomial import NegativeBinomial as NegativeBinomial
-from anypca.families.nominal import Nominal as Nominal
 from anypca.families.ordinal import Ordinal as Ordinal
 from anypca.families.poisson import Poisson as Poisson
 from anypca.families.rounded_gaussian import RoundedGaussian as RoundedGaussian
@@ -30,10 +23,6 @@ from anypca.families.student_t import StudentT as StudentT
 from anypca.families.truncated_negative_binomial import TruncatedNegativeBinomial as TruncatedNegativeBinomial
 from anypca.families.truncated_poisson import TruncatedPoisson as TruncatedPoisson
 from anypca.families.tweedie import Tweedie as Tweedie
-from anypca.families.two_part import HurdleNegativeBinomial as HurdleNegativeBinomial
-from anypca.families.two_part import HurdlePoisson as HurdlePoisson
-from anypca.families.two_part import ZeroInflatedGamma as ZeroInflatedGamma
-from anypca.families.two_part import ZeroInflatedLogNormal as ZeroInflatedLogNormal
 from anypca.families.zero_inflated_negative_binomial import (
     ZeroInflatedNegativeBinomial as ZeroInflatedNegativeBinomial,
 )

@@ -12,9 +12,7 @@ import numpy as np
 from anypca._registry import Registry
 from anypca._typing import Bools, Floats, Ints, PerColumn
 
-#: Names for forms, in which columns enter models other than as they are; see `anypca.families.forms`.
-column_forms: Registry[Any] = Registry("family")
-families: Registry[Family] = Registry("family", beside=column_forms)
+families: Registry[Family] = Registry("family")
 
 #: Sums a function of blocks over a table, for each column; see `Family.adapted`.
 Total = Callable[[Callable[..., Floats]], Floats]

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from anypca._words import counted
-from anypca.engine.labels import labels_of, number_cells, read_cells
-from anypca.families._guards import are_names
-from anypca.families.labels import Labels
+from anypca.columns._guards import are_names
+from anypca.columns.encoding import labels_of, number_cells, read_cells
+from anypca.columns.labels import Labels
 from anypca.io._classify import Column, is_text_reason, strip_cells
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from anypca._optional import optional
 from anypca._words import is_date
-from anypca.families.labels import Labels, order_of
+from anypca.columns.labels import Labels, order_of
 from anypca.io._numbers import NumberColumn, Spelling, are_padded, own_decimal, read_numbers, say_spoilt
 
 _TRUE = frozenset({"yes", "true", "y", "t"})

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from anypca.families._guards import FIRST_YEAR, LAST_YEAR, LEAST_RANGE, LEAST_RUNNING, YEAR, is_label
+from anypca.columns._guards import FIRST_YEAR, LAST_YEAR, LEAST_RANGE, LEAST_RUNNING, YEAR, is_label
 
 #: Codes for missing that people write: nines, and beside them eights, sevens and the like.
 _NINES = frozenset({9.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0, 9999999.0})

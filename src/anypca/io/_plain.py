@@ -68,7 +68,7 @@ def restore_groups(groups: dict[str, Any]) -> Any:
 #: Where the classes that a model is made of are defined.
 _HOMES = (
     "anypca.families",
-    "anypca.engine.layout",
+    "anypca.columns",
     "anypca.priors",
     "anypca.linalg",
     "anypca.offsets",

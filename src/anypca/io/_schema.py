@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from anypca.engine import Layout
+from anypca.columns import Layout
+from anypca.columns.labels import Labels
 from anypca.exceptions import ModelFileError
-from anypca.families.labels import Labels
 from anypca.models._base import LatentModel
 
 _BILINEAR = "anypca.models._bilinear"

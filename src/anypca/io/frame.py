@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from anypca._words import counted, quoted
-from anypca.families.labels import Labels
+from anypca.columns.labels import Labels
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,21 +19,11 @@ from anypca._compat import (
     fit_callbacks,
 )
 from anypca._typing import Floats
-from anypca.engine import (
-    Block,
-    Data,
-    Executor,
-    Layout,
-    check_data,
-    check_finite,
-    check_matrix,
-    encode,
-    executor_for,
-    find_labels,
-)
+from anypca.columns import Layout, encode, find_labels
+from anypca.columns.auto import FamilyChoice
+from anypca.columns.forms import Form
+from anypca.engine import Block, Data, Executor, check_data, check_finite, check_matrix, executor_for
 from anypca.engine.streams import header_of
-from anypca.families.auto import FamilyChoice
-from anypca.families.forms import Form
 from anypca.models._arguments import make_generator
 from anypca.models._checkpoint import journalled
 from anypca.models._covariates import Covariates, encode_covariates, warn_separated

@@ -12,10 +12,11 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca._words import listed, quoted
-from anypca.engine import Block, Data, categories_of, cells_of, labels_of, named_columns
+from anypca.columns import categories_of, cells_of, labels_of, named_columns
+from anypca.columns.labels import BOOLEAN, DATES
+from anypca.engine import Block, Data
 from anypca.exceptions import DataConversionWarning
 from anypca.families import Family
-from anypca.families.labels import BOOLEAN, DATES
 from anypca.models._session import Session
 
 # Variances below this share of the mean square are rounding of a constant, as of 1e-10 of its size.

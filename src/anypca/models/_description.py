@@ -11,9 +11,9 @@ import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
 from anypca._words import percent
-from anypca.engine import Layout, encode
+from anypca.columns import Layout, encode
+from anypca.columns.auto import FamilyRecord, FamilyReport
 from anypca.families import Family, Gaussian
-from anypca.families.auto import FamilyRecord, FamilyReport
 
 #: Numbers that tell fits apart, as fitted attributes with an underscore behind.
 _CRITERIA = ("bic", "icl", "aic", "log_likelihood", "n_parameters", "entropy", "evidence")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from anypca._compat import output_kind
 from anypca._typing import Floats
-from anypca.engine import decode
-from anypca.engine.labels import holds_labels
-from anypca.families.forms import Excluded
+from anypca.columns import decode
+from anypca.columns.encoding import holds_labels
+from anypca.columns.forms import Excluded
 
 if TYPE_CHECKING:
     from anypca.models._base import LatentModel

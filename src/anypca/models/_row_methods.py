@@ -10,8 +10,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from anypca._typing import Floats, Ints
+from anypca.columns import Nominal
 from anypca.engine import Block, Data, check_data
-from anypca.families import Mixed, Nominal
+from anypca.families import Mixed
 from anypca.models._arguments import check_entries, check_n_samples, entries_of, in_order, make_generator
 from anypca.models._base import LatentModel
 from anypca.models._calibration import calibrate

@@ -10,7 +10,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from anypca._typing import Bools, Floats, Ints
-from anypca.engine import Block, Data, Layout
+from anypca.columns import Layout
+from anypca.engine import Block, Data
 from anypca.engine.executors import one_blas_thread
 from anypca.families import Family
 from anypca.models._opened import OpenedBlock, check_rows, observed_only, open_block, weigh

@@ -12,23 +12,13 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca._words import counted, quoted
-from anypca.engine import (
-    Block,
-    Data,
-    Executor,
-    Layout,
-    Summary,
-    check_values,
-    collect_columns,
-    executor_for,
-    first_outside,
-    summarise,
-)
+from anypca.columns import Layout, collect_columns, column_forms, resolve_columns, resolve_resolution
+from anypca.columns.auto import GIVEN, FamilyChoice, FamilyReport, infer_families, open_entries, with_given
+from anypca.columns.forms import Excluded, Form
+from anypca.columns.labels import DATES
+from anypca.engine import Block, Data, Executor, Summary, check_values, executor_for, first_outside, summarise
 from anypca.exceptions import DataConversionWarning
-from anypca.families import Family, column_forms, families, resolve_columns, resolve_resolution
-from anypca.families.auto import GIVEN, FamilyChoice, FamilyReport, infer_families, open_entries, with_given
-from anypca.families.forms import Excluded, Form
-from anypca.families.labels import DATES
+from anypca.families import Family, families
 from anypca.solvers import BlockProblem, Callback, Loop, Progress
 from anypca.solvers.checkpoint import NO_JOURNAL, NoJournal
 from anypca.solvers.closed_form import Centring, Spectrum, covariance_spectrum
@@ -289,7 +279,7 @@ def is_nonnegative(family: Any) -> bool:
     if isinstance(family, Family | Form):
         return family.is_nonnegative
     try:
-        registry: Any = column_forms if family in column_forms else families
+        registry: Any = families if family in families else column_forms
         return isinstance(family, str) and bool(registry.create(family).is_nonnegative)
     except ValueError:  # "auto", or a name that fit will complain about
         return False

@@ -12,7 +12,7 @@ import numpy as np
 from anypca._optional import optional
 from anypca._typing import Floats
 from anypca._words import listed, percent, shorten
-from anypca.engine import Layout
+from anypca.columns import Layout
 from anypca.exceptions import NotFittedError
 from anypca.models._description import describe, find_attribute, is_fitted
 

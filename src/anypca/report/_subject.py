@@ -11,8 +11,9 @@ import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
 from anypca._words import numbered
-from anypca.engine import Block, Data, Layout, Summary, executor_for, summarise
-from anypca.engine.labels import holds_labels, read_cells
+from anypca.columns import Layout
+from anypca.columns.encoding import holds_labels, read_cells
+from anypca.engine import Block, Data, Summary, executor_for, summarise
 from anypca.linalg import largest
 from anypca.models._description import Description, describe
 from anypca.models._row_methods import model_predictor

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.engine import Data, check_data, encode, find_labels
+from anypca.columns import encode, find_labels
+from anypca.engine import Data, check_data
 
 
 def as_numbers(X: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from anypca._typing import Floats
-from anypca.engine import find_labels
+from anypca.columns import find_labels
 from anypca.models._criteria import Criterion, FitFacts, evaluate_all, resolve_criterion
 from anypca.models._description import describe
 from anypca.selection.entry_cv import (

@@ -10,7 +10,7 @@ import numpy as np
 
 from anypca._compat import StrOptions
 from anypca._typing import Floats
-from anypca.engine import Layout
+from anypca.columns import Layout
 from anypca.exceptions import ConvergenceWarning
 from anypca.families import Family
 from anypca.models._bayes.chains import SampledResult, Summary

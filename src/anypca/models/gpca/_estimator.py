@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from anypca._compat import StrOptions
+from anypca.columns.auto import FamilyChoice
 from anypca.families import Family
-from anypca.families.auto import FamilyChoice
 from anypca.models._arguments import check_rank
 from anypca.models._description import Description
 from anypca.models._manners import NOT_NEGATIVE, POSITIVE

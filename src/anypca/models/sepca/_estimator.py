@@ -13,11 +13,10 @@ from sklearn.base import clone
 
 from anypca._compat import Interval, RealNotInt, StrOptions
 from anypca._typing import Floats, Ints
-from anypca.columns import find_redundant, report_left_out
-from anypca.engine import encode
+from anypca.columns import encode, find_redundant, report_left_out
+from anypca.columns.auto import FamilyChoice
+from anypca.columns.forms import Form
 from anypca.families import Family
-from anypca.families.auto import FamilyChoice
-from anypca.families.forms import Form
 from anypca.linalg import fix_signs
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.row_model import BilinearModel, ModeRowModel, Reported

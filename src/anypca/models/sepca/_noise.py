@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
+from anypca.columns.auto import GIVEN, FamilyReport
 from anypca.families import Family, Gaussian, NegativeBinomial, Poisson, ScaledPoisson, StudentT, combine
-from anypca.families.auto import GIVEN, FamilyReport
 from anypca.models._bilinear.dispersion import DISPERSION_GRID, start_dispersion
 from anypca.models._bilinear.start import BilinearFitter
 from anypca.models._opened import OpenedBlock, weigh

@@ -8,8 +8,8 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 from anypca._compat import Interval, StrOptions
+from anypca.columns.auto import FamilyReport
 from anypca.families import Family
-from anypca.families.auto import FamilyReport
 from anypca.models._arguments import read_settings
 from anypca.models._description import Description
 from anypca.models._manners import AT_LEAST_ONE, POSITIVE

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anypca.families import BetaBinomial, Family, LogitNormal, column_forms, combine, families
-from anypca.families._candidates import TWO_PARTS, VARIANTS, score_candidates, whole_of
-from anypca.families._guards import (
+from anypca.columns._candidates import TWO_PARTS, VARIANTS, score_candidates, whole_of
+from anypca.columns._guards import (
     AMOUNTS,
     CATEGORIES,
     COUNTS,
@@ -21,9 +20,10 @@ from anypca.families._guards import (
     Guarded,
     guard,
 )
-from anypca.families._resolve import MISSING, column_entries, resolve_columns
-from anypca.families._whole_table import CLEAR, Decision, choose_kinds, common_kind, share_families
-from anypca.families.forms import Excluded, Form, Recoded
+from anypca.columns._resolve import MISSING, column_entries, resolve_columns
+from anypca.columns._whole_table import CLEAR, Decision, choose_kinds, common_kind, share_families
+from anypca.columns.forms import Excluded, Form, Recoded, column_forms
+from anypca.families import BetaBinomial, Family, LogitNormal, combine, families
 from anypca.families.ordinal import MOST_LEVELS
 
 #: What a user would call the values of each family.
@@ -148,7 +148,7 @@ class FamilyChoice(NamedTuple):
     """Of all columns; what it says of columns that have a form is not used."""
     report: FamilyReport | None
     forms: Mapping[int, Form] = MappingProxyType({})
-    """Columns that do not enter a model as they are: left out, recoded or as several; see `anypca.engine.Layout`."""
+    """Columns that do not enter a model as they are: left out, recoded or as several; see `anypca.columns.Layout`."""
 
 
 def infer_families(columns: Sequence[Column]) -> FamilyChoice:
@@ -157,7 +157,7 @@ def infer_families(columns: Sequence[Column]) -> FamilyChoice:
     Parameters
     ----------
     columns : sequence of Column
-        The values of the columns, such as `anypca.engine.collect_columns` finds.
+        The values of the columns, such as `anypca.columns.collect_columns` finds.
 
     Returns
     -------

@@ -9,8 +9,8 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca._words import quoted, suggest
-from anypca.families._base import Family, column_forms, families
-from anypca.families.forms import Form
+from anypca.columns.forms import Form, column_forms
+from anypca.families._base import Family, families
 from anypca.families.gaussian import Gaussian
 from anypca.families.mixed import Mixed, combine
 
@@ -134,7 +134,7 @@ def _single(family: Any) -> Family | Form:
             "family 'auto' needs the values of the columns, which are not known here; "
             "write family='auto' in an estimator, or name a family for every column."
         )
-    found: Family | Form = (column_forms if family in column_forms else families).create(family)
+    found: Family | Form = (families if family in families else column_forms).create(family)
     return found
 
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca._words import listed
-from anypca.families._base import Family, column_forms
+from anypca.columns.forms import Constant, Form, code, column_forms, number_text
+from anypca.families._base import Family
 from anypca.families.bernoulli import Bernoulli
-from anypca.families.forms import Constant, Form, code, number_text
 
 #: Most categories of a column: more are names or numbers of rows rather than kinds of them.
 MOST_CATEGORIES = 30

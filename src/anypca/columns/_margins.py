@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import betaln, digamma, gammaln, polygamma, xlogy
 
 from anypca._typing import Floats
-from anypca.families._guards import Column
+from anypca.columns._guards import Column
 from anypca.families.gamma import Gamma
 from anypca.families.gaussian import Gaussian
 from anypca.families.log_normal import LogNormal

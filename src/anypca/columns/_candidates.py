@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from anypca.families import _margins as margins
-from anypca.families._guards import (
+from anypca.columns import _margins as margins
+from anypca.columns._guards import (
     ADDITIVE,
     AMOUNTS,
     COUNT,

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from anypca._typing import Floats, Ints
-from anypca.engine._column_map import ColumnMap
+from anypca.columns._column_map import ColumnMap
+from anypca.columns._laid_sources import LaidSource, PickedSource, lay_out_block
+from anypca.columns.forms import Copy, Excluded, Form, Moments
 from anypca.engine._interface import Block, Data, Executor, Source
-from anypca.engine._laid_sources import LaidSource, PickedSource, lay_out_block
 from anypca.families import Family, Mixed
-from anypca.families.forms import Copy, Excluded, Form, Moments
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Layout(ColumnMap):
     Examples
     --------
     >>> import numpy as np
-    >>> from anypca.families.forms import Constant, Recoded
+    >>> from anypca.columns.forms import Constant, Recoded
     >>> layout = Layout(3, table_names=("site", "sex", "age")).with_forms({0: Constant(7.0)})
     >>> layout = layout.with_forms({1: Recoded((1.0, 2.0))})
     >>> layout.names

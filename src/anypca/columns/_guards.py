@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from anypca._typing import Bools, Floats
-from anypca.families.labels import DATES, Labels
+from anypca.columns.labels import DATES, Labels
 
 #: Kinds of columns, as a user would call them.
 COUNTS, RATINGS, AMOUNTS, REALS = "counts", "ratings", "amounts", "real numbers"

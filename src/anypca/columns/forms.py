@@ -5,15 +5,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from anypca._registry import Registry
 from anypca._typing import Floats
 from anypca._words import listed
-from anypca.families._base import Family, column_forms
+from anypca.families._base import Family, families
 from anypca.families.bernoulli import Bernoulli
 from anypca.families.ordinal import Ordinal
+
+#: Names for forms, in which columns enter models other than as they are.
+column_forms: Registry[Any] = Registry("family", beside=families)
 
 
 class Moments(Protocol):

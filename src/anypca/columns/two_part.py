@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.families._base import Family, column_forms
+from anypca.columns.forms import Constant, Form, Moments, column_forms, number_text
+from anypca.families._base import Family
 from anypca.families.bernoulli import Bernoulli
-from anypca.families.forms import Constant, Form, Moments, number_text
 from anypca.families.gamma import Gamma
 from anypca.families.log_normal import LogNormal
 from anypca.families.truncated_negative_binomial import TruncatedNegativeBinomial

@@ -8,15 +8,15 @@ from itertools import pairwise
 import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
+from anypca.columns._candidates import MOST_LEVELS
+from anypca.columns._guards import Column
 from anypca.engine._interface import Block, Data, Executor
 from anypca.engine.summary import Summary
-from anypca.families._candidates import MOST_LEVELS
-from anypca.families._guards import Column
 
 #: Columns with no more possible values than this are counted, others sampled.
 _MOST_VALUES = 1000
 #: Rows of the sample, at most and at least; its entries, at most (80 MB). More rows would not change the scores, which
-#: are coarsened; see `anypca.families.auto`.
+#: are coarsened; see `anypca.columns.auto`.
 _MOST_ROWS, _LEAST_ROWS, _MOST_ENTRIES = 2000, 200, 10**7
 
 

@@ -12,7 +12,7 @@ from anypca._typing import Floats, Ints
 from anypca.engine._interface import Block, Source
 
 if TYPE_CHECKING:
-    from anypca.engine.layout import Layout
+    from anypca.columns.layout import Layout
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anypca.families._candidates import (
+from anypca.columns._candidates import (
     BOUNDED,
     EXTRA_ZEROS,
     LARGEST_SCORE,
@@ -16,7 +16,7 @@ from anypca.families._candidates import (
     VARIANTS,
     score_bounded,
 )
-from anypca.families._guards import AMOUNTS, COUNTS, RATINGS, REALS, Column
+from anypca.columns._guards import AMOUNTS, COUNTS, RATINGS, REALS, Column
 
 #: Nats per column that a second family must gain among columns of one kind, and lead below which a choice is unsure:
 #: odds of twenty to one.

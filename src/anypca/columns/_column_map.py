@@ -10,13 +10,13 @@ import numpy as np
 
 from anypca._typing import Ints
 from anypca._words import listed, quoted
-from anypca.families.forms import Form, number_text
-from anypca.families.labels import Labels
+from anypca.columns.forms import Form, number_text
+from anypca.columns.labels import Labels
 
 
 @dataclass(frozen=True)
 class ColumnMap:
-    """Where the columns of a model come from; see `anypca.engine.layout.Layout` for the parameters."""
+    """Where the columns of a model come from; see `anypca.columns.layout.Layout` for the parameters."""
 
     n_features: int
     forms: tuple[tuple[int, Form], ...] = ()

@@ -12,9 +12,9 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca._words import is_date, is_number, listed
+from anypca.columns.labels import BOOLEAN, DATES, Labels, label_text
 from anypca.engine._convert import is_from
 from anypca.exceptions import DataConversionWarning
-from anypca.families.labels import BOOLEAN, DATES, Labels, label_text
 
 LabelMap = Mapping[int, Labels]
 
