@@ -24,6 +24,7 @@ from anypca import SePCA
 from anypca.selection import compare_ranks
 from experiments._common import Options, Outcome, Table, Target, fit_quietly, run_module
 from experiments._journal import Journal
+from experiments._rivals import RIVALS
 from experiments._truth_designs import FAMILIES, WRONG, Cell, draw
 from experiments._truth_picture import draw_reliability, draw_table
 
@@ -86,7 +87,8 @@ def answer(cell: Cell, seed: int, rivals: Sequence[str]) -> Answer:
     if rivals:
         # Columns as the model has them: one with the counts 0 and 2 alone is a yes/no answer there.
         coded, family = model.layout_.split(X), model.describe().family
-        found = compare_ranks(coded, list(rivals), family=family, max_rank=_MOST, offset=offset)
+        methods = [RIVALS.get(name, name) for name in rivals]
+        found = compare_ranks(coded, methods, family=family, max_rank=_MOST, offset=offset)
         ranks.update({each.method: each.rank for each in found.answers})
     return Answer(ranks, probabilities, seconds)
 

@@ -5,7 +5,6 @@ from anypca.models._criteria import Criterion as Criterion
 from anypca.models._criteria import FitFacts as FitFacts
 from anypca.models._criteria import Likelihood as Likelihood
 from anypca.models._criteria import criteria as criteria
-from anypca.selection.biwhitening import Biwhitening as Biwhitening
 from anypca.selection.compare import RankComparison as RankComparison
 from anypca.selection.compare import compare_ranks as compare_ranks
 from anypca.selection.diagnostics import Diagnostic as Diagnostic
@@ -23,16 +22,12 @@ from anypca.selection.rank_methods import RankMethod as RankMethod
 from anypca.selection.rank_methods import rank_methods as rank_methods
 from anypca.selection.select import RankSelection as RankSelection
 from anypca.selection.select import select_rank as select_rank
-from anypca.selection.spectra import BiCrossValidation as BiCrossValidation
-from anypca.selection.spectra import GavishDonoho as GavishDonoho
 from anypca.selection.spectra import Minka as Minka
 from anypca.selection.spectra import ParallelAnalysis as ParallelAnalysis
 from anypca.selection.spectra import ParametricParallelAnalysis as ParametricParallelAnalysis
-from anypca.selection.spectra import ScreeNot as ScreeNot
 from anypca.selection.splits import EntryKFold as EntryKFold
 from anypca.selection.splits import EntryShuffleSplit as EntryShuffleSplit
 from anypca.selection.survival import SurvivalCurve as SurvivalCurve
 from anypca.selection.survival import survival_curve as survival_curve
-from anypca.selection.thinning import DataThinning as DataThinning
 
 __all__ = _public(globals())

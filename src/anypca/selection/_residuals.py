@@ -4,29 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import singledispatch
 
 import numpy as np
-from scipy.special import bdtr, betainc, expit, gammainc, ndtri, pdtr, stdtr
 
 from anypca._typing import Bools, Floats, PerColumn
-from anypca.families import (
-    Bernoulli,
-    Binomial,
-    Exponential,
-    Family,
-    Gamma,
-    Gaussian,
-    NegativeBinomial,
-    Poisson,
-    StudentT,
-)
-
-#: Draws among which an entry is ranked where its distribution function is not known: the outermost rank then stands for
-#: 2.8 standard deviations.
-_N_DRAWS = 199
-#: Over-dispersion below which counts are Poisson: the variance of a count of 1000 differs by a tenth of a per cent.
-_POISSON = 1e-6
+from anypca.families import Family
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,81 +70,11 @@ def deviance(
     return np.sign(slope) * np.sqrt(family.deviance(x, eta, dispersion))
 
 
-def _quantile(
-    family: Family, x: Floats, eta: Floats, dispersion: PerColumn, rng: np.random.Generator
-) -> Floats:
-    """Normal quantiles of the entries' probabilities, exactly normal under the model (Dunn and Smyth 1996)."""
-    found = np.empty(x.shape)
-    spread = np.broadcast_to(np.asarray(dispersion, float), (x.shape[1],))
-    for member, index in family.member_columns(x.shape[1]):
-        part = (x[:, index], eta[:, index], spread[index])
-        if isinstance(member, Gaussian):  # also after a transformation, which keeps quantiles
-            found[:, index] = pearson(member, *part)
-        else:
-            found[:, index] = ndtri(_probability(member, *part, rng))
-    return found
-
-
 #: Kinds of residuals by name.
 RESIDUALS: dict[str, Callable[..., Floats]] = {
     "pearson": pearson,
     "deviance": deviance,
-    "quantile": _quantile,
 }
-
-
-def _probability(
-    family: Family, x: Floats, eta: Floats, dispersion: Floats, rng: np.random.Generator
-) -> Floats:
-    """Probability of less than x, of steps a random share, strictly between 0 and 1; uniform under the model."""
-    upper = _distribution(family, x, eta, dispersion)
-    if upper is None:
-        below, equal = np.zeros(x.shape), np.zeros(x.shape)
-        for _ in range(_N_DRAWS):
-            draw = family.sample(eta, dispersion, rng)
-            below += draw < x
-            equal += draw == x
-        return (below + rng.random(x.shape) * (equal + 1.0)) / (_N_DRAWS + 1.0)
-    step = np.exp(family.log_likelihood(x, eta, dispersion)) if family.is_discrete else 0.0
-    # Beyond these ends, eight standard deviations, quantiles are infinite.
-    ends = np.finfo(float).eps
-    return np.clip(upper - rng.random(x.shape) * step, ends, 1.0 - ends)
-
-
-@singledispatch
-def _distribution(family: Family, x: Floats, eta: Floats, dispersion: Floats) -> Floats | None:
-    """Probability of at most x, ``None`` where there is no short form."""
-    return None
-
-
-@_distribution.register
-def _(family: Poisson, x: Floats, eta: Floats, dispersion: Floats) -> Floats:
-    return np.asarray(pdtr(x, np.exp(eta)))
-
-
-@_distribution.register
-def _(family: NegativeBinomial, x: Floats, eta: Floats, dispersion: Floats) -> Floats:
-    a = np.maximum(dispersion, _POISSON)
-    found = betainc(1.0 / a, np.floor(x) + 1.0, 1.0 / (1.0 + a * np.exp(eta)))
-    return np.asarray(np.where(dispersion < _POISSON, pdtr(x, np.exp(eta)), found))
-
-
-@_distribution.register(Bernoulli)
-@_distribution.register(Binomial)
-def _(family: Bernoulli | Binomial, x: Floats, eta: Floats, dispersion: Floats) -> Floats:
-    return np.asarray(bdtr(x, family.trials, expit(eta)))
-
-
-@_distribution.register(Gamma)
-@_distribution.register(Exponential)
-def _(family: Gamma | Exponential, x: Floats, eta: Floats, dispersion: Floats) -> Floats:
-    shape = 1.0 / dispersion
-    return np.asarray(gammainc(shape, shape * x * np.exp(-eta)))
-
-
-@_distribution.register
-def _(family: StudentT, x: Floats, eta: Floats, dispersion: Floats) -> Floats:
-    return np.asarray(stdtr(family.degrees(eta), (x - eta) / np.sqrt(dispersion)))
 
 
 def leverages(fixed: Floats, scores: Floats, most: float) -> Floats:

@@ -112,19 +112,14 @@ def compare_ranks(
     ==================  ===================================================================================
     ``parallel``        `ParallelAnalysis`, columns permuted
     ``parametric``      `ParametricParallelAnalysis`, tables drawn from the family
-    ``gavish_donoho``   `GavishDonoho`, threshold for white noise
-    ``screenot``        `ScreeNot`, threshold for any noise
     ``minka``           `Minka`, evidence of probabilistic PCA
-    ``bicv``            `BiCrossValidation`, rows and columns held out
-    ``biwhitening``     `Biwhitening`, rank of the mean of counts
-    ``thinning``        `DataThinning`, entries split in two
     ``bic``, ``icl``    `BICMethod`, `ICLMethod`, criteria of `anypca.EPCA`
     ``held_out``        `HiddenEntries`, prediction by `anypca.EPCA`
     ``sepca``           `SePCAMethod`, the dimension of `anypca.SePCA`
     ==================  ===================================================================================
 
     Only the answers are comparable between methods: eigenvalues, criteria, losses and evidences, by which each of them
-    decides, are on scales of their own. ``held_out`` and ``thinning`` ask what predicts best, the others how many
+    decides, are on scales of their own. ``held_out`` asks what predicts best, the others how many
     components there are. Models are compared by `entry_cross_validate`, or by ``anypca compare``.
 
     Examples
@@ -132,8 +127,8 @@ def compare_ranks(
     >>> from anypca.datasets import make_low_rank
     >>> from anypca.selection import compare_ranks
     >>> X = make_low_rank(100, 20, 2, family="gaussian", signal=2.0, random_state=0).X
-    >>> compare_ranks(X, ["parallel", "gavish_donoho", "minka"]).ranks
-    {'parallel': 2, 'gavish_donoho': 2, 'minka': 2}
+    >>> compare_ranks(X, ["parallel", "bic", "minka"]).ranks
+    {'parallel': 2, 'bic': 2, 'minka': 2}
     """
     wanted = _resolve(methods)
     task = open_task(X, family, max_rank, Companions.of(offset, covariates), random_state)

@@ -89,15 +89,7 @@ class RankTask:
             row, column = np.unravel_index(int(np.argmin(observed)), observed.shape)
             raise ValueError(
                 f"{describe_entry('X', int(row), int(column))} is missing; method {name!r} needs every entry. Use "
-                "'parallel', 'thinning', 'held_out', 'bic' or 'sepca', or fill the gaps first: PPCA().fit(X).impute(X)."
-            )
-
-    def refuse_companions(self, name: str, reason: str) -> None:
-        """Raise if there is an offset or a covariate."""
-        given = " and ".join(self.companions.for_fit())
-        if given:
-            raise ValueError(
-                f"method {name!r} takes no {given}: {reason}. Use 'parallel', 'thinning', 'bic' or 'sepca'."
+                "'parallel', 'held_out', 'bic' or 'sepca', or fill the gaps first: PPCA().fit(X).impute(X)."
             )
 
 

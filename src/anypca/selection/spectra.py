@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.optimize import brentq
 
 from anypca._compat import minka_evidence
-from anypca._typing import Floats, Ints
+from anypca._typing import Floats
 from anypca.selection.rank_methods import (
     Finding,
     RankMethod,
@@ -28,8 +27,6 @@ from anypca.selection.rank_methods import (
 #: Ratio of the largest to the smallest spread of columns beyond which their noise is hardly equal: components that
 #: make up nine tenths of a column and nothing of another make it 3.
 _UNEQUAL = 10.0
-#: Points of the quadrature of the Marchenko-Pastur law: its median is then right to six digits.
-_N_POINTS = 4096
 
 
 @dataclass(frozen=True)
@@ -73,7 +70,7 @@ class ParallelAnalysis(SpectralMethod):
 
     Parameters
     ----------
-    residual : {"deviance", "pearson", "quantile"}, default="deviance"
+    residual : {"deviance", "pearson"}, default="deviance"
         What the entries are turned into.
     n_draws : int, default=99
         Number of permuted tables.
@@ -148,80 +145,6 @@ class ParametricParallelAnalysis(ParallelAnalysis):
 
 @rank_methods.register
 @dataclass(frozen=True)
-class GavishDonoho(SpectralMethod):
-    r"""Singular values above the optimal hard threshold for white noise of unknown level.
-
-    The threshold is :math:`\lambda_*(\beta) / \sqrt{\mu_\beta}` times the median singular value, with :math:`\beta` the
-    ratio of the sides and :math:`\mu_\beta` the median of the Marchenko-Pastur law. It makes the denoised table
-    best in mean square, and is above the threshold of detectability: components between the two are left out.
-
-    Parameters
-    ----------
-    residual : {"deviance", "pearson", "quantile"}, default="deviance"
-
-    See Also
-    --------
-    ScreeNot : for correlated noise.
-
-    References
-    ----------
-    M. Gavish, D. Donoho (2014). The optimal hard threshold for singular values is 4/sqrt(3). IEEE Transactions on
-    Information Theory.
-    """
-
-    name = "gavish_donoho"
-    label = "Gavish and Donoho's threshold"
-
-    def count(self, values: Floats, task: RankTask) -> Finding:
-        size = np.sqrt(eigenvalues(values))
-        beta = min(values.shape) / max(values.shape)
-        # The optimal threshold where the noise level is not known (Gavish and Donoho 2014).
-        root = np.sqrt(beta * beta + 14.0 * beta + 1.0)
-        best = np.sqrt(2.0 * (beta + 1.0) + 8.0 * beta / (beta + 1.0 + root))
-        return Finding(leading(size > best / np.sqrt(_median_marchenko_pastur(beta)) * np.median(size)))
-
-
-@rank_methods.register
-@dataclass(frozen=True)
-class ScreeNot(SpectralMethod):
-    """Singular values above the best hard threshold for noise of any spectrum (ScreeNOT).
-
-    The noise's spectrum is that of the table with its ``max_rank`` largest singular values replaced by what the
-    following ones suggest; columns may correlate in the noise.
-
-    Parameters
-    ----------
-    residual : {"deviance", "pearson", "quantile"}, default="deviance"
-
-    See Also
-    --------
-    GavishDonoho : for white noise.
-
-    References
-    ----------
-    D. Donoho, M. Gavish, E. Romanov (2023). ScreeNOT: exact MSE-optimal singular value thresholding in correlated
-    noise. Annals of Statistics.
-    """
-
-    name = "screenot"
-    label = "ScreeNOT"
-    needs_equal_noise = False
-
-    def count(self, values: Floats, task: RankTask) -> Finding:
-        size = np.sqrt(eigenvalues(values))
-        most = min(task.max_rank, (len(size) - 2) // 2)
-        if most < 1:
-            raise ValueError(
-                f"method 'screenot' needs at least 4 rows and columns that vary; got {len(size)}. Use 'parallel'."
-            )
-        noise = _without_largest(size, most)
-        threshold = _best_threshold(noise, min(values.shape) / max(values.shape))
-        remark = "" if most == task.max_rank else f"looks for at most {most} in a table of this size"
-        return Finding(leading(size > threshold), remark)
-
-
-@rank_methods.register
-@dataclass(frozen=True)
 class Minka(SpectralMethod):
     """The rank of highest evidence under probabilistic PCA, by Laplace's approximation.
 
@@ -229,7 +152,7 @@ class Minka(SpectralMethod):
 
     Parameters
     ----------
-    residual : {"deviance", "pearson", "quantile"}, default="deviance"
+    residual : {"deviance", "pearson"}, default="deviance"
 
     See Also
     --------
@@ -254,50 +177,6 @@ class Minka(SpectralMethod):
         return Finding(int(np.argmax(evidence[: task.max_rank + 1])))
 
 
-@rank_methods.register
-@dataclass(frozen=True)
-class BiCrossValidation(SpectralMethod):
-    """Rows and columns held out at once: a corner of the table is predicted from the other three.
-
-    With the table cut into [A, B; C, D], A is predicted by ``B D_k^+ C``, D_k being D at rank k. Rows and columns are
-    cut into halves at random, which retains the quarter of the entries that is best for square tables.
-
-    Parameters
-    ----------
-    residual : {"deviance", "pearson", "quantile"}, default="deviance"
-    n_repeats : int, default=10
-        Random cuts, each of which gives four corners.
-
-    See Also
-    --------
-    EntryKFold : hides single entries.
-
-    References
-    ----------
-    A. Owen, P. Perry (2009). Bi-cross-validation of the SVD and the nonnegative matrix factorization. Annals of
-    Applied Statistics.
-    A. Owen, J. Wang (2016). Bi-cross-validation for factor analysis. Statistical Science.
-    """
-
-    name = "bicv"
-    label = "bi-cross-validation"
-
-    n_repeats: int = 10
-
-    def count(self, values: Floats, task: RankTask) -> Finding:
-        rng, (n, p) = task.rng, values.shape
-        most = min(task.max_rank, n // 2, p // 2)
-        loss: Floats = np.zeros(most + 1)
-        for _ in range(self.n_repeats):
-            rows, columns = (np.array_split(rng.permutation(size), 2) for size in (n, p))
-            for held, kept in ((0, 1), (1, 0)):
-                for out, rest in ((0, 1), (1, 0)):
-                    loss = loss + _corner_losses(
-                        values, rows[held], rows[kept], columns[out], columns[rest], most
-                    )
-        return Finding(int(np.argmin(loss)))
-
-
 def eigenvalues(values: Floats) -> Floats:
     """Squared singular values, decreasing, shape (min(n, p),)."""
     gram = values.T @ values if values.shape[1] <= len(values) else values @ values.T
@@ -311,49 +190,3 @@ def _unequal(values: Floats) -> str:
     if ratio <= _UNEQUAL:
         return ""
     return f"takes the noise of columns as equal, and their spreads differ by a factor of {ratio:.0f}"
-
-
-def _corner_losses(values: Floats, held: Ints, kept: Ints, out: Ints, rest: Ints, most: int) -> Floats:
-    """Squared errors of a corner predicted from the others at ranks 0, 1, ..., shape (most + 1,)."""
-    goal = values[np.ix_(held, out)]
-    left, sizes, right = np.linalg.svd(values[np.ix_(kept, rest)], full_matrices=False)
-    along = values[np.ix_(held, rest)] @ right[:most].T
-    across = left[:, :most].T @ values[np.ix_(kept, out)]
-    found = np.empty(most + 1)
-    found[0] = (goal**2).sum()
-    for k in range(most):
-        if sizes[k] > np.finfo(float).eps * sizes[0]:
-            goal = goal - np.outer(along[:, k], across[k]) / sizes[k]
-        found[k + 1] = (goal**2).sum()
-    return found
-
-
-def _median_marchenko_pastur(beta: float) -> float:
-    """Median of the eigenvalues of white noise at unit variance and ratio beta of the sides."""
-    # With x = 1 + beta + 2 sqrt(beta) cos(angle) the density is smooth in the angle.
-    angle = (np.arange(_N_POINTS) + 0.5) * np.pi / _N_POINTS
-    x = 1.0 + beta + 2.0 * np.sqrt(beta) * np.cos(angle)
-    mass = np.cumsum(np.sin(angle) ** 2 / x)
-    return float(np.interp(0.5, mass / mass[-1], x))
-
-
-def _without_largest(size: Floats, most: int) -> Floats:
-    """Singular values with the ``most`` largest replaced as at the edge of a bulk, where gaps grow as the power 2/3."""
-    step = (1.0 - (np.arange(most) / most) ** (2.0 / 3.0)) / (2.0 ** (2.0 / 3.0) - 1.0)
-    noise = size.copy()
-    noise[:most] = size[most] + step * (size[most] - size[2 * most])
-    return noise
-
-
-def _best_threshold(noise: Floats, beta: float) -> float:
-    """Where the elasticity of the D-transform of the noise is -4: the optimal threshold."""
-    top = float(noise.max())
-
-    def gap(y: float) -> float:
-        inverse = 1.0 / (y * y - noise**2)
-        first, slope = float(np.mean(y * inverse)), -float(np.mean((y * y + noise**2) * inverse**2))
-        second = beta * first + (1.0 - beta) / y
-        return y * (slope / first + (beta * slope - (1.0 - beta) / (y * y)) / second) + 4.0
-
-    # It rises from minus infinity at the edge to -2 far away.
-    return float(brentq(gap, top * (1.0 + 1e-9), 100.0 * top))
