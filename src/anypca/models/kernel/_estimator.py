@@ -11,20 +11,20 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from anypca._compat import Interval, StrOptions
-from anypca._typing import Floats
+from anypca.models._arguments import read_settings
 from anypca.models._description import Description
 from anypca.models._manners import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE
 from anypca.models._row_methods import RowMethods
 from anypca.models._session import Session
-from anypca.models.kernel._embedding import Embedding
-from anypca.models.kernel._fit import METHODS, PRECOMPUTED, Settings
-from anypca.models.kernel._kernels import KERNELS, Kernel, KernelChoice
+from anypca.models.kernel._features import FEATURE_MAPS, Embedding
+from anypca.models.kernel._fit import Settings, prepare_fit
+from anypca.models.kernel._kernels import KERNELS, Kernel
 from anypca.models.kernel._row_model import KernelRowModel, learn_preimage
 
 
 def _has_rows(model: KernelPCA) -> bool:
-    """Distances need k(x, x) of new rows, which values with the training rows do not tell."""
-    if model.kernel == PRECOMPUTED:
+    """Whether X holds rows: distances need k(x, x) of new rows, not only values with the training rows."""
+    if model.kernel == "precomputed":
         raise AttributeError(
             "kernel='precomputed' has no score: distances need k(x, x) of new rows. Give the kernel by name or as "
             "a function."
@@ -71,7 +71,8 @@ class KernelPCA(RowMethods):
     alpha : float, default=1.0
         Ridge of that regression.
     eigen_solver : {"auto", "dense", "arpack", "randomized"}, default="auto"
-        Of the exact method, as in scikit-learn.
+        Of the exact method, as in scikit-learn, except that ``"auto"`` is arpack if it needs fewer operations than the
+        dense solver, which is also used if arpack does not converge.
     n_jobs : int or None, default=None
         Number of threads; ``None`` and -1 mean all cores. Not used for Dask arrays.
     verbose : int, default=0
@@ -117,6 +118,9 @@ class KernelPCA(RowMethods):
     exact method, of the features otherwise, so methods may differ in it. All kernels are smooth measures of
     nearness: where near rows belong to different parts of a folded surface, kernel PCA does not unfold it.
 
+    ``score_samples`` is the negative squared distance of a row from the span of the components, in feature space: rows
+    unlike the training rows are far from it. ``kernel="precomputed"`` has none.
+
     ``inverse_transform`` regresses rows on the kernel features of their scores with a ridge, as scikit-learn
     does, after the means of the columns have been subtracted. Where gamma is a rule it is applied to the
     scores anew, since scores and rows have different units; a number is used for both.
@@ -142,8 +146,8 @@ class KernelPCA(RowMethods):
     _needs_every_entry = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [AT_LEAST_ONE, None],
-        "kernel": [StrOptions({*KERNELS, PRECOMPUTED}), callable],
-        "method": [StrOptions(set(METHODS))],
+        "kernel": [StrOptions(set(KERNELS)), callable],
+        "method": [StrOptions({"exact", *FEATURE_MAPS})],
         "n_basis": [AT_LEAST_ONE],
         "gamma": [POSITIVE, StrOptions({"median", "scale"}), None],
         "degree": [NOT_NEGATIVE],
@@ -171,7 +175,7 @@ class KernelPCA(RowMethods):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == PRECOMPUTED
+        tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -189,19 +193,17 @@ class KernelPCA(RowMethods):
         -------
         self : KernelPCA
         """
-        choice = KernelChoice(self.kernel, self.gamma, self.degree, self.coef0, self.kernel_params)
-        settings = Settings(choice, self.n_components, self.n_basis, self.eigen_solver)
+        settings = read_settings(Settings, self)
         with self._all_or_nothing():
             with self._open_fit(X) as session:
                 self._check_combination(session.data.n_samples)
-                method = METHODS[self.method](session, settings)
-                collected = method.sweep()
+                solve = prepare_fit(session, settings)
             # The session has ended, which allowed BLAS one thread only: this algebra is dense and large.
-            kernel, embedding = method.solve(collected)
+            kernel, embedding = solve()
             self._store(kernel, embedding, session)
             self._preimage = None
-            if self.fit_inverse_transform and kernel is not None:
-                self._preimage = learn_preimage(method, kernel, embedding, self.alpha)
+            if self.fit_inverse_transform:
+                self._preimage = learn_preimage(session, settings, kernel, embedding, self.alpha)
         return self
 
     def _check_combination(self, n_samples: int) -> None:
@@ -213,13 +215,13 @@ class KernelPCA(RowMethods):
                 f"kernel_params are for a function given as kernel; kernel is {self.kernel!r}. Use gamma, degree "
                 "and coef0."
             )
-        if self.kernel == PRECOMPUTED and self.fit_inverse_transform:
+        if self.kernel == "precomputed" and self.fit_inverse_transform:
             raise ValueError(
                 "fit_inverse_transform=True needs rows to learn from; with kernel='precomputed' there are none. "
                 "Give the kernel by name or as a function."
             )
 
-    def _store(self, kernel: Kernel | None, embedding: Embedding, session: Session) -> None:
+    def _store(self, kernel: Kernel, embedding: Embedding, session: Session) -> None:
         """Set the fitted attributes."""
         values = embedding.eigenvalues
         self.family_ = None
@@ -227,7 +229,7 @@ class KernelPCA(RowMethods):
         self.explained_variance_ = values / (session.data.n_samples - 1)
         shares = values / embedding.total if embedding.total > 0 else np.zeros_like(values)
         self.explained_variance_ratio_ = self.explained_deviance_ratio_ = shares
-        self.gamma_ = None if kernel is None else kernel.parameters.get("gamma")
+        self.gamma_ = kernel.parameters.get("gamma")
         self.mean_ = session.summary.mean
         self.n_components_ = len(values)
         self.n_iter_ = 1
@@ -240,39 +242,5 @@ class KernelPCA(RowMethods):
     def _row_model(self) -> KernelRowModel:
         return KernelRowModel(self._embedding, self._preimage)
 
-    @available_if(_has_rows)
-    def score_samples(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
-        """Negative squared distance of each row from the span of the components, in feature space.
-
-        Rows unlike the training rows are far from it.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features)
-            Not for a precomputed kernel.
-        offset, covariates : None
-            Not used: the model has none.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return super().score_samples(X, offset=offset, covariates=covariates)
-
-    @available_if(_has_rows)
-    def score(self, X: Any, y: Any = None, **score_params: Any) -> float:
-        """Negative mean squared distance of the rows from the span of the components, in feature space.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-        y : None
-            Ignored.
-        **score_params : dict
-            Further arguments of ``score_samples``, which has none.
-
-        Returns
-        -------
-        float
-        """
-        return super().score(X, y, **score_params)
+    score_samples = available_if(_has_rows)(RowMethods.score_samples)
+    score = available_if(_has_rows)(RowMethods.score)

@@ -1,42 +1,41 @@
-"""The three ways to fit: all pairs of rows, random Fourier features, landmarks."""
+"""Fits of kernel PCA: by all pairs of rows, or by explicit features that are summed over blocks."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.linalg
+from scipy import sparse
+from scipy.sparse.linalg import ArpackNoConvergence
+from sklearn.decomposition import KernelPCA as ExactKernelPCA
 
-from anypca._registry import Registry
-from anypca._typing import Floats
+from anypca._typing import Floats, Ints
 from anypca.engine import Block, Statistics
+from anypca.linalg import fix_signs
 from anypca.models._arguments import check_largest, check_symmetric
 from anypca.models._session import Session
-from anypca.models.kernel._embedding import (
-    Embedding,
-    ExactEmbedding,
-    FeatureMap,
-    embed_exactly,
-    embed_features,
-    fourier_map,
-    landmark_map,
-)
-from anypca.models.kernel._kernels import KERNELS, Kernel, KernelChoice
-from anypca.models.kernel._read import all_rows, chunks, sample_rows, take_rows
+from anypca.models.kernel._features import FEATURE_MAPS, Embedding, KernelValues, chunks
+from anypca.models.kernel._kernels import KERNELS, Kernel, choose_gamma
 
-#: The kernel whose values are given in place of rows.
-PRECOMPUTED = "precomputed"
 # Kernel values of a user's matrix may differ from symmetry by this share of the largest: rounding of float32.
 _ASYMMETRY = 1e-6
+# Rows whose median distance determines gamma: half a million pairs.
+_SAMPLE_ROWS = 1000
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the user asked for."""
+    """Parameters of a fit; see `anypca.KernelPCA`."""
 
-    kernel: KernelChoice
+    kernel: str | Callable[..., float]
+    method: str
+    gamma: float | str | None
+    degree: float
+    coef0: float
+    kernel_params: Mapping[str, Any] | None
     n_components: int | None
     n_basis: int
     eigen_solver: str
@@ -44,168 +43,168 @@ class Settings:
     @property
     def is_precomputed(self) -> bool:
         """Whether X holds kernel values in place of rows."""
-        return self.kernel.metric == PRECOMPUTED
+        return self.kernel == "precomputed"
+
+    def bind(self, sample: Floats, variance: float) -> Kernel:
+        """The kernel for rows like the rows of a sample (m, p), given the variance of all entries."""
+        if not isinstance(self.kernel, str):
+            return Kernel(self.kernel, dict(self.kernel_params or {}))
+        gamma = choose_gamma(self.gamma, self.kernel, sample, variance)
+        values = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
+        return Kernel(self.kernel, {name: values[name] for name in KERNELS[self.kernel]})
 
 
-@dataclass(frozen=True)
-class Method(ABC):
-    """A way to fit. `sweep` reads the rows, `solve` does dense algebra that may use all cores."""
-
-    name: ClassVar[str]
-    session: Session
-    settings: Settings
-
-    @abstractmethod
-    def sweep(self) -> Any:
-        """What the solution needs, from passes over the table."""
-
-    @abstractmethod
-    def solve(self, collected: Any) -> tuple[Kernel | None, Embedding]:
-        """The kernel as it was chosen, and the components."""
-
-    def score_map(self, kernel: Kernel, scores: Floats) -> FeatureMap | None:
-        """Features of scores for the way back to the rows, from a sample (m, n_components) of scores.
-
-        ``None``: by kernel values with all training rows.
-        """
-        return None
-
-    def bind(self, sample: Floats) -> Kernel:
-        """The kernel for the rows of the table, of which ``sample`` are some."""
-        summary = self.session.summary
-        return self.settings.kernel.bind(sample, float(summary.variance.mean() + summary.mean.var()))
-
-
-METHODS: Registry[Method] = Registry("method")
-
-
-@METHODS.register
-class Exact(Method):
-    """All pairs of rows: time and memory grow with the square of their number."""
-
-    name = "exact"
-
-    def sweep(self) -> tuple[Kernel | None, Any]:
-        check_largest(self.settings.n_components, self.session.data.n_samples, "n_samples")
-        if self.settings.is_precomputed:
-            values = all_rows(self.session, dense=True)
-            remedy = (
-                "Pass kernel values of all pairs of training rows, or choose a kernel for a table of rows."
-            )
-            check_symmetric(values, "kernel='precomputed'", remedy, _ASYMMETRY)
-            return None, values
-        is_function = not isinstance(self.settings.kernel.metric, str)
-        return self.bind(sample_rows(self.session)), all_rows(self.session, dense=is_function)
-
-    def solve(self, collected: tuple[Kernel | None, Any]) -> tuple[Kernel | None, Embedding]:
-        kernel, table = collected
-        values = table if kernel is None else kernel.between(table, table)
-        seed = int(self.session.rng.integers(2**31))
-        solution = embed_exactly(values, self.settings.n_components, self.settings.eigen_solver, seed)
-        return kernel, ExactEmbedding(kernel, None if kernel is None else table, *solution)
-
-
-class Approximate(Method):
-    """Principal components of explicit features, from their mean and Gram matrix summed over blocks."""
-
-    def sweep(self) -> tuple[Kernel, FeatureMap, Floats, FeatureSums]:
-        if self.settings.is_precomputed:
+def prepare_fit(session: Session, settings: Settings) -> Callable[[], tuple[Kernel, Embedding]]:
+    """Read the rows; the function that is returned solves a dense eigenproblem and may use all cores."""
+    largest, allowed = session.data.n_samples, "n_samples"
+    if settings.method in FEATURE_MAPS:
+        largest, allowed = min(largest, settings.n_basis), "min(n_basis, n_samples)"
+        if settings.is_precomputed:
             raise ValueError(
-                f"kernel='precomputed' leaves nothing to approximate; got method={self.name!r}. "
+                f"kernel='precomputed' leaves nothing to approximate; got method={settings.method!r}. "
                 "Use method='exact', or pass rows and a kernel."
             )
-        data = self.session.data
-        largest = min(data.n_samples, self.settings.n_basis)
-        check_largest(self.settings.n_components, largest, "min(n_basis, n_samples)")
-        sample = sample_rows(self.session)
-        kernel = self.bind(sample)
-        feature_map = self.feature_map(kernel)
-        # Sums about a point near the mean: about 0 the mean would cancel most of their digits.
-        shift = feature_map.features(sample.astype(data.dtype)).mean(axis=0, dtype=np.float64)
-        return kernel, feature_map, shift, sum_features(self.session, feature_map, shift)
-
-    @abstractmethod
-    def feature_map(self, kernel: Kernel) -> FeatureMap:
-        """The features of the table's rows."""
-
-    def solve(
-        self, collected: tuple[Kernel, FeatureMap, Floats, FeatureSums]
-    ) -> tuple[Kernel | None, Embedding]:
-        kernel, feature_map, shift, sums = collected
-        mean, gram = shift + sums.mean, sums.gram - sums.n_rows * np.outer(sums.mean, sums.mean)
-        # Rows that are all equal have features that differ by rounding only, which is not variance.
-        rounding = len(mean) * np.finfo(self.session.data.dtype).eps
-        if np.trace(gram) <= sums.n_rows * rounding**2 * (mean @ mean):
-            gram = np.zeros_like(gram)
-        return kernel, embed_features(feature_map, mean, gram, sums.missed, self.settings.n_components)
+    check_largest(settings.n_components, largest, allowed)
+    summary, sample = session.summary, sample_rows(session)
+    kernel = settings.bind(sample, float(summary.variance.mean() + summary.mean.var()))
+    prepare = _prepare_features if settings.method in FEATURE_MAPS else _prepare_exact
+    return prepare(session, settings, kernel, sample)
 
 
-@METHODS.register
-class Fourier(Approximate):
-    """Random Fourier features."""
+def _prepare_exact(
+    session: Session, settings: Settings, kernel: Kernel, sample: Floats
+) -> Callable[[], tuple[Kernel, Embedding]]:
+    """All pairs of rows: time and memory grow with the square of their number."""
+    table = all_rows(session, dense=settings.is_precomputed or callable(settings.kernel))
+    if settings.is_precomputed:
+        remedy = "Pass kernel values of all pairs of training rows, or choose a kernel for a table of rows."
+        check_symmetric(table, "kernel='precomputed'", remedy, _ASYMMETRY)
+    seed = int(session.rng.integers(2**31))
 
-    name = "rff"
+    def solve() -> tuple[Kernel, Embedding]:
+        values = table if settings.is_precomputed else kernel.between(table, table)
+        features = KernelValues(kernel, None if settings.is_precomputed else table)
+        centre, n = values.mean(axis=0), len(values)
+        trace = float(np.trace(values))
+        total = max(trace - n * float(centre.mean()), 0.0)
+        if total <= n * np.finfo(np.float64).eps * abs(trace):  # one point, n times
+            k = settings.n_components or 1
+            return kernel, Embedding(features, centre, np.zeros((n, k)), np.zeros(k), 0.0)
+        found = _exact_components(values, settings, seed)
+        roots = np.sqrt(found.eigenvalues_)
+        axes = np.divide(found.eigenvectors_, roots, out=np.zeros_like(found.eigenvectors_), where=roots > 0)
+        # Axes of centred features sum to 0; without rounding in the sum, rows need no centring of their own.
+        axes -= axes.mean(axis=0)
+        return kernel, Embedding(features, centre, axes, found.eigenvalues_, total)
 
-    def feature_map(self, kernel: Kernel) -> FeatureMap:
-        if kernel.named is None or not kernel.named.has_frequencies:
-            names = ", ".join(repr(name) for name in KERNELS if KERNELS.create(name).has_frequencies)
-            raise ValueError(
-                f"method='rff' needs a kernel of differences, {names}; got {kernel.metric!r}. "
-                "Use method='nystroem', which takes any kernel."
-            )
-        session = self.session
-        n_features, n_basis = session.data.n_features, self.settings.n_basis
-        return fourier_map(kernel, n_features, n_basis, session.rng, session.data.dtype)
-
-    def score_map(self, kernel: Kernel, scores: Floats) -> FeatureMap | None:
-        return fourier_map(kernel, scores.shape[1], self.settings.n_basis, self.session.rng)
+    return solve
 
 
-@METHODS.register
-class Nystroem(Approximate):
-    """Kernel values with some of the rows."""
-
-    name = "nystroem"
-
-    def feature_map(self, kernel: Kernel) -> FeatureMap:
-        n = self.session.data.n_samples
-        numbers = np.sort(self.session.rng.choice(n, min(self.settings.n_basis, n), replace=False))
-        return landmark_map(kernel, take_rows(self.session, numbers))
-
-    def score_map(self, kernel: Kernel, scores: Floats) -> FeatureMap | None:
-        return landmark_map(kernel, scores[: self.settings.n_basis])
+def _exact_components(values: Floats, settings: Settings, seed: int) -> ExactKernelPCA:
+    """scikit-learn's kernel PCA of a matrix (n, n), which is overwritten."""
+    n, k = len(values), settings.n_components
+    model = ExactKernelPCA(
+        k, kernel="precomputed", eigen_solver=settings.eigen_solver, random_state=seed, copy_X=False
+    )
+    if settings.eigen_solver != "auto" or k is None:
+        return model.fit(values)
+    # A restart of ARPACK takes about k + 10 products of 2 n^2 operations, the dense solver 4 n^3 / 3.
+    restarts = 2 * n // (3 * (k + 10))
+    try:
+        # A usual spectrum takes some ten restarts.
+        solver = "arpack" if restarts > 10 else "dense"
+        return model.set_params(eigen_solver=solver, max_iter=restarts or None).fit(values)
+    except ArpackNoConvergence:
+        return model.set_params(eigen_solver="dense").fit(values)
 
 
 @dataclass(frozen=True)
-class FeatureSums(Statistics):
+class _FeatureSums(Statistics):
     """Sums over rows of shifted features."""
 
-    n_rows: int
     total: Floats
     """(n_basis,)"""
     gram: Floats
     """Upper triangle (n_basis, n_basis)."""
-    missed: float
-    """Squares that the features lack."""
-
-    @property
-    def mean(self) -> Floats:
-        return np.asarray(self.total / self.n_rows)
+    squares: float
+    """Squared distances from the shift."""
 
 
-def sum_features(session: Session, feature_map: FeatureMap, shift: Floats) -> FeatureSums:
-    """Sums of the features of all rows less ``shift`` (n_basis,); a worker holds no more than a chunk of features."""
+def _prepare_features(
+    session: Session, settings: Settings, kernel: Kernel, sample: Floats
+) -> Callable[[], tuple[Kernel, Embedding]]:
+    """Explicit features: their means and products, summed over blocks."""
+    n, dtype = session.data.n_samples, session.data.dtype
+    drawn = np.sort(session.rng.choice(n, min(settings.n_basis, n), replace=False))
+    rows = take_rows(session, drawn).astype(dtype)
+    feature_map = FEATURE_MAPS[settings.method](kernel, rows, settings.n_basis, session.rng)
+    # Sums about a point near the mean: about 0 the mean would cancel most of their digits.
+    shift = feature_map.features(sample.astype(dtype)).mean(axis=0, dtype=np.float64)
 
-    def add(block: Block, _: None) -> FeatureSums:
-        total, gram, missed = np.zeros(len(shift)), np.zeros((len(shift), len(shift))), 0.0
+    def add(block: Block, _: None) -> _FeatureSums:
+        sums = _FeatureSums(np.zeros(len(shift)), np.zeros((len(shift), len(shift))), 0.0)
         for part in chunks(block.read().x, len(shift)):
             features = feature_map.features(part)
-            missed += float(feature_map.missed(part, features).sum())
+            squares = float(feature_map.squares(part, features, shift).sum())
             features -= shift.astype(features.dtype)
-            total += features.sum(axis=0, dtype=np.float64)
             # syrk does half the work of a product. The transpose is the same memory in the order that BLAS expects.
-            gram += scipy.linalg.get_blas_funcs("syrk", (features,))(1.0, features.T)
-        return FeatureSums(block.n_rows, total, gram, missed)
+            gram = scipy.linalg.get_blas_funcs("syrk", (features,))(1.0, features.T)
+            sums += _FeatureSums(features.sum(axis=0, dtype=np.float64), gram, squares)
+        return sums
 
-    found: FeatureSums = session.sum(add)
-    return found
+    sums: _FeatureSums = session.sum(add)
+
+    def solve() -> tuple[Kernel, Embedding]:
+        mean = sums.total / n
+        gram, centre = sums.gram - n * np.outer(mean, mean), shift + mean
+        # Rows that are all equal have features that differ by rounding only, which is not variance.
+        rounding = len(mean) * np.finfo(dtype).eps
+        if np.trace(gram) <= n * rounding**2 * (centre @ centre):
+            gram = np.zeros_like(gram)
+        values, axes = _feature_components(gram, settings.n_components)
+        return kernel, Embedding(
+            feature_map, centre, axes, values, max(sums.squares - n * (mean @ mean), 0.0)
+        )
+
+    return solve
+
+
+def _feature_components(gram: Floats, n_components: int | None) -> tuple[Floats, Floats]:
+    """Eigenvalues (k,), decreasing, and eigenvectors (m, k) of the upper triangle of a matrix (m, m).
+
+    ``None`` for all eigenvalues that are not 0, at least one; more than there are become 0.
+    """
+    m = len(gram)
+    wanted = None if n_components is None else (max(m - n_components, 0), m - 1)
+    values, axes = scipy.linalg.eigh(gram, lower=False, subset_by_index=wanted, check_finite=False)
+    values, axes = np.maximum(values[::-1], 0.0), axes[:, ::-1]
+    # Eigenvalues at the rounding of the largest are zeros: their axes would be noise.
+    values = np.where(values > values[0] * m * np.finfo(np.float64).eps, values, 0.0)
+    k = n_components or max(1, int(np.count_nonzero(values)))
+    short = max(k - m, 0)  # landmarks are collinear
+    axes = np.pad(axes[:, :k] * fix_signs(axes[:, :k].T), ((0, 0), (0, short)))
+    return np.pad(values[:k], (0, short)), axes
+
+
+def take_rows(session: Session, numbers: Ints) -> Floats:
+    """Rows with the given increasing numbers (m,), dense, shape (m, n_features), float64."""
+
+    def take(block: Block) -> Floats:
+        first, last = np.searchsorted(numbers, [block.start, block.stop])
+        if first == last:
+            return np.empty((0, session.data.n_features))
+        return block.read().x[numbers[first:last] - block.start].astype(np.float64)
+
+    return np.concatenate(session.gather(take))
+
+
+def sample_rows(session: Session) -> Floats:
+    """Rows spread evenly over the table (m, n_features): a sample that is the same for every layout and every fit."""
+    n = session.data.n_samples
+    return take_rows(session, np.unique(np.linspace(0, n - 1, min(_SAMPLE_ROWS, n)).round().astype(np.intp)))
+
+
+def all_rows(session: Session, *, dense: bool) -> Any:
+    """The table in one piece, float64; a sparse one stays sparse unless ``dense``."""
+    parts = session.gather(lambda block: (block.read().x if dense else block.matrix()).astype(np.float64))
+    return sparse.vstack(parts, format="csr") if hasattr(parts[0], "tocsr") else np.concatenate(parts)

@@ -1,4 +1,4 @@
-"""A fitted kernel PCA as rows see it, and the way back: rows regressed on features of their scores, with a ridge."""
+"""Inference for new rows of a kernel PCA; pre-images by ridge regression of rows on features of their scores."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import numpy as np
 import scipy.linalg
 
 from anypca._typing import Floats
-from anypca.engine import Block, Statistics
+from anypca.engine import Block
 from anypca.models._opened import OpenedBlock, open_complete
 from anypca.models._row_model import RowModel
-from anypca.models.kernel._embedding import Embedding, FeatureMap, KernelValues
-from anypca.models.kernel._fit import Method
+from anypca.models._session import Session
+from anypca.models.kernel._features import FEATURE_MAPS, Embedding, FeatureMap, KernelValues, chunks
+from anypca.models.kernel._fit import Settings, all_rows, sample_rows
 from anypca.models.kernel._kernels import Kernel
-from anypca.models.kernel._read import all_rows, chunks, sample_rows
 
 
 @dataclass(frozen=True)
 class Preimage:
     """Scores to rows, by ridge regression on features of the scores."""
 
-    features: FeatureMap | KernelValues
-    """Explicit ones, or kernel values with all training scores."""
+    feature_map: FeatureMap
+    """Explicit features, or kernel values with all training scores."""
     coefficients: Floats
     """(n_basis, n_features)"""
     mean: Floats
@@ -32,71 +32,49 @@ class Preimage:
     def rows(self, scores: Floats) -> Floats:
         """(n, n_features) from (n, n_components)."""
         parts = chunks(scores, len(self.coefficients))
-        rows = np.concatenate([self.features.features(part) @ self.coefficients for part in parts])
-        return np.asarray(rows + self.mean)
+        return np.concatenate(
+            [self.feature_map.features(part) @ self.coefficients + self.mean for part in parts]
+        )
 
 
-@dataclass(frozen=True)
-class _Products(Statistics):
-    """Sums over rows of products of features with features, and with the rows."""
-
-    gram: Floats
-    cross: Floats
-
-
-def learn_preimage(method: Method, kernel: Kernel, embedding: Embedding, alpha: float) -> Preimage:
-    """Learn to rebuild rows from scores.
-
-    Parameters
-    ----------
-    method : Method
-        By which the embedding was found.
-    kernel : Kernel
-        Of the rows.
-    embedding : Embedding
-    alpha : float
-        Ridge.
-
-    Returns
-    -------
-    Preimage
-    """
-    session, mean = method.session, method.session.summary.mean
-    sample = embedding.scores(sample_rows(session))
-    if isinstance(method.settings.kernel.gamma, str):  # a rule, to be applied to the scores
-        kernel = method.settings.kernel.bind(sample)
-    feature_map = method.score_map(kernel, sample)
-    if feature_map is None:
+def learn_preimage(
+    session: Session, settings: Settings, kernel: Kernel, embedding: Embedding, alpha: float
+) -> Preimage:
+    """Regress the rows on features of their scores, with the ridge ``alpha``."""
+    mean, sample = session.summary.mean, embedding.scores(sample_rows(session))
+    if isinstance(settings.gamma, str):  # a rule, applied to the scores
+        kernel = settings.bind(sample, float(np.var(sample)))
+    if settings.method not in FEATURE_MAPS:
         table = all_rows(session, dense=True)
         scores = embedding.scores(table)
         coefficients = _solve_ridge(kernel.between(scores, scores), table - mean, alpha)
         return Preimage(KernelValues(kernel, scores), coefficients, mean)
+    feature_map = FEATURE_MAPS[settings.method](kernel, sample, settings.n_basis, session.rng)
     width = feature_map.features(sample[:1]).shape[1]
 
-    def add(block: Block, _: None) -> _Products:
-        gram, cross = np.zeros((width, width)), np.zeros((width, len(mean)))
+    def products(block: Block, _: None) -> Floats:
+        found = np.zeros((width, width + len(mean)))
         for part in chunks(block.read().x.astype(np.float64, copy=False), width):
             features = feature_map.features(embedding.scores(part))
-            gram += features.T @ features
-            cross += features.T @ (part - mean)
-        return _Products(gram, cross)
+            found += features.T @ np.hstack([features, part - mean])
+        return found
 
-    sums = session.sum(add)
-    return Preimage(feature_map, _solve_ridge(sums.gram, sums.cross, alpha), mean)
+    sums = session.sum(products)
+    return Preimage(feature_map, _solve_ridge(sums[:, :width], sums[:, width:], alpha), mean)
 
 
 def _solve_ridge(matrix: Floats, right: Floats, alpha: float) -> Floats:
-    """``(matrix + alpha I)^-1 right``; a least squares solution where that matrix is singular."""
-    matrix.flat[:: len(matrix) + 1] += alpha
+    """``(matrix + alpha I)^-1 right``; a least squares solution if that matrix is singular."""
+    ridged = matrix + alpha * np.eye(len(matrix))
     try:
-        return np.asarray(scipy.linalg.solve(matrix, right, assume_a="pos"))
+        return np.asarray(scipy.linalg.solve(ridged, right, assume_a="pos"))
     except scipy.linalg.LinAlgError:  # alpha = 0, or too small for rounding
-        return np.asarray(scipy.linalg.lstsq(matrix, right)[0])
+        return np.asarray(scipy.linalg.lstsq(ridged, right)[0])
 
 
 @dataclass(frozen=True, eq=False)
 class KernelRowModel(RowModel[Floats]):
-    """Scores in the space of a kernel, and the learned way back."""
+    """Scores in the space of a kernel, and the learned pre-images."""
 
     likelihood = "distance"
     embedding: Embedding
