@@ -118,7 +118,7 @@ def calibrate(model: Any, session: Session) -> Calibration:
         "init": None,
     }
     known = model.get_params(deep=False)
-    if np.isfinite(vars(model).get("bound_", np.inf)):
+    if vars(model).get("bound_") is not None:
         settings["bound"] = model.bound_
     trial = clone(model).set_params(**{name: settings[name] for name in settings if name in known})
     with warnings.catch_warnings(), without_calibration():

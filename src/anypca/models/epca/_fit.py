@@ -234,7 +234,9 @@ class EPCAFitter(BilinearFitter[Settings]):
         deviation = np.sqrt(summary.variance)
         varying = deviation > 0
         is_told = largest[varying] <= _MOST_DEVIATIONS * deviation[varying]
-        sizes = np.append(largest, deviation)[np.append(largest > 0, varying)]
+        # The logarithm of a column's smallest value matters too.
+        sizes = np.concatenate([largest, deviation, summary.minimum])
+        sizes = sizes[np.concatenate([largest > 0, varying, summary.minimum > 0])]
         return bool(is_told.all() and np.all((sizes < _FAR) & (sizes > 1.0 / _FAR)))
 
     @property

@@ -81,8 +81,8 @@ class GPCA(WarmStart, GenerativeModel):
         Without a penalty scores are uncorrelated; with one some loadings are exactly 0.
     intercept_ : ndarray of shape (n_features,)
         Main effects, such that training scores have mean 0.
-    bound_ : float
-        The bound used.
+    bound_ : float or None
+        The bound used; None for the gaussian family, which needs none.
     bound_deviances_ : dict or None
         With ``bound="auto"`` and ``"cv"``: deviance per held-out entry for each bound that was compared.
     dispersion_ : float
@@ -213,7 +213,7 @@ class GPCA(WarmStart, GenerativeModel):
             bound, deviances = self._find_bound(session, family, settings)
             fit = fit_gpca(session, family, settings, bound)
             self.family_ = family
-            self.bound_, self.bound_deviances_ = bound, deviances
+            self.bound_, self.bound_deviances_ = None if family.has_units else bound, deviances
             self._store(fit)
         self._warn_unless_converged(fit.result)
         return self

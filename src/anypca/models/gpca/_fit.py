@@ -231,8 +231,10 @@ def choose_bound(session: Session, family: Family, settings: Settings) -> dict[f
     hidden = Hidden(hidden_in(entry_numbers(x, weight), 0, ~np.isnan(x)))
     for bound in DOUBLED_BOUNDS:
         total, count = _held_out(session, Reader(family, bound, hidden), settings)
+        if count == 0:  # too few entries to hide any
+            break
         least = min(deviances.values(), default=np.inf)
-        deviances[bound] = float(total / count) if count > 0 else np.inf
+        deviances[bound] = float(total / count)
         if deviances[bound] >= least:
             break
     return deviances

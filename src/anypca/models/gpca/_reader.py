@@ -82,14 +82,15 @@ def find_family(family: Any, session: Session) -> Family:
     ValueError
         If the family is not one that GPCA can fit, or an entry is outside its support.
     """
-    chosen = _guess(session.summary) if is_auto(family) else choose_family(family, session)[0]
+    chosen = choose_family(_guess(session.summary) if is_auto(family) else family, session)[0]
     saturated_parameters(chosen, np.ones((1, session.data.n_features)), 1.0)  # refuses what it does not know
     return chosen
 
 
 def _guess(summary: Summary) -> Family:
     # One family for the table: saturated parameters of different kinds have no common scale.
-    if summary.n_noninteger.any() or summary.minimum.min() < 0:
+    is_count = Poisson().in_support(np.append(summary.minimum, summary.maximum))
+    if summary.n_noninteger.any() or not is_count.all():
         return Gaussian()
     return Bernoulli() if summary.maximum.max() <= 1 else Poisson()
 

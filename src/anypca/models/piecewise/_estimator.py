@@ -108,8 +108,8 @@ class PiecewisePCA(PosteriorModel):
         Of the columns of ``coef_``; ``"tree=b"`` is the level ``b`` of a column of text.
     dispersion_ : ndarray of shape (n_features,)
         Of each column; that of Gaussian rows is their noise variance.
-    noise_variance_ : float
-        Maximum likelihood, divisor n; NaN for other families than the Gaussian.
+    noise_variance_ : float or None
+        Maximum likelihood, divisor n; None for families other than the Gaussian.
     piece_shares_ : ndarray of shape (n_pieces,)
         Mean posterior probability of each piece over the training rows.
     log_likelihood_ : float
@@ -250,8 +250,8 @@ class PiecewisePCA(PosteriorModel):
         self.piece_loadings_, self.breakpoints_ = pieces.maps[:, :, :-1], pieces.breakpoints
         self.piece_means_ = self._covariates.intercept(pieces.maps[:, :, -1], pieces.coef)
         self.dispersion_ = fit.dispersion
-        self.noise_variance_ = float(fit.dispersion[0]) if type(self.family_) is Gaussian else np.nan
-        known = replace(pieces, noise=self.noise_variance_)
+        self.noise_variance_ = float(fit.dispersion[0]) if type(self.family_) is Gaussian else None
+        known = replace(pieces, noise=self.noise_variance_ or 1.0)
         self._rows = self._method.row_model(known, self.family_, self.dispersion_)
         self.components_ = mean_components(pieces)
         self._store_fixed(pieces.predict(np.zeros((1, pieces.n_components)))[0], pieces.coef)

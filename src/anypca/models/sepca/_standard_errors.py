@@ -90,7 +90,9 @@ def _shared_moves(state: State, sums: GaugeSums) -> Floats:
     k, n = state.n_components, max(state.weight, 1.0)
     diagonal = packed_diagonal(state.loadings.mean.shape[1])[:k]
     known, unknown = (part[:, diagonal].sum(axis=0) for part in (sums.likelihood, sums.unknown))
-    inverse_share = 1.0 + unknown / np.maximum(known, np.finfo(float).tiny)
+    # Sums are known up to rounding.
+    limits = np.finfo(float)
+    inverse_share = 1.0 + unknown / np.maximum(known, limits.eps * unknown + limits.tiny)
     size = 1.0 / state.loadings.ard_precision
     with np.errstate(divide="ignore"):
         turned = (size / (size - size[:, None])) ** 2 * np.outer(inverse_share, inverse_share) / n
