@@ -8,13 +8,13 @@ sets, up to half of the cells missing, while column means are far off.
 """
 
 # %%
-# Cells are removed at random, the fit sees the rest, and ``impute`` gives expected values for the gaps.
+# Cells are removed at random, the fit sees the rest, and `Imputer` fills expected values for the gaps.
 
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_iris
 
-from anypca import EPCA, PPCA
+from anypca import EPCA, PPCA, Imputer
 from anypca.datasets import make_low_rank_counts
 
 table = make_low_rank_counts(200, 25, 2, typical_mean=6, random_state=0)
@@ -32,10 +32,10 @@ def error(filled, gaps):
 for share in shares:
     gaps = rng.random(table.X.shape) < share
     holed = np.where(gaps, np.nan, table.X)
-    model = EPCA(2, family="poisson").fit(holed)
+    filled = Imputer(EPCA(2, family="poisson")).fit_transform(holed)
     means = np.broadcast_to(np.nanmean(holed, axis=0), holed.shape)
-    for name, filled in zip(errors, (means, model.impute(holed), rates), strict=True):
-        errors[name].append(error(filled, gaps))
+    for name, values in zip(errors, (means, filled, rates), strict=True):
+        errors[name].append(error(values, gaps))
 
 # %%
 # No method can beat the true rates; the distance between the two lower curves is the price of not knowing them.

@@ -22,7 +22,7 @@ LAYERS = [
     ("priors",),
     ("solvers",),
     ("models",),
-    ("datasets", "selection", "plotting", "interpretation", "io", "report", "scverse", "cli"),
+    ("datasets", "selection", "plotting", "imputation", "interpretation", "io", "report", "scverse", "cli"),
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 # The package itself and ``python -m anypca`` gather what the layers offer.

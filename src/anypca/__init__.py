@@ -7,6 +7,7 @@ from anypca._lazy import attach
 
 if TYPE_CHECKING:
     from anypca import offsets, selection
+    from anypca.imputation import Imputer
     from anypca.io import load, save
     from anypca.models import *  # noqa: F403
     from anypca.models.sepca import ModeOptions, SamplerOptions
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["Checkpoint", "ModeOptions", "SamplerOptions", "load", "offsets", "save", "selection"]
+__all__ = ["Checkpoint", "Imputer", "ModeOptions", "SamplerOptions", "load", "offsets", "save", "selection"]
 __all__ += models.__all__
 
 _MODULES = (
@@ -31,7 +32,12 @@ _MODULES = (
     "scverse",
     "selection",
 )
-_ELSEWHERE = {"Checkpoint": "anypca.solvers", "load": "anypca.io", "save": "anypca.io"}
+_ELSEWHERE = {
+    "Checkpoint": "anypca.solvers",
+    "Imputer": "anypca.imputation",
+    "load": "anypca.io",
+    "save": "anypca.io",
+}
 _ELSEWHERE |= {"ModeOptions": "anypca.models.sepca", "SamplerOptions": "anypca.models.sepca"}
 _NAMES = {name: _ELSEWHERE.get(name, "anypca.models") for name in __all__ if name not in _MODULES}
 __getattr__, __dir__ = attach(__name__, _NAMES, _MODULES)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from anypca.models.gsppca import GSPPCA
     from anypca.models.isfa import ISFA
     from anypca.models.kernel import KernelPCA
+    from anypca.models.pca import PCA
     from anypca.models.piecewise import PiecewisePCA
     from anypca.models.plnpca import PLNPCA
     from anypca.models.ppca import PPCA
@@ -27,6 +28,7 @@ __all__ = [
     "GPCA",
     "GSPPCA",
     "ISFA",
+    "PCA",
     "PLNPCA",
     "PPCA",
     "SPCA",

@@ -11,13 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from anypca._typing import Floats, Ints
 from anypca.engine import Block
-from anypca.models._arguments import check_entries, entries_of, in_order
+from anypca.models._arguments import check_entries, check_n_samples, entries_of, in_order, make_generator
 from anypca.models._description import Description
 from anypca.models._given_back import give_back
 from anypca.models._opened import OpenedBlock
 from anypca.models._row_methods import GenerativeModel, RowMethods
 from anypca.models._row_model import (
     RowModel,
+    draw_table,
     fill_with_deviations,
     in_pieces,
     log_steps,
@@ -96,6 +97,90 @@ class PosteriorModel(GenerativeModel):
 
         filled, deviations = _joined(self._visit_rows(visit, X, offset, covariates))
         return give_back(self, filled, X), deviations
+
+    def draw_missing(
+        self,
+        X: Any,
+        n_draws: int = 1,
+        *,
+        offset: Any = None,
+        covariates: Any = None,
+        random_state: Any = None,
+    ) -> list[Any]:
+        """Draw completed tables: multiple imputation.
+
+        Missing entries are drawn from their posterior predictive distribution: scores of a row given its observed
+        entries, then entries from the family of their column. `SePCA` also draws loadings from their posterior.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+        n_draws : int, default=1
+        offset, covariates : as in ``fit``, for these rows
+        random_state : int, RandomState instance, Generator or None, default=None
+
+        Returns
+        -------
+        list of n_draws tables of shape (n_samples, n_features)
+            As from ``impute``; observed entries are those of X.
+        """
+        drawn = self._draw_tables(X, n_draws, offset, covariates, random_state)
+        return [give_back(self, table, X) for table in drawn]
+
+    def impute_interval(
+        self,
+        X: Any,
+        level: float = 0.9,
+        *,
+        offset: Any = None,
+        covariates: Any = None,
+        n_draws: int = 400,
+        random_state: Any = 0,
+    ) -> tuple[Floats, Floats]:
+        """Return the ends of central prediction intervals of missing entries.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+        level : float, default=0.9
+            Probability that a missing entry lies inside its interval.
+        offset, covariates : as in ``fit``, for these rows
+        n_draws : int, default=400
+            Draws (see ``draw_missing``) whose quantiles are the ends.
+        random_state : int, RandomState instance, Generator or None, default=0
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (n_samples, n_features)
+            Both equal the entry if it is observed; NaN in columns of labels.
+        """
+        if not 0.0 < level < 1.0:
+            raise ValueError(f"level must be between 0 and 1; got {level!r}. Use 0.9 for 90 % intervals.")
+        drawn = self._draw_tables(X, n_draws, offset, covariates, random_state)
+        drawn[:, :, [j for j, _ in self.layout_.labels]] = np.nan
+        lower, upper = np.quantile(drawn, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
+        return lower, upper
+
+    def _draw_tables(self, X: Any, n_draws: int, offset: Any, covariates: Any, random_state: Any) -> Floats:
+        """Return completed tables of numbers, shape (n_draws, n_samples, n_features)."""
+        check_is_fitted(self)
+        layout, seeds = (
+            self.layout_,
+            make_generator(random_state).integers(2**62, size=check_n_samples(n_draws)),
+        )
+
+        def visit(model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
+            table = layout.table_rows(block)
+            solved = model.solve(rows)
+
+            def draw(seed: int) -> Floats:
+                rng, shared = np.random.default_rng([seed, block.start]), np.random.default_rng(seed)
+                eta = model.draw_posterior(block, rows, solved, rng, shared)
+                return np.where(np.isnan(table), draw_table(layout, model, eta, rng), table)
+
+            return np.stack([draw(int(seed)) for seed in seeds]).astype(rows.dtype, copy=False)
+
+        return np.concatenate(self._visit_rows(visit, X, offset, covariates), axis=1)
 
     def entry_posterior(
         self, X: Any, rows: Ints, columns: Ints, *, offset: Any = None, covariates: Any = None

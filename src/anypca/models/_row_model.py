@@ -107,6 +107,27 @@ class RowModel(ABC, Generic[Solved]):
         eta = plugged_in(self, block, rows)[index, columns]
         return self.family.take(columns).log_mass(values, eta, self.dispersion[columns], steps[columns])
 
+    def draw_posterior(
+        self,
+        block: Block,
+        rows: OpenedBlock,
+        solved: Solved,
+        rng: np.random.Generator,
+        shared: np.random.Generator,
+    ) -> Floats:
+        """Draw eta (rows, n_features) of the missing entries given the rows.
+
+        ``shared`` draws parameters that all blocks have in common. By default entries are drawn from their own
+        posteriors, independently of each other.
+        """
+        eta = np.zeros((rows.n_rows, len(self.dispersion)))
+        if rows.observed is not None:
+            index, columns = np.nonzero(~rows.observed)
+            moments = self.entry_moments(rows, solved, index, columns)
+            mean, variance = with_offset(rows, index, columns, *moments)
+            eta[index, columns] = rng.normal(mean, np.sqrt(variance))
+        return eta
+
     def draw_scores(self, n_samples: int, rng: np.random.Generator) -> Floats:
         """Scores of new rows, shape (n_samples, k)."""
         raise NotImplementedError(f"{type(self).__name__} has no distribution of scores")
@@ -123,6 +144,12 @@ def with_offset(
     if rows.offset is None:
         return mean, variance
     return mean + rows.offset[index, columns if rows.offset.shape[1] > 1 else 0], variance
+
+
+def draw_normal(mean: Floats, covariance: Floats, rng: np.random.Generator) -> Floats:
+    """Draw one normal vector for each mean (n, k), given covariances of shape (n, k, k)."""
+    root = np.linalg.cholesky(covariance)
+    return np.asarray(mean + np.einsum("iab,ib->ia", root, rng.standard_normal(mean.shape)))
 
 
 def predictive_deviations(family: Family, mean: Floats, variance: Floats, dispersion: Floats) -> Floats:

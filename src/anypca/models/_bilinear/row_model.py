@@ -21,7 +21,7 @@ from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._description import Description
 from anypca.models._opened import OpenedBlock, check_rows, fixed_features, open_block
 from anypca.models._posterior_model import PosteriorModel
-from anypca.models._row_model import RowModel
+from anypca.models._row_model import RowModel, draw_normal
 from anypca.priors import Prior, Ridge
 
 
@@ -166,6 +166,17 @@ class ModeRowModel(BilinearRowModel[RowFit]):
         some = solved._replace(points=solved.points[used], curvature=solved.curvature[used])
         covariance, w = covariances(self.problem.score_prior, some)[place], known.loadings[columns]
         return np.einsum("ea,ea->e", z, known.joint[columns]), np.einsum("ea,eab,eb->e", w, covariance, w)
+
+    def draw_posterior(
+        self,
+        block: Block,
+        rows: OpenedBlock,
+        solved: RowFit,
+        rng: np.random.Generator,
+        shared: np.random.Generator,
+    ) -> Floats:
+        covariance = covariances(self.problem.score_prior, solved)
+        return self.predictor(block, draw_normal(solved.points, covariance, rng))
 
     @property
     def has_one_optimum(self) -> bool:

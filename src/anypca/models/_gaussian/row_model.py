@@ -13,7 +13,7 @@ from anypca.families import Gaussian
 from anypca.models._gaussian.posterior import Patterns, Posterior, find_patterns, find_posterior
 from anypca.models._gaussian.principal import Principal
 from anypca.models._opened import OpenedBlock
-from anypca.models._row_model import RowModel
+from anypca.models._row_model import RowModel, draw_normal
 
 
 class SolvedRows(NamedTuple):
@@ -81,6 +81,17 @@ class PrincipalRowModel(RowModel[SolvedRows]):
         mean = self.principal.mean[columns] + np.einsum("ea,ea->e", self.posterior_means(solved)[index], u)
         pattern = index if solved.patterns.index is None else solved.patterns.index[index]
         return mean, np.einsum("ea,eab,eb->e", u, self.covariances(solved)[pattern], u)
+
+    def draw_posterior(
+        self,
+        block: Block,
+        rows: OpenedBlock,
+        solved: SolvedRows,
+        rng: np.random.Generator,
+        shared: np.random.Generator,
+    ) -> Floats:
+        covariance = solved.patterns.spread(self.covariances(solved))
+        return self.predictor(block, draw_normal(self.posterior_means(solved), covariance, rng))
 
     def draw_scores(self, n_samples: int, rng: np.random.Generator) -> Floats:
         return rng.standard_normal((n_samples, len(self._scale))) * self._scale

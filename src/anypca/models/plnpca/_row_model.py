@@ -59,6 +59,18 @@ class CountRowModel(BilinearRowModel[RowFit]):
         variance = np.einsum("ea,ea->e", posterior.variance, known.loadings[columns] ** 2)
         return np.einsum("ea,ea->e", z, known.joint[columns]), variance
 
+    def draw_posterior(
+        self,
+        block: Block,
+        rows: OpenedBlock,
+        solved: RowFit,
+        rng: np.random.Generator,
+        shared: np.random.Generator,
+    ) -> Floats:
+        posterior = Posterior.of(solved.points)
+        drawn = rng.normal(posterior.mean, np.sqrt(posterior.variance))
+        return self.predictor(block, drawn @ self.fit.canonical.gauge.matrix)
+
     def draw_scores(self, n_samples: int, rng: np.random.Generator) -> Floats:
         """From the second moment of the posteriors: rows drawn have the log rates' covariance that is reported."""
         matrix, root = self.fit.canonical.gauge.matrix, np.linalg.cholesky(self.fit.second_moment)

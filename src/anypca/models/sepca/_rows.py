@@ -11,7 +11,7 @@ from anypca.engine import Block
 from anypca.linalg import packed_diagonal, unpack_symmetric
 from anypca.models._bilinear.row_model import BilinearRowModel, Reported, warn_unsolved
 from anypca.models._opened import OpenedBlock, weigh
-from anypca.models._row_model import predictive_log_mass, with_offset
+from anypca.models._row_model import draw_normal, predictive_log_mass, with_offset
 from anypca.models.sepca._posterior import Loadings, Scores, invert
 from anypca.models.sepca._sweep import VariationalProblem
 
@@ -56,6 +56,23 @@ class PosteriorRowModel(BilinearRowModel[Scores]):
         moments = with_offset(rows, index, columns, *self.entry_moments(rows, solved, index, columns))
         family, dispersion = self.family.take(columns), self.dispersion[columns]
         return predictive_log_mass(family, values, moments, dispersion, steps[columns])
+
+    def draw_posterior(
+        self,
+        block: Block,
+        rows: OpenedBlock,
+        solved: Scores,
+        rng: np.random.Generator,
+        shared: np.random.Generator,
+    ) -> Floats:
+        """Scores and loadings are drawn from their posteriors."""
+        k = self.loadings.n_components
+        covariance = unpack_symmetric(self.loadings.covariance, self.loadings.mean.shape[1])
+        loadings = draw_normal(self.loadings.mean, covariance, shared)
+        scores = draw_normal(solved.mean, unpack_symmetric(invert(solved.precision, k)[0], k), rng)
+        eta: Floats = np.hstack([scores, rows.features]) @ loadings.T
+        offset = block.offset()
+        return eta if offset is None else eta + offset
 
     def entry_moments(
         self, rows: OpenedBlock, solved: Scores, index: Ints, columns: Ints
