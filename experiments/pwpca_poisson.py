@@ -16,8 +16,8 @@ from anypca.datasets import BentCounts, make_bent_counts
 from anypca.engine import check_data
 from anypca.families import Poisson
 from anypca.models._opened import open_block
+from anypca.models.piecewise._bound import BoundRowModel
 from anypca.models.piecewise._pieces import Pieces
-from anypca.models.piecewise._row_model import BoundRowModel
 from anypca.plotting import plot_hinge, plot_latent_pieces, save_figure
 from experiments._common import Options, Outcome, Table, Target, repeat, run_module
 from experiments._piecewise import latent_correlation, rms
@@ -27,7 +27,7 @@ P = 8
 
 def bound_of_truth(table: BentCounts) -> float:
     """The bound at the true maps, rows solved."""
-    model = BoundRowModel(Pieces(table.maps, 1.0, np.zeros(1)), Poisson(), np.ones(P))
+    model = BoundRowModel(Pieces(table.maps, np.zeros(1), np.ones(P), np.zeros((P, 0))), Poisson())
     blocks = check_data(table.X, offset=table.offset).blocks
     return float(sum(model.log_likelihood(open_block(block)).sum() for block in blocks))
 

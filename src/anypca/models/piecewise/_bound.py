@@ -10,51 +10,117 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
+from anypca.engine import Block
 from anypca.families import Family
 from anypca.linalg import packed_products, unpack_symmetric
-from anypca.models._opened import OpenedBlock, observed_only
+from anypca.models._opened import OpenedBlock, observed_only, open_block
+from anypca.models.piecewise._ascent import PieceProblem, PieceSums
+from anypca.models.piecewise._gaussian import PieceRowModel
 from anypca.models.piecewise._pieces import Pieces
-from anypca.models.piecewise._rules import hermite, slab_rule
 from anypca.special import truncated_normal
 
+# Nodes along t on each slab: a Gauss rule of the truncated normal density, exact for polynomials of degree 15. It is
+# found from Gauss-Legendre nodes up to some standard deviations: the mass beyond is below the error of the rules.
+_ALONG, _DENSE, _REACH = 8, 32, 6.5
 # Gauss-Hermite nodes in the predictor given t, for families without a closed form.
 _ACROSS = 6
-# Smallest standard deviation of these nodes, so that second derivatives are differences of first ones.
-_LEAST_SPREAD = 1e-5
+# Step of central differences that balances their own error and rounding.
+_DIFFERENCE = float(np.cbrt(np.finfo(np.float64).eps))
 # Predictors that are evaluated at once, 2 MB for each array.
 _MOST_ELEMENTS = 2**18
-# Longest steps of a row in m, in prior standard deviations, and in log s: predictors enter exponentially.
-_LONGEST_M = 2.0
-_LONGEST_LOG_S = 1.0
+# Longest step of a row, in prior standard deviations of m and in log s: predictors enter exponentially.
+_LONGEST = 1.0
 # A step that failed is tried at a quarter of its length; at the shortest its gain drowns in rounding.
-_SHORTER = 0.25
-_SHORTEST = 1e-7
-# Posterior standard deviations at the start, in those of the prior: most of the start lies in its slab.
+_SHORTER, _SHORTEST = 0.25, 1e-7
+# Posterior standard deviations at the start, in units of the prior: most of the start lies in its slab.
 _START_S = 0.3
 # Smallest curvature of a Newton step, which is 1 in m and 2 in log s at the maximum of a normal posterior.
 _LEAST_CURVATURE = 0.1
 # Relative error of the rules: values that differ by less do not refuse a step.
 _RULE_ERROR = 1e-10
 # Newton steps of each start, after which the starts of a row are compared, and of rows until they converge.
-_STEPS_PER_START = 5
-_MOST_STEPS = 100
+_STEPS_PER_START, _MOST_STEPS = 5, 100
 # Scaled gradient at which the posterior of a new row is final.
 _ROW_TOL = 1e-6
 
 
-@dataclass(frozen=True)
-class Scores:
+@lru_cache
+def _hermite(n: int) -> tuple[Floats, Floats]:
+    """Nodes and weights (n,) for the standard normal distribution."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(n)
+    return nodes, weights / weights.sum()
+
+
+@lru_cache
+def _legendre() -> tuple[Floats, Floats, Floats]:
+    """Nodes and weights (n,) on (-1, 1), and Legendre polynomials there (n, nodes of a rule)."""
+    nodes, weights = np.polynomial.legendre.leggauss(_DENSE)
+    return nodes, weights, np.polynomial.legendre.legvander(nodes, _ALONG - 1)
+
+
+def slab_rule(mean: Floats, std: Floats, low: float, high: float) -> tuple[Ints, Floats, Floats]:
+    """Gauss rules for the parts of N(mean, std^2) between two ends.
+
+    Parameters
+    ----------
+    mean, std : ndarray of shape (n,)
+    low, high : float
+
+    Returns
+    -------
+    index : ndarray of shape (r,)
+        The distributions with mass on the slab.
+    u : ndarray of shape (r, nodes)
+        Nodes in standard deviations from the mean.
+    weight : ndarray of shape (r, nodes)
+        They sum to the probability of the slab.
+    """
+    a, b = np.maximum((low - mean) / std, -_REACH), np.minimum((high - mean) / std, _REACH)
+    u, weight = (np.tile(part, (len(mean), 1)) for part in _hermite(_ALONG))
+    is_cut, is_kept = (a > -_REACH) | (b < _REACH), a < b
+    cut = np.flatnonzero(is_cut & is_kept)
+    u[cut], weight[cut] = _truncated_rule(a[cut], b[cut])
+    is_kept &= weight.sum(axis=1) > np.finfo(np.float64).eps
+    return np.flatnonzero(is_kept), u[is_kept], weight[is_kept]
+
+
+def _truncated_rule(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    """Gauss rules of the standard normal density between a and b (n,), each (n, nodes).
+
+    Golub and Welsch (1969): nodes are the eigenvalues of multiplication by x in an orthonormal basis of polynomials.
+    """
+    nodes, weights, polynomials = _legendre()
+    half = 0.5 * (b - a)[:, None]
+    centre = 0.5 * (a + b)[:, None]
+    density = half * weights * np.exp(-0.5 * (centre + half * nodes) ** 2) / np.sqrt(2.0 * np.pi)
+    mass = density.sum(axis=1, keepdims=True)
+    root = np.sqrt(density / np.where(mass > 0, mass, 1.0))
+    basis = np.linalg.qr(root[:, :, None] * polynomials)[0]
+    u, vectors = np.linalg.eigh(basis.swapaxes(1, 2) @ (nodes[:, None] * basis))
+    return centre + half * u, mass * vectors[:, 0] ** 2
+
+
+class Scores(NamedTuple):
     """The variational posterior N(m, diag s^2) of the latent points of a block's rows."""
 
-    m: Floats
-    """(rows, q)"""
-    s: Floats
-    """(rows, q)"""
+    theta: Floats
+    """m and log s (rows, 2 q)."""
+
+    @property
+    def m(self) -> Floats:
+        """Means (rows, q)."""
+        return self.theta[:, : self.theta.shape[1] // 2]
+
+    @property
+    def s(self) -> Floats:
+        """Standard deviations (rows, q)."""
+        return np.asarray(np.exp(self.theta[:, self.theta.shape[1] // 2 :]))
 
 
 class Nodes(NamedTuple):
@@ -92,7 +158,8 @@ class Entries:
     """With what covariates add; (rows, n_features) or (rows, 1)."""
     base: Floats
     """Terms of the log-likelihood without the predictor, summed over the columns (rows,)."""
-    family: Family
+    members: tuple[tuple[Family, Any], ...]
+    """Families with their columns, or a slice, which saves copies."""
     dispersion: Floats
     """(n_features,)"""
 
@@ -103,21 +170,8 @@ class Entries:
             self, x=self.x[rows], observed=observed, offset=self.offset[rows], base=self.base[rows]
         )
 
-    def with_columns(self, columns: Ints) -> Entries:
-        """Some of the columns; the terms without predictor remain those of all."""
-        observed = None if self.observed is None else self.observed[:, columns]
-        offset = self.offset if self.offset.shape[1] == 1 else self.offset[:, columns]
-        return replace(
-            self,
-            x=self.x[:, columns],
-            observed=observed,
-            offset=offset,
-            family=self.family.take(columns),
-            dispersion=self.dispersion[columns],
-        )
-
     def nodes(self, pieces: Pieces, at: Scores) -> Iterator[Nodes]:
-        """All slabs with mass, some rows at a time."""
+        """Nodes on all slabs with mass, some rows at a time."""
         size = max(_MOST_ELEMENTS // (8 * _ACROSS * self.x.shape[1]), 1)
         for k, (_, low, high) in enumerate(pieces.slabs):
             rows, u, weight = slab_rule(at.m[:, -1], at.s[:, -1], low, high)
@@ -136,8 +190,8 @@ class Entries:
     def terms(self, pieces: Pieces, at: Scores, nodes: Nodes) -> Terms:
         """What the entries of some rows add at each node."""
         eta, variance = self.predictors(pieces, at, nodes)
-        found = np.empty((3, *eta.shape))
-        for member, columns in _groups(self.family, eta.shape[2]):
+        found = np.zeros((3, *eta.shape))
+        for member, columns in self.members:
             x = self.x[nodes.rows][:, None, columns]
             parts = eta[:, :, columns], variance[:, :, columns], self.dispersion[columns]
             found[..., columns] = _expected_terms(member, x, *parts)
@@ -145,20 +199,20 @@ class Entries:
             found = np.where(self.observed[nodes.rows][:, None], found, 0.0)
         return Terms(*found)
 
-    def values(self, pieces: Pieces, at: Scores, dispersion: Floats, everywhere: Sequence[Nodes]) -> Floats:
-        """Expected log-likelihoods at another dispersion, all constants included (rows, n_features)."""
-        other = replace(self, dispersion=dispersion)
-        total = self.family.log_base(self.x, dispersion) * np.ones_like(self.x)
+    def values(self, pieces: Pieces, at: Scores, everywhere: Sequence[Nodes]) -> Floats:
+        """Expected log-likelihoods, all constants included (rows, n_features)."""
+        total = np.zeros_like(self.x)
+        for member, columns in self.members:
+            total[:, columns] = member.log_base(self.x[:, columns], self.dispersion[columns])
         if self.observed is not None:
             total[~self.observed] = 0.0
         for nodes in everywhere:
-            value = other.terms(pieces, at, nodes).value
-            total[nodes.rows] += (nodes.weight[:, None] @ value)[:, 0]
+            total[nodes.rows] += (nodes.weight[:, None] @ self.terms(pieces, at, nodes).value)[:, 0]
         return total
 
     def expect(self, function: Callable[[Floats], Floats], pieces: Pieces, at: Scores) -> Floats:
         """Expectations of a function of the predictors, also of missing entries (rows, n_features)."""
-        z, weights = hermite(_ACROSS)
+        z, weights = _hermite(_ACROSS)
         total = np.zeros_like(self.x)
         for nodes in self.nodes(pieces, at):
             eta, variance = self.predictors(pieces, at, nodes)
@@ -166,12 +220,6 @@ class Entries:
             found = sum(w * function(eta + step * spread) for step, w in zip(z, weights, strict=True))
             total[nodes.rows] += (nodes.weight[:, None] @ np.asarray(found))[:, 0]
         return total
-
-
-def _groups(family: Family, n_features: int) -> list[tuple[Family, Any]]:
-    """Families with their columns; a slice where one has all, which saves copies."""
-    found = family.member_columns(n_features)
-    return found if len(found) > 1 else [(found[0][0], slice(None))]
 
 
 def _expected_terms(
@@ -187,8 +235,8 @@ def _expected_terms(
             else family.expect(x, mean, np.broadcast_to(variance, mean.shape), dispersion)
         )
         return found.value, found.gradient, -found.curvature
-    z, weights = hermite(_ACROSS)
-    spread = np.maximum(np.sqrt(variance), _LEAST_SPREAD)
+    z, weights = _hermite(_ACROSS)
+    spread = np.maximum(np.sqrt(variance), _DIFFERENCE)
     eta = mean + z[:, None, None, None] * spread
     found = family.evaluate(np.broadcast_to(x, eta.shape), eta, dispersion, order=1)
     value, slope = np.tensordot(weights, found.value, 1), np.tensordot(weights, found.gradient, 1)
@@ -196,14 +244,16 @@ def _expected_terms(
     return value, slope, np.tensordot(weights * z, found.gradient, 1) / spread
 
 
-def read_entries(rows: OpenedBlock, family: Family, dispersion: Floats, pieces: Pieces) -> Entries:
+def read_entries(rows: OpenedBlock, family: Family, pieces: Pieces) -> Entries:
     """The entries of opened rows in float64, with what the covariates of pieces add to their offsets."""
     x = rows.x.astype(np.float64, copy=False)
-    base = observed_only(rows, slice(None), family.log_base(x, dispersion)).sum(axis=1)
+    base = observed_only(rows, slice(None), family.log_base(x, pieces.dispersion)).sum(axis=1)
     offset = np.zeros((len(x), 1)) if rows.offset is None else rows.offset.astype(np.float64, copy=False)
-    if pieces.coef.shape[1]:
+    if pieces.coef.size:
         offset = offset + rows.features @ pieces.coef.T
-    return Entries(x, rows.observed, offset, base, family, dispersion)
+    found = family.member_columns(x.shape[1])
+    members = tuple(found) if len(found) > 1 else ((found[0][0], slice(None)),)
+    return Entries(x, rows.observed, offset, base, members, pieces.dispersion)
 
 
 class Evaluation(NamedTuple):
@@ -277,24 +327,16 @@ def start_scores(rows: Entries, pieces: Pieces, known: Scores | None = None) -> 
     Scores
     """
     n, q = len(rows.x), pieces.n_components
-    best = Scores(np.zeros((n, q)), np.ones((n, q))) if known is None else known
+    best = Scores(np.zeros((n, 2 * q))) if known is None else known
     reached = np.full(n, -np.inf) if known is None else evaluate(rows, pieces, known).value
     for centre in truncated_normal(pieces.edges[:-1], pieces.edges[1:]).mean:
-        m = np.zeros((n, q))
-        m[:, -1] = centre
-        start = Scores(m, np.full((n, q), _START_S))
-        found, at = climb_rows(rows, pieces, start, max_steps=_STEPS_PER_START, tol=0.0)
+        theta = np.hstack([np.zeros((n, q)), np.full((n, q), np.log(_START_S))])
+        theta[:, q - 1] = centre
+        found, at = climb_rows(rows, pieces, Scores(theta), max_steps=_STEPS_PER_START, tol=0.0)
         better = at.value > reached
         reached = np.where(better, at.value, reached)
-        best = _replaced(best, better, found)
+        best = Scores(np.where(better[:, None], found.theta, best.theta))
     return best
-
-
-def _replaced(old: Scores, where: Bools, new: Scores) -> Scores:
-    return Scores(
-        np.where(where[:, None], new.m, old.m),
-        np.where(where[:, None], new.s, old.s),
-    )
 
 
 def solve_scores(rows: Entries, pieces: Pieces) -> tuple[Scores, Evaluation]:
@@ -322,29 +364,28 @@ def climb_rows(
     evaluation : Evaluation
         At ``scores``.
     """
-    m, log_s = start.m.copy(), np.log(start.s)
+    theta = start.theta.copy()
     with np.errstate(over="ignore", invalid="ignore"):  # overflowing trials are refused
         at = evaluate(rows, pieces, start)
-        length, active = np.ones(len(m)), np.arange(len(m))
+        length, active = np.ones(len(theta)), np.arange(len(theta))
         for _ in range(max_steps):
-            step, gain = _newton_step(Evaluation(*(part[active] for part in at)), np.exp(log_s[active]))
+            now = Scores(theta[active])
+            step, gain = _newton_step(Evaluation(*(part[active] for part in at)), now.s)
             is_open = (gain > tol**2) & (length[active] > _SHORTEST)
             active, step = active[is_open], step[is_open] * length[active[is_open], None]
             if not len(active):
                 break
-            q = m.shape[1]
-            trial_m, trial_s = m[active] + step[:, :q], log_s[active] + step[:, q:]
-            part = rows if len(active) == len(m) else rows.take(active)
-            trial = evaluate(part, pieces, Scores(trial_m, np.exp(trial_s)))
+            trial = Scores(theta[active] + step)
+            part = rows if len(active) == len(theta) else rows.take(active)
+            new = evaluate(part, pieces, trial)
             slack = _RULE_ERROR * (1.0 + np.abs(at.value[active]))
-            better = np.isfinite(trial.value) & ~(trial.value < at.value[active] - slack)
-            length[active] *= np.where(better, 2.0, _SHORTER)
-            np.minimum(length, 1.0, out=length)
+            better = np.isfinite(new.value) & ~(new.value < at.value[active] - slack)
+            length[active] = np.minimum(length[active] * np.where(better, 2.0, _SHORTER), 1.0)
             moved = active[better]
-            m[moved], log_s[moved] = trial_m[better], trial_s[better]
-            for old, new in zip(at, trial, strict=True):
-                old[moved] = new[better]
-    return Scores(m, np.exp(log_s)), at
+            theta[moved] = trial.theta[better]
+            for old, found in zip(at, new, strict=True):
+                old[moved] = found[better]
+    return Scores(theta), at
 
 
 def _newton_step(at: Evaluation, s: Floats) -> tuple[Floats, Floats]:
@@ -361,21 +402,7 @@ def _newton_step(at: Evaluation, s: Floats) -> tuple[Floats, Floats]:
     gain = np.einsum("ia,ia->i", step, slope)
     q = s.shape[1]
     step[:, :q] *= s
-    size = np.sqrt((step[:, :q] ** 2).sum(axis=1, keepdims=True))
-    step[:, :q] *= np.minimum(1.0, _LONGEST_M / np.maximum(size, _LONGEST_M))
-    step[:, q:] = np.clip(step[:, q:], -_LONGEST_LOG_S, _LONGEST_LOG_S)
-    return step, gain
-
-
-class ColumnSums(NamedTuple):
-    """Sums over rows for the maps; d is the covariates, the latent point and a 1, together M numbers."""
-
-    slope: Floats
-    """``sum_i E[l' d_i 1_k]`` (K, n_features, M)."""
-    curvature: Floats
-    """``-sum_i E[l''] E[d_i d_i' 1_k]``, about the curvature of the bound (K, n_features, M, M)."""
-    occupancy: Floats
-    """Weighted probabilities of the pieces (K,)."""
+    return np.clip(step, -_LONGEST, _LONGEST), gain
 
 
 def sum_columns(
@@ -385,8 +412,8 @@ def sum_columns(
     everywhere: Sequence[Nodes],
     weight: Floats,
     covariates: Floats,
-) -> ColumnSums:
-    """Sums over rows at fixed posteriors and all their nodes; covariates are coordinates without variance."""
+) -> dict[str, Floats]:
+    """Sums over rows at fixed posteriors, by their names in `PieceSums`; covariates have no variance."""
     n_pieces, p, size = pieces.maps.shape
     d, q = covariates.shape[1], size - 1
     slope = np.zeros((n_pieces, p, d + size))
@@ -411,4 +438,94 @@ def sum_columns(
     curvature = unpack_symmetric(packed.reshape(n_pieces * p, -1), d + size)
     curvature = curvature.reshape(n_pieces, p, d + size, d + size)
     curvature[:, :, before, before] += spread
-    return ColumnSums(slope, curvature, occupancy)
+    return {"slope": slope, "curvature": curvature, "occupancy": occupancy}
+
+
+@dataclass(frozen=True)
+class BoundProblem(PieceProblem):
+    """The bound at the best posteriors of the rows, of any family."""
+
+    family: Family
+
+    def solved(
+        self, block: Block, pieces: Pieces, local: Scores | None, row_tol: float
+    ) -> tuple[Scores, PieceSums]:
+        """Solve a block's rows from where they were, and sum."""
+        # A trial of the maps may overflow; its bound is then not finite, and refused.
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = open_block(block)
+            entries, weight = read_entries(rows, self.family, pieces), rows.weights.astype(np.float64)
+            start = start_scores(entries, pieces) if local is None else local
+            scores, at = climb_rows(entries, pieces, start, max_steps=_MOST_STEPS, tol=row_tol)
+            nodes = list(entries.nodes(pieces, scores))
+            return scores, PieceSums(
+                log_likelihood=float(weight @ at.value),
+                weight=float(weight.sum()),
+                n_entries=rows.count(),
+                log_dispersion=self._dispersion_slopes(entries, pieces, scores, nodes, weight),
+                edge=np.zeros(len(pieces.breakpoints)),
+                **sum_columns(entries, pieces, scores, nodes, weight, rows.features),  # type: ignore[arg-type]
+            )
+
+    def refresh(self, block: Block, pieces: Pieces, local: Scores) -> Scores:
+        return start_scores(read_entries(open_block(block), self.family, pieces), pieces, local)
+
+    def _dispersion_slopes(
+        self, entries: Entries, pieces: Pieces, at: Scores, nodes: Sequence[Nodes], weight: Floats
+    ) -> Floats:
+        members = tuple(one for one in entries.members if one[0].fixed_dispersion is None)
+        if not members:
+            return np.zeros(len(self.floors))
+        below, above = (
+            replace(entries, members=members, dispersion=entries.dispersion * np.exp(step))
+            for step in (-_DIFFERENCE, _DIFFERENCE)
+        )
+        change = above.values(pieces, at, nodes) - below.values(pieces, at, nodes)
+        return np.asarray(weight @ change / (2.0 * _DIFFERENCE))
+
+
+class BoundRowModel(PieceRowModel[Scores]):
+    """Entries of any family: the posterior of the latent points is the normal that maximises the bound."""
+
+    likelihood = "bound"
+
+    def _read(self, rows: OpenedBlock) -> Entries:
+        return read_entries(rows, self.family, self.pieces)
+
+    def solve(self, rows: OpenedBlock) -> Scores:
+        return solve_scores(self._read(rows), self.pieces)[0]
+
+    def scores(self, solved: Scores) -> Floats:
+        return solved.m
+
+    def deviations(self, solved: Scores) -> Floats:
+        return solved.s
+
+    def log_likelihood(self, rows: OpenedBlock) -> Floats:
+        return solve_scores(self._read(rows), self.pieces)[1].value
+
+    def expected(self, block: Block, rows: OpenedBlock, solved: Scores) -> Floats:
+        """Expected entries under the variational posterior."""
+        return self._read(rows).expect(self.family.mean, self.pieces, solved)
+
+    def entry_moments(
+        self, rows: OpenedBlock, solved: Scores, index: Ints, columns: Ints
+    ) -> tuple[Floats, Floats]:
+        used, place = np.unique(index, return_inverse=True)
+        some, at = rows.take(used), Scores(solved.theta[used])
+        offset = some.features @ self.pieces.coef.T if self.pieces.coef.size else np.zeros((len(used), 1))
+        entries = replace(self._read(some), offset=offset)
+        mean = entries.expect(lambda eta: eta, self.pieces, at)
+        around = replace(entries, offset=offset - mean)
+        variance = around.expect(np.square, self.pieces, at)
+        return mean[place, columns], variance[place, columns]
+
+    def probabilities(self, solved: Scores) -> Floats:
+        found = np.zeros((len(solved.m), len(self.pieces.maps)))
+        for k, (_, low, high) in enumerate(self.pieces.slabs):
+            rows, _, weight = slab_rule(solved.m[:, -1], solved.s[:, -1], low, high)
+            found[rows, k] = weight.sum(axis=1)
+        return found
+
+    def draw_latent(self, solved: Scores, n_draws: int, rng: np.random.Generator) -> Floats:
+        return solved.m + solved.s * rng.standard_normal((n_draws, *solved.m.shape))

@@ -24,11 +24,20 @@ from anypca.models._opened import OpenedBlock
 from anypca.models._posterior_model import PosteriorModel
 from anypca.models._row_model import RowModel
 from anypca.models._session import Session, choose_family
-from anypca.models.piecewise._fit import Fit, Method, find_method, pseudo_r2, score_shares
+from anypca.models.piecewise._bound import BoundRowModel
+from anypca.models.piecewise._fit import (
+    Fit,
+    Settings,
+    count_parameters,
+    fit_bound,
+    fit_gaussian,
+    make_settings,
+    open_groups,
+    pseudo_r2,
+    score_shares,
+)
+from anypca.models.piecewise._gaussian import GaussianRowModel, PieceRowModel
 from anypca.models.piecewise._pieces import COUPLINGS, make_frame, mean_components
-from anypca.models.piecewise._problem import open_groups
-from anypca.models.piecewise._row_model import PieceRowModel
-from anypca.models.piecewise._settings import Settings, count_parameters, make_settings
 
 
 @dataclass(eq=False, repr=False)
@@ -235,13 +244,12 @@ class PiecewisePCA(PosteriorModel):
         companions = {"sample_weight": sample_weight, "offset": offset, "covariates": covariates}
         with self._open_fit(X, **companions, checkpoint=checkpoint) as session:
             self.family_, self.family_report_ = choose_family(self.family, session)
-            can_fit = self._method.can_fit_breakpoints
-            settings = make_settings(self, self.family_, session, can_fit_breakpoints=can_fit)
-            self._method.check_table(self.family_, session)
-            fit = self._method.fit(settings, session).in_canonical_form(settings)
-            self._store(fit, settings, session)
+            is_exact = self._is_exact
+            settings = make_settings(self, self.family_, session, is_exact=is_exact)
+            fit = (fit_gaussian if is_exact else fit_bound)(settings, session)
+            self._store(fit.in_canonical_form(settings, may_rotate=is_exact), settings, session)
         self._warn_unless_converged(fit.result)
-        self._warn_of_empty(fit.empty_pieces)
+        self._warn_of_empty(fit.sums.empty_pieces(self.n_components_))
         return self
 
     def _store(self, fit: Fit, settings: Settings, session: Session) -> None:
@@ -249,10 +257,11 @@ class PiecewisePCA(PosteriorModel):
         pieces, sums = fit.pieces, fit.sums
         self.piece_loadings_, self.breakpoints_ = pieces.maps[:, :, :-1], pieces.breakpoints
         self.piece_means_ = self._covariates.intercept(pieces.maps[:, :, -1], pieces.coef)
-        self.dispersion_ = fit.dispersion
-        self.noise_variance_ = float(fit.dispersion[0]) if type(self.family_) is Gaussian else None
-        known = replace(pieces, noise=self.noise_variance_ or 1.0)
-        self._rows = self._method.row_model(known, self.family_, self.dispersion_)
+        self.dispersion_ = pieces.dispersion
+        self.noise_variance_ = pieces.noise if type(self.family_) is Gaussian else None
+        self._rows: PieceRowModel[Any] = (GaussianRowModel if self._is_exact else BoundRowModel)(
+            pieces, self.family_
+        )
         self.components_ = mean_components(pieces)
         self._store_fixed(pieces.predict(np.zeros((1, pieces.n_components)))[0], pieces.coef)
         self.piece_shares_ = sums.occupancy / sums.weight
@@ -273,9 +282,11 @@ class PiecewisePCA(PosteriorModel):
         return replace(super().describe(), takes_offset=True, takes_covariates=True)
 
     @property
-    def _method(self) -> Method:
-        """How this family is fitted to the table at hand."""
-        return find_method(self.family_, has_companions=self._uses_offset or self._n_covariates > 0)
+    def _is_exact(self) -> bool:
+        """Whether the likelihood is exact: gaussian columns of unknown variance, without offset and covariates."""
+        # Families that derive from the Gaussian are normal on another scale than their entries.
+        is_gaussian = type(self.family_) is Gaussian and self.family_.fixed_dispersion is None
+        return is_gaussian and not self._uses_offset and self._n_covariates == 0
 
     def _warn_of_empty(self, empty: list[int]) -> None:
         if empty:

@@ -1,47 +1,59 @@
-"""From a session to fitted pieces, exactly or by the bound; and what is told of a fit."""
+"""From a table to fitted pieces: random starts of a Gaussian model on a sample of the rows, then the fit itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
-from anypca._typing import Floats
-from anypca.engine import Block
-from anypca.families import Family, Gaussian
+from anypca._typing import Floats, Ints
+from anypca.engine import Block, check_data, mark_missing, summarise
+from anypca.families import Family
+from anypca.models._bilinear.dispersion import start_dispersion
 from anypca.models._bilinear.evaluator import Coefficients as Null
 from anypca.models._bilinear.passes import Pass
-from anypca.models._bilinear.start import fixed_precision
+from anypca.models._bilinear.start import fixed_precision, mean_coefficients, null_coefficients
+from anypca.models._gaussian.principal import Principal, fit_principal
+from anypca.models._gaussian.row_model import PrincipalRowModel
 from anypca.models._opened import OpenedBlock, observed_only, open_block
 from anypca.models._session import Session, ignore
-from anypca.models.piecewise._ascent import climb
-from anypca.models.piecewise._gaussian_posterior import GaussianSums
+from anypca.models.piecewise._ascent import Climbed, PieceProblem, PieceSums, climb, compare
+from anypca.models.piecewise._bound import BoundProblem
+from anypca.models.piecewise._gaussian import GaussianProblem, PieceRowModel
 from anypca.models.piecewise._pieces import (
     COUPLINGS,
     Coefficients,
     Pieces,
-    PieceSums,
     contract,
+    is_symmetric,
     make_canonical,
+    quantile_breakpoints,
 )
-from anypca.models.piecewise._problem import BoundProblem, GaussianProblem, open_groups
-from anypca.models.piecewise._row_model import BoundRowModel, GaussianRowModel, PieceRowModel
-from anypca.models.piecewise._settings import Settings
-from anypca.models.piecewise._start import (
-    MOST_ROWS,
-    N_CONTINUED,
-    choose_rows,
-    draw_sample,
-    fit_leading,
-    null_model,
-    search_couplings,
-    subset,
-    working_values,
-)
-from anypca.solvers import Result, Status
+from anypca.solvers import Result
 
+logger = logging.getLogger("anypca")
+
+# Rows and entries that starts are compared on, about 30 MB; the chosen one is then fitted to the whole table.
+_MOST_ROWS, _MOST_ENTRIES = 5000, 4_000_000
+# Rows for each number that a regression of the start needs, however wide the table is.
+_ROWS_PER_DIRECTION = 20
+# Limits of probabilistic PCA with missing entries, which only has to give directions.
+_PPCA_TOL, _PPCA_ITERATIONS = 1e-3, 100
+# Steps after which all starts are compared, and the leading ones, of which so many are continued: starts that separate
+# late are rare.
+_START_STEPS, _COMPARE_STEPS, _N_CONTINUED = 15, 50, 3
+# Scaled gradient of the model without components: its deviance, the denominator of the pseudo-R2, is then right to
+# working precision.
+_NULL_TOL = 1e-8
+# Columns that are regressed at once, 2.5 MB of a sample of 5000 rows.
+_COLUMNS_AT_ONCE = 64
+# Furthest move of a random breakpoint, in shares of a piece's probability: below a half they keep their order.
+_LARGEST_SHIFT = 0.45
 # Smallest noise variance, as a share of the mean variance: rows that lie on the pieces would have an infinite
 # likelihood. Residuals of 1e-5 standard deviations stand out from rounding even where means are 1e6 of them.
 _NOISE_FLOOR = 1e-10
@@ -49,13 +61,319 @@ _NOISE_FLOOR = 1e-10
 # finer than counts are.
 _WORKING_NOISE_FLOOR = 1e-6
 # Steps after which starts of the bound are compared.
-_COMPARE_STEPS = 6
+_BOUND_STEPS = 6
 # Tolerance of a fit of one piece that several are only compared with.
 _STRAIGHT_TOL = 1e-3
 # A dispersion stays above this share of what it is without components: below, columns are reproduced.
 _LEAST_SHARE = 1e-6
 # A shape (negative binomial 1/size) stays above this: nobody can tell smaller ones from Poisson counts.
 _LEAST_SHAPE = 1e-4
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to fit."""
+
+    n_components: int
+    coupling: str
+    breakpoints: Floats
+    """(K - 1,): fixed, or where the fit starts."""
+    fit_breakpoints: bool
+    n_init: int
+    family: Family
+
+    @property
+    def n_pieces(self) -> int:
+        """Number of pieces, K."""
+        return len(self.breakpoints) + 1
+
+    @property
+    def may_mirror(self) -> bool:
+        """Whether t may change its sign: not if that would move breakpoints that were given."""
+        return self.fit_breakpoints or is_symmetric(self.breakpoints)
+
+
+def count_parameters(settings: Settings, n_features: int) -> int:
+    """Number of free parameters of the maps and of the breakpoints; dispersions and covariates come on top.
+
+    Rotations that leave the density as it is are taken off: of the first q - 1 latent coordinates (of each piece by
+    itself if they are free), and of all q when there is one piece.
+    """
+    q, n = settings.n_components, settings.n_pieces
+    size = int(COUPLINGS[settings.coupling](q, settings.breakpoints).shape[1])
+    turned = q if n == 1 else q - 1
+    rotations = turned * (turned - 1) // 2 * (n if settings.coupling == "free" else 1)
+    return n_features * size - rotations + (n - 1 if settings.fit_breakpoints else 0)
+
+
+def make_settings(model: Any, family: Family, session: Session, *, is_exact: bool) -> Settings:
+    """Settings from the parameters of an estimator.
+
+    Raises
+    ------
+    ValueError
+        If they contradict each other, or the table is too small for them.
+    """
+    breakpoints = _check_breakpoints(model.breakpoints, model.n_pieces)
+    is_fitted = isinstance(model.breakpoints, str) and model.breakpoints == "fit"
+    if is_fitted and not is_exact:
+        raise ValueError(
+            f"breakpoints='fit' needs family='gaussian' without offset and covariates; the bound for "
+            f"family={model.family!r} is fitted at fixed ones. Use breakpoints='quantile', or give numbers and compare "
+            "log_likelihood_."
+        )
+    _check_sizes(model.n_components, model.n_pieces, session.data.n_samples, session.data.n_features)
+    is_fitted = is_fitted and model.n_pieces > 1
+    return Settings(
+        int(model.n_components), model.coupling, breakpoints, is_fitted, int(model.n_init), family
+    )
+
+
+def _check_breakpoints(breakpoints: Any, n_pieces: int) -> Floats:
+    """Breakpoints as an increasing array (n_pieces - 1,): the given ones, or normal quantiles for a string."""
+    if isinstance(breakpoints, str):
+        return quantile_breakpoints(n_pieces)
+    try:
+        values = np.asarray(breakpoints, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"breakpoints must be numbers; got {breakpoints!r}.") from error
+    if values.shape != (n_pieces - 1,):
+        raise ValueError(
+            f"n_pieces={n_pieces} needs {n_pieces - 1} breakpoint(s); got {values.shape} of them. "
+            "Give one number less than there are pieces."
+        )
+    if not (np.all(np.isfinite(values)) and np.all(np.diff(values) > 0)):
+        raise ValueError(f"breakpoints must be finite and in increasing order; got {values.tolist()}.")
+    return values
+
+
+def _check_sizes(n_components: int, n_pieces: int, n_samples: int, n_features: int) -> None:
+    """Raise if the table is too small for the model."""
+    if n_components >= n_features:
+        raise ValueError(
+            f"n_components={n_components} must be less than the number of columns; X has {n_features} feature(s) "
+            f"(n_features={n_features}), and some dimension must be left for the noise. Ask for fewer components."
+        )
+    # A variance besides the q + 1 numbers of a column for one piece; q + 1 numbers for each of several pieces.
+    least = n_components + 2 if n_pieces == 1 else n_pieces * (n_components + 1)
+    if n_samples < least:
+        raise ValueError(
+            f"PiecewisePCA with n_components={n_components} and n_pieces={n_pieces} needs at least {least} rows; X has "
+            f"{n_samples} sample(s). Add rows, or ask for fewer components or pieces."
+        )
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows on which starts are tried."""
+
+    session: Session
+    """Of these rows alone; silent."""
+    filled: Floats
+    """Missing entries replaced by their means under probabilistic PCA (m, n_features)."""
+    whitened: Floats
+    """Leading principal scores, centred, of unit variance (m, r)."""
+    weight: Floats
+    """(m,)"""
+
+
+@dataclass(frozen=True)
+class Search:
+    """Result of a search among random starts."""
+
+    problem: GaussianProblem
+    best: Coefficients
+    others: list[Coefficients]
+    """Leading starts after their first steps, best first."""
+    scores: Floats
+    """Log-likelihoods of all starts, best first."""
+    n_restarts: int
+    """Starts given up because a piece lost its rows."""
+
+
+def sample_rows(session: Session, n_directions: int) -> Session:
+    """A silent session on all rows of positive weight, or so many that starts are cheap."""
+    data = session.data
+    affordable = min(_MOST_ROWS, _MOST_ENTRIES // data.n_features)
+    most = max(affordable, _ROWS_PER_DIRECTION * (n_directions + 1))
+    if data.n_samples <= most and not (data.has_weights or data.is_distributed):
+        return replace(session, callback=ignore)
+    chosen = np.ones(data.n_samples, dtype=bool)
+    if data.n_samples > most:
+        chosen[:] = False
+        chosen[session.rng.choice(data.n_samples, most, replace=False)] = True
+
+    def read(block: Block) -> tuple[Floats | None, ...]:
+        keep = np.flatnonzero(chosen[block.start : block.stop] & (block.weights > 0))
+        offset = block.offset()
+        offset = None if offset is None else offset[keep].astype(np.float64)
+        return block.values()[keep].astype(np.float64), block.weights[keep], offset, block.covariates[keep]
+
+    parts = zip(*session.gather(read), strict=True)
+    x, weight, offset, covariates = (
+        None if part[0] is None else np.concatenate(part)  # type: ignore[arg-type]
+        for part in parts
+    )
+    if offset is not None and offset.shape[1] < data.n_features:
+        offset = offset[:, 0]
+    return _session_of(
+        session, x, weight, offset=offset, covariates=covariates if data.n_covariates else None
+    )
+
+
+def _session_of(session: Session, rows: Any, weight: Any, **companions: Any) -> Session:
+    """A silent session on other rows."""
+    data = check_data(rows, sample_weight=weight if session.data.has_weights else None, **companions)
+    summary = summarise(data, session.executor)
+    return replace(session, data=mark_missing(data, summary.has_missing), summary=summary, callback=ignore)
+
+
+def _fit_leading(session: Session, n_components: int) -> Principal:
+    """Probabilistic PCA by maximum likelihood, roughly if entries are missing."""
+    rough = replace(session, max_iter=_PPCA_ITERATIONS, tol=_PPCA_TOL, callback=ignore)
+    return fit_principal(rough, n_components)[1].shared
+
+
+def read_sample(session: Session, n_directions: int) -> Sample:
+    """The rows of a session with their leading principal scores."""
+    model = PrincipalRowModel(_fit_leading(session, n_directions))
+
+    def read(block: Block) -> tuple[Floats, Floats, Floats]:
+        rows = model.open(block)
+        scores = model.scores(model.solve(rows))
+        is_known = rows.observed
+        x = rows.x if is_known is None else np.where(is_known, rows.x, model.mean(block, scores))
+        return scores, x.astype(np.float64, copy=False), block.weights
+
+    scores, filled, weight = (np.concatenate(part) for part in zip(*session.gather(read), strict=True))
+    centred = scores - np.average(scores, axis=0, weights=weight)
+    spread = np.sqrt(np.average(centred**2, axis=0, weights=weight))
+    return Sample(session, filled, centred / np.where(spread > 0, spread, 1.0), weight)
+
+
+def search_couplings(settings: Settings, session: Session, noise_share: float) -> Search:
+    """Random starts under the wanted coupling and under all tighter ones, each passing its solution on.
+
+    Looser couplings contain the solutions of tighter ones, yet random starts may miss them.
+    """
+    sample, names = read_sample(session, settings.n_components + 1), list(COUPLINGS)
+    search: Search | None = None
+    for name in names[: names.index(settings.coupling) + 1]:
+        problem = GaussianProblem.of(name, settings.n_components, session, noise_share)
+        # The fit of the tighter coupling is a point of this one, which therefore never ends below it.
+        more = [] if search is None else [contract(search.problem.pieces(search.best), problem.transfer)]
+        found, n_restarts = _run_starts(settings, problem, sample)
+        leading = [run.point.shared for run in found[:_N_CONTINUED]]
+        best = compare(
+            problem, [*more, *leading], session, _COMPARE_STEPS, fit_breakpoints=settings.fit_breakpoints
+        )
+        scores = np.array([run.point.value for run in found])
+        n_restarts += 0 if search is None else search.n_restarts
+        search = Search(problem, best[0].point.shared, leading, scores, n_restarts)
+    assert search is not None
+    return search
+
+
+def _run_starts(settings: Settings, problem: GaussianProblem, sample: Sample) -> tuple[list[Climbed], int]:
+    """A few steps from every start, best first; a start on whose way a piece loses its rows is replaced once."""
+    starts, known = random_starts(settings, problem, sample), {"fit_breakpoints": settings.fit_breakpoints}
+    found, n_restarts = [], 0
+    for start in islice(starts, settings.n_init):
+        [run] = compare(problem, [start], sample.session, _START_STEPS, **known)
+        empty = run.point.sums.empty_pieces(settings.n_components)
+        if empty:
+            n_restarts += 1
+            logger.info("PiecewisePCA: piece %d lost its rows; started anew", empty[0] + 1)
+            [run] = compare(problem, [next(starts)], sample.session, _START_STEPS, **known)
+        found.append(run)
+    return sorted(found, key=lambda run: -run.point.value), n_restarts
+
+
+def random_starts(settings: Settings, problem: GaussianProblem, sample: Sample) -> Iterator[Coefficients]:
+    """Endless starts: a random direction is t, by its normal scores; each piece is regressed on its rows.
+
+    Breakpoints that are to be fitted are drawn too; every other start keeps the given ones.
+    """
+    rng, r = sample.session.rng, sample.whitened.shape[1]
+    for number in count(1):
+        basis = np.linalg.qr(rng.standard_normal((r, r)))[0][:, : settings.n_components]
+        w = sample.whitened @ basis
+        # Quantiles of t decide the pieces: whatever its distribution is, it starts as a normal one.
+        w[:, -1] = normal_scores(w[:, -1], sample.weight)
+        is_drawn = settings.fit_breakpoints and number % 2 == 0
+        edges = _draw_breakpoints(settings.breakpoints, rng) if is_drawn else settings.breakpoints
+        yield regress(sample, problem, w, edges)
+
+
+def normal_scores(values: Floats, weight: Floats) -> Floats:
+    """Standard normal quantiles at the ranks of some values, each counted with its weight; both (n,)."""
+    order = np.argsort(values, kind="stable")
+    rank = np.empty(len(values))
+    rank[order] = np.cumsum(weight[order]) - 0.5 * weight[order]
+    return np.asarray(ndtri(rank / weight.sum()))
+
+
+def _draw_breakpoints(breakpoints: Floats, rng: np.random.Generator) -> Floats:
+    """Breakpoints near the given ones in terms of probability, in order."""
+    shift = rng.uniform(-_LARGEST_SHIFT, _LARGEST_SHIFT, len(breakpoints)) / (len(breakpoints) + 1)
+    return np.asarray(ndtri(np.sort(ndtr(breakpoints) + shift)))
+
+
+def regress(sample: Sample, problem: GaussianProblem, w: Floats, breakpoints: Floats) -> Coefficients:
+    """Coefficients that fit the filled rows best, given their latent points w (m, q)."""
+    T = problem.transfer(w.shape[1], breakpoints)
+    u = np.column_stack([w, np.ones(len(w))])
+    design = np.einsum("ima,ia->im", T[np.searchsorted(breakpoints, w[:, -1])], u)
+    root = np.sqrt(sample.weight)[:, None]
+    weighted = design * root
+    matrix, squares = np.empty((sample.filled.shape[1], design.shape[1])), 0.0
+    # Slabs of columns: the sample may be the largest array of a fit, and is not copied.
+    for start in range(0, len(matrix), _COLUMNS_AT_ONCE):
+        columns = slice(start, start + _COLUMNS_AT_ONCE)
+        response = sample.filled[:, columns] * root
+        matrix[columns] = np.linalg.lstsq(weighted, response, rcond=None)[0].T
+        response -= weighted @ matrix[columns].T
+        squares += float(np.vdot(response, response))
+    noise = squares / (sample.weight.sum() * len(matrix))
+    # Off the floor, where the gradient of the noise vanishes.
+    return Coefficients(matrix, breakpoints, np.maximum(noise, 2.0 * problem.floors))
+
+
+def null_model(family: Family, session: Session, dispersion: Floats | None = None) -> Null:
+    """Intercepts and coefficients of covariates alone, at given dispersions or at those of the columns' moments."""
+    summary = session.summary
+    if dispersion is None:
+        dispersion = start_dispersion(family, summary.mean, summary.variance)
+    fixed = mean_coefficients(family, summary, session.data.n_covariates, fit_intercept=True)
+    start = Null(np.zeros((len(fixed), 0)), fixed, dispersion)
+    return null_coefficients(family, start, Pass(session, fit_intercept=True), tol=_NULL_TOL)
+
+
+def working_values(family: Family, session: Session, null: Null) -> tuple[Session, Floats]:
+    """Predictors of single entries without offsets and covariates, as a table to fit Gaussian pieces to.
+
+    Returns
+    -------
+    session : Session
+        On the table.
+    units : ndarray of shape (n_features,)
+        By which its columns were divided: standard deviations if predictors have units, else 1.
+    """
+    units = np.ones(len(null.fixed))
+    for member, columns in family.member_columns(len(units)):
+        if member.has_units:
+            spread = np.sqrt(session.summary.variance[columns])
+            units[columns] = np.where(spread > 0, spread, 1.0)
+
+    def read(block: Block) -> tuple[Floats, Floats]:
+        rows = open_block(block)
+        x = rows.x.astype(np.float64)
+        eta = family.link(family.interior_mean(x, np.ones_like(x))) - rows.features @ null.fixed[:, 1:].T
+        eta = eta if rows.offset is None else eta - rows.offset
+        return np.where(True if rows.observed is None else rows.observed, eta / units, np.nan), rows.weights
+
+    values, weight = (np.concatenate(part) for part in zip(*session.gather(read), strict=True))
+    return _session_of(session, values, weight), units
 
 
 @dataclass(frozen=True)
@@ -66,100 +384,48 @@ class Fit:
     result: Result[Coefficients]
     sums: PieceSums
     """At the fitted pieces."""
-    dispersion: Floats
-    """Of each column (n_features,)."""
     n_restarts: int = 0
     """Starts given up because a piece lost its rows."""
     start_objectives: Floats = field(default_factory=lambda: np.empty(0))
-    """Log-likelihoods of the starts after their EM steps, on the rows they were tried on."""
+    """Log-likelihoods of the starts after their first steps, on the rows they were tried on."""
 
-    @property
-    def empty_pieces(self) -> list[int]:
-        """Pieces without rows, counted from 0."""
-        return self.sums.empty_pieces(self.pieces.n_components)
+    @classmethod
+    def of(cls, problem: PieceProblem, found: Climbed) -> Fit:
+        """The fit where a climb ended."""
+        return cls(problem.pieces(found.point.shared), found.result, found.point.sums)
 
-    def in_canonical_form(self, settings: Settings) -> Fit:
-        """The same fit with its pieces rotated or put in order, and mirrored if need be, to what is reported."""
+    def in_canonical_form(self, settings: Settings, *, may_rotate: bool) -> Fit:
+        """The same fit with its pieces rotated or put in order, and mirrored if need be, as they are reported."""
         pieces, is_mirrored = make_canonical(
             self.pieces,
             is_free=settings.coupling == "free",
             may_mirror=settings.may_mirror,
-            may_rotate=isinstance(self.sums, GaussianSums),
+            may_rotate=may_rotate,
         )
-        if not is_mirrored:
-            return replace(self, pieces=pieces)
-        return replace(self, pieces=pieces, sums=replace(self.sums, occupancy=self.sums.occupancy[::-1]))
+        sums = replace(self.sums, occupancy=self.sums.occupancy[:: -1 if is_mirrored else 1])
+        return replace(self, pieces=pieces, sums=sums)
 
 
 def fit_gaussian(settings: Settings, session: Session) -> Fit:
-    """Fit real numbers by maximum likelihood.
-
-    Parameters
-    ----------
-    settings : Settings
-    session : Session
-
-    Returns
-    -------
-    Fit
-    """
-    floor = _noise_floor(session, _NOISE_FLOOR)
+    """Fit gaussian columns by maximum likelihood."""
+    if not np.any(session.summary.variance > 0):
+        raise ValueError("all columns of X are constant: there is nothing to fit. Check how X was read.")
     if settings.n_pieces == 1:
-        return _fit_single(settings, session, floor)
-    sample = draw_sample(session, settings.n_components + 1)
-    search = search_couplings(settings, sample, floor)
-    # The likelihood of a part of the rows does not belong into the trace.
-    start = search.best if sample.is_whole else replace(search.best, trace=np.empty(0))
-    fit = _finish(settings, search.problem, start, session)
+        problem = GaussianProblem.of(settings.coupling, settings.n_components, session, _NOISE_FLOOR)
+        return Fit.of(problem, climb(problem, _one_piece(problem, session), session))
+    part = sample_rows(session, settings.n_components + 1)
+    search = search_couplings(settings, part, _NOISE_FLOOR)
+    found = climb(search.problem, search.best, session, fit_breakpoints=settings.fit_breakpoints)
+    fit = Fit.of(search.problem, found)
     return replace(fit, n_restarts=search.n_restarts, start_objectives=search.scores)
 
 
-def _noise_floor(session: Session, share: float) -> float:
-    """Smallest noise variance, positive also where the variances of the columns underflow."""
-    return max(share * float(np.mean(session.summary.variance)), float(np.finfo(np.float64).tiny))
-
-
-def _fit_single(settings: Settings, session: Session, floor: float) -> Fit:
-    """One piece is probabilistic PCA, whose maximum is known when no entry is missing."""
-    problem = GaussianProblem(COUPLINGS[settings.coupling], settings.n_components, floor)
-    principal = fit_leading(session, settings.n_components)[1].parameters
+def _one_piece(problem: GaussianProblem, session: Session) -> Coefficients:
+    """One piece is probabilistic PCA, whose maximum is known if no entry is missing."""
+    principal = _fit_leading(session, problem.n_components).parameters
     maps = np.column_stack([principal.loadings, principal.mean])[None]
-    start = contract(Pieces(maps, max(principal.noise, floor), np.empty(0)), problem.transfer)
-    return _finish(settings, problem, _begin(start), session)
-
-
-def _finish(
-    settings: Settings, problem: GaussianProblem, start: Result[Coefficients], session: Session
-) -> Fit:
-    """Take the chosen start to a stationary point on the whole table."""
-    n_left = max(session.max_iter - len(start.trace), 1)
-    rest = replace(session, max_iter=n_left)
-    result, sums = climb(problem, start, rest, fit_breakpoints=settings.fit_breakpoints)
-    pieces = problem.pieces(result.shared)
-    dispersion = np.full(session.data.n_features, pieces.noise)
-    return Fit(pieces, result, sums, dispersion)
-
-
-@dataclass(frozen=True)
-class _Bound:
-    """What the fits of one table by the bound share."""
-
-    problem: BoundProblem
-    part: Session
-    """On the rows that starts are compared on."""
-    session: Session
-    """On the whole table."""
-
-    def climb(self, starts: list[Coefficients], *, tol: float | None = None) -> Fit:
-        """Take the best of some starts, after a few steps, to a stationary point on the whole table."""
-        few = replace(self.part, max_iter=_COMPARE_STEPS, callback=ignore)
-        if len(starts) > 1:
-            tried = [climb(self.problem, _begin(start), few)[0] for start in starts]
-            starts = [max(tried, key=lambda found: float(found.trace[-1])).shared]
-        session = self.session if tol is None else replace(self.session, tol=tol, callback=ignore)
-        result, sums = climb(self.problem, _begin(starts[0]), session, may_refresh=True)
-        assert result.shared.dispersion is not None
-        return Fit(self.problem.pieces(result.shared), result, sums, result.shared.dispersion)
+    noise = np.maximum(principal.noise, problem.floors)
+    return contract(Pieces(maps, np.empty(0), noise, np.zeros((len(noise), 0))), problem.transfer)
 
 
 def fit_bound(settings: Settings, session: Session) -> Fit:
@@ -167,54 +433,57 @@ def fit_bound(settings: Settings, session: Session) -> Fit:
 
     Several pieces that hardly gain over one, which they contain, start again from it, and the better fit counts: few
     starts find the way back.
-
-    Parameters
-    ----------
-    settings : Settings
-    session : Session
-
-    Returns
-    -------
-    Fit
     """
+    _check_columns(settings.family, session)
     null = null_model(settings.family, session)
-    bound = _open_bound(settings, session, null)
-    working, units = working_values(settings.family, bound.part, null)
-    single = replace(settings, breakpoints=np.empty(0), fit_breakpoints=False)
-    start = _from_working(fit_gaussian(single, working).result.shared, units, null)
-    straight = bound.climb([start], tol=None if settings.n_pieces == 1 else max(session.tol, _STRAIGHT_TOL))
-    if settings.n_pieces == 1:
-        return straight
-    sample = draw_sample(working, settings.n_components + 1)
-    search = search_couplings(settings, sample, _noise_floor(working, _WORKING_NOISE_FLOOR))
-    starts = [search.best.shared, *search.others][:N_CONTINUED]
-    fit = bound.climb([_from_working(start, units, null, straight.dispersion) for start in starts])
-    # One piece is a special case of several. Where these gain less than a nat for each coefficient of a bend, which
-    # need not be there, the search may have ended far from it, and below what starts from there reach.
-    n_bends = (settings.n_pieces - 1) * session.data.n_features
-    if fit.result.trace[-1] < straight.result.trace[-1] + n_bends:
-        near = bound.climb(_bendable(straight, settings, bound.problem))
-        fit = max(fit, near, key=lambda one: float(one.result.trace[-1]))
-    return replace(fit, n_restarts=search.n_restarts, start_objectives=search.scores)
+    problem = _bound_problem(settings, session, null)
+    q, part = settings.n_components, sample_rows(session, settings.n_components + 1)
+    working, units = working_values(settings.family, part, null)
+    start = _one_piece(GaussianProblem.of(settings.coupling, q, working, _WORKING_NOISE_FLOOR), working)
+    is_straight = settings.n_pieces == 1
+    rough = replace(session, tol=max(session.tol, _STRAIGHT_TOL), callback=ignore)
+    straight = climb(
+        problem, _from_working(start, units, null, null.dispersion), session if is_straight else rough
+    )
+    if is_straight:
+        return Fit.of(problem, straight)
+    search = search_couplings(settings, working, _WORKING_NOISE_FLOOR)
+    dispersion = straight.point.shared.dispersion
+    starts = [search.best, *search.others][:_N_CONTINUED]
+
+    def best_of(starts: list[Coefficients]) -> Climbed:
+        tried = compare(problem, starts, part, _BOUND_STEPS)
+        return climb(problem, tried[0].point.shared, session, may_refresh=True)
+
+    found = best_of([_from_working(start, units, null, dispersion) for start in starts])
+    # One piece is a special case of several. If these gain less than a nat for each coefficient of a bend, which need
+    # not be there, the search may have ended far from it, and below what starts from there reach.
+    if found.point.value < straight.point.value + (settings.n_pieces - 1) * session.data.n_features:
+        near = best_of(_bendable(problem.pieces(straight.point.shared), settings, problem))
+        found = max(found, near, key=lambda one: one.point.value)
+    return replace(Fit.of(problem, found), n_restarts=search.n_restarts, start_objectives=search.scores)
 
 
-def _begin(start: Coefficients) -> Result[Coefficients]:
-    return Result(start, np.empty(0), Status.MAX_ITER, np.inf, 0)
-
-
-def _open_bound(settings: Settings, session: Session, null: Null) -> _Bound:
-    """The bound of a table without pieces yet."""
-    chosen = choose_rows(session, MOST_ROWS)
-    part = session if chosen.all() and not session.data.is_distributed else subset(session, chosen)
-    problem = BoundProblem(
+def _bound_problem(settings: Settings, session: Session, null: Null) -> BoundProblem:
+    return BoundProblem(
         COUPLINGS[settings.coupling],
         settings.n_components,
-        settings.family,
         open_groups(settings.family, len(null.dispersion)),
         _floors(settings.family, null.dispersion, session),
         fixed_precision(settings.family, session, fit_intercept=False),
+        settings.family,
     )
-    return _Bound(problem, part, session)
+
+
+def open_groups(family: Family, n_features: int) -> tuple[Ints, ...]:
+    """Columns that share a dispersion to estimate: those of a family, but scales in a mixed table each by itself."""
+    members = family.member_columns(n_features)
+    groups: list[Ints] = []
+    for member, columns in members:
+        if member.fixed_dispersion is None:
+            is_shared = member.dispersion_kind == "shape" or len(members) == 1
+            groups += [columns] if is_shared else np.split(columns, len(columns))
+    return tuple(groups)
 
 
 def _floors(family: Family, dispersion: Floats, session: Session) -> Floats:
@@ -230,36 +499,24 @@ def _floors(family: Family, dispersion: Floats, session: Session) -> Floats:
     return floors
 
 
-def _bendable(straight: Fit, settings: Settings, problem: BoundProblem) -> list[Coefficients]:
+def _bendable(straight: Pieces, settings: Settings, problem: BoundProblem) -> list[Coefficients]:
     """Starts that are still straight, each with another of the latent coordinates as t."""
-    q = straight.pieces.n_components
-    found = []
+    q, found = straight.n_components, []
     for t in range(q):
         order = [*(j for j in range(q) if j != t), t, q]
-        maps = np.repeat(straight.pieces.maps[:, :, order], settings.n_pieces, axis=0)
-        pieces = replace(straight.pieces, maps=maps, breakpoints=settings.breakpoints)
-        start = contract(pieces, problem.transfer)
-        found.append(replace(start, dispersion=straight.dispersion))
+        maps = np.repeat(straight.maps[:, :, order], settings.n_pieces, axis=0)
+        pieces = replace(straight, maps=maps, breakpoints=settings.breakpoints)
+        found.append(contract(pieces, problem.transfer))
     return found
 
 
-def _from_working(
-    start: Coefficients, units: Floats, null: Null, dispersion: Floats | None = None
-) -> Coefficients:
-    """Coefficients in the units of the predictors, those of covariates first; there is no common noise variance."""
+def _from_working(start: Coefficients, units: Floats, null: Null, dispersion: Floats) -> Coefficients:
+    """Coefficients in the units of the predictors, after the coefficients of covariates."""
     matrix = np.hstack([null.fixed[:, 1:], start.matrix * units[:, None]])
-    return replace(
-        start, matrix=matrix, noise=1.0, dispersion=null.dispersion if dispersion is None else dispersion
-    )
+    return Coefficients(matrix, start.breakpoints, dispersion)
 
 
-def check_reals(family: Family, session: Session) -> None:
-    """Raise on a table that the Gaussian model cannot be fitted to."""
-    if not np.any(session.summary.variance > 0):
-        raise ValueError("all columns of X are constant: there is nothing to fit. Check how X was read.")
-
-
-def check_columns(family: Family, session: Session) -> None:
+def _check_columns(family: Family, session: Session) -> None:
     """Raise on a column to which no finite predictor or no positive dispersion can be fitted."""
     summary, names = session.summary, session.data.feature_names
     with np.errstate(divide="ignore"):
@@ -275,40 +532,17 @@ def check_columns(family: Family, session: Session) -> None:
         )
 
 
-@dataclass(frozen=True)
-class Method:
-    """How pieces are fitted."""
-
-    check_table: Callable[[Family, Session], None]
-    """Raises on a table that the family has but the fit cannot use."""
-    fit: Callable[[Settings, Session], Fit]
-    row_model: Callable[[Pieces, Family, Floats], PieceRowModel[Any]]
-    """Of pieces, the family and the dispersions of the columns."""
-    can_fit_breakpoints: bool
-
-
-_EXACT = Method(check_reals, fit_gaussian, GaussianRowModel, can_fit_breakpoints=True)
-_BOUND = Method(check_columns, fit_bound, BoundRowModel, can_fit_breakpoints=False)
-
-
-def find_method(family: Family, *, has_companions: bool) -> Method:
-    """Exact likelihoods for real numbers of unknown variance, without offsets and covariates; else the bound."""
-    # Families that derive from the Gaussian are normal on another scale than that of their entries.
-    is_exact = type(family) is Gaussian and family.fixed_dispersion is None and not has_companions
-    return _EXACT if is_exact else _BOUND
-
-
 def pseudo_r2(fit: Fit, settings: Settings, session: Session) -> float:
     """``(L - L_min) / (L_max - L_min)``: L_max has one mean per entry, L_min one per column, at the fitted noise.
 
-    Covariates and offsets are in L_min too. A density that integrates those of the family is nowhere above their
+    Covariates and offsets are in L_min too. A density that integrates densities of the family is nowhere above their
     maximum, so the ratio is at most 1.
     """
-    null = null_model(settings.family, session, fit.dispersion)
-    family, visit = settings.family, Pass(session, fit_intercept=True)
+    dispersion, family = fit.pieces.dispersion, settings.family
+    null, visit = null_model(family, session, dispersion), Pass(session, fit_intercept=True)
 
     def saturated(rows: OpenedBlock, _: Floats) -> Floats:
-        terms = family.saturated_log_likelihood(rows.x.astype(np.float64), fit.dispersion)
+        terms = family.saturated_log_likelihood(rows.x.astype(np.float64), dispersion)
         return np.array([rows.weights @ observed_only(rows, slice(None), terms).sum(axis=1)])
 
     best, deviance = float(visit.sum(saturated)[0]), visit.deviance(family, null)

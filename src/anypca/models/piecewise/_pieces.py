@@ -11,8 +11,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from anypca._optional import optional
-from anypca._typing import Floats, Ints
-from anypca.engine import Statistics
+from anypca._typing import Floats
 from anypca.linalg import fix_signs, procrustes
 
 
@@ -22,11 +21,11 @@ class Pieces:
 
     maps: Floats
     """``[B_k, mu_k]`` of each piece (K, n_features, q + 1)."""
-    noise: float
-    """Variance of the noise of real numbers; 1 for other families, where it has no meaning."""
     breakpoints: Floats
     """Increasing (K - 1,)."""
-    effects: Floats | None = None
+    dispersion: Floats
+    """Of each column (n_features,); the noise variance if the family is gaussian."""
+    coef: Floats
     """Coefficients of covariates, the same in all pieces (n_features, n_covariates)."""
 
     @property
@@ -35,9 +34,9 @@ class Pieces:
         return int(self.maps.shape[2]) - 1
 
     @property
-    def coef(self) -> Floats:
-        """Coefficients of covariates, with no columns when there are none."""
-        return np.zeros((self.maps.shape[1], 0)) if self.effects is None else self.effects
+    def noise(self) -> float:
+        """Noise variance of gaussian columns, which share it."""
+        return float(self.dispersion[0])
 
     @property
     def edges(self) -> Floats:
@@ -57,16 +56,12 @@ class Pieces:
 
     def predict(self, w: Floats) -> Floats:
         """``mu_k + B_k w`` in the piece of each latent point: (n, n_features) from (n, q)."""
-        piece = self.piece_of(w)
+        piece = np.searchsorted(self.breakpoints, w[:, -1], side="left")
         value = np.empty((len(w), self.maps.shape[1]))
         for k, matrix in enumerate(self.maps):
             rows = piece == k
             value[rows] = w[rows] @ matrix[:, :-1].T + matrix[:, -1]
         return value
-
-    def piece_of(self, w: Floats) -> Ints:
-        """Number of the piece of each latent point (n,)."""
-        return np.asarray(np.searchsorted(self.breakpoints, w[:, -1], side="left"))
 
 
 @dataclass(frozen=True)
@@ -75,31 +70,10 @@ class Coefficients:
 
     matrix: Floats
     """Coefficients of covariates, if there are any, then D (n_features, n_covariates + m)."""
-    noise: float
     breakpoints: Floats
     """(K - 1,)"""
-    dispersion: Floats | None = None
-    """Of each column, for the bound (n_features,)."""
-
-
-@dataclass(frozen=True)
-class PieceSums(Statistics):
-    """What is summed over rows at some pieces, whatever the family."""
-
-    log_likelihood: float
-    """Of the observed entries, or its bound."""
-    weight: float
-    """Sum of the sample weights."""
-    n_entries: float
-    """Weighted number of observed entries."""
-    occupancy: Floats
-    """Weighted sum of the posterior probabilities of each piece (K,)."""
-
-    def empty_pieces(self, n_components: int) -> list[int]:
-        """Pieces, counted from 0, with fewer expected rows than a column has parameters there: nothing to fit to."""
-        # In a table with hardly more rows than that, a piece is empty at half of its even share.
-        least = min(n_components + 1.0, 0.5 * self.weight / len(self.occupancy))
-        return [int(k) for k in np.flatnonzero(self.occupancy < least)]
+    dispersion: Floats
+    """(n_features,)"""
 
 
 #: From the latent dimension q and the breakpoints to the matrices T_k, an array (K, m, q + 1).
@@ -146,7 +120,6 @@ def hinge_slopes(q: int, n_pieces: int, transfer: Transfer) -> Floats:
 
     The T_k are affine in the breakpoints, so that a difference is the derivative.
     """
-    # Transfers are linear in the breakpoints, so that differences are derivatives.
     zero = np.zeros(n_pieces - 1)
     base = transfer(q, zero)
     slopes = [transfer(q, unit) - base for unit in np.eye(n_pieces - 1)]
@@ -164,19 +137,19 @@ def with_covariates(T: Floats, size: int) -> Floats:
 
 
 def expand(coefficients: Coefficients, transfer: Transfer, q: int) -> Pieces:
-    """The pieces that coefficients stand for."""
+    """Pieces from coefficients."""
     T = transfer(q, coefficients.breakpoints)
-    effects, matrix = np.split(coefficients.matrix, [-T.shape[1]], axis=1)
+    coef, matrix = np.split(coefficients.matrix, [-T.shape[1]], axis=1)
     maps = np.einsum("pm,kma->kpa", matrix, T)
-    return Pieces(maps, coefficients.noise, coefficients.breakpoints, effects if effects.size else None)
+    return Pieces(maps, coefficients.breakpoints, coefficients.dispersion, coef)
 
 
 def contract(pieces: Pieces, transfer: Transfer) -> Coefficients:
-    """Coefficients of given pieces: exact when the coupling allows them, else the nearest in least squares."""
+    """Coefficients of given pieces: exact if the coupling allows them, else the nearest in least squares."""
     T = transfer(pieces.n_components, pieces.breakpoints)
     cross = np.einsum("kpa,kma->mp", pieces.maps, T)
     matrix = np.linalg.solve(np.einsum("kma,kna->mn", T, T), cross).T
-    return Coefficients(np.hstack([pieces.coef, matrix]), pieces.noise, pieces.breakpoints)
+    return Coefficients(np.hstack([pieces.coef, matrix]), pieces.breakpoints, pieces.dispersion)
 
 
 def quantile_breakpoints(n_pieces: int) -> Floats:
@@ -207,7 +180,7 @@ def make_canonical(
     is_mirrored : bool
         Whether they are in reversed order.
     """
-    pieces = _rotate(pieces, is_free=is_free) if may_rotate else _order(pieces)
+    pieces = _rotate(pieces, is_free=is_free, may_rotate=may_rotate)
     signs = fix_signs(mean_components(pieces))
     is_mirrored = bool(signs[-1] < 0) and may_mirror
     if is_mirrored:
@@ -228,26 +201,20 @@ def is_symmetric(breakpoints: Floats) -> bool:
     return bool(np.allclose(breakpoints, -breakpoints[::-1], rtol=0.0, atol=1e-12))
 
 
-def _rotate(pieces: Pieces, *, is_free: bool) -> Pieces:
-    """Orthogonal loadings, longest first, of the coordinates that may be rotated: all q for a single piece."""
+def _rotate(pieces: Pieces, *, is_free: bool, may_rotate: bool) -> Pieces:
+    """The longest loadings first, and orthogonal if they may be, of all coordinates but t: of all q for one piece."""
     maps = pieces.maps.copy()
     n = pieces.n_components - (len(maps) > 1)
-    if n < 1:
-        return pieces
-    reference = int(np.argmax(pieces.prior)) if is_free else 0
-    right = np.linalg.svd(maps[reference, :, :n], full_matrices=False)[2]
-    target = maps[reference, :, :n] @ right.T
-    for k in range(len(maps)):
-        turn = procrustes(maps[k, :, :n], target) if is_free and k != reference else right.T
-        maps[k, :, :n] = maps[k, :, :n] @ turn
-    return replace(pieces, maps=maps)
-
-
-def _order(pieces: Pieces) -> Pieces:
-    """The longest loadings first, of the coordinates but t: of all for a single piece."""
-    maps, n = pieces.maps.copy(), pieces.n_components - (len(pieces.maps) > 1)
-    longest = np.argsort(-np.einsum("k,kpa->a", pieces.prior, maps[:, :, :n] ** 2), kind="stable")
-    maps[:, :, :n] = maps[:, :, longest]
+    if not may_rotate:
+        longest = np.argsort(-np.einsum("k,kpa->a", pieces.prior, maps[:, :, :n] ** 2), kind="stable")
+        maps[:, :, :n] = maps[:, :, longest]
+    elif n:
+        reference = int(np.argmax(pieces.prior)) if is_free else 0
+        right = np.linalg.svd(maps[reference, :, :n], full_matrices=False)[2]
+        target = maps[reference, :, :n] @ right.T
+        for k in range(len(maps)):
+            turn = procrustes(maps[k, :, :n], target) if is_free and k != reference else right.T
+            maps[k, :, :n] = maps[k, :, :n] @ turn
     return replace(pieces, maps=maps)
 
 
