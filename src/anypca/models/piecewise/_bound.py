@@ -464,7 +464,7 @@ class BoundProblem(PieceProblem):
                 n_entries=rows.count(),
                 log_dispersion=self._dispersion_slopes(entries, pieces, scores, nodes, weight),
                 edge=np.zeros(len(pieces.breakpoints)),
-                **sum_columns(entries, pieces, scores, nodes, weight, rows.features),  # type: ignore[arg-type]
+                **sum_columns(entries, pieces, scores, nodes, weight, rows.features),
             )
 
     def refresh(self, block: Block, pieces: Pieces, local: Scores) -> Scores:

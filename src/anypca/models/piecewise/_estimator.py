@@ -139,7 +139,7 @@ class PiecewisePCA(PosteriorModel):
     n_restarts_ : int
         Starts that were replaced because a piece lost its rows.
     start_objectives_ : ndarray of shape (n_init,)
-        Log-likelihoods of the starts after some EM steps, best first.
+        Log-likelihoods of the starts after 15 steps, best first.
     n_components_, n_features_in_, n_iter_ : int
     objective_trace_ : ndarray of shape (n_iter_,)
         ``log_likelihood_`` after each accepted step of the best start, never decreasing.
@@ -156,8 +156,9 @@ class PiecewisePCA(PosteriorModel):
     -----
     *Gaussian.* With V_k, m_k the posterior covariance and mean of w under the map of piece k everywhere, and Z_k the
     probability of slab k under N(m_k, V_k), the density of a row is ``sum_k N(y; mu_k, B_k B_k' + s I) Z_k`` and its
-    posterior a mixture of normals truncated to the slabs. The starts take 15 EM steps; the best three are continued
-    by L-BFGS, whose gradient comes from the same sums (Fisher's identity). A step costs ``n p q K`` multiplications.
+    posterior a mixture of normals truncated to the slabs. L-BFGS maximises it in units of the complete-data curvature;
+    its first step is a step of EM. The starts take 15 steps, the best three of them 50 more, and the best of these is
+    continued. A step costs ``n p q K`` multiplications.
 
     *Other families.* No exact density exists. The bound takes w given y as normal with a diagonal covariance. What a
     slab adds to it is ``E[log p(y_j | eta_j) 1(t in slab)]``: a Gauss rule with 8 nodes for the truncated normal

@@ -210,10 +210,7 @@ def sample_rows(session: Session, n_directions: int) -> Session:
         return block.values()[keep].astype(np.float64), block.weights[keep], offset, block.covariates[keep]
 
     parts = zip(*session.gather(read), strict=True)
-    x, weight, offset, covariates = (
-        None if part[0] is None else np.concatenate(part)  # type: ignore[arg-type]
-        for part in parts
-    )
+    x, weight, offset, covariates = (None if part[0] is None else np.concatenate(part) for part in parts)
     if offset is not None and offset.shape[1] < data.n_features:
         offset = offset[:, 0]
     return _session_of(
