@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from tests.models.estimators import COUNTS, GAPS, NAMES, NETS, SAMPLED, Interrupted, interrupted, make
@@ -202,3 +203,18 @@ def test_fit_transform_takes_what_fit_takes(rng: np.random.Generator) -> None:
     model = make("EPCA").fit(COUNTS, sample_weight=weight, offset=offset)
     found = make("EPCA").fit_transform(COUNTS, sample_weight=weight, offset=offset)
     np.testing.assert_allclose(found, model.transform(COUNTS, offset=offset), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_of_columns_do_not_matter(name: str) -> None:
+    """Names suggest identifiers, years, codes and measurements; a fit is the same bit by bit with any others."""
+    auto = {"family": "auto"} if "family" in make(name).get_params() and name not in SAMPLED else {}
+    suggestive = ["id", "age", "year", "n_cases", "region", "month", "log_income", "pct_total"]
+    fits = []
+    for names in (list("abcdefgh"), suggestive):
+        model = make(name, **auto)
+        fits.append(
+            (model.fit_transform(pd.DataFrame(COUNTS, columns=names)), getattr(model, "components_", 0))
+        )
+    for plain, named in zip(*fits, strict=True):
+        np.testing.assert_array_equal(plain, named)

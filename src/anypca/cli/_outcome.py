@@ -18,7 +18,7 @@ from anypca.cli._folder import MODEL_FILE, REPORT_FILE, SUMMARY_FILE, write_fold
 from anypca.cli._input_table import InputTable, TableRequest, place_seen_from
 from anypca.cli._models import ModelRequest
 from anypca.cli._printing import dump, make_table, print_input, print_warnings
-from anypca.columns.auto import FamilyReport
+from anypca.columns import FamilyReport
 from anypca.interpretation import Parts, contributions, cos2
 from anypca.io import Frame
 from anypca.io.model_files import save

@@ -1,29 +1,37 @@
-"""The family of each column, inferred from its values and its name."""
+"""The family of each column, inferred from its values and those of the other columns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, NamedTuple
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from anypca.columns._candidates import TWO_PARTS, VARIANTS, score_candidates, whole_of
-from anypca.columns._guards import (
+from anypca._words import quoted
+from anypca.columns.candidates import (
     AMOUNTS,
+    BOUNDED,
     CATEGORIES,
     COUNTS,
     EXCLUDED,
+    EXTRA_ZEROS,
+    LARGEST_SCORE,
+    RATINGS,
     REALS,
+    TWO_PARTS,
+    VARIANTS,
     YES_NO,
-    Column,
-    Guarded,
-    guard,
+    score_bounded,
+    score_candidates,
 )
-from anypca.columns._resolve import MISSING, column_entries, resolve_columns
-from anypca.columns._whole_table import CLEAR, Decision, choose_kinds, common_kind, share_families
 from anypca.columns.forms import Excluded, Form, Recoded, column_forms
-from anypca.families import BetaBinomial, Family, LogitNormal, combine, families
+from anypca.columns.labels import DATES, Labels, are_names
+from anypca.columns.report import CLEAR, FamilyRecord
+from anypca.columns.values import Column
+from anypca.exceptions import DataConversionWarning
+from anypca.families import BetaBinomial, Family, families
 from anypca.families.ordinal import MOST_LEVELS
 
 #: What a user would call the values of each family.
@@ -34,7 +42,7 @@ KINDS = {
     "nominal": CATEGORIES,
     "excluded": EXCLUDED,
 }
-#: Why a column has a family where its distribution decided, in words that columns share.
+#: Why a column has a family if its distribution decided, in words that columns share.
 RULES = {
     "gaussian": "real numbers",
     "student_t": "real numbers with heavy tails",
@@ -48,225 +56,185 @@ RULES = {
     "ordinal": "a few ordered levels",
     "logit_normal": "shares of a whole",
 }
-#: Codes stay out of the model.
-_NAMED = {"nominal": "excluded"}
-#: The reason of families that a user insists on.
-GIVEN = "given"
-#: Reports of more columns than this, which is about a screen, are printed by groups.
-_LINES = 20
-#: Columns named in one line of a grouped report, so that most lines stay short.
-_SHOWN = 5
+_YEARS = "whole numbers that are years"
+_IDENTIFIER = "every whole number of a range once, as identifiers of rows have"
+
+#: Rows from which on a complete range of whole numbers is no chance.
+_LEAST_RANGE = 15
+#: Years: whole numbers within this range and close together.
+_FIRST_YEAR, _LAST_YEAR, _YEAR_SPAN, _YEAR_DEVIATION = 1800, 2100, 150, 60.0
+#: Rounds of EM for the shares of the kinds, and the weight of an even share.
+_ROUNDS, _EVEN = 30, 1.0
+#: Log odds of extra zeros in a table of counts, nats per column that strong factors may feign (they make counts vary
+#: as well, which the margins of plain counts take up nearly but not quite), and log odds of extra zeros, or of a bound,
+#: against other kinds.
+_RARE, _FEIGNED, _KNOWN = -5.0, 1.0, -3.0
+#: Columns of more than two values that make a table of one kind: counts, ratings.
+_LEAST_COUNTS, _LEAST_RATINGS = 5, 3
+#: Share of columns with zeros in a table of counts, share of columns that must be of the kind by their own values, and
+#: the largest rating.
+_WITH_ZEROS, _HALF, _LARGEST_RATING = 0.8, 0.5, 12.0
+#: Nats that skewed families must be ahead of real numbers.
+_TIE = 2.0
+
+Scores = dict[str, float]
 
 
-class FamilyRecord(NamedTuple):
-    """What was chosen for one column, and why."""
+class Choice(NamedTuple):
+    """The inferred family of a column and its reason."""
 
-    column: str
-    """Name of the column, or its number."""
-    family: str
-    """Name of the family in the registry."""
-    reason: str
-    """The reason with the numbers it rests on, as a sentence."""
-    rule: str
-    """The rule that was applied, the same for all columns it was applied to."""
-    kind: str = ""
-    """What a user would call the values: counts, ratings, amounts, real numbers, shares, yes/no, categories, or
-    ``excluded`` where the column stays out of the model."""
-    lead: float = np.inf
-    """By how many nats the family is ahead of the runner-up; infinite where no likelihood was asked."""
-    runner_up: str = ""
-    """The next best family."""
-
-    @property
-    def doubt(self) -> str:
-        """The lead and the runner-up of an unsure choice in words; empty if it is sure."""
-        return f"{self.lead:.1f} nats ahead of {self.runner_up}" if self.is_unsure else ""
-
-    @property
-    def is_unsure(self) -> bool:
-        """Whether the values hardly tell the family from the runner-up."""
-        return self.lead < CLEAR
+    record: FamilyRecord
+    entry: Family | Form
 
 
-class FamilyGroup(NamedTuple):
-    """Columns that were given the same family by the same rule."""
-
-    columns: tuple[str, ...]
-    family: str
-    rule: str
-
-
-class FamilyReport(tuple[FamilyRecord, ...]):
-    """The choices of all columns, in their order; ``str()`` gives a table.
-
-    Many columns are printed by groups, one line for each family and rule.
-    """
-
-    __slots__ = ()
-
-    def __str__(self) -> str:
-        rows: list[tuple[str, ...]] = [record[:3] for record in self]
-        if len(self) > _LINES:
-            rows = [(_abbreviated(names), family, rule) for names, family, rule in self.groups()]
-        return _format_table([("column", "family", "reason"), *rows])
-
-    @property
-    def excluded(self) -> tuple[str, ...]:
-        """Columns that stay out of the model."""
-        return tuple(record.column for record in self if record.family == EXCLUDED)
-
-    @property
-    def unsure(self) -> tuple[str, ...]:
-        """Columns whose values hardly tell the family from the next best one."""
-        return tuple(record.column for record in self if record.is_unsure)
-
-    def groups(self) -> list[FamilyGroup]:
-        """Columns that have the same family by the same rule, in order of appearance."""
-        found: dict[tuple[str, str], list[str]] = {}
-        for record in self:
-            found.setdefault((record.family, record.rule), []).append(record.column)
-        return [FamilyGroup(tuple(names), family, rule) for (family, rule), names in found.items()]
-
-
-def _abbreviated(names: Sequence[str]) -> str:
-    if len(names) <= _SHOWN:
-        return ", ".join(names)
-    return f"{', '.join(names[: _SHOWN - 2])}, ... ({len(names)} columns)"
-
-
-def _format_table(rows: Iterable[tuple[str, ...]]) -> str:
-    """Left-aligned columns, the last one ragged."""
-    lines = list(rows)
-    widths = [max(len(row[position]) for row in lines) for position in range(2)]
-    return "\n".join(f"{row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]}" for row in lines)
-
-
-class FamilyChoice(NamedTuple):
-    """The family of a table and, where it was inferred, the account of it."""
-
-    family: Family
-    """Of all columns; what it says of columns that have a form is not used."""
-    report: FamilyReport | None
-    forms: Mapping[int, Form] = MappingProxyType({})
-    """Columns that do not enter a model as they are: left out, recoded or as several; see `anypca.columns.Layout`."""
-
-
-def infer_families(columns: Sequence[Column]) -> FamilyChoice:
-    """Choose a family for each column.
+def infer_families(columns: Sequence[Column]) -> list[Choice]:
+    """Choose a family for each column by its values; names do not matter.
 
     Parameters
     ----------
     columns : sequence of Column
-        The values of the columns, such as `anypca.columns.collect_columns` finds.
+        As returned by `anypca.columns.collect_columns`.
 
     Returns
     -------
-    FamilyChoice
-        The family (a `Mixed` when the columns differ) and the report.
+    list of Choice
+        A record for the report, and the family or the form of each column.
+
+    Warns
+    -----
+    DataConversionWarning
+        If columns look like identifiers of rows. They are modelled like any other column.
 
     Notes
     -----
-    First come guards, each with its sentence: two values are a yes/no answer; running numbers, labels and complete
-    ranges stay out of the model; years are real numbers; codes, months and labels with few values are categories,
-    which stay out where numbers stand for them. Text and declared categories enter: two labels as a yes/no answer,
-    ordered ones as ordinal, up to 30 others as nominal; more are names and stay out.
+    Some families need no likelihood: two values are a yes/no answer; years, and complete ranges of whole numbers, are
+    real numbers. Of text and declared categories two labels are a yes/no answer, ordered ones ordinal, up to 30 others
+    nominal; more are names and excluded.
 
     The other columns are compared under the families whose marginal spread is free, since latent factors add variance:
     normal, Student's t, log-normal, gamma, zeros and amounts, negative binomial, the same with extra zeros,
-    beta-binomial, logit-normal, and ordered levels of any distribution. The score of each is its largest log-mass on
-    the scale on which the values are recorded, coarsened so that a thousand entries say nearly all that there is to
-    say, less the price of its parameters, with weak prior evidence from zeros and names.
+    beta-binomial, logit-normal, and ordered levels of any distribution. The score of each is its largest
+    log-probability on the scale on which the values are recorded, coarsened so that a thousand entries say nearly all
+    that there is to say, less the price of its parameters, with weak prior evidence from zeros and levels.
 
     Last comes the table as a whole: shares of the kinds over the columns are added to the scores, tables of counts or
-    of ratings are of one kind, and columns of one kind share a family unless their values clearly differ. Whether
-    counts are over-dispersed is not decided here but by the dispersion that a fit estimates; the negative binomial
-    family at 0 is Poisson.
+    of ratings are of one kind, and columns of one kind share a family unless their values clearly differ. A fit
+    estimates whether counts are over-dispersed; the negative binomial family at 0 is Poisson.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from anypca.engine import check_data, collect_columns, executor_for, summarise
+    >>> from anypca.columns import collect_columns
+    >>> from anypca.engine import check_data, executor_for, summarise
     >>> rng = np.random.default_rng(0)
     >>> data = check_data(np.column_stack([rng.integers(1, 3, 200), rng.poisson(5.0, 200)]).astype(float))
     >>> executor = executor_for(data, 1)
     >>> columns = collect_columns(data, executor, summarise(data, executor))
-    >>> [(record.family, record.kind) for record in infer_families(columns).report]
+    >>> [(choice.record.family, choice.record.kind) for choice in infer_families(columns)]
     [('bernoulli', 'yes/no'), ('negative_binomial', 'counts')]
     """
-    guarded = [guard(column) for column in columns]
-    scores = [
-        score_candidates(column) if found is None else {}
-        for column, found in zip(columns, guarded, strict=True)
-    ]
-    open_columns = [j for j, found in enumerate(guarded) if found is None]
-    own = dict(zip(open_columns, choose_kinds([scores[j] for j in open_columns]), strict=True))
-    # What a name or the plain look says of years, labels and codes stands, in any table.
-    inside = [
-        j
-        for j, found in enumerate(guarded)
-        if columns[j].labels is None and (found is None or found.kind == YES_NO or found.is_constant)
-    ]
-    common = common_kind([columns[j] for j in inside], [own[j][0] if j in own else "" for j in inside])
+    judged = {j: record for j, column in enumerate(columns) if (record := _judge(column)) is not None}
+    scores = {j: score_candidates(column) for j, column in enumerate(columns) if j not in judged}
+    own = dict(zip(scores, choose_kinds(list(scores.values())), strict=True))
     kinds = {j: kind for j, (kind, _) in own.items()}
+    # Years, identifiers and labels stand in any table.
+    inside = [
+        j for j in range(len(columns)) if j in own or (columns[j].labels is None and judged[j].rule in _OPEN)
+    ]
+    common = common_kind([columns[j] for j in inside], [kinds.get(j, "") for j in inside])
     if common is not None:
         kinds |= {j: common for j in inside if common == COUNTS or columns[j].n_distinct > 2}
-    shared, bound = share_families(
-        [columns[j] for j in kinds], list(kinds.values()), [scores[j] for j in kinds]
-    )
-    decisions = dict(zip(kinds, shared, strict=True))
-    records = []
-    for j, (column, found) in enumerate(zip(columns, guarded, strict=True)):
-        label = column.name or str(j)
-        if j in decisions and common is None:
-            records.append(_record(label, column, _less_sure(decisions[j], own[j][1])))
-        elif j in decisions:
+    decisions, bound = share_families(columns, kinds, scores)
+    chosen = []
+    for j, column in enumerate(columns):
+        record = judged.get(j)
+        if common is not None and j in decisions:
             rule = f"the whole table holds {common}"
-            records.append(
-                FamilyRecord(label, decisions[j].family, f"{_span(column)}; {rule}", rule, kinds[j])
-            )
-        else:
-            assert found is not None
-            records.append(_guarded_record(label, column, found))
-    return build_choice(columns, FamilyReport(_with_something_left(columns, records)), bound)
+            reason = f"{_span(column)}; {rule}"
+            record = FamilyRecord(column.name, decisions[j].family, reason, rule, kinds[j])
+        elif j in decisions:
+            # The smaller of two leads: over other families of the kind, and over other kinds.
+            family, second, lead, _ = best = min(decisions[j], own[j][1], key=lambda decision: decision.lead)
+            family = decisions[j].family
+            reason = f"{_span(column)}: {best.text}"
+            record = FamilyRecord(column.name, family, reason, RULES[family], KINDS[family], lead, second)
+        assert record is not None
+        chosen.append(Choice(record, _entry(column, record, bound)))
+    _warn_identifiers([record.column for record, _ in chosen if record.rule == _IDENTIFIER])
+    return chosen
 
 
-def _with_something_left(columns: Sequence[Column], records: list[FamilyRecord]) -> list[FamilyRecord]:
-    """The records; where every column would stay out of the model those of numbers are real numbers instead."""
-    if not all(record.family == EXCLUDED for record in records):
-        return records
-    rule = "every column looks like a label, so that all numbers are kept"
-    return [
-        record
-        if column.labels is not None
-        else FamilyRecord(record.column, "gaussian", f"{record.reason}; {rule}", rule, REALS)
-        for column, record in zip(columns, records, strict=True)
-    ]
+def _warn_identifiers(names: Sequence[str]) -> None:
+    if names:
+        pronoun = "it" if len(names) == 1 else "them"
+        warnings.warn(
+            f"{quoted(names)} {'looks' if len(names) == 1 else 'look'} like row identifiers (every whole number of a "
+            f"range once) and {'is' if len(names) == 1 else 'are'} modelled as real numbers. If they are identifiers, "
+            f"drop {pronoun} or pass family={{{names[0]!r}: 'excluded'}}.",
+            DataConversionWarning,
+            stacklevel=2,
+        )
 
 
-def _less_sure(shared: Decision, own: Decision) -> Decision:
-    """The family that columns share, with the smaller of two leads: over other families, and over other kinds."""
-    return shared if shared.lead <= own.lead else own._replace(family=shared.family)
+# ------------------------------------------------------------------------ columns that need no likelihood
+
+_NONE, _ONE, _TWO = _OPEN = "no observed value", "one value only", "two values"
 
 
-def _guarded_record(label: str, column: Column, found: Guarded) -> FamilyRecord:
-    """A column whose name or plain look decided."""
-    family = _NAMED.get(found.family, found.family) if column.labels is None else found.family
-    # Labels that stay out may be names of persons, which no report should hold.
-    is_hidden = column.labels is not None and family == EXCLUDED
-    reason = found.rule if is_hidden else f"{_span(column)}: {found.rule}"
-    return FamilyRecord(label, family, reason, found.rule, found.kind)
+def _judge(column: Column) -> FamilyRecord | None:
+    """Return the family of a column that follows from its dtype or a plain look at its values, if one does."""
+    if column.labels is not None:
+        return _judge_labels(column, column.labels)
+    if column.n_distinct <= 1:
+        family, kind, rule = "gaussian", REALS, _ONE if column.n_distinct else _NONE
+    elif column.n_distinct == 2 and column.low == column.values[0] and column.high == column.values[-1]:
+        family, kind, rule = "bernoulli", YES_NO, _TWO
+    elif _is_year(column) or _is_identifier(column):
+        family, kind, rule = "gaussian", REALS, _YEARS if _is_year(column) else _IDENTIFIER
+    else:
+        return None
+    return FamilyRecord(column.name, family, f"{_span(column)}: {rule}", rule, kind)
 
 
-def _record(label: str, column: Column, decision: Decision) -> FamilyRecord:
-    """A column whose distribution decided."""
-    family, second, lead, _ = decision
-    return FamilyRecord(
-        label, family, f"{_span(column)}: {decision.text}", RULES[family], KINDS[family], lead, second
-    )
+def _judge_labels(column: Column, labels: Labels) -> FamilyRecord:
+    """Return the family of labels: an answer of two, ordered levels, categories, or none for names of rows."""
+    k, rule = len(labels.levels), ""
+    if labels == DATES:
+        rule = "dates"
+    elif column.n_distinct <= 1:
+        rule = _ONE
+    elif are_names(labels, column.n_observed):
+        is_unique = k == column.n_observed
+        rule = (
+            "a different one in every row: names"
+            if is_unique
+            else f"{k} different labels: names or free text"
+        )
+    if rule:  # without labels, which may be names of persons
+        return FamilyRecord(column.name, "excluded", rule, rule, EXCLUDED)
+    if k == 2:
+        family, rule = "bernoulli", f"two labels, {labels.text(0)} = 0 and {labels.text(1)} = 1"
+    elif labels.is_ordered:
+        family, rule = "ordinal", f"ordered labels, {labels}"
+    else:
+        family, rule = "nominal", f"{k} labels without an order"
+    return FamilyRecord(column.name, family, f"{_span(column)}: {rule}", rule, KINDS[family])
+
+
+def _is_year(column: Column) -> bool:
+    """Return whether whole numbers are recent years close together."""
+    is_near = column.high - column.low <= _YEAR_SPAN and column.deviation < _YEAR_DEVIATION
+    return column.is_whole and is_near and column.low >= _FIRST_YEAR and column.high <= _LAST_YEAR
+
+
+def _is_identifier(column: Column) -> bool:
+    """Return whether a column has every whole number of a range once, in enough rows that this is no chance."""
+    is_range = column.is_whole and column.step == 1 and column.n_places == column.n_observed >= _LEAST_RANGE
+    return bool(is_range and column.weights.max() <= column.weights.min() * (1 + 1e-9))
 
 
 def _span(column: Column) -> str:
-    """The values of a column in words."""
+    """Return the values of a column in words."""
     if column.n_distinct == 0:
         return "nothing"
     if column.labels is not None:
@@ -281,86 +249,193 @@ def _span(column: Column) -> str:
     return f"{column.n_observed} {values} from {column.low:.6g} to {column.high:.6g}{step}"
 
 
-def build_choice(
-    columns: Sequence[Column], records: FamilyReport, bound: float | None = None
-) -> FamilyChoice:
-    """Families and forms of the columns from the names in a report; ``bound`` is the largest count, if known."""
-    built: dict[tuple[str, float | None], Family] = {}
-    members, forms = [], {}
-    for j, (column, record) in enumerate(zip(columns, records, strict=True)):
-        form = _form(column, record)
-        if form is not None:
-            forms[j] = form
-        key = record.family, _parameter(column, record.family, bound)
-        if key not in built:
-            built[key] = _build(*key)
-        members.append(built[key])
-    return FamilyChoice(combine(members), records, forms)
-
-
-def _form(column: Column, record: FamilyRecord) -> Form | None:
-    """The form in which a column enters the model if it does not enter as it is."""
-    if record.family == EXCLUDED:
+def _entry(column: Column, record: FamilyRecord, bound: float | None) -> Family | Form:
+    """Build the family of a column, or its form if it does not enter as it is."""
+    family = record.family
+    if family == EXCLUDED:
         return Excluded(reason=record.rule)
-    if record.family == "bernoulli" and column.values.tolist() != [0.0, 1.0] and column.n_distinct == 2:
-        return Recoded(tuple(column.values.tolist()), reason="two values")
+    if family == "bernoulli" and column.values.tolist() != [0.0, 1.0] and column.n_distinct == 2:
+        return Recoded(tuple(column.values.tolist()), reason=_TWO)
     # Numbers that are far apart are levels by their order, as those that are not whole.
-    if record.family == "ordinal" and not (column.is_whole and column.high - column.low < MOST_LEVELS):
+    if family == "ordinal" and not (column.is_whole and column.high - column.low < MOST_LEVELS):
         return Recoded(tuple(column.values.tolist()), reason="ordered levels")
-    is_form = record.family in TWO_PARTS or record.family == "nominal"
-    return column_forms.create(record.family) if is_form else None
+    if family == BOUNDED:
+        return BetaBinomial(n_trials=int(max(column.high, 1.0) if bound is None else bound))
+    return families.create(family) if family in families else column_forms.create(family)
 
 
-def open_entries(
-    family: Any, n_features: int, feature_names: Sequence[str] | None = None
-) -> list[Any] | None:
-    """What a user says of each column, ``None`` for those that are to be inferred; ``None`` if all families are given.
+# ------------------------------------------------------------------------------------ the table as a whole
 
-    Columns are open that a mapping does not name, and those of which a mapping or a sequence says ``"auto"``.
+
+class Decision(NamedTuple):
+    """The family of a column and its lead over the next one."""
+
+    family: str
+    runner_up: str = ""
+    lead: float = np.inf
+    """In nats."""
+    n_columns: int = 1
+    """Number of columns whose scores were added up."""
+
+    @property
+    def text(self) -> str:
+        """The lead in words."""
+        if not self.runner_up:
+            return "no other family fits"
+        ahead = f"{self.lead:.1f} nats ahead of {self.runner_up}"
+        if self.n_columns > 1:
+            ahead += f" over {self.n_columns} columns of this kind"
+        return f"unsure, {ahead}" if self.lead < CLEAR else ahead
+
+
+def choose_kinds(scores: Sequence[Scores]) -> list[tuple[str, Decision]]:
+    """The kind of each column, and its best family.
+
+    The logarithm of each kind's share of the columns, found by EM, is added to the scores.
+
+    Parameters
+    ----------
+    scores : sequence of dict
+        Score of each candidate family, for the columns whose distribution decides.
     """
-    if isinstance(family, Mapping):
-        found = column_entries(family, n_features, None if feature_names is None else list(feature_names))
-    elif isinstance(family, list | tuple) and len(family) == n_features:
-        found = list(family)
+    if not scores:
+        return []
+    kinds = list(VARIANTS)
+    table = np.array(
+        [[max(of_kind(each, kind).values(), default=-np.inf) for kind in kinds] for each in scores]
+    )
+    likelihood = np.exp(table - table.max(axis=1, keepdims=True))
+    share = np.full(len(kinds), 1.0 / len(kinds))
+    for _ in range(_ROUNDS):
+        posterior = likelihood * share
+        posterior /= posterior.sum(axis=1, keepdims=True)
+        share = (posterior.sum(axis=0) + _EVEN / len(kinds)) / (len(table) + _EVEN)
+    return [_best_kind(each, dict(zip(kinds, np.log(share), strict=True))) for each in scores]
+
+
+def of_kind(scores: Scores, kind: str) -> Scores:
+    """Scores of the families of one kind, for comparison with other kinds."""
+    return {
+        name: scores[name] + (_KNOWN if name in (EXTRA_ZEROS, BOUNDED) else 0.0)
+        for name in VARIANTS[kind]
+        if name in scores
+    }
+
+
+def _best_kind(scores: Scores, log_share: dict[str, float]) -> tuple[str, Decision]:
+    """The kind of one column; skewed amounts must be ahead of real numbers by more than a tie."""
+    found = {kind: own for kind in VARIANTS if (own := of_kind(scores, kind))}
+    best = {kind: max(own.values()) + log_share[kind] for kind, own in found.items()}
+    order = sorted(best, key=lambda kind: -best[kind])
+    if order[0] == AMOUNTS and "gamma" in scores and best[REALS] > best[AMOUNTS] - _TIE:
+        order.remove(REALS)
+        order.insert(0, REALS)
+    names = [max(found[kind], key=found[kind].__getitem__) for kind in order[:2]]
+    if len(order) == 1:
+        return order[0], Decision(names[0])
+    return order[0], Decision(names[0], names[1], max(best[order[0]] - best[order[1]], 0.0))
+
+
+def share_families(
+    columns: Sequence[Column], kinds: dict[int, str], scores: dict[int, Scores]
+) -> tuple[dict[int, Decision], float | None]:
+    """Return the families of columns of known kinds, and the largest possible count if columns of counts share one.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+    kinds : dict of int to str
+        Kinds of columns by number.
+    scores : dict of int to dict
+        Score of each candidate family; columns without a candidate of their kind take the family of the others.
+    """
+    decisions: dict[int, Decision] = {}
+    bound = None
+    for kind in dict.fromkeys(kinds.values()):
+        members = [j for j, own in kinds.items() if own == kind]
+        candidates = {
+            j: found
+            for j in members
+            if (found := {f: s for f, s in scores.get(j, {}).items() if f in VARIANTS[kind]})
+        }
+        if kind == COUNTS and (bound := common_bound([columns[j] for j in candidates], candidates.values())):
+            for j, found in candidates.items():
+                found[BOUNDED] = score_bounded(columns[j], bound)
+        # Amounts with zeros have the family of the amounts without.
+        alike = [{TWO_PARTS.get(f, f): score for f, score in found.items()} for found in candidates.values()]
+        shared = dict(zip(candidates, share_family(alike), strict=True))
+        usual = Counter(decision.family for decision in shared.values()).most_common(1)[0][0]
+        for j in members:
+            both = {amounts: both for both, amounts in TWO_PARTS.items() if both in scores.get(j, {})}
+            own = shared.get(j, Decision(usual))
+            family, second = (both.get(name, name) for name in own[:2])
+            decisions[j] = own._replace(family=family, runner_up=second)
+    return decisions, bound
+
+
+def share_family(scores: Sequence[Scores]) -> list[Decision]:
+    """One family for columns of one kind, except for columns whose values clearly speak against it.
+
+    The family is the one with the largest total score among the candidates of all columns. Another family is admitted
+    if it gains, over all columns on the average, more than `CLEAR` nats beyond a clear lead in each column that takes
+    it.
+
+    Parameters
+    ----------
+    scores : sequence of dict
+        Score of each candidate family of the kind.
+    """
+    names = sorted({name for each in scores for name in each})
+    table = np.array([[each.get(name, -np.inf) for name in names] for each in scores])
+    extra = np.array([name == EXTRA_ZEROS for name in names])
+    table -= np.where(extra, _FEIGNED, 0.0)
+    total = table.sum(axis=0) + np.where(extra, _RARE, 0.0)
+    first, *others = np.argsort(-total, kind="stable")
+    chosen = np.full(len(table), first)
+    for other in others:
+        excess = np.maximum(table[:, other] - table[np.arange(len(table)), chosen] - CLEAR, 0.0)
+        if excess.sum() > CLEAR * len(table):
+            chosen[excess > 0] = other
+    if not others or np.isneginf(total[others[0]]):
+        usual = Decision(names[first])
+    else:
+        usual = Decision(names[first], names[others[0]], total[first] - total[others[0]], len(table))
+    return [
+        usual if k == first else Decision(names[k], names[first], row[k] - row[first])
+        for k, row in zip(chosen, table, strict=True)
+    ]
+
+
+def common_bound(columns: Sequence[Column], scores: Iterable[Scores]) -> float | None:
+    """The largest possible score of columns of counts: their largest value, if most columns have it."""
+    bound = max((column.high for column in columns), default=np.inf)
+    is_common = np.mean([column.high == bound for column in columns]) >= _HALF if len(columns) > 1 else False
+    may_be = bound <= LARGEST_SCORE and any(BOUNDED in each for each in scores)
+    return bound if is_common and may_be else None
+
+
+def common_kind(columns: Sequence[Column], kinds: Sequence[str]) -> str | None:
+    """The kind of all columns of a table of counts or of ratings; None for other tables.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        All that are not left out.
+    kinds : sequence of str
+        The kind of each by itself.
+    """
+    if not columns or not all(c.is_whole and c.low >= 0 for c in columns):
+        return None
+    rest = [(c, kind) for c, kind in zip(columns, kinds, strict=True) if c.n_distinct > 2]
+    largest, with_zeros = max(c.high for c in columns), np.mean([c.low == 0 for c in columns])
+    if len(rest) >= _LEAST_COUNTS and largest > _LARGEST_RATING and with_zeros >= _WITH_ZEROS:
+        kind = COUNTS
+    elif (
+        len(rest) >= _LEAST_RATINGS
+        and largest <= _LARGEST_RATING
+        and len({(c.low, c.high) for c, _ in rest}) <= 2
+    ):
+        kind = RATINGS
     else:
         return None
-    entries = [None if entry is MISSING or _is_auto(entry) else entry for entry in found]
-    return entries if any(entry is None for entry in entries) else None
-
-
-def _is_auto(entry: Any) -> bool:
-    return isinstance(entry, str) and entry == "auto"
-
-
-def with_given(
-    choice: FamilyChoice, entries: Sequence[Any], feature_names: Sequence[str] | None
-) -> FamilyChoice:
-    """The choice with what a user insists on for some columns; ``None`` stands for columns left open."""
-    if all(entry is None for entry in entries):
-        return choice
-    assert choice.report is not None
-    mine = [choice.forms.get(j) or choice.family.columns(slice(j, j + 1)) for j in range(len(entries))]
-    wanted = [own if entry is None else entry for own, entry in zip(mine, entries, strict=True)]
-    family, forms = resolve_columns(wanted, len(wanted), feature_names)
-    records = []
-    for j, record in enumerate(choice.report):
-        if entries[j] is not None:
-            name = forms[j].name if j in forms else family.columns(slice(j, j + 1)).name
-            record = FamilyRecord(record.column, name, GIVEN, GIVEN, KINDS.get(name, ""))
-        records.append(record)
-    return FamilyChoice(family, FamilyReport(records), forms)
-
-
-def _parameter(column: Column, family: str, bound: float | None) -> float | None:
-    """The parameter of a family that the values of its column decide."""
-    largest = max(column.high, 1.0) if bound is None else bound
-    return {"beta_binomial": largest, "logit_normal": whole_of(column)}.get(family)
-
-
-def _build(name: str, parameter: float | None) -> Family:
-    if parameter is not None:
-        return (
-            BetaBinomial(n_trials=int(parameter)) if name == "beta_binomial" else LogitNormal(upper=parameter)
-        )
-    # A column that stays out, or enters as two, needs some family in the table's.
-    return families.create(name if name in families else "gaussian")
+    return kind if np.mean([own == kind for _, own in rest]) >= _HALF else None

@@ -165,17 +165,16 @@ class Combination(Form):
 @column_forms.register
 @dataclass(frozen=True)
 class Excluded(Form):
-    """Left out since it says nothing of the rows, as running numbers do; the mean of the column comes back.
+    """A column that is not in the model, such as an identifier; the mean of the column comes back.
 
     It has no likelihood, link or dispersion, its loadings are 0, and it can still colour pictures.
 
-    Chosen by ``family="auto"`` for numbers that count the rows, names and labels of rows, free text, dates, and codes
-    and parts of the calendar that are written as numbers. ``family={"month": "nominal"}`` takes one of these in.
+    Chosen by ``family="auto"`` for text that names rows, free text and dates. Columns of numbers are excluded only by
+    request: ``family={"id": "excluded"}``.
 
     See Also
     --------
-    Nominal : codes that are to count.
-    Gaussian : running numbers that are to count, such as times.
+    Nominal : categories that are coded by numbers.
 
     Examples
     --------

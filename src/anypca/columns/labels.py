@@ -32,6 +32,12 @@ SCALES: tuple[tuple[str, ...], ...] = (
 _NUMBERED = re.compile(r"\s*[(\[]?(-?\d{1,2})(?:[)\]]|\s*[-–—:=.)]+)\s*[^\W\d]")
 #: ``18-24``, ``25 to 34``, ``< 18``, ``65+``: a range of numbers.
 _RANGE = re.compile(r"\s*[<>≤≥]?\s*(\d+)(?:\s*(?:[-–—]|to)\s*\d+|\s*\+)?\s*\Z")
+#: Most categories of a column: more are names or numbers of rows rather than kinds of them.
+MOST_CATEGORIES = 30
+#: Rows that a label has at least on the average; with fewer, labels are rather names than kinds of rows.
+_LEAST_PER_LABEL = 3
+#: Words of a label on the average; free text has more.
+_MOST_WORDS = 3
 #: Labels from which on words say an order: two have the same in either direction.
 _LEAST_ORDERED = 3
 
@@ -81,6 +87,15 @@ class Labels:
 
 BOOLEAN = Labels((False, True), kind="bool")
 DATES = Labels((), kind="date")
+
+
+def are_names(labels: Labels, n_rows: int) -> bool:
+    """Return whether labels in so many rows are names or free text, rather than kinds of rows."""
+    k = len(labels.levels)
+    n_words = sum(len(str(level).split()) for level in labels.levels)
+    is_prose = not labels.is_ordered and n_words > _MOST_WORDS * k
+    is_long = k > MOST_CATEGORIES or n_rows < _LEAST_PER_LABEL * k
+    return (k == n_rows and labels.kind != "bool") or (k > 2 and (is_long or is_prose))
 
 
 def label_text(counts: Mapping[str, int]) -> Labels:

@@ -11,11 +11,9 @@ import numpy as np
 from anypca._typing import Floats
 from anypca._words import listed
 from anypca.columns.forms import Constant, Form, code, column_forms, number_text
+from anypca.columns.labels import MOST_CATEGORIES
 from anypca.families._base import Family
 from anypca.families.bernoulli import Bernoulli
-
-#: Most categories of a column: more are names or numbers of rows rather than kinds of them.
-MOST_CATEGORIES = 30
 
 
 @column_forms.register
@@ -32,7 +30,7 @@ class Nominal(Form):
     link of the parts is the logit, and there is no dispersion.
 
     Chosen by ``family="auto"`` for columns of text and of unordered categoricals with 3 to 30 labels, unless they are
-    names or free text. Numbers that look like codes are left out: name it for those.
+    names or free text. Name it for categories that are coded by numbers.
 
     Parameters
     ----------

@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
-from anypca.columns.auto import FamilyChoice, FamilyReport
+from anypca.columns.choice import FamilyChoice
 from anypca.columns.combinations import find_combinations
 from anypca.columns.forms import Constant, Copy, Form
 from anypca.columns.layout import Layout
+from anypca.columns.report import FamilyReport
 from anypca.columns.table import Table
 from anypca.engine import Block
 from anypca.families import Exponential, Family, ScaledPoisson

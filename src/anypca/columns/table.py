@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from anypca.engine import Block, Data, Summary
+from anypca.engine import Block, Data, Executor, Summary
 
 
 class Table(Protocol):
@@ -18,6 +18,10 @@ class Table(Protocol):
     @property
     def summary(self) -> Summary:
         """Summary numbers of the columns."""
+
+    @property
+    def executor(self) -> Executor:
+        """Visits the blocks."""
 
     def sum(self, function: Callable[[Block, Any], Any]) -> Any:
         """Sum of ``function(block, None)`` over the blocks."""

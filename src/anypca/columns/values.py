@@ -1,67 +1,150 @@
-"""Count the values of columns for ``family="auto"``, or take a sample of them."""
+"""The values of each column and how often they occur, from one pass over a table."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
-from anypca.columns._candidates import MOST_LEVELS
-from anypca.columns._guards import Column
-from anypca.engine._interface import Block, Data, Executor
-from anypca.engine.summary import Summary
+from anypca.columns.labels import Labels
+from anypca.engine import Block, Data, Executor, Summary
 
+#: Most levels of a rating.
+MOST_LEVELS = 12
 #: Columns with no more possible values than this are counted, others sampled.
 _MOST_VALUES = 1000
 #: Rows of the sample, at most and at least; its entries, at most (80 MB). More rows would not change the scores, which
-#: are coarsened; see `anypca.columns.auto`.
+#: are coarsened; see `anypca.columns.candidates`.
 _MOST_ROWS, _LEAST_ROWS, _MOST_ENTRIES = 2000, 200, 10**7
 
 
 @dataclass(frozen=True, eq=False)
+class Column:
+    """The observed values of one column."""
+
+    name: str
+    """Name of the column, or its number."""
+    values: Floats
+    """Distinct values in increasing order, of all entries or of a sample, shape (k,)."""
+    weights: Floats
+    """How many entries have each value, shape (k,)."""
+    step: float
+    """Resolution: the step with which values are recorded."""
+    is_lattice: bool
+    """Whether all values are multiples of the step apart."""
+    low: float
+    """Smallest of all entries."""
+    high: float
+    """Largest of all entries."""
+    n_observed: int
+    labels: Labels | None = None
+    """The labels that the values are numbers of."""
+    is_part: bool = False
+    """Whether it is one of several columns of shares that sum to one in every row."""
+
+    @property
+    def n_distinct(self) -> int:
+        return len(self.values)
+
+    @property
+    def total(self) -> float:
+        """Number of entries, by weight."""
+        return float(self.weights.sum())
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the entries are whole numbers."""
+        return self.is_lattice and self.step % 1 == 0 and self.low % 1 == 0
+
+    @property
+    def n_places(self) -> float:
+        """Points of the lattice from the smallest to the largest entry."""
+        return round((self.high - self.low) / self.step) + 1 if self.is_lattice else np.inf
+
+    @property
+    def mean(self) -> float:
+        return float(self.weights @ self.values) / self.total
+
+    @property
+    def deviation(self) -> float:
+        gap = self.values - self.mean
+        return float(np.sqrt(self.weights @ gap**2 / self.total))
+
+    @property
+    def n_zeros(self) -> float:
+        return self.total * self.share(self.values == 0)
+
+    def share(self, flags: Bools) -> float:
+        """Share of entries whose values are flagged."""
+        return float(self.weights @ flags) / self.total
+
+
+def collect_columns(data: Data, executor: Executor, summary: Summary) -> list[Column]:
+    """Collect the values of all columns and how often they occur, in one pass.
+
+    Parameters
+    ----------
+    data : Data
+    executor : Executor
+    summary : Summary
+        Of ``data``.
+
+    Returns
+    -------
+    list of Column
+        Columns on a lattice of at most 1000 points are counted. Others are sampled in at most 2000 evenly spaced rows;
+        if such a sample has so few values that they could be levels, the column is counted as well.
+    """
+    plan = _Plan.of(summary, data.n_samples)
+    found = executor.sum(plan.visit, data)
+    pairs = plan.pairs(found)
+    if plan.stride > 1:
+        few = [int(j) for j in plan.sampled if len(pairs[int(j)][0]) <= MOST_LEVELS]
+        pairs |= _count_all(few, data, executor)
+    is_whole_shared = found.misses_one <= 1e-6 + 0.5 * summary.resolution[plan.shares].sum()
+    shares = set(plan.shares.tolist()) if is_whole_shared else ()
+    names = map(str, range(data.n_features)) if data.feature_names is None else data.feature_names
+    return [
+        Column(
+            name,
+            *pairs[j],
+            step=float(summary.resolution[j]),
+            is_lattice=bool(summary.is_lattice[j]),
+            low=float(summary.minimum[j]),
+            high=float(summary.maximum[j]),
+            n_observed=int(summary.n_observed[j]),
+            labels=data.labels.get(j),
+            is_part=j in shares,
+        )
+        for j, name in enumerate(names)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
 class _Values:
-    """What some rows tell; adds in any order."""
+    """Counts and a sample from some rows; can be added in any order."""
 
     counts: Floats
     """Weights of the values of all counted columns, one column after the other."""
     sample: Floats
     """Rows of the sampled columns, NaN where missing."""
     sample_weight: Floats
-    rises: Bools
-    """Columns that never decrease within a block, (n_features,)."""
-    falls: Bools
-    ends: tuple[tuple[int, Floats, Floats], ...]
-    """Of each block its first row's number, its first and its last row."""
     misses_one: Floats
-    """How far the sum of the shares of a complete row is from one, at most."""
+    """Largest distance from one of the sum of a complete row's shares."""
 
     def __add__(self, other: _Values) -> _Values:
         return _Values(
             self.counts + other.counts,
             np.concatenate([self.sample, other.sample]),
             np.concatenate([self.sample_weight, other.sample_weight]),
-            self.rises & other.rises,
-            self.falls & other.falls,
-            self.ends + other.ends,
             np.maximum(self.misses_one, other.misses_one),
         )
-
-    @property
-    def is_sorted(self) -> Bools:
-        """Columns that never decrease, or never increase, over all blocks."""
-        ordered = sorted(self.ends, key=lambda end: end[0])
-        steps = np.array([after[1] - before[2] for before, after in pairwise(ordered)])
-        with np.errstate(invalid="ignore"):
-            rises = self.rises & ~np.any(steps < 0, axis=0)
-            falls = self.falls & ~np.any(steps > 0, axis=0)
-        return np.asarray(rises | falls)
 
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """Which columns are counted, and where; which are sampled, and how often."""
+    """Which columns are counted, and which are sampled, every how many rows."""
 
     counted: Ints
     low: Floats
@@ -86,26 +169,7 @@ class _Plan:
         return cls(counted, *known, starts, sampled, max(1, -(-n_samples // int(rows))), shares)
 
     def visit(self, block: Block, _: None) -> _Values:
-        x, observed = block.read()
-        x = x.astype(np.float64)
-        if observed is not None:
-            x[~observed] = np.nan
-        with np.errstate(invalid="ignore"):
-            change = np.diff(x, axis=0)
-            rises, falls = ~np.any(change < 0, axis=0), ~np.any(change > 0, axis=0)
-        taken = np.flatnonzero(np.arange(block.start, block.stop) % self.stride == 0)
-        weights = _positive_weights(block)
-        return _Values(
-            self._counts(x, weights),
-            x[np.ix_(taken, self.sampled)],
-            weights[taken],
-            rises,
-            falls,
-            ((block.start, x[0], x[-1]),),
-            np.nanmax(np.abs(x[:, self.shares].sum(axis=1) - 1.0), initial=0.0),
-        )
-
-    def _counts(self, x: Floats, weights: Floats) -> Floats:
+        x, weights = block.values().astype(np.float64), _positive_weights(block)
         counts = np.zeros(int(self.starts[-1]))
         for number, column in enumerate(self.counted):
             places = np.rint((x[:, column] - self.low[number]) / self.step[number])
@@ -114,52 +178,25 @@ class _Plan:
             counts[start:stop] = np.bincount(
                 places[seen].astype(np.int64), weights=weights[seen], minlength=stop - start
             )
-        return counts
+        taken = np.flatnonzero(np.arange(block.start, block.stop) % self.stride == 0)
+        misses_one = np.nanmax(np.abs(x[:, self.shares].sum(axis=1) - 1.0), initial=0.0)
+        return _Values(counts, x[np.ix_(taken, self.sampled)], weights[taken], misses_one)
 
-
-def collect_columns(data: Data, executor: Executor, summary: Summary) -> list[Column]:
-    """The values of all columns and how often they occur, in one pass.
-
-    Parameters
-    ----------
-    data : Data
-    executor : Executor
-    summary : Summary
-        Of ``data``.
-
-    Returns
-    -------
-    list of Column
-        Columns on a lattice of at most 1000 points are counted. Others are sampled in at most 2000 evenly spaced rows;
-        if such a sample has so few values that they could be levels, the column is counted as well.
-    """
-    plan = _Plan.of(summary, data.n_samples)
-    found = executor.sum(plan.visit, data)
-    is_sorted, pairs = found.is_sorted, _pairs(plan, found)
-    if plan.stride > 1:
-        few = [int(j) for j in plan.sampled if len(pairs[int(j)][0]) <= MOST_LEVELS]
-        pairs |= _count_all(few, data, executor)
-    shares = plan.shares if found.misses_one <= 1e-6 + 0.5 * summary.resolution[plan.shares].sum() else ()
-    names = [""] * data.n_features if data.feature_names is None else data.feature_names
-    return [
-        Column(
-            names[j],
-            *pairs[j],
-            step=float(summary.resolution[j]),
-            is_lattice=bool(summary.is_lattice[j]),
-            low=float(summary.minimum[j]),
-            high=float(summary.maximum[j]),
-            n_observed=int(summary.n_observed[j]),
-            is_sorted=bool(is_sorted[j]),
-            labels=data.labels.get(j),
-            is_part=j in shares,
-        )
-        for j in range(data.n_features)
-    ]
+    def pairs(self, found: _Values) -> dict[int, tuple[Floats, Floats]]:
+        """Return the values and weights of each column."""
+        pairs: dict[int, tuple[Floats, Floats]] = {}
+        for number, column in enumerate(self.counted):
+            counts = found.counts[self.starts[number] : self.starts[number + 1]]
+            places = np.flatnonzero(counts > 0)
+            pairs[int(column)] = self.low[number] + self.step[number] * places, counts[places]
+        for number, column in enumerate(self.sampled):
+            values, weights = _count(found.sample[:, number], found.sample_weight)
+            pairs[int(column)] = values, self.stride * weights
+        return pairs
 
 
 def _positive_weights(block: Block) -> Floats:
-    """Weights of the rows of a block; those of weight 0 have values as well, which a fit must be able to read."""
+    """Weights of the rows of a block; rows of weight 0 have values as well, which a fit must be able to read."""
     return np.maximum(block.weights, np.finfo(float).tiny)
 
 
@@ -184,16 +221,3 @@ def _count(x: Floats, weights: Floats) -> tuple[Floats, Floats]:
     seen = np.isfinite(x)
     values, inverse = np.unique(x[seen], return_inverse=True)
     return values, np.bincount(inverse, weights=weights[seen], minlength=len(values)).astype(np.float64)
-
-
-def _pairs(plan: _Plan, found: _Values) -> dict[int, tuple[Floats, Floats]]:
-    """Values and weights of each column."""
-    pairs: dict[int, tuple[Floats, Floats]] = {}
-    for number, column in enumerate(plan.counted):
-        counts = found.counts[plan.starts[number] : plan.starts[number + 1]]
-        places = np.flatnonzero(counts > 0)
-        pairs[int(column)] = plan.low[number] + plan.step[number] * places, counts[places]
-    for number, column in enumerate(plan.sampled):
-        values, weights = _count(found.sample[:, number], found.sample_weight)
-        pairs[int(column)] = values, plan.stride * weights
-    return pairs

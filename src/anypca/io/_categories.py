@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from anypca._words import counted
-from anypca.columns._guards import are_names
+from anypca.columns import are_names
 from anypca.columns.encoding import labels_of, number_cells, read_cells
 from anypca.columns.labels import Labels
 from anypca.io._classify import Column, is_text_reason, strip_cells

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from anypca.columns._guards import FIRST_YEAR, LAST_YEAR, LEAST_RANGE, LEAST_RUNNING, YEAR, is_label
+from anypca.io._hints import FIRST_YEAR, LAST_YEAR, YEAR, is_label
 
+#: Rows from which on a complete range numbers them, if they are sorted, and in any order.
+_LEAST_RUNNING, _LEAST_RANGE = 8, 15
 #: Codes for missing that people write: nines, and beside them eights, sevens and the like.
 _NINES = frozenset({9.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0, 9999999.0})
 _BESIDE = frozenset({7.0, 8.0, 77.0, 88.0, 97.0, 98.0, 777.0, 888.0, 997.0, 998.0, 9997.0, 9998.0})
@@ -53,7 +55,7 @@ def say_no_amount(name: str, values: Any) -> str:
         return "its name says that it labels rows"
     is_range = len(np.unique(found)) == found.size == found.max() - found.min() + 1
     is_sorted = bool(np.all(np.diff(found) > 0) or np.all(np.diff(found) < 0))
-    if is_range and found.size >= (LEAST_RUNNING if is_sorted else LEAST_RANGE):
+    if is_range and found.size >= (_LEAST_RUNNING if is_sorted else _LEAST_RANGE):
         return "it numbers the rows"
     return ""
 

@@ -19,8 +19,7 @@ from anypca._compat import (
     fit_callbacks,
 )
 from anypca._typing import Floats
-from anypca.columns import Layout, encode, find_labels
-from anypca.columns.auto import FamilyChoice
+from anypca.columns import FamilyChoice, Layout, choose_families, encode, find_labels, is_nonnegative
 from anypca.columns.forms import Form
 from anypca.engine import Block, Data, Executor, check_data, check_finite, check_matrix, executor_for
 from anypca.engine.streams import header_of
@@ -30,7 +29,7 @@ from anypca.models._covariates import Covariates, encode_covariates, warn_separa
 from anypca.models._description import Described
 from anypca.models._manners import CheckedParameters, ToldFit
 from anypca.models._opened import refuse_missing
-from anypca.models._session import Session, check_labels, is_nonnegative, lay_out, open_session, read_family
+from anypca.models._session import Session, lay_out, open_session
 
 
 def for_rows(fit_params: Mapping[str, Any]) -> dict[str, Any]:
@@ -238,8 +237,6 @@ class LatentModel(
                 if self._needs_every_entry:
                     refuse_missing(session, type(self).__name__)
                 choice = self._choose_families(session)
-                if choice is not None:
-                    check_labels(session.data, choice)
                 laid = lay_out(session, choice, self._left_out(session, choice))
                 self.layout_ = laid.layout
                 if laid.data.n_covariates and choice is not None:
@@ -274,8 +271,7 @@ class LatentModel(
 
     def _choose_families(self, session: Session) -> FamilyChoice | None:
         """The families of the columns of the user's table; ``None`` for models that have no choice of them."""
-        family = getattr(self, "family", None)
-        return None if family is None else read_family(family, session)
+        return choose_families(self.family, session) if hasattr(self, "family") else None
 
     def _left_out(self, session: Session, choice: FamilyChoice | None) -> Mapping[int, Form]:
         """Columns of the user's table that the model leaves out, with what comes back in their place.

@@ -11,8 +11,7 @@ import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
 from anypca._words import percent
-from anypca.columns import Layout, encode
-from anypca.columns.auto import FamilyRecord, FamilyReport
+from anypca.columns import FamilyRecord, FamilyReport, Layout, encode
 from anypca.families import Family, Gaussian
 
 #: Numbers that tell fits apart, as fitted attributes with an underscore behind.

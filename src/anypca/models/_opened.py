@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
+from anypca.columns import raise_outside
 from anypca.engine import Block, Table
 from anypca.engine._convert import describe_entry
 from anypca.families import Family
-from anypca.models._session import Session, raise_outside
+from anypca.models._session import Session
 
 # Bytes of the entries of a tile: half or twice of it take as long to some percent, less makes many thin products.
 _TILE_BYTES = 2**20

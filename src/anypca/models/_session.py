@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -10,15 +9,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from anypca._typing import Floats
-from anypca._words import counted, quoted
-from anypca.columns import Layout, collect_columns, column_forms, resolve_columns, resolve_resolution
-from anypca.columns.auto import GIVEN, FamilyChoice, FamilyReport, infer_families, open_entries, with_given
-from anypca.columns.forms import Excluded, Form
-from anypca.columns.labels import DATES
-from anypca.engine import Block, Data, Executor, Summary, check_values, executor_for, first_outside, summarise
-from anypca.exceptions import DataConversionWarning
-from anypca.families import Family, families
+from anypca.columns import (
+    FamilyChoice,
+    Form,
+    Layout,
+    encode_columns,
+    resolve_resolution,
+)
+from anypca.engine import Block, Data, Executor, Summary, check_values, executor_for, summarise
 from anypca.solvers import BlockProblem, Callback, Loop, Progress
 from anypca.solvers.checkpoint import NO_JOURNAL, NoJournal
 from anypca.solvers.closed_form import Centring, Spectrum, covariance_spectrum
@@ -137,7 +135,7 @@ def open_session(
         yield Session(check_values(summary, data), executor, summary, layout, callback, rng, max_iter, tol)
 
 
-def lay_out(session: Session, choice: FamilyChoice | None, left_out: Mapping[int, Form]) -> Session:
+def lay_out(session: Session, choice: FamilyChoice | None, dropped: Mapping[int, Form]) -> Session:
     """A session on the columns of the model in place of those of the user's table.
 
     Parameters
@@ -146,177 +144,10 @@ def lay_out(session: Session, choice: FamilyChoice | None, left_out: Mapping[int
         On the user's table.
     choice : FamilyChoice or None
         The families of its columns, where the model has a choice of them, with the forms that they ask for.
-    left_out : mapping of int to Form
+    dropped : mapping of int to Form
         Columns that the model leaves out in any case.
     """
-    forms = {**({} if choice is None else choice.forms), **left_out}
-    layout = session.layout.with_forms(forms).with_levels(session.data, session.executor)
-    layout = layout.adapted(session.summary).without_names()
-    # Nothing changes, and the table need not be summarised again.
-    if layout.is_identity:
-        return replace(session, choice=choice)
-    data = layout.lay_out(session.data)
-    summary = summarise(data, session.executor)
-    summary = replace(summary, resolution=session.summary.resolution[layout.sources])
-    return replace(session, data=check_values(summary, data), summary=summary, layout=layout, choice=choice)
-
-
-def choose_family(family: Any, session: Session) -> tuple[Family, FamilyReport | None]:
-    """Resolve ``family`` for a table and check that its values are possible.
-
-    Parameters
-    ----------
-    family : str, Family, list or dict
-        ``"auto"`` infers a family for each column, a dict for those that it does not name.
-    session : Session
-        Open on the table.
-
-    Returns
-    -------
-    family : Family
-    report : FamilyReport or None
-        What was chosen and why, for ``"auto"``.
-
-    Raises
-    ------
-    ValueError
-        If the family is unknown or an entry is outside its support.
-    """
-    choice = read_family(family, session) if session.choice is None else session.choice
-    resolved = session.layout.family(choice.family)
-    # Families that were chosen by the values have them in their support; given ones may not.
-    if choice.report is None or any(record.rule == GIVEN for record in choice.report):
-        check_support(resolved, session)
-        warn_non_integers(resolved, session)
-    return _adapted(resolved, session), choice.report
-
-
-def is_auto(family: Any) -> bool:
-    """Whether a family is to be chosen from the data."""
-    return isinstance(family, str) and family.strip().lower() == "auto"
-
-
-def read_family(family: Any, session: Session) -> FamilyChoice:
-    """The families of the columns of a user's table, and the forms in which some of them enter.
-
-    Parameters
-    ----------
-    family : str, Family, list or dict
-        As in `choose_family`.
-    session : Session
-        Open on the user's table.
-    """
-    data = session.data
-    entries = (
-        [None] * data.n_features
-        if is_auto(family)
-        else open_entries(family, data.n_features, data.feature_names)
+    columns = encode_columns(session, choice, dropped)
+    return replace(
+        session, data=columns.data, summary=columns.summary, layout=columns.layout, choice=columns.choice
     )
-    if entries is None:
-        resolved, forms = resolve_columns(family, data.n_features, data.feature_names)
-        return _without_dates(FamilyChoice(resolved, None, forms), data)
-    columns = collect_columns(data, session.executor, session.summary)
-    return _without_dates(with_given(infer_families(columns), entries, data.feature_names), data)
-
-
-def _without_dates(choice: FamilyChoice, data: Data) -> FamilyChoice:
-    """The choice without columns of dates, which are numbers of nothing; whoever reads them is told."""
-    days = [column for column, labels in data.labels.items() if labels == DATES]
-    if not days:
-        return choice
-    names = [column if data.feature_names is None else data.feature_names[column] for column in days]
-    verbs = "holds dates and is" if len(days) == 1 else "hold dates and are"
-    warnings.warn(
-        f"{quoted(names)} {verbs} left out. To use dates make numbers of them, such as days since the first.",
-        DataConversionWarning,
-        stacklevel=5,
-    )
-    return choice._replace(forms={**choice.forms, **{column: Excluded() for column in days}})
-
-
-def check_labels(data: Data, choice: FamilyChoice) -> None:
-    """Raise if a column of text or categories has a family that is for numbers."""
-    for column, labels in data.labels.items():
-        form, count = choice.forms.get(column), len(labels.levels)
-        name = choice.family.columns(slice(column, column + 1)).name if form is None else form.name
-        if labels.kind == "bool" or name in ("nominal", "excluded") or (name == "bernoulli" and count <= 2):
-            continue
-        label = column if data.feature_names is None else data.feature_names[column]
-        if name == "ordinal":
-            if labels.is_ordered or count <= 2:
-                continue
-            raise ValueError(
-                f"column {label!r} is to be ordinal, and the order of its labels ({labels}) is not known. Give an "
-                "ordered categorical, as pandas.Categorical(values, categories=[...], ordered=True), or use 'nominal'."
-            )
-        raise ValueError(
-            f"column {label!r} holds {counted(count, 'label')} ({labels}), and family {name!r} is for numbers. "
-            "Leave the column to family='auto', or name 'nominal', 'ordinal', 'excluded' or 'bernoulli' (two labels)."
-        )
-
-
-def _adapted(family: Family, session: Session) -> Family:
-    """The family with the parameters of its columns, such as the levels of ordered answers, taken from the table."""
-    if not family.has_parameters:
-        return family
-
-    def total(function: Callable[..., Floats]) -> Floats:
-        def visit(block: Block, _: Any) -> Floats:
-            table = block.read()
-            weights = np.broadcast_to(block.weights[:, None], table.x.shape)
-            return function(
-                table.x, weights if table.observed is None else np.where(table.observed, weights, 0.0)
-            )
-
-        return np.asarray(session.sum(visit))
-
-    family = family.recorded(session.summary.resolution)
-    return family.adapted(session.summary.minimum, session.summary.maximum, total)
-
-
-def is_nonnegative(family: Any) -> bool:
-    """Whether a family given by name or object takes no negative values; False while it is not known."""
-    if isinstance(family, Family | Form):
-        return family.is_nonnegative
-    try:
-        registry: Any = families if family in families else column_forms
-        return isinstance(family, str) and bool(registry.create(family).is_nonnegative)
-    except ValueError:  # "auto", or a name that fit will complain about
-        return False
-
-
-def check_support(family: Family, session: Session) -> None:
-    """Raise on the first entry that its column's family cannot have produced."""
-    found = first_outside(session.data, session.executor, family.in_support)
-    if found is not None:
-        row, column, value = found
-        member, source = family.columns(slice(column, column + 1)), int(session.layout.sources[column])
-        raise_outside(member, row, source, value, session.layout.table_names)
-
-
-def raise_outside(member: Family, row: int, column: int, value: float, names: Sequence[str] | None) -> None:
-    """Raise on an entry of the user's table that its column's family cannot have produced."""
-    name = "" if names is None else f" (column {names[column]!r})"
-    # scikit-learn's words for what its tag positive_only says.
-    reason = "Negative values in data: " if value < 0 and member.is_nonnegative else ""
-    raise ValueError(
-        f"{reason}family {member.name!r} needs {member.support}; X[{row}, {column}]{name} is {value:.10g}. "
-        f"{member.remedy}"
-    )
-
-
-def warn_non_integers(family: Family, session: Session) -> None:
-    """Warn when a count family gets fractions: the likelihood is then a quasi-likelihood."""
-    data, summary = session.data, session.summary
-    for member, columns in family.member_columns(data.n_features):
-        bad = columns[summary.n_noninteger[columns] > 0]
-        if member.is_discrete and bad.size:
-            column = int(bad[0])
-            name = column if data.feature_names is None else repr(data.feature_names[column])
-            warnings.warn(
-                f"family {member.name!r} is for integers; column {name} holds {int(summary.n_noninteger[column])} "
-                f"fractions ({np.size(bad)} such columns). The likelihood is used as a quasi-likelihood; "
-                "family='gamma' or 'gaussian' are meant for fractions.",
-                DataConversionWarning,
-                stacklevel=4,
-            )

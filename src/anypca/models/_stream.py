@@ -18,11 +18,11 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from anypca._typing import Floats
+from anypca.columns import raise_outside
 from anypca.engine import Block, Data, Executor, Statistics, first_outside
 from anypca.families import Family
 from anypca.linalg import pack_symmetric, packed_diagonal, unpack_symmetric
 from anypca.models._base import LatentModel
-from anypca.models._session import raise_outside
 from anypca.models._warm import WarmStart
 
 Shared = TypeVar("Shared")

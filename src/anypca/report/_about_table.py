@@ -7,7 +7,7 @@ from numbers import Integral
 import numpy as np
 
 from anypca._words import percent
-from anypca.columns.auto import FamilyRecord, FamilyReport
+from anypca.columns import FamilyRecord, FamilyReport
 from anypca.linalg import largest
 from anypca.report import _figures
 from anypca.report._html import (

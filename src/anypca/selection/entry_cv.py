@@ -11,12 +11,13 @@ import numpy as np
 from sklearn.base import clone
 
 from anypca._typing import Floats
+from anypca.columns import choose_families
 from anypca.engine import hide_entries, take_entries
 from anypca.models._arguments import check_ranks
 from anypca.models._bilinear.row_model import BilinearModel
 from anypca.models._calibration import without_calibration
 from anypca.models._description import describe, find_attribute
-from anypca.models._session import lay_out, open_session, read_family
+from anypca.models._session import lay_out, open_session
 from anypca.selection._numbers import as_numbers, check_numbers
 from anypca.selection.facts import Companions
 from anypca.selection.splits import Entries, check_splitter
@@ -140,7 +141,7 @@ def settle_family(estimator: Any, X: Any) -> Any:
     if not (isinstance(family, str) and family.strip().lower() == "auto"):
         return copy
     with open_session(check_numbers(X), copy.n_jobs) as session:
-        chosen = lay_out(session, read_family(family, session), {})
+        chosen = lay_out(session, choose_families(family, session), {})
         assert chosen.choice is not None
     layout = chosen.layout
     return copy.set_params(family=layout.settled(layout.family(chosen.choice.family)))

@@ -14,6 +14,7 @@ import numpy as np
 from anypca._registry import Registry
 from anypca._typing import Bools
 from anypca._words import counted
+from anypca.columns import choose_families, settle_family
 from anypca.engine import check_data
 from anypca.engine._convert import describe_entry
 from anypca.families import Family
@@ -21,7 +22,7 @@ from anypca.models import EPCA
 from anypca.models._arguments import check_ranks, make_generator
 from anypca.models._calibration import without_calibration
 from anypca.models._row_methods import linear_predictor
-from anypca.models._session import choose_family, lay_out, open_session, read_family
+from anypca.models._session import lay_out, open_session
 from anypca.selection._numbers import as_numbers, check_numbers, entries_of
 from anypca.selection._residuals import RESIDUALS, NullFit
 from anypca.selection.facts import Companions
@@ -114,8 +115,8 @@ def open_task(
     most = min(data.n_samples, data.n_features) - 1
     largest = min(_DEFAULT_LARGEST, most) if max_rank is None else max(check_ranks(max_rank, most, least=1))
     with open_session(data, 1) as session:
-        session = lay_out(session, read_family(family, session), {})
-        resolved, _ = choose_family(family, session)
+        session = lay_out(session, choose_families(family, session), {})
+        resolved, _ = settle_family(session)
         # Methods see the columns of the model: parts of columns, questions in place of categories.
         table = as_numbers(X) if session.layout.is_identity else entries_of(session.data)
     return RankTask(table, resolved, largest, companions, random_state)

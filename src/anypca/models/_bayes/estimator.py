@@ -10,7 +10,7 @@ import numpy as np
 
 from anypca._compat import StrOptions
 from anypca._typing import Floats
-from anypca.columns import Layout
+from anypca.columns import Layout, settle_family
 from anypca.exceptions import ConvergenceWarning
 from anypca.families import Family
 from anypca.models._bayes.chains import SampledResult, Summary
@@ -19,7 +19,7 @@ from anypca.models._bilinear.passes import Deviances
 from anypca.models._calibration import without_calibration
 from anypca.models._manners import POSITIVE
 from anypca.models._posterior_model import PosteriorModel
-from anypca.models._session import Session, choose_family
+from anypca.models._session import Session
 from anypca.models.epca import EPCA
 from anypca.solvers import Result
 
@@ -66,7 +66,7 @@ class DrawnModel(PosteriorModel):
         """
         with self._open_fit(X) as session:
             k, known = self._dispersion_rank(session), {"fit_intercept": self.fit_intercept}
-            family, report = choose_family(self.family, session)
+            family, report = settle_family(session)
             dispersion = find_dispersion(X, family, session.layout, self.dispersion, n_components=k, **known)
             fit = self._draw(session, family, dispersion)
             self.family_, self.family_report_ = family, report

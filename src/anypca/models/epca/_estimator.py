@@ -11,6 +11,7 @@ import numpy as np
 
 from anypca._compat import Interval, RealNotInt, StrOptions
 from anypca._typing import Floats
+from anypca.columns import settle_family
 from anypca.families import Family
 from anypca.models._arguments import check_rank
 from anypca.models._base import for_rows
@@ -18,7 +19,7 @@ from anypca.models._bilinear.alternating import Shared
 from anypca.models._bilinear.row_model import BilinearModel, ModeRowModel, Reported
 from anypca.models._bilinear.stream import BilinearRule
 from anypca.models._manners import NOT_NEGATIVE
-from anypca.models._session import Session, choose_family
+from anypca.models._session import Session
 from anypca.models._stream import Stream, StreamingRows
 from anypca.models.epca._fit import EPCAFit, EPCAFitter, Fitted, Settings
 from anypca.models.epca._ridge import LEAST_RIDGE, choose_ridge
@@ -296,7 +297,7 @@ class EPCA(StreamingRows, BilinearModel):
 
     def _fit_table(self, session: Session) -> Fitted:
         """Fit and set the fitted attributes."""
-        family, report = choose_family(self.family, session)
+        family, report = settle_family(session)
         fitted = self._fit_components(session, family)
         self.family_, self.family_report_ = fitted.fit.problem.family, report
         self._store(fitted.fit)

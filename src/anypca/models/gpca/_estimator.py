@@ -8,16 +8,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from anypca._compat import StrOptions
-from anypca.columns.auto import FamilyChoice
+from anypca.columns import FamilyChoice, is_auto
 from anypca.families import Family
 from anypca.models._arguments import check_rank
 from anypca.models._description import Description
 from anypca.models._manners import NOT_NEGATIVE, POSITIVE
 from anypca.models._row_methods import GenerativeModel
-from anypca.models._session import Session, is_auto
+from anypca.models._session import Session
 from anypca.models._warm import WarmStart
 from anypca.models.gpca._fit import USUAL_BOUND, GPCAFit, Settings, choose_bound, compare_bounds, fit_gpca
-from anypca.models.gpca._reader import find_family
+from anypca.models.gpca._reader import find_family, guess_family
 from anypca.models.gpca._row_model import ProjectionRowModel
 from anypca.priors import Prior, Ridge, find_prior
 
@@ -208,7 +208,7 @@ class GPCA(WarmStart, GenerativeModel):
         weights = {"sample_weight": sample_weight, "entry_weight": entry_weight}
         with self._open_fit(X, **weights, checkpoint=checkpoint) as session:
             check_rank(self.n_components, session.data)
-            family = find_family(self.family, session)
+            family = find_family(session)
             settings = self._settings()
             bound, deviances = self._find_bound(session, family, settings)
             fit = fit_gpca(session, family, settings, bound)
@@ -219,8 +219,9 @@ class GPCA(WarmStart, GenerativeModel):
         return self
 
     def _choose_families(self, session: Session) -> FamilyChoice | None:
-        # "auto" is one family for all columns here, which no column is left out for.
-        return None if is_auto(self.family) else super()._choose_families(session)
+        if is_auto(self.family):
+            return FamilyChoice(guess_family(session.summary), None)
+        return super()._choose_families(session)
 
     def _settings(self) -> Settings:
         given = self.penalty is not None

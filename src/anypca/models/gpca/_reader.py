@@ -14,12 +14,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from anypca._typing import Bools, Floats
+from anypca.columns import settle_family
 from anypca.engine import Block, Summary
 from anypca.engine.entries import mix
 from anypca.families import Bernoulli, Family, Gaussian, Poisson
 from anypca.families._logistic import Logistic
 from anypca.models._opened import OpenedBlock, open_block
-from anypca.models._session import Session, choose_family, is_auto
+from anypca.models._session import Session
 
 
 @singledispatch
@@ -67,13 +68,11 @@ def _(family: Logistic, x: Floats, bound: float) -> Floats:
     return np.asarray(np.clip(np.log(share) - np.log(rest), -bound, bound))
 
 
-def find_family(family: Any, session: Session) -> Family:
-    """The family of a table, one for all columns, checked against its values.
+def find_family(session: Session) -> Family:
+    """Check the family of a table against its values.
 
     Parameters
     ----------
-    family : str or Family
-        ``"auto"``: bernoulli if all entries are 0 or 1, poisson if all are whole numbers >= 0, else gaussian.
     session : Session
         Open on the table.
 
@@ -82,13 +81,14 @@ def find_family(family: Any, session: Session) -> Family:
     ValueError
         If the family is not one that GPCA can fit, or an entry is outside its support.
     """
-    chosen = choose_family(_guess(session.summary) if is_auto(family) else family, session)[0]
+    chosen = settle_family(session)[0]
     saturated_parameters(chosen, np.ones((1, session.data.n_features)), 1.0)  # refuses what it does not know
     return chosen
 
 
-def _guess(summary: Summary) -> Family:
-    # One family for the table: saturated parameters of different kinds have no common scale.
+def guess_family(summary: Summary) -> Family:
+    """Return one family for a table: bernoulli for 0 and 1, poisson for whole numbers >= 0, else gaussian."""
+    # Saturated parameters of different kinds have no common scale.
     is_count = Poisson().in_support(np.append(summary.minimum, summary.maximum))
     if summary.n_noninteger.any() or not is_count.all():
         return Gaussian()

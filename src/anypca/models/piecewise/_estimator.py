@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from anypca._compat import StrOptions
 from anypca._typing import Floats, Ints
+from anypca.columns import settle_family
 from anypca.engine import Block
 from anypca.exceptions import ConvergenceWarning
 from anypca.families import Gaussian
@@ -23,7 +24,7 @@ from anypca.models._manners import AT_LEAST_ONE
 from anypca.models._opened import OpenedBlock
 from anypca.models._posterior_model import PosteriorModel
 from anypca.models._row_model import RowModel
-from anypca.models._session import Session, choose_family
+from anypca.models._session import Session
 from anypca.models.piecewise._bound import BoundRowModel
 from anypca.models.piecewise._fit import (
     Fit,
@@ -244,7 +245,7 @@ class PiecewisePCA(PosteriorModel):
         """
         companions = {"sample_weight": sample_weight, "offset": offset, "covariates": covariates}
         with self._open_fit(X, **companions, checkpoint=checkpoint) as session:
-            self.family_, self.family_report_ = choose_family(self.family, session)
+            self.family_, self.family_report_ = settle_family(session)
             is_exact = self._is_exact
             settings = make_settings(self, self.family_, session, is_exact=is_exact)
             fit = (fit_gaussian if is_exact else fit_bound)(settings, session)

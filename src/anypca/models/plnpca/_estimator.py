@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from anypca._typing import Floats
+from anypca.columns import check_support, warn_fractions
 from anypca.families import Poisson
 from anypca.models._arguments import check_rank, check_ranks
 from anypca.models._bilinear.alternating import Shared
@@ -16,7 +17,7 @@ from anypca.models._bilinear.row_model import BilinearModel, Reported
 from anypca.models._criteria import FitFacts, evaluate_all
 from anypca.models._description import Description
 from anypca.models._manners import NOT_NEGATIVE
-from anypca.models._session import Session, check_support, warn_non_integers
+from anypca.models._session import Session
 from anypca.models._stream import Stream, StreamingRows
 from anypca.models.plnpca._fit import PLNFit, PLNFitter, RankPath, Settings
 from anypca.models.plnpca._row_model import CountRowModel
@@ -263,7 +264,7 @@ class PLNPCA(StreamingRows, BilinearModel):
     def _fitter(self, session: Session) -> PLNFitter:
         """Check the counts and make what fits them."""
         check_support(_Counts(), session)
-        warn_non_integers(Poisson(), session)
+        warn_fractions(Poisson(), session)
         return PLNFitter(session, Poisson(), Settings(bool(self.fit_intercept), float(self.ridge)))
 
     def _store(self, fit: PLNFit) -> None:

@@ -13,8 +13,7 @@ from sklearn.base import clone
 
 from anypca._compat import Interval, RealNotInt, StrOptions
 from anypca._typing import Floats, Ints
-from anypca.columns import encode, find_redundant, report_left_out
-from anypca.columns.auto import FamilyChoice
+from anypca.columns import FamilyChoice, check_support, encode, find_redundant, report_left_out, settle_family
 from anypca.columns.forms import Form
 from anypca.families import Family
 from anypca.linalg import fix_signs
@@ -22,7 +21,7 @@ from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.row_model import BilinearModel, ModeRowModel, Reported
 from anypca.models._description import Description
 from anypca.models._manners import NOT_NEGATIVE, POSITIVE
-from anypca.models._session import Session, check_support, choose_family
+from anypca.models._session import Session
 from anypca.models._stream import Stream, StreamingRows
 from anypca.models.sepca._hidden import choose_sparsity, choose_weight
 from anypca.models.sepca._hmc import SampledFit, SamplerOptions, fit_draws
@@ -254,7 +253,7 @@ class SePCA(StreamingRows, BilinearModel):
         """Fit with the families that the values tell; how it ended, and the number of entries."""
         with self._open_fit(X, **companions, checkpoint=checkpoint) as session:
             self._check_options()
-            family, report = choose_family(self.family, session)
+            family, report = settle_family(session)
             check_support(family, session)
             settings, path = self._choose_settings(session, family, X, companions)
             fit = self._fit(session, family, settings)

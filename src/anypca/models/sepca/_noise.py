@@ -11,7 +11,8 @@ from typing import Literal
 import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
-from anypca.columns.auto import GIVEN, FamilyReport
+from anypca.columns import FamilyReport
+from anypca.columns.report import GIVEN
 from anypca.families import Family, Gaussian, NegativeBinomial, Poisson, ScaledPoisson, StudentT, combine
 from anypca.models._bilinear.dispersion import DISPERSION_GRID, start_dispersion
 from anypca.models._bilinear.start import BilinearFitter

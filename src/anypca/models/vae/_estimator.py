@@ -8,14 +8,13 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 from anypca._compat import Interval, StrOptions
-from anypca.columns.auto import FamilyReport
+from anypca.columns import FamilyReport, settle_family
 from anypca.families import Family
 from anypca.models._arguments import read_settings
 from anypca.models._description import Description
 from anypca.models._manners import AT_LEAST_ONE, POSITIVE
 from anypca.models._network import ACTIVATIONS, check_hidden
 from anypca.models._posterior_model import PosteriorModel
-from anypca.models._session import choose_family
 from anypca.models.vae._fit import Settings, VAEFit, fit_vae
 from anypca.models.vae._row_model import DecodedRowModel
 from anypca.models.vae._training import Schedule
@@ -184,7 +183,7 @@ class VAE(PosteriorModel):
         """
         hidden = check_hidden(self.hidden_layer_sizes)
         with self._open_fit(X, sample_weight=sample_weight, offset=offset) as session:
-            family, report = choose_family(self.family, session)
+            family, report = settle_family(session)
             fitted, result = fit_vae(session, family, self._settings(hidden, session.data.n_features))
             self._store(fitted, result, report)
         self._warn_unless_converged(result)

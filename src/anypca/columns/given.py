@@ -1,4 +1,4 @@
-"""From what a user writes for ``family`` and ``resolution`` to a `Family` and steps."""
+"""From the ``family`` and ``resolution`` arguments of users to families and steps of columns."""
 
 from __future__ import annotations
 
@@ -10,14 +10,10 @@ import numpy as np
 from anypca._typing import Floats
 from anypca._words import quoted, suggest
 from anypca.columns.forms import Form, column_forms
-from anypca.families._base import Family, families
-from anypca.families.gaussian import Gaussian
-from anypca.families.mixed import Mixed, combine
+from anypca.families import Family, Gaussian, Mixed, combine, families
 
 #: The key of a dict that covers the columns not named.
 DEFAULT = "default"
-#: Stands for a column without an entry; None would hide a None written by the user.
-MISSING = object()
 
 _EXPECTED = (
     "family must be a name such as 'poisson', a Family such as Poisson(), "
@@ -32,8 +28,7 @@ def resolve_family(family: Any, n_features: int, feature_names: Sequence[str] | 
     ----------
     family : str, Family, sequence or mapping
         One for all columns; a sequence of one per column; or a mapping from column name or index to one, in
-        which the key ``"default"`` covers the columns not named. ``"auto"`` is not resolved here, since it
-        needs the data.
+        which the key ``"default"`` covers the columns not named. ``"auto"`` needs the data and is refused.
     n_features : int
         Number of columns.
     feature_names : sequence of str, optional
@@ -82,7 +77,7 @@ def resolve_columns(
     Returns
     -------
     family : Family
-        Of all columns; what it says of columns with forms is a stand-in.
+        Of all columns; a stand-in for columns with forms.
     forms : dict of int to Form
         Of the columns that do not enter as they are, by number.
 
@@ -90,115 +85,113 @@ def resolve_columns(
     --------
     resolve_family : families alone.
     """
-    if isinstance(family, str) and family == "auto":
-        raise RuntimeError("family='auto' must be resolved from the data before resolve_family is called")
-    if isinstance(family, Mixed) and len(family.assignment) != n_features:
+    entries = given_entries(family, n_features, feature_names)
+    if isinstance(entries, Family):
+        return entries, {}
+    if None in entries:
+        first = entries.index(None)
+        name = first if feature_names is None else feature_names[first]
         raise ValueError(
-            f"family describes {len(family.assignment)} columns but X has {n_features}; give it one "
-            "entry of assignment per column."
+            f"family covers {n_features - entries.count(None)} of {n_features} columns; the first without one is "
+            f"{name!r}, and 'auto' needs the values of the columns, which are not known here. Name its family, or add "
+            f"the key {DEFAULT!r} for all others."
         )
-    if isinstance(family, str | Family | Form):
-        single = _single(family)
-        return _divide([single] * n_features) if isinstance(single, Form) else (single, {})
-    if isinstance(family, Mapping):
-        return _from_mapping(family, n_features, feature_names)
-    if isinstance(family, list | tuple | np.ndarray):
-        return _from_sequence(family, n_features, feature_names)
-    raise _type_error(family)
+    return divide([entry for entry in entries if entry is not None])
 
 
-def _divide(entries: Sequence[Family | Form]) -> tuple[Family, dict[int, Form]]:
-    """Families of all columns, and the forms of some."""
+def divide(entries: Sequence[Family | Form]) -> tuple[Family, dict[int, Form]]:
+    """Return the families of all columns, and the forms of some."""
     found = {column: entry for column, entry in enumerate(entries) if isinstance(entry, Form)}
     # A form has the family of its first part in its place, or any if it has none.
     plain = [entry if isinstance(entry, Family) else (*entry.parts, Gaussian())[0] for entry in entries]
     return combine(plain), found
 
 
-def _type_error(family: Any) -> TypeError:
-    if isinstance(family, type) and issubclass(family, Family):
-        return TypeError(
-            f"family is the class {family.__name__}; write {family.__name__}() or {family.name!r}."
+def given_entries(
+    family: Any, n_features: int, feature_names: Sequence[str] | None = None
+) -> Family | list[Family | Form | None]:
+    """Return the family of all columns, or a family or form for each, ``None`` for those that are to be inferred.
+
+    Columns are inferred if a mapping does not name them, or if their family is ``"auto"``.
+    """
+    if isinstance(family, Mixed) and len(family.assignment) != n_features:
+        raise ValueError(
+            f"family describes {len(family.assignment)} columns but X has {n_features}; give it one "
+            "entry of assignment per column."
         )
-    return TypeError(f"{_EXPECTED}; got {family!r} of type {type(family).__name__}.")
+    if isinstance(family, Mapping):
+        raw = _entries_of_mapping(family, n_features, feature_names)
+    elif isinstance(family, list | tuple | np.ndarray):
+        raw = list(family)
+    else:
+        single = _single(family)
+        return single if isinstance(single, Family) else [single] * n_features
+    if len(raw) != n_features:
+        raise ValueError(
+            f"family has {len(raw)} entries but X has {n_features} columns; give one entry per column, "
+            f"or a dict with the key {DEFAULT!r}."
+        )
+    known: dict[Any, Family | Form | None] = {}
+    for column, entry in enumerate(raw):
+        key = entry if isinstance(entry, str | Family | Form) else id(entry)
+        if key not in known:
+            try:
+                known[key] = _single(entry)
+            except (ValueError, TypeError) as error:
+                name = column if feature_names is None else feature_names[column]
+                raise type(error)(f"family of column {name!r}: {error}") from error
+        raw[column] = known[key]
+    return raw
 
 
-def _single(family: Any) -> Family | Form:
-    """The family or form of one name or object."""
+def is_auto(family: Any) -> bool:
+    """Return whether a family is to be inferred from the data."""
+    return isinstance(family, str) and family.strip().lower() == "auto"
+
+
+def is_nonnegative(family: Any) -> bool:
+    """Return whether a family given by name or object has no negative values; False while it is not known."""
+    try:
+        single = _single(family)
+    except (TypeError, ValueError):  # fit will complain about it
+        return False
+    return single is not None and bool(single.is_nonnegative)
+
+
+def _single(family: Any) -> Family | Form | None:
+    """Return the family or form of one name or object, ``None`` for ``"auto"``."""
     if isinstance(family, Family | Form):
         return family
-    if not isinstance(family, str):
-        raise _type_error(family)
-    if family == "auto":
-        raise ValueError(
-            "family 'auto' needs the values of the columns, which are not known here; "
-            "write family='auto' in an estimator, or name a family for every column."
+    if isinstance(family, type) and issubclass(family, Family):
+        raise TypeError(
+            f"family is the class {family.__name__}; write {family.__name__}() or {family.name!r}."
         )
+    if not isinstance(family, str):
+        raise TypeError(f"{_EXPECTED}; got {family!r} of type {type(family).__name__}.")
+    if is_auto(family):
+        return None
     found: Family | Form = (families if family in families else column_forms).create(family)
     return found
 
 
-def _from_sequence(
-    entries: Sequence[Any] | np.ndarray[Any, Any], n_features: int, names: Sequence[str] | None
-) -> tuple[Family, dict[int, Form]]:
-    if len(entries) != n_features:
-        raise ValueError(
-            f"family has {len(entries)} entries but X has {n_features} columns; give one entry per column, "
-            f"or a dict with the key {DEFAULT!r}."
-        )
-    return _divide(_each(entries, names))
-
-
-def _each(entries: Sequence[Any] | np.ndarray[Any, Any], names: Sequence[str] | None) -> list[Family | Form]:
-    """The families of many names, every name resolved once."""
-    known: dict[Any, Family | Form] = {}
-    result = []
-    for column, entry in enumerate(entries):
-        key = entry if isinstance(entry, str | Family | Form) else id(entry)
-        if key not in known:
-            known[key] = _single_of(entry, column if names is None else names[column])
-        result.append(known[key])
-    return result
-
-
-def _single_of(entry: Any, column: int | str) -> Family | Form:
-    """The family of one column; complaints name the column."""
-    try:
-        return _single(entry)
-    except (ValueError, TypeError) as error:
-        raise type(error)(f"family of column {column!r}: {error}") from error
-
-
-def _from_mapping(
+def _entries_of_mapping(
     mapping: Mapping[Any, Any], n_features: int, feature_names: Sequence[str] | None
-) -> tuple[Family, dict[int, Form]]:
+) -> list[Any]:
+    """Return the entry of each column, ``"auto"`` for columns without one."""
     names = None if feature_names is None else list(feature_names)
-    entries = column_entries(mapping, n_features, names)
-    uncovered = [column for column, entry in enumerate(entries) if entry is MISSING]
-    if uncovered:
-        first = names[uncovered[0]] if names else uncovered[0]
-        raise ValueError(
-            f"family covers {n_features - len(uncovered)} of {n_features} columns; the first without one is "
-            f"{first!r}. Add it, or the key {DEFAULT!r} for all others."
-        )
-    return _divide(_each(entries, names))
-
-
-def column_entries(mapping: Mapping[Any, Any], n_features: int, names: list[str] | None) -> list[Any]:
-    """What a mapping says of each column, `MISSING` where it says nothing."""
-    default: Any = MISSING
-    chosen: list[Any] = [MISSING] * n_features
+    has_default = DEFAULT in mapping and DEFAULT not in (names or ())
+    chosen: dict[int, Any] = {}
     for key, entry in mapping.items():
-        if key == DEFAULT and DEFAULT not in (names or ()):
-            default = entry
+        if key == DEFAULT and has_default:
             continue
         column = _column(key, n_features, names)
-        if chosen[column] is not MISSING:
+        if column in chosen:
             raise ValueError(
                 f"family names column {column} twice, the second time by the key {key!r}. Keep one of them."
             )
         chosen[column] = entry
-    return [default if entry is MISSING else entry for entry in chosen]
+    default = mapping[DEFAULT] if has_default else "auto"
+    return [chosen.get(column, default) for column in range(n_features)]
 
 
 def resolve_resolution(resolution: Any, found: Floats, feature_names: Sequence[str] | None = None) -> Floats:
@@ -248,7 +241,7 @@ def resolve_resolution(resolution: Any, found: Floats, feature_names: Sequence[s
 
 
 def _step(step: Any, column: Any) -> float:
-    """A step that was given for a column."""
+    """Check a step that was given for a column."""
     is_number = isinstance(step, int | float | np.integer | np.floating) and not isinstance(step, bool)
     if not (is_number and 0 < step < np.inf):
         raise ValueError(
@@ -258,9 +251,16 @@ def _step(step: Any, column: Any) -> float:
 
 
 def _column(key: Any, n_features: int, names: list[str] | None, argument: str = "family") -> int:
-    """The position of a column given by name or index."""
+    """Return the position of a column given by name or index."""
     if isinstance(key, str):
-        return _column_of_name(key, names, argument)
+        if names is None:
+            raise ValueError(
+                f"{argument} names the column {key!r}, but X has no column names; use column indices."
+            )
+        if key not in names:
+            hint = suggest(key, names, f"Its columns are {quoted(names, 10)}.")
+            raise ValueError(f"{argument} names the column {key!r}, which X does not have. {hint}")
+        return names.index(key)
     if isinstance(key, int | np.integer) and not isinstance(key, bool):
         if not 0 <= key < n_features:
             raise ValueError(f"{argument} names column {key}, but X has the columns 0 to {n_features - 1}.")
@@ -268,14 +268,3 @@ def _column(key: Any, n_features: int, names: list[str] | None, argument: str = 
     raise TypeError(
         f"the keys of {argument} are column names or indices; got {key!r} of type {type(key).__name__}."
     )
-
-
-def _column_of_name(name: str, names: list[str] | None, argument: str) -> int:
-    if names is None:
-        raise ValueError(
-            f"{argument} names the column {name!r}, but X has no column names; use column indices."
-        )
-    if name not in names:
-        hint = suggest(name, names, f"Its columns are {quoted(names, 10)}.")
-        raise ValueError(f"{argument} names the column {name!r}, which X does not have. {hint}")
-    return names.index(name)
