@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import reduce, singledispatch
 from operator import add
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
