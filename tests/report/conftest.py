@@ -78,9 +78,9 @@ class Page:
     def bars(self, figure: str) -> dict[str, float]:
         """The lengths of the bars of a figure by their labels."""
         found = self.data["figures"][figure]
-        (bars,) = found["data"]
-        if bars.get("orientation") == "h":
-            return dict(zip(found["layout"]["yaxis"]["ticktext"], bars["x"], strict=True))
+        (bars,) = found["marks"]
+        if bars.get("across"):
+            return dict(zip(found["y"]["labels"], bars["x"], strict=True))
         return dict(zip(map(str, bars["x"]), bars["y"], strict=True))
 
     def colours(self, group: str) -> dict[str, list[Any]]:

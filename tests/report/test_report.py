@@ -105,9 +105,9 @@ def test_loadings_and_arrows_are_the_model_s(ppca, gaussian_table, count_table, 
     page = read(tmp_path / "r.html")
     bars = page.bars("loadings1")
     np.testing.assert_allclose([bars[f"x{j}"] for j in range(1, 7)], model.components_[0], rtol=1e-4)
-    (drawn,) = page.data["figures"]["loadings1"]["data"]
+    (drawn,) = page.data["figures"]["loadings1"]["marks"]
     expected = 2 * model.components_std_[0][np.argsort(model.components_[0])]
-    np.testing.assert_allclose(drawn["error_x"]["array"], expected, rtol=1e-4)
+    np.testing.assert_allclose(drawn["error"], expected, rtol=1e-4)
     ppca.report(tmp_path / "r.html", gaussian_table)
     arrows = read(tmp_path / "r.html").rows["arrows"]
     expected = ppca.components_ / np.sqrt(ppca.noise_variance_)

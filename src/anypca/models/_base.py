@@ -138,7 +138,7 @@ class LatentModel(
         """Write one self-contained HTML file on the fitted model and a table.
 
         It tells what was in the table, how many components there are and why, what they mean, where the rows lie,
-        how good the fit is, whether it converged, and how to reproduce it. Needs plotly (``anypca[report]``).
+        how good the fit is, whether it converged, and how to reproduce it. Needs jinja2 (``anypca[report]``).
 
         Parameters
         ----------
@@ -158,7 +158,7 @@ class LatentModel(
         self
         """
         # By name and when called: the report is built on the models, which therefore must not import it, and it
-        # needs plotly, which is optional. A method all the same, since it is found where users look for it.
+        # needs jinja2, which is optional. A method all the same, since it is found where users look for it.
         write_report = importlib.import_module("anypca.report").write_report
         companions = {"offset": offset, "covariates": covariates}
         write_report(self, path, X, **companions, row_names=row_names, metadata=metadata, title=title)

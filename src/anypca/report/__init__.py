@@ -14,11 +14,10 @@ from anypca.engine import check_data
 from anypca.io import check_target, write_atomically
 from anypca.models._covariates import covariates_for
 from anypca.models._description import Description, describe, numbers_for, project_rows
-from anypca.report._about_components import about_components, about_rows, score_data
-from anypca.report._about_fit import about_convergence, about_quality, about_reproduction
-from anypca.report._about_table import about_number, about_table
-from anypca.report._html import build_page
+from anypca.report._content import page_content, page_figures
+from anypca.report._page import build_page
 from anypca.report._quality import assess
+from anypca.report._rows import score_data
 from anypca.report._subject import (
     Subject,
     check_companions,
@@ -90,7 +89,7 @@ def write_report(
     TypeError, ValueError
         If the table or what comes along with it does not fit the model.
     ImportError
-        Without plotly.
+        Without jinja2.
 
     See Also
     --------
@@ -135,17 +134,8 @@ def _name(found: Description) -> str:
 
 def _page(subject: Subject) -> str:
     quality = assess(subject)
-    sections = [
-        about_table(subject),
-        about_number(subject),
-        about_components(subject),
-        about_rows(subject),
-        about_quality(subject, quality),
-        about_convergence(subject),
-        about_reproduction(subject),
-    ]
     rows = score_data(subject, quality) if subject.n_components else None
-    return build_page(subject, [section for section in sections if section is not None], rows)
+    return build_page(page_content(subject, quality), page_figures(subject, quality), rows)
 
 
 def _write(path: Path, *, page: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -42,11 +41,6 @@ def to_json(value: Any) -> str:
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return text
-
-
-def plot_text(value: object) -> str:
-    """Text for plotly, which reads a few HTML elements and entities in labels."""
-    return escape(str(value), quote=False)
 
 
 def short_name(value: object) -> str:

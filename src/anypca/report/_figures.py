@@ -1,202 +1,157 @@
-"""Pictures as plain plotly dictionaries; the page's script gives them colours, sizes and fonts.
+"""Pictures as plain numbers, which the script of the page draws: axes, marks, and a text for each mark.
 
-Colours are names such as ``@accent``, which the script looks up in the style sheet: light and dark pages differ.
+Colours are names in the style sheet, since light and dark pages differ.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from anypca._typing import Floats, Ints
 from anypca._words import percent, shorten
-from anypca.report._encode import plot_text, rounded
-from anypca.report._quality import Curve
+from anypca.report._encode import rounded, short_name
+from anypca.report._quality import N_DRAWS, Curve
 
 Figure = dict[str, Any]
 
 #: Longer names would leave no room for the bars.
 _LONGEST_LABEL = 28
-#: Points of a line that can still be told apart.
-_MOST_MARKERS = 40
-#: The look of bars that touch each other.
-_ADJACENT = {"marker": {"color": "@accent", "line": {"color": "@paper", "width": 1}}}
+#: More columns are a histogram: their names could not be read.
+_MOST_NAMED = 30
 
 
 def scree(explained: Floats) -> Figure:
-    """Bars of the share that each component explains, and their running sum."""
+    """Bars of the share that each component explains, and a line of the running sum."""
     number = list(range(1, len(explained) + 1))
-    shares = 100.0 * explained
-    bars = _bars(number, shares, "component %{x}: %{y:.2f} %") | {"name": "each component"}
-    line = _line(number, shares.cumsum(), "together", "components 1 to %{x}: %{y:.2f} %", color="@second")
-    layout = _layout("component", "explained deviance (%)", legend=True)
-    layout["xaxis"] |= _whole(number) | {"range": [0.3, max(len(number), 4) + 0.7]}
-    layout["yaxis"] |= {"rangemode": "tozero"}
-    return {"data": [bars, line] if len(number) > 1 else [bars], "layout": layout}
+    shares, sums = 100.0 * explained, 100.0 * explained.cumsum()
+    bars = _mark("bars", number, shares, lambda x, y: f"component {x}: {y:.2f} %", name="each component")
+    line = _mark(
+        "line", number, sums, lambda x, y: f"components 1 to {x}: {y:.2f} %", color="second", name="together"
+    )
+    x = {"title": "component", "ticks": number, "range": [0.3, max(len(number), 4) + 0.7]}
+    marks = [bars, line | {"dots": True}] if len(number) > 1 else [bars]
+    return {"x": x, "y": {"title": "explained deviance (%)"}, "marks": marks}
 
 
 def number_curve(values: Mapping[int, float], chosen: int | None, of: str, title: str) -> Figure:
-    """A criterion by the number of something, as components, the chosen one marked."""
+    """A criterion by a number, for example of components, with the chosen number marked."""
     ranks = sorted(values)
-    numbers = np.array([values[rank] for rank in ranks], dtype=float)
-    data = [_line(ranks, numbers, title, f"%{{x}} {of}: %{{y:.6~g}}")]
-    layout = _layout(of, title)
-    layout["xaxis"] |= _whole(ranks)
+    marks = [
+        _mark("line", ranks, [values[rank] for rank in ranks], lambda x, y: f"{x} {of}: {y:.6g}", dots=True)
+    ]
     if chosen is not None and chosen in values:
-        data.append(_mark(chosen, values[chosen], f"chosen: {chosen}"))
-    return {"data": data, "layout": layout}
+        text = f"chosen: {chosen}"
+        point = _mark("dots", [chosen], [values[chosen]], lambda x, y: text, color="second")
+        marks.append(point | {"symbol": "diamond", "size": 6, "label": text})
+    return {"x": {"title": of, "ticks": ranks}, "y": {"title": title}, "marks": marks}
 
 
 def loadings(
     names: Sequence[str], values: Floats, std: Floats | None, x_title: str, parts: Floats | None = None
 ) -> Figure:
-    """Horizontal bars, the largest value on top, with bars of two standard deviations where known.
+    """Horizontal bars, the largest value on top, with error bars of two standard deviations if known.
 
-    ``parts`` are contributions, told beside the names.
+    ``parts`` are contributions, which the texts of the bars include.
     """
     order = np.argsort(values, kind="stable")
-    place = list(range(len(order)))
-    bars: dict[str, Any] = {
-        "type": "bar",
-        "orientation": "h",
-        "y": place,
+    deviations = [None] * len(order) if std is None else std[order].tolist()
+    texts = [
+        "\n".join(
+            [
+                short_name(names[j]),
+                f"{values[j]:.4g}" + ("" if deviation is None else f" ± {deviation:.2g}"),
+                *([] if parts is None else [f"contributes {percent(float(parts[j]))}"]),
+            ]
+        )
+        for j, deviation in zip(order, deviations, strict=True)
+    ]
+    bars = {
+        "kind": "bars",
+        "across": True,
         "x": rounded(values[order]),
-        "marker": {"color": ["@accent" if values[j] > 0 else "@second" for j in order]},
-        "hoverinfo": "text",
-        "textposition": "none",
-        "text": [
-            _loading_text(
-                names[j], values[j], *(None if each is None else float(each[j]) for each in (std, parts))
-            )
-            for j in order
-        ],
+        "y": list(range(len(order))),
+        "color": ["accent" if values[j] > 0 else "second" for j in order],
+        "texts": texts,
     }
     if std is not None:
-        look = {"color": "@ink", "thickness": 1.2, "width": 3}
-        bars["error_x"] = {"type": "data", "array": rounded(2.0 * std[order]), **look}
-    layout = _layout(x_title, "")
-    layout["yaxis"] |= {
-        "tickvals": place,
-        "ticktext": [plot_text(shorten(names[j], _LONGEST_LABEL)) for j in order],
-        "showgrid": False,
-        "range": [-0.7, len(order) - 0.3],
+        bars["error"] = rounded(2.0 * std[order])
+    labels = [shorten(names[j], _LONGEST_LABEL) for j in order]
+    y = {"ticks": bars["y"], "labels": labels, "range": [-0.7, len(order) - 0.3]}
+    return {
+        "x": {"title": x_title, "zero": True},
+        "y": y,
+        "marks": [bars],
+        "height": 70 + 22 * max(len(order), 3),
     }
-    layout["xaxis"] |= {"zeroline": True}
-    layout["height"] = 90 + 22 * max(len(order), 3)
-    return {"data": [bars], "layout": layout}
-
-
-def _loading_text(name: str, value: float, std: float | None, part: float | None) -> str:
-    error = "" if std is None else f" ± {std:.2g}"
-    share = "" if part is None else f"<br>contributes {percent(part)}"
-    return f"{plot_text(shorten(name, 80))}<br>{value:.4g}{error}{share}"
 
 
 def shares(names: Sequence[str], values: Floats) -> Figure:
-    """Explained share of each column: named bars for few columns, a histogram for many."""
-    # Bars with names as long as these can be read, a histogram beyond.
-    if len(values) <= 30:
-        figure = loadings(names, 100.0 * values, None, "explained deviance (%)")
-        figure["data"][0]["marker"] = {"color": "@accent"}
-        return figure
+    """Explained share of each column: named bars of few columns, a histogram of many."""
+    if len(values) <= _MOST_NAMED:
+        return loadings(names, 100.0 * values, None, "explained deviance (%)")
     counts, edges = np.histogram(100.0 * values, bins=20)
-    middle = rounded((edges[1:] + edges[:-1]) / 2.0)
-    bars = _bars(middle, counts, "about %{x:.3~g} %: %{y} columns") | _ADJACENT
-    bars["width"] = rounded(np.diff(edges))
-    return {"data": [bars], "layout": _layout("explained deviance of a column (%)", "columns")}
+    middle = (edges[1:] + edges[:-1]) / 2.0
+    bars = _mark("bars", middle, counts, lambda x, y: f"about {x:.3g} %: {y:.0f} columns")
+    bars["width"] = float(0.95 * np.diff(edges)[0])
+    return {
+        "x": {"title": "explained deviance of a column (%)"},
+        "y": {"title": "columns"},
+        "marks": [bars],
+    }
 
 
 def calibration(curve: Curve) -> Figure:
-    """Observed against fitted means in bins, and the line on which they would agree."""
+    """Observed against fitted means in bins, and the line on which they agree."""
     positive = bool((curve.fitted > 0).all() and (curve.observed > 0).all())
     # Counts and amounts span orders of magnitude; probabilities and centred values do not.
-    is_log = positive and curve.fitted.max() > 10.0 * curve.fitted.min() and curve.fitted.max() > 1.0
+    is_log = positive and bool(curve.fitted.max() > max(10.0 * curve.fitted.min(), 1.0))
     both = np.concatenate([curve.fitted, curve.observed])
-    ends = [both.min(), both.max()]
-    dashes = {"color": "@muted", "dash": "dash", "width": 1}
-    diagonal = _scatter("lines", rounded(ends), rounded(ends), line=dashes, hoverinfo="skip")
-    error = {"type": "data", "array": rounded(curve.error), "color": "@accent", "thickness": 1.2}
-    points = _scatter(
-        "markers",
-        rounded(curve.fitted),
-        rounded(curve.observed),
-        error_y=error,
-        marker={"color": "@accent", "size": 7},
-        hovertemplate="fitted %{x:.4~g}<br>observed %{y:.4~g}<extra></extra>",
+    ends = rounded([both.min(), both.max()])
+    diagonal = {"kind": "line", "x": ends, "y": ends, "color": "muted", "dash": True}
+    points = _mark(
+        "dots", curve.fitted, curve.observed, lambda x, y: f"fitted {x:.4g}\nobserved {y:.4g}", color="accent"
     )
-    layout = _layout("mean fitted value", "mean observed value")
+    points["error"] = rounded(curve.error)
     if is_log:
-        layout["xaxis"]["type"] = layout["yaxis"]["type"] = "log"
-        layout["xaxis"]["dtick"] = layout["yaxis"]["dtick"] = "D2"
-    return {"data": [diagonal, points], "layout": layout}
+        points["least"] = float(both.min() / 1.1)
+    x, y = ({"title": f"mean {what} value", "log": is_log} for what in ("fitted", "observed"))
+    return {"x": x, "y": y, "marks": [diagonal, points]}
 
 
 def rank_histogram(ranks: Ints) -> Figure:
-    """Share of entries by rank among draws from the model, and the share that each should have."""
+    """Share of entries by rank among draws from the model, and the share of a calibrated model."""
     share = 100.0 * ranks / max(1, ranks.sum())
-    bars = _bars(range(len(ranks)), share, "rank %{x}: %{y:.2f} %") | _ADJACENT
-    layout = _layout("rank of the entry among 19 draws from the model", "entries (%)")
-    layout["bargap"] = 0
-    ends = {"xref": "paper", "x0": 0, "x1": 1, "y0": 100.0 / len(ranks), "y1": 100.0 / len(ranks)}
-    dashes = {"color": "@second", "dash": "dash", "width": 1.5}
-    layout["shapes"] = [{"type": "line", **ends, "line": dashes}]
-    return {"data": [bars], "layout": layout}
+    bars = _mark("bars", range(len(ranks)), share, lambda x, y: f"rank {x}: {y:.2f} %") | {"width": 0.95}
+    flat = [100.0 / len(ranks)] * 2
+    level = {"kind": "line", "x": [-0.5, len(ranks) - 0.5], "y": flat, "color": "second", "dash": True}
+    x = {
+        "title": f"rank of the entry among {N_DRAWS} draws from the model",
+        "range": [-0.7, len(ranks) - 0.3],
+    }
+    return {"x": x, "y": {"title": "entries (%)"}, "marks": [bars, level]}
 
 
 def trace(values: Floats) -> Figure:
     """The objective after each iteration."""
-    iterations = range(1, len(values) + 1)
-    line = _line(iterations, values, "objective", "iteration %{x}: %{y:.8~g}", digits=12)
-    layout = _layout("iteration", "objective")
-    spread = float(np.ptp(values))
-    # Ticks of a nearly flat trace differ in late digits only.
-    decimals = max(0, 1 - math.floor(math.log10(spread))) if spread > 0 else 2
-    layout["yaxis"] |= {"tickformat": f",.{min(decimals, 12)}f"}
-    return {"data": [line], "layout": layout}
+    line = _mark("line", range(1, len(values) + 1), values, lambda x, y: f"iteration {x}: {y:.8g}", digits=12)
+    return {"x": {"title": "iteration"}, "y": {"title": "objective"}, "marks": [line]}
 
 
-def _whole(numbers: Sequence[int]) -> Figure:
-    """Ticks at these whole numbers, or at every fifth of many."""
-    return {"tickvals": [n for n in numbers if len(numbers) <= 20 or n % 5 == 0]}
-
-
-def _bars(x: Sequence[Any], y: Any, hover: str) -> Figure:
-    """Upright bars that tell their numbers in the words of ``hover``."""
-    return {
-        "type": "bar",
-        "x": list(x),
-        "y": rounded(y),
-        "marker": {"color": "@accent"},
-        "hovertemplate": f"{hover}<extra></extra>",
-    }
-
-
-def _line(
-    x: Sequence[Any], y: Floats, name: str, hover: str, *, color: str = "@accent", digits: int = 7
+def _mark(
+    kind: str,
+    x: Sequence[Any] | Floats,
+    y: Any,
+    text: Callable[[Any, float], str],
+    *,
+    color: str = "accent",
+    digits: int = 7,
+    **more: Any,
 ) -> Figure:
-    """A line with marks, while these can be told apart."""
-    mode = "lines+markers" if len(x) <= _MOST_MARKERS else "lines"
-    look = {"line": {"color": color, "width": 2}, "marker": {"color": color, "size": 6}}
-    return _scatter(mode, x, rounded(y, digits), name=name, hovertemplate=f"{hover}<extra></extra>", **look)
-
-
-def _mark(x: float, y: float, text: str) -> Figure:
-    look = {"textposition": "bottom center", "cliponaxis": False, "hoverinfo": "skip"}
-    marker = {"color": "@second", "size": 12, "symbol": "diamond"}
-    return _scatter("markers+text", [x], rounded([y], 7), text=[text], marker=marker, **look)
-
-
-def _scatter(mode: str, x: Sequence[Any], y: Sequence[Any], **look: Any) -> Figure:
-    return {"type": "scatter", "mode": mode, "x": list(x), "y": list(y), **look}
-
-
-def _layout(x_title: str, y_title: str, *, legend: bool = False) -> Figure:
-    return {
-        "xaxis": {"title": {"text": x_title}, "automargin": True},
-        "yaxis": {"title": {"text": y_title}, "automargin": True},
-        "showlegend": legend,
-        "height": 320,
-    }
+    """A mark with a text for each of its points."""
+    places = x if isinstance(x, range | list) else rounded(x)
+    heights = rounded(y, digits)
+    texts = [text(place, float(height)) for place, height in zip(places, np.ravel(y), strict=True)]
+    return {"kind": kind, "x": list(places), "y": heights, "color": color, "texts": texts, **more}

@@ -269,6 +269,11 @@ class Subject:
         return largest(self.weights[component] if found is None else found[component], most)
 
     @property
+    def has_arrows(self) -> bool:
+        """Whether components are directions of the columns."""
+        return self.description.loadings is not None and not self.description.has_pieces
+
+    @property
     def parameters(self) -> dict[str, Any]:
         """Constructor parameters."""
         return dict(self.model.get_params(deep=False))
