@@ -307,9 +307,3 @@ def test_paths(fitted, tmp_path, monkeypatch):
         anypca.load("nowhere")
     with pytest.raises(IsADirectoryError):
         anypca.save(fitted, "new/folder")
-
-
-def test_without_skops_the_remedy_is_named(fitted, path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "skops.io", None)
-    with pytest.raises(ImportError, match=r"pip install 'anypca\[io\]'"):
-        anypca.save(fitted, path)

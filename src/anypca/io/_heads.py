@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import io
-import itertools
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from anypca._words import counted, numbered, quoted
-from anypca.io._classify import is_missing
+from anypca.io._columns import is_missing
 from anypca.io._numbers import tokenise
 from anypca.io._source import ReadOptions
 
 Rows = Sequence[Sequence[str]]
 
-#: Lines that the guesses look at. More would only cost time: formats do not change half way.
-PEEK = 200
+#: Rows, and columns, that the guesses look at: formats do not change half way.
+PEEK, _PEEK_COLUMNS = 200, 500
 #: Lines that begin with this sign are comments unless there are more of them than rarely occur.
 _SIGN, _MOST_COMMENTS = "#", 0.05
 #: Rows above the column names; more of them are no titles but another table.
@@ -48,20 +46,25 @@ def find_head(rows: Rows, given: ReadOptions) -> Head:
     rows : sequence of sequences of str
         Not blank.
     given : ReadOptions
-        What a user says of them.
 
     Returns
     -------
     head : Head
     """
+    rows = [row[:_PEEK_COLUMNS] for row in rows]
     n_titles, n_header = _find_names(rows) if given.skip is None else (0, _count_names(rows[0]))
     if given.header is not None:
+        if given.header > len(rows):
+            raise ValueError(
+                f"{given.header} rows of column names were asked for; the file begins with {len(rows)} rows. Give a "
+                "smaller number."
+            )
         n_titles, n_header = max(n_titles + n_header - int(given.header), 0), int(given.header)
     notes = []
     if n_titles:
         said = [" ".join(cell for cell in row if cell.strip()) for row in rows[:n_titles]]
-        what = "1 row above the column names" if n_titles == 1 else f"{n_titles} rows above the column names"
-        notes.append(f"{what} left out: {quoted([text for text in said if text], most=3)}")
+        what = f"{counted(n_titles, 'row')} above the column names left out"
+        notes.append(f"{what}: {quoted([text for text in said if text], most=3)}")
     if given.header is None and n_header == 0:
         notes.append(
             "the first line holds numbers: columns are called x1, x2, ... (header=True reads it as names)"
@@ -124,13 +127,9 @@ def _number_columns(rows: Rows) -> list[int]:
 def is_data(row: Sequence[str]) -> bool:
     """Whether a first line holds numbers rather than names; an empty first cell heads an index column."""
     cells = [cell.strip() for cell in row]
-    return cells[0] != "" and all(cell == "" or _is_plain(cell) for cell in cells)
-
-
-def _is_plain(cell: str) -> bool:
-    """Whether a cell is a number without a unit: names may begin with digits."""
-    token = tokenise(cell)
-    return token is not None and not token.affix.isalpha()
+    tokens = [tokenise(cell) for cell in cells if cell]
+    # A number with a unit may be a name that begins with digits.
+    return cells[0] != "" and all(token is not None and not token.affix.isalpha() for token in tokens)
 
 
 def join_names(rows: Rows, width: int) -> tuple[list[str], list[str]]:
@@ -139,7 +138,7 @@ def join_names(rows: Rows, width: int) -> tuple[list[str], list[str]]:
     Parameters
     ----------
     rows : sequence of sequences of str
-        None: names are made up.
+        If there are none, names are made up.
     width : int
         Number of columns.
 
@@ -164,40 +163,22 @@ def join_names(rows: Rows, width: int) -> tuple[list[str], list[str]]:
 
 
 def _fill(row: list[str]) -> list[str]:
-    """A name over several columns stands in the first of them only."""
+    """A row in which a name over several columns, which stands in the first of them, is repeated."""
     filled: list[str] = []
     for cell in row:
         filled.append(cell or (filled[-1] if filled else ""))
     return filled
 
 
-def blank_lines(text: str, count: int) -> str:
-    """A text whose first lines are empty, so that the others keep their numbers.
-
-    Parameters
-    ----------
-    text : str
-    count : int
-
-    Returns
-    -------
-    text : str
-    """
-    lines = io.StringIO(text, newline="")
-    skipped = sum(1 for _ in itertools.islice(lines, count))
-    return "\n" * skipped + lines.read()
-
-
 def blank_comments(
-    text: str, given: str | None, first_cells: Callable[[str], list[str]]
+    text: str, given: ReadOptions, first_cells: Callable[[str], list[str]]
 ) -> tuple[str, list[str]]:
-    """A text in which comment lines are empty, and a note on them.
+    """A text in which skipped and comment lines are empty, so that the others keep their numbers, and a note.
 
     Parameters
     ----------
     text : str
-    given : str or None
-        The sign that a user says comments begin with; empty: there are none; None: found out.
+    given : ReadOptions
     first_cells : callable
         From a text to the cells of its first row.
 
@@ -206,60 +187,24 @@ def blank_comments(
     text : str
     notes : list of str
     """
-    sign = _SIGN if given is None else given
-    if not sign:
-        return text, []
-    found = _comments(text, sign)
-    if given is None:
-        found = _plausible(text, found)
-    if not found:
-        return text, []
-    blanked = _without(text, found)
-    if given is None and _names_columns(text, blanked, found, first_cells):
-        start, _ = found.pop()
-        blanked = _without(text[:start] + " " + text[start + 1 :], found)
-    what = counted(len(found), "comment line")
-    return blanked, [f"{what} left out (beginning with {sign!r})"] if found else []
-
-
-def _comments(text: str, sign: str) -> list[tuple[int, int]]:
-    """Where lines that begin with a sign start and end; not within quotation marks."""
-    found, quotes, place = [], 0, 0
-    for match in re.finditer(rf"(?m)^{re.escape(sign)}[^\r\n]*", text):
-        quotes += text.count('"', place, match.start())
-        place = match.start()
-        if quotes % 2 == 0:
-            found.append(match.span())
-            quotes, place = 0, match.end()
-    return found
-
-
-def _plausible(text: str, found: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The lines at the top, and those further down if they are few: many are data."""
-    top: list[tuple[int, int]] = []
-    for start, end in found:
-        if text[(top[-1][1] if top else 0) : start].strip():
-            break
-        top.append((start, end))
-    rest = found[len(top) :]
-    return found if len(rest) <= _MOST_COMMENTS * text.count("\n") else top
-
-
-def _without(text: str, spans: list[tuple[int, int]]) -> str:
-    parts, place = [], 0
-    for start, end in spans:
-        parts.append(text[place:start])
-        place = end
-    return "".join([*parts, text[place:]])
-
-
-def _names_columns(
-    text: str, blanked: str, found: list[tuple[int, int]], first_cells: Callable[[str], list[str]]
-) -> bool:
-    """Whether the last comment above the data names the columns, as in ``#OTU ID``."""
-    start, end = found[-1]
-    below = text[end:].lstrip()
-    if _without(text[:start], found[:-1]).strip() or not below:
-        return False
-    data, names = first_cells(blanked), first_cells(text[start + 1 : end] + "\n" + below)
-    return len(data) > 1 and len(names) in (len(data), len(data) - 1) and any(map(_is_number, data))
+    lines = list(io.StringIO(text, newline=""))
+    skip, sign = given.skip or 0, _SIGN if given.comment is None else given.comment
+    lines[:skip] = ["\n"] * len(lines[:skip])
+    found = [i for i, line in enumerate(lines) if sign and line.startswith(sign)]
+    top = len(found)
+    if given.comment is None and found:
+        above = set(found)
+        first = next((i for i, line in enumerate(lines) if line.strip() and i not in above), len(lines))
+        top = sum(i < first for i in found)
+        # Many comments below the first row are data.
+        found = found if len(found) - top <= _MOST_COMMENTS * len(lines) else found[:top]
+    kept = [line if i not in set(found) else "\n" for i, line in enumerate(lines)] if found else lines
+    if given.comment is None and top:
+        last = found[top - 1]
+        names, below = first_cells(lines[last][1:] + "".join(lines[last + 1 :])), first_cells("".join(kept))
+        # The last comment above the data may name the columns, as in ``#OTU ID``.
+        if len(below) > 1 and len(names) in (len(below), len(below) - 1) and any(map(_is_number, below)):
+            kept[last] = " " + lines[last][1:]
+            found.remove(last)
+    notes = [f"{counted(len(found), 'comment line')} left out (beginning with {sign!r})"] if found else []
+    return "".join(kept), notes

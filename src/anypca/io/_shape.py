@@ -10,35 +10,18 @@ import numpy as np
 from scipy import sparse
 
 from anypca._words import counted, quoted
-from anypca.io._classify import Column
 from anypca.io.frame import Frame, describe_missing
 
-#: What the first column of a table is called whose rows are taxa or other features and whose columns are samples.
-_FEATURES = re.compile(r"#?\s*(otu|asv|zotu|feature|taxon)[ _.-]?(id|ids|name)?|taxa|taxonomy", re.IGNORECASE)
-_NUMBERED_FEATURES = re.compile(r"#?\s*(otu|asv|zotu|feature|taxon)[ _.-]?ids?", re.IGNORECASE)
+#: What the first column of a table is called if its rows are taxa or other features and its columns samples.
+FEATURES = re.compile(
+    r"#?\s*(?:otu|asv|zotu|feature|taxon)(?:[ _.-]?(?:(?P<id>ids?)|name))?|taxa|taxonomy", re.IGNORECASE
+)
 _TOTAL = re.compile(r"(grand |sub)?totals?|sums?|summe|gesamt|insgesamt|somme|overall|all|Σ", re.IGNORECASE)
 _MEAN = re.compile(r"means?|averages?|avg|mittel(wert)?|durchschnitt|moyenne", re.IGNORECASE)
 #: A number, however it is written.
 _NUMBER = r"[-+]?\d[\d.,' ]*"
-#: Sums of rounded numbers agree to about this.
-_ROUNDED = 1e-3
-#: Sums that are not called so agree to this, and have at least so many terms.
-_EXACT, _LEAST_SUMMED = 1e-9, 4
-
-
-def is_turned(namer: Column) -> bool:
-    """Whether the column of row names says that rows are features and columns are samples.
-
-    Parameters
-    ----------
-    namer : Column
-
-    Returns
-    -------
-    bool
-    """
-    names = _FEATURES if namer.values is None else _NUMBERED_FEATURES
-    return namer.labels is not None and bool(names.fullmatch(namer.name.strip()))
+#: Sums of rounded numbers agree to about the first; sums without a name agree to the second and have so many terms.
+_ROUNDED, _EXACT, _LEAST_SUMMED = 1e-3, 1e-9, 4
 
 
 def turn(frame: Frame, why: str = "") -> Frame:
@@ -47,7 +30,7 @@ def turn(frame: Frame, why: str = "") -> Frame:
     Parameters
     ----------
     frame : Frame
-        What is known of its rows is lost: it would be of columns.
+        Its extras are lost: they would describe columns.
     why : str
         Added to the note.
 
@@ -66,13 +49,13 @@ def turn(frame: Frame, why: str = "") -> Frame:
     return replace(turned, notes=(*notes, *describe_missing(values, turned.column_names)))
 
 
-def find_totals(table: Any, used: list[Column]) -> tuple[int, str]:
-    """Where the data end if the last row of numbers holds sums or means of the others, and a note on that.
+def find_totals(table: Any, columns: list[Any]) -> tuple[int, str]:
+    """The number of rows above a last row of sums or means of the others, and a note on that row.
 
     Parameters
     ----------
     table : pandas.DataFrame
-    used : list of Column
+    columns : list of ndarray of shape (n_rows,)
         The columns of numbers.
 
     Returns
@@ -82,7 +65,7 @@ def find_totals(table: Any, used: list[Column]) -> tuple[int, str]:
     note : str
         Empty if there are no sums.
     """
-    values = np.array([column.values for column in used]).reshape(len(used), len(table)).T
+    values = np.array(columns).reshape(len(columns), len(table)).T
     has_numbers = np.flatnonzero(np.isfinite(values).any(axis=1))
     if not has_numbers.size:
         return len(table), ""
@@ -90,10 +73,7 @@ def find_totals(table: Any, used: list[Column]) -> tuple[int, str]:
     # Sums may stand above means: both are of the rows above both.
     while end > 1 and _word_of(table.iloc[end - 1]) and _word_of(table.iloc[last]):
         end -= 1
-    notes = [
-        _say_totals(table.iloc[row], values[row], values[:end], table.iloc[:end])
-        for row in range(end, last + 1)
-    ]
+    notes = [_say_totals(table, values, row, end) for row in range(end, last + 1)]
     if not all(notes):
         return len(table), ""
     note, below = "; ".join(notes), len(table) - last - 1
@@ -106,34 +86,22 @@ def _word_of(cells: Any) -> str | None:
     return next((text for text in labels if _TOTAL.fullmatch(text) or _MEAN.fullmatch(text)), None)
 
 
-def _say_totals(cells: Any, last: Any, others: Any, above: Any) -> str:
+def _say_totals(table: Any, values: Any, row: int, end: int) -> str:
+    cells, others = table.iloc[row], values[:end]
+    known = np.isfinite(values[row])
+    found, sums = values[row][known], np.nansum(others[:, known], axis=0)
     word = _word_of(cells)
-    if len(others) < 2 or (word is None and any(isinstance(cell, str) for cell in cells)):
-        return ""
     if word is None:
-        return "the last row left out: it holds sums of the others" if _are_sums(last, others) else ""
+        is_sum = np.isclose(found, sums, rtol=_EXACT, atol=0).all() and np.count_nonzero(sums) >= 2
+        has_text = any(isinstance(cell, str) for cell in cells)
+        is_certain = is_sum and end >= _LEAST_SUMMED and not has_text
+        return "the last row left out: it holds sums of the others" if is_certain else ""
     is_mean = _MEAN.fullmatch(word) is not None
-    expected = np.nansum(others, axis=0) / (np.maximum(np.isfinite(others).sum(axis=0), 1) if is_mean else 1)
-    agrees = np.isclose(last, expected, rtol=_ROUNDED, atol=0) & np.isfinite(last)
-    if 2 * agrees.sum() < max(1, np.isfinite(last).sum()):
-        # Sums of rows that are not in the file; a shop may be called so too, but not where others have numbers.
-        is_called = _stands_among_numbers(word, cells, above)
-        return (
-            f"the last row left out: it is called {word!r} where the others have numbers" if is_called else ""
-        )
-    return f"the last row ({word!r}) left out: it holds {'means' if is_mean else 'sums'} of the others"
-
-
-def _stands_among_numbers(word: str, cells: Any, above: Any) -> bool:
-    """Whether the rows above have numbers where a row has a word."""
+    expected = sums / np.maximum(np.isfinite(others[:, known]).sum(axis=0), 1) if is_mean else sums
+    if end >= 2 and 2 * np.isclose(found, expected, rtol=_ROUNDED, atol=0).sum() >= max(1, found.size):
+        return f"the last row ({word!r}) left out: it holds {'means' if is_mean else 'sums'} of the others"
+    # Sums of rows that are not in the file; a shop may be called so too, but not where others have numbers.
     place = next(i for i, cell in enumerate(cells) if isinstance(cell, str) and cell.strip() == word)
-    others = above.iloc[:, place].dropna().astype(str).str.strip()
-    return bool(len(others)) and bool(others.str.fullmatch(_NUMBER).all())
-
-
-def _are_sums(last: Any, others: Any) -> bool:
-    """Whether numbers without a name are sums, which one or rounded ones may be by chance."""
-    known = np.isfinite(last)
-    expected = np.nansum(others[:, known], axis=0)
-    agrees = np.isclose(last[known], expected, rtol=_EXACT, atol=0)
-    return bool(len(others) >= _LEAST_SUMMED and np.count_nonzero(expected) >= 2 and agrees.all())
+    above = table.iloc[:end, place].dropna().astype(str).str.strip()
+    is_called = end >= 2 and len(above) and above.str.fullmatch(_NUMBER).all()
+    return f"the last row left out: it is called {word!r} where the others have numbers" if is_called else ""

@@ -11,8 +11,7 @@ import numpy as np
 
 from anypca._optional import optional
 from anypca._words import counted, quoted
-from anypca.io._classify import import_pandas
-from anypca.io._columns import frame_from_pandas
+from anypca.io._columns import frame_from_pandas, import_pandas
 from anypca.io._heads import PEEK, find_head, join_names
 from anypca.io._numbers import tokenise
 from anypca.io._source import ReadOptions, Refused, check_archive, check_size, reading

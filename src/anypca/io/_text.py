@@ -17,9 +17,15 @@ from typing import Any
 import numpy as np
 
 from anypca._words import counted
-from anypca.io._classify import EMPTY, import_pandas, is_missing
-from anypca.io._columns import check_unique, frame_from_pandas, names_rows
-from anypca.io._heads import PEEK, Head, blank_comments, blank_lines, find_head, is_data, join_names
+from anypca.io._columns import (
+    EMPTY,
+    check_unique,
+    frame_from_pandas,
+    import_pandas,
+    is_missing,
+    names_rows,
+)
+from anypca.io._heads import PEEK, Head, blank_comments, find_head, is_data, join_names
 from anypca.io._numbers import Spelling, are_padded
 from anypca.io._source import ReadOptions, open_source
 from anypca.io.frame import Frame
@@ -82,8 +88,7 @@ def read_text(path: Path, given: ReadOptions) -> Frame:
         raise ValueError(
             f"{path} holds {kind} and no rows of cells. Open it with a program that knows it, and save it as CSV."
         )
-    text = blank_lines(text, given.skip or 0)
-    text, said = blank_comments(text, given.comment, lambda part: _first_cells(part, given))
+    text, said = blank_comments(text, given, lambda part: _first_cells(part, given))
     if not text.strip():
         raise ValueError(f"{path}: expected rows of data; all lines are comments or skipped.")
     delimiter = given.delimiter or _find_delimiter(text)

@@ -37,8 +37,8 @@ class Frame:
     """Numbers that were taken as missing because they stood far from all others, by column."""
     labels: Mapping[str, Labels] = field(default_factory=dict)
     """What the numbers of columns of text and categories stand for, by column."""
-    insisted: tuple[str, ...] = ()
-    """Columns that label or number the rows and are kept because the user says so."""
+    hints: Mapping[str, str] = field(default_factory=dict)
+    """Families that the names of columns suggest, by column: ``"nominal"`` for codes such as ``region``."""
 
     @property
     def n_rows(self) -> int:

@@ -1,52 +1,53 @@
-"""Fitted models in files: no pickle, nothing is run on reading, damage is noticed.
+"""Model files: no pickle, nothing is run on reading, damage is noticed.
 
 A model file is one line of text, ``anypca-model FORMAT sha256=CHECKSUM``, and ``hmac=SIGNATURE`` after it if signed;
-then a skops archive that holds plain values and arrays only: the package's version, the structure of the model as JSON
-(see `anypca.io._plain`), and its arrays. Equal models have equal files, bit for bit.
+then a numpy archive (npz, not compressed) of plain arrays. One of them is the structure of the model as JSON, see
+`anypca.io._contents`. Equal models have equal files, bit for bit.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import os
 import re
 import warnings
-import zlib
 from io import BytesIO
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZIP_STORED, BadZipFile, ZipFile
 
-from anypca._optional import optional
+import numpy as np
+
+from anypca.columns import Layout
+from anypca.columns.labels import Labels
 from anypca.exceptions import ModelFileError
-from anypca.io._archive import settle
-from anypca.io._plain import decode, encode
-from anypca.io._schema import check_model
+from anypca.io._contents import decode, encode
+from anypca.io._native import check_text
 from anypca.io.atomic import write_atomically
 from anypca.models._base import LatentModel
+from anypca.models._description import describe
 from anypca.models._rotation import Rotation
 
-#: Version of the layout; a reader refuses a later one.
+#: Version of the format; a reader refuses a later one.
 FORMAT = 1
 _HEAD = re.compile(rb"anypca-model ([0-9]{1,4}) sha256=([0-9a-f]{64})(?: hmac=([0-9a-f]{64}))?\n")
 #: Longer than any first line.
 _HEAD_LENGTH = 200
-#: Arrays of numbers shrink by less than this when they are compressed; zeros, and bombs, by a thousand.
-_MOST_SHRUNK = 200
-#: What skops and zipfile raise on archives that are not theirs.
+#: What numpy and zipfile raise on archives that are not theirs.
 _UNREADABLE = (
-    BadZipFile,
-    zlib.error,
-    LookupError,
-    ValueError,
-    TypeError,
-    AttributeError,
-    ImportError,
-    RecursionError,
+    *(BadZipFile, LookupError, ValueError, TypeError, AttributeError),
+    *(EOFError, OSError, MemoryError, RuntimeError),
 )
-#: Archives up to this many bytes are unpacked whatever their ratio: a quarter of a gibibyte fits everywhere.
-_SMALL = 1 << 28
+_REMEDY = "It was made by another version of anypca or by another program. Fit the model again."
+#: Shapes of fitted arrays: k components, p columns.
+_SHAPES = {
+    **dict.fromkeys(("components_", "components_std_"), "kp"),
+    **dict.fromkeys(("intercept_", "mean_", "scale_", "dispersion_"), "p"),
+    **dict.fromkeys(("explained_variance_", "explained_variance_ratio_"), "k"),
+    **dict.fromkeys(("explained_deviance_ratio_", "alpha_"), "k"),
+}
 
 
 def save(model: Any, path: str | os.PathLike[str], *, key: str | bytes | None = None) -> None:
@@ -86,29 +87,30 @@ def save(model: Any, path: str | os.PathLike[str], *, key: str | bytes | None = 
         raise TypeError(
             f"save writes estimators of anypca; got {type(model).__name__}. For pipelines use skops or joblib."
         )
-    structure, leaves = encode(model)
-    payload = settle(
-        _skops().dumps({"version": _package_version(), "structure": structure, "leaves": leaves})
-    )
+    structure, arrays = encode(model)
+    head = json.dumps({"version": _package_version(), "model": structure}).encode()
+    packed = BytesIO()
+    np.savez(packed, allow_pickle=False, structure=np.frombuffer(head, np.uint8), **_numbered(arrays))
+    payload = packed.getvalue()
     signature = "" if key is None else f" hmac={_sign(payload, key)}"
-    head = f"anypca-model {FORMAT} sha256={hashlib.sha256(payload).hexdigest()}{signature}\n".encode()
+    line = f"anypca-model {FORMAT} sha256={hashlib.sha256(payload).hexdigest()}{signature}\n".encode()
     target = Path(os.path.abspath(path))
-    write_atomically(target.parent, {target.name: lambda place: _write(place, head + payload)})
+    write_atomically(target.parent, {target.name: lambda place: _write(place, line + payload)})
 
 
 def load(path: str | os.PathLike[str], *, key: str | bytes | None = None) -> Any:
     """Read a model that `save` wrote.
 
-    Nothing in the file is run, whoever made it: instances of this package's classes are made without calling them, and
-    of other types only those that skops trusts by itself (of Python, numpy, scipy, scikit-learn) are read. Parameters
-    and arrays are checked: types, shapes, finite values. Those of earlier versions are read if their classes exist.
+    Nothing in the file is run, whoever made it: instances of this package's classes and of scikit-learn's estimators
+    are created without calling them, and no other types are read. Parameters and arrays are checked (types, shapes,
+    finite values), and one row is projected.
 
     Parameters
     ----------
     path : path-like
         The file that `save` wrote.
     key : str or bytes, optional
-        The secret that the file was signed with. Without it a signature is not looked at.
+        The secret that the file was signed with. Without it a signature is not verified.
 
     Returns
     -------
@@ -130,22 +132,32 @@ def load(path: str | os.PathLike[str], *, key: str | bytes | None = None) -> Any
     --------
     save : writes the file.
     """
-    values = _read_payload(Path(path), key)
-    model = decode(values["structure"], values["leaves"])
+    arrays = _read_arrays(_read_payload(Path(path), key), Path(path))
+    try:
+        head = json.loads(arrays.pop("structure").tobytes())
+        version, structure = str(head["version"]), head["model"]
+        stored = [arrays[name] for name in _numbered([None] * len(arrays))]
+    except (LookupError, ValueError, TypeError) as error:
+        raise ModelFileError(f"{path} is no model file of anypca: {error!r}.") from error
+    model = decode(structure, stored)
     if not isinstance(model, LatentModel | Rotation):
         raise ModelFileError(f"{path} holds {type(model).__name__}, not a model.")
     check_model(model.model if isinstance(model, Rotation) else model)
-    if values["version"] != _package_version():
+    if version != _package_version():
         warnings.warn(
-            f"{path} was written by anypca {values['version']}, and this is {_package_version()}: check that the model "
+            f"{path} was written by anypca {version}, and this is {_package_version()}: check that the model "
             "still does what it did, or fit it again.",
             stacklevel=2,
         )
     return model
 
 
-def _read_payload(path: Path, key: str | bytes | None) -> dict[str, Any]:
-    """The values in a file, its first line and types checked."""
+def _numbered(arrays: list[Any]) -> dict[str, Any]:
+    return {f"array{number}": array for number, array in enumerate(arrays)}
+
+
+def _read_payload(path: Path, key: str | bytes | None) -> bytes:
+    """What follows the first line of a file, with its checksum and signature verified."""
     with path.open("rb") as stream:
         match = _HEAD.match(stream.read(_HEAD_LENGTH))
         if match is None:
@@ -163,7 +175,7 @@ def _read_payload(path: Path, key: str | bytes | None) -> dict[str, Any]:
         )
     if key is not None:
         _check_signature(payload, key, match[3], path)
-    return _read_skops(payload, path)
+    return payload
 
 
 def _sign(payload: bytes, key: str | bytes) -> str:
@@ -184,37 +196,18 @@ def _check_signature(payload: bytes, key: str | bytes, signature: bytes | None, 
         )
 
 
-def _read_skops(payload: bytes, path: Path) -> dict[str, Any]:
-    """The values of an archive that names no type but those skops trusts by itself."""
-    skops = _skops()
+def _read_arrays(payload: bytes, path: Path) -> dict[str, Any]:
+    """The arrays of an archive that is not compressed, so that its parts are no larger than the file."""
     try:
-        _check_size(payload, path)
-        unknown = skops.get_untrusted_types(data=payload)
-        values = None if unknown else skops.loads(payload, trusted=[])
-    except ModelFileError:
-        raise
+        with ZipFile(BytesIO(payload)) as archive:
+            if any(part.compress_type != ZIP_STORED for part in archive.infolist()):
+                raise ValueError("its parts are compressed")
+        with np.load(BytesIO(payload), allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        check_text(arrays)
     except _UNREADABLE as error:
         raise ModelFileError(f"{path} is no model file of anypca: {error!r}.") from error
-    if unknown:
-        raise ModelFileError(
-            f"{path} holds types that no model file of anypca has: {', '.join(unknown)}. Nothing of it was run. "
-            "Do not open it with other tools unless you know who made it."
-        )
-    expected = {"version": str, "structure": str, "leaves": list}
-    if not isinstance(values, dict) or {key: type(value) for key, value in values.items()} != expected:
-        raise ModelFileError(f"{path} is no model file of anypca: its parts are not {', '.join(expected)}.")
-    return values
-
-
-def _check_size(payload: bytes, path: Path) -> None:
-    """Refuse an archive that would fill the memory: what it says of its size is what zipfile lets it unpack."""
-    with ZipFile(BytesIO(payload)) as archive:
-        size = sum(entry.file_size for entry in archive.infolist())
-    if size > max(_SMALL, _MOST_SHRUNK * len(payload)):
-        raise ModelFileError(
-            f"{path} would unpack to {size / 1e9:.1f} GB from {len(payload) / 1e6:.1f} MB, which no model does. It was "
-            "not opened."
-        )
+    return arrays
 
 
 def _explain_foreign(path: Path) -> str:
@@ -238,7 +231,82 @@ def _package_version() -> str:
     return str(__version__)
 
 
-def _skops() -> Any:
-    with optional("a model file", "skops", "io"):
-        import skops.io
-    return skops.io
+def check_model(model: Any) -> None:
+    """Refuse a model whose parameters or fitted arrays are not what they must be.
+
+    Parameters
+    ----------
+    model : LatentModel
+        As read from a file.
+
+    Raises
+    ------
+    ModelFileError
+        If a parameter is not allowed, an array has another type or shape or is not finite, an attribute is missing, or
+        a row cannot be projected.
+    """
+    if "n_features_in_" not in vars(model):
+        return  # parameters are checked by fit
+    try:
+        model._validate_params()
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ModelFileError(f"a parameter in the model file is not allowed: {error}") from error
+    sizes = {"p": _n_reported(model), "k": _size(model, "n_components_", 0)}
+    for name, letters in _SHAPES.items():
+        if vars(model).get(name) is not None:
+            _check_array(name, vars(model)[name], tuple(sizes[letter] for letter in letters))
+    _project_a_row(model)
+
+
+def _project_a_row(model: Any) -> None:
+    """Draw and project a row, which finds damaged arrays that no check of shapes can know."""
+    found, k = describe(model), model.n_components_
+    companions: dict[str, Any] = {"offset": np.zeros(1)} if found.uses_offset else {}
+    if (coefficients := getattr(model, "coef_", None)) is not None and np.size(coefficients):
+        companions["covariates"] = np.zeros((1, np.shape(coefficients)[1]))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the row has no column names
+            model._row_model()
+            row = model.sample(1, random_state=0, **companions) if hasattr(model, "sample") else None
+            scores = np.zeros((1, k)) if row is None else model.transform(row, **companions)
+    except Exception as error:  # whatever a damaged field leads to
+        raise ModelFileError(
+            f"{type(model).__name__} in the model file cannot project a row: {error}. {_REMEDY}"
+        ) from error
+    if np.shape(scores) != (1, k) or not np.isfinite(np.asarray(scores, dtype=float)).all():
+        raise ModelFileError(f"{type(model).__name__} in the model file projects a row to {scores}. {_REMEDY}")
+
+
+def _n_reported(model: Any) -> int:
+    """The number of columns that fitted arrays are reported for."""
+    n_features = _size(model, "n_features_in_", 1)
+    layout = vars(model).get("layout_")
+    if layout is None:
+        return n_features
+    if not isinstance(layout, Layout) or layout.n_features != n_features:
+        raise ModelFileError(f"layout_ in the model file is not for {n_features} columns. {_REMEDY}")
+    for column, labels in layout.labels:
+        is_sound = isinstance(labels, Labels) and isinstance(labels.levels, tuple)
+        if not is_sound or not all(isinstance(level, str | bool | int | float) for level in labels.levels):
+            raise ModelFileError(f"the labels of column {column!r} in the model file are invalid. {_REMEDY}")
+    return n_features if layout.is_one_to_one else layout.n_columns
+
+
+def _check_array(name: str, value: Any, shape: tuple[int, ...]) -> None:
+    value = np.asarray(value) if isinstance(value, float) else value  # one for all columns
+    if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
+        raise ModelFileError(f"{name} in the model file is no array of real numbers but {type(value).__name__}.")
+    if value.shape != shape and not (value.ndim == 0 and len(shape) == 1):
+        raise ModelFileError(f"{name} in the model file has the shape {value.shape}; expected {shape}.")
+    if not np.isfinite(value).all():
+        raise ModelFileError(f"{name} in the model file has values that are not finite.")
+
+
+def _size(model: Any, name: str, least: int) -> int:
+    value = vars(model).get(name)
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ModelFileError(
+            f"{name} in the model file must be a whole number of {least} or more; it is {value!r}."
+        )
+    return int(value)
