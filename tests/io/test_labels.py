@@ -39,16 +39,17 @@ def is_told(frame, *words):
         ("Year", 1960 + np.arange(N) // 2),
         ("day", 20210101 + np.arange(N) % 28),
         ("created", spread(1_600_000_000, 1_700_000_000)),
-        ("reference", spread(100_000, 999_999)),
+        ("ticket", spread(1000, 1150)),
     ],
-    ids=["id", "ID", "zip", "numbers", "order", "years", "dates", "moments", "spread"],
+    ids=["id", "ID", "zip", "numbers", "order", "years", "dates", "moments", "close"],
 )
 def test_labels_are_left_out_unless_kept(tmp_path, name, values):
     other = np.arange(N) % 7 * 1.5
     frame = read(tmp_path, {"a": other, name: values})
     assert frame.column_names == ("a",)
     assert is_told(frame, repr(name), "keep")
-    np.testing.assert_array_equal(np.asarray(frame.extras[name], float), values)
+    found = frame.extras.get(name, frame.row_names)
+    np.testing.assert_array_equal(np.asarray(found, float), values)
     kept = read(tmp_path, {"a": other, name: values}, keep=[name])
     assert kept.column_names == ("a", name)
     np.testing.assert_array_equal(kept.values[:, 1], values)
@@ -79,10 +80,23 @@ def test_amounts_stay(tmp_path, name, values):
     np.testing.assert_allclose(frame.values[:, 1], values)
 
 
-def test_what_goes_with_another_column_is_no_label(tmp_path):
-    values = spread(100_000, 999_999)
-    alike = values * 2.0 + 1e4 * generator("noise").normal(size=N)
-    assert read(tmp_path, {"x": values, "y": alike.round(2)}).column_names == ("x", "y")
+def test_numbers_that_may_identify_rows_are_named(tmp_path):
+    frame = read(tmp_path, {"a": np.arange(N) % 7 * 1.5, "reference": spread(100_000, 999_999)})
+    assert frame.column_names == ("a", "reference")
+    assert is_told(frame, "'reference'", "drop it")
+
+
+def test_a_unique_column_of_identifiers_names_the_rows(tmp_path):
+    answers = [f"R_{number}" for number in range(N)]
+    frame = read(tmp_path, {"a": np.arange(N) % 7 * 1.5, "ResponseId": answers})
+    assert frame.row_names == tuple(answers)
+    assert is_told(frame, "'ResponseId'", "row names")
+
+
+def test_codes_are_hints(tmp_path):
+    frame = read(tmp_path, {"a": np.arange(N) % 7 * 1.5, "region": np.arange(N) % 4}, categories=True)
+    assert (frame.column_names, dict(frame.hints)) == (("a", "region"), {"region": "nominal"})
+    assert is_told(frame, "'region'", "--family")
 
 
 ANSWERS, AGES, COUNTS = np.arange(60) % 6 + 1.0, np.arange(60) % 47 + 20.0, np.arange(60) % 8 + 0.0
@@ -180,8 +194,10 @@ def test_the_word_none_is_missing_where_it_is_no_answer(tmp_path):
         ["(1) never", "(2) at times", "(3) always"],
         ["1=no", "2=a bit", "3=yes"],
         ["<18", "18-24", "25 to 34", "65+"],
+        ["1 - not at all", "2", "3", "4", "5", "6 - completely"],
+        ["1. good", "2. bad", "3. ugly"],
     ],
-    ids=["dash", "parentheses", "equals", "ranges"],
+    ids=["dash", "parentheses", "equals", "ranges", "ends", "points"],
 )
 def test_answers_with_numbers_have_their_order(tmp_path, labels):
     answers = np.take(labels, generator("answers").permutation(np.arange(60) % len(labels)))

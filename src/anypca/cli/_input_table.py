@@ -64,9 +64,7 @@ class InputTable:
     def shape(self) -> Shape:
         """What the defaults of models depend on."""
         frame = self.frame
-        return Shape(
-            frame.n_columns, frame.is_counts, frame.column_names, not frame.is_sparse, frame.insisted
-        )
+        return Shape(frame.n_columns, frame.is_counts, frame.column_names, not frame.is_sparse, frame.hints)
 
     def as_input(self, model: Any = None) -> Any:
         """The table with its names, so that models can name a column in their messages.

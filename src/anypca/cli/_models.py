@@ -47,8 +47,8 @@ class Shape:
     """Names of the columns."""
     has_names: bool = False
     """Whether the model sees the names."""
-    insisted: tuple[str, ...] = ()
-    """Columns that look like labels and are to be in the model."""
+    hints: Mapping[str, str] = field(default_factory=dict)
+    """Families that the names of columns suggest."""
 
 
 def _no_settings(_: Shape) -> dict[str, Any]:
@@ -180,7 +180,7 @@ def _family(entry: Entry, request: ModelRequest, shape: Shape) -> dict[str, Any]
         return {"family": _families(entry, request, shape)}
     if request.family == "auto":
         is_set = entry.families or "family" in entry.defaults(shape)
-        return {} if is_set else {"family": _insisted(shape) or "auto"}
+        return {} if is_set else {"family": _hinted(request, shape) or "auto"}
     if entry.families and request.family not in entry.families:
         raise _wrong_family(entry, request, request.family)
     return {"family": request.family}
@@ -197,7 +197,7 @@ def _families(entry: Entry, request: ModelRequest, shape: Shape) -> dict[Any, st
     """The families of single columns, by name or, where the model sees no names, by number."""
     if entry.families:
         raise _wrong_family(entry, request, "=".join(request.by_column[0]))
-    chosen = _insisted(shape) if request.family == "auto" else {"default": request.family}
+    chosen = _hinted(request, shape) if request.family == "auto" else {"default": request.family}
     for pattern, family in request.by_column:
         found = [j for j, name in enumerate(shape.names) if name == pattern or fnmatchcase(name, pattern)]
         if not found:
@@ -208,9 +208,11 @@ def _families(entry: Entry, request: ModelRequest, shape: Shape) -> dict[Any, st
     return chosen
 
 
-def _insisted(shape: Shape) -> dict[Any, str]:
-    """Families of columns that would be found to be labels though the user keeps them."""
-    return {_key(j, shape): "gaussian" for j, name in enumerate(shape.names) if name in shape.insisted}
+def _hinted(request: ModelRequest, shape: Shape) -> dict[Any, str]:
+    """Families that the names of columns suggest, for models whose columns may have different ones."""
+    if not takes_labels(request):
+        return {}
+    return {_key(j, shape): shape.hints[name] for j, name in enumerate(shape.names) if name in shape.hints}
 
 
 def _key(column: int, shape: Shape) -> str | int:
@@ -221,7 +223,8 @@ def _key(column: int, shape: Shape) -> str | int:
 def takes_labels(request: ModelRequest) -> bool:
     """Whether the model that a user asked for can have columns of labels: its families are looked for by column."""
     entry = find_model(request.name)
-    can_choose = "family" in entry.parameters and not entry.families and entry.defaults is _no_settings
+    is_open = "family" in entry.parameters and not entry.families and entry.defaults is _no_settings
+    can_choose = is_open and entry.class_name != "GPCA"  # which has one family for all columns
     return can_choose and request.family == "auto" and "family" not in request.settings
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from anypca._optional import optional
 from anypca._words import counted, is_date, listed, numbered, quoted, suggest
-from anypca.columns import are_names
+from anypca.columns._guards import are_names
 from anypca.columns.encoding import labels_of, number_cells, read_cells
 from anypca.columns.labels import Labels, order_of
 from anypca.io._identifiers import find_codes, is_category, is_identifier, may_identify, why_no_amount
@@ -269,7 +269,9 @@ def _extras(table: Any, columns: list[Column], used: set[str], options: ReadOpti
         if column.name in used or (table[column.name].isna().all() and column.name not in options.aside):
             continue
         text = table[column.name].astype(object)
-        words = [None if is_empty else str(cell).strip() for cell, is_empty in zip(text, text.isna())]
+        words = [
+            None if is_empty else str(cell).strip() for cell, is_empty in zip(text, text.isna(), strict=True)
+        ]
         extras[column.name] = np.array(words, dtype=object) if column.values is None else column.values
     return extras
 
@@ -293,7 +295,11 @@ def _row_namer(table: Any, columns: list[Column], options: ReadOptions) -> tuple
     is_text = first.values is None and first.numbers is None
     candidates = [first] if (is_text or _names_features(first)) and first not in marked else []
     identifying = [
-        c for c in columns if is_identifier(c.name) and not matches(c.name, (*options.keep, *options.aside))
+        c
+        for c in columns
+        if is_identifier(c.name)
+        and not matches(c.name, (*options.keep, *options.aside))
+        and (c.values is None or why_no_amount(c.name, c.values))
     ]
     chosen = [column for column in columns if column.name == options.id_column]
     offered = chosen or [*candidates, *marked, *identifying]
@@ -448,12 +454,12 @@ def _strip_labels(cells: Any) -> Any:
 
 def _with_categories(column: Column, table: Any, options: ReadOptions) -> Column:
     """The column with the numbers of its labels, if it holds text of few kinds, answers or categories."""
-    if column.values is not None and column.numbers is None and table[column.name].dtype.kind != "O":
-        return column
     cells, is_kept = table[column.name], matches(column.name, options.keep)
     is_declared = hasattr(cells.dtype, "categories")
-    labels = None if is_declared or column.values is not None else _numbered_answers(cells)
-    if labels is None and not (is_declared or (column.values is None and column.reason == _TEXT)):
+    if not is_declared and column.reason in ("", "it is empty", "it holds dates"):
+        return column
+    labels = None if is_declared else _numbered_answers(cells)
+    if labels is None and not (is_declared or column.reason == _TEXT):
         return column
     text = cells if is_declared else _strip_labels(cells)
     labels = labels_of(text) if labels is None else labels

@@ -270,5 +270,3 @@ def decode(structure: str, arrays: list[Any]) -> Any:
         raise
     except (LookupError, TypeError, AttributeError, ValueError, RecursionError, ImportError) as error:
         raise ModelFileError(f"the model file has no valid structure: {error!r}.") from error
-
-

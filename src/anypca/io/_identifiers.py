@@ -43,7 +43,8 @@ _IDENTIFIER = re.compile(
     re.IGNORECASE,
 )
 _NO_IDENTIFIER = re.compile(
-    r"(covid|acid|rapid|solid|fluid|thyroid|valid|humid|grid|paid|aid|bid|mid|kid|liquid|resid)$", re.IGNORECASE
+    r"(covid|acid|rapid|solid|fluid|thyroid|valid|humid|grid|paid|aid|bid|mid|kid|liquid|resid)$",
+    re.IGNORECASE,
 )
 _YEAR = re.compile(_START + r"(year|yr|date|season|jahr|birthyear|yob|born)s?$|^(year|yr)", re.IGNORECASE)
 _MOMENT = re.compile(r"date|time|stamp|epoch|unix|created|updated|modified|_at$", re.IGNORECASE)

@@ -275,7 +275,9 @@ def _project_a_row(model: Any) -> None:
             f"{type(model).__name__} in the model file cannot project a row: {error}. {_REMEDY}"
         ) from error
     if np.shape(scores) != (1, k) or not np.isfinite(np.asarray(scores, dtype=float)).all():
-        raise ModelFileError(f"{type(model).__name__} in the model file projects a row to {scores}. {_REMEDY}")
+        raise ModelFileError(
+            f"{type(model).__name__} in the model file projects a row to {scores}. {_REMEDY}"
+        )
 
 
 def _n_reported(model: Any) -> int:
@@ -296,7 +298,9 @@ def _n_reported(model: Any) -> int:
 def _check_array(name: str, value: Any, shape: tuple[int, ...]) -> None:
     value = np.asarray(value) if isinstance(value, float) else value  # one for all columns
     if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
-        raise ModelFileError(f"{name} in the model file is no array of real numbers but {type(value).__name__}.")
+        raise ModelFileError(
+            f"{name} in the model file is no array of real numbers but {type(value).__name__}."
+        )
     if value.shape != shape and not (value.ndim == 0 and len(shape) == 1):
         raise ModelFileError(f"{name} in the model file has the shape {value.shape}; expected {shape}.")
     if not np.isfinite(value).all():
