@@ -26,7 +26,9 @@ from anypca.exceptions import ConvergenceWarning, DataConversionWarning, ModelFi
 from anypca.families import families
 
 ESTIMATORS = {
-    name: getattr(anypca, name) for name in anypca.__all__ if hasattr(getattr(anypca, name), "fit_transform")
+    name: getattr(anypca, name)
+    for name in anypca.__all__
+    if hasattr(getattr(anypca, name), "inverse_transform")
 }
 #: Settings under which a fit to 40 rows takes a moment.
 SHORT = {

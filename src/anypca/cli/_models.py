@@ -193,7 +193,7 @@ def _wrong_family(entry: Entry, request: ModelRequest, family: str) -> ValueErro
     )
 
 
-def _families(entry: Entry, request: ModelRequest, shape: Shape) -> dict[Any, str]:
+def _families(entry: Entry, request: ModelRequest, shape: Shape) -> dict[Any, str] | str:
     """The families of single columns, by name or, where the model sees no names, by number."""
     if entry.families:
         raise _wrong_family(entry, request, "=".join(request.by_column[0]))
@@ -205,7 +205,8 @@ def _families(entry: Entry, request: ModelRequest, shape: Shape) -> dict[Any, st
             raise ValueError(f"--family {pattern}={family}: the table has no such column. {hint}")
         name = "ordinal" if "<" in family else family  # labels in their order
         chosen |= {_key(j, shape): name for j in found}
-    return chosen
+    chosen = {key: name for key, name in chosen.items() if name != "auto"}
+    return chosen or "auto"
 
 
 def _hinted(request: ModelRequest, shape: Shape) -> dict[Any, str]:

@@ -9,7 +9,7 @@ import re
 
 import numpy as np
 
-from anypca._typing import Floats
+from anypca._typing import Floats, Ints
 
 #: Different numbers from which on a column that is called like an identifier is one; fewer are groups of rows.
 _FEW_VALUES = 12
@@ -194,7 +194,7 @@ def _negative_codes(found: Floats) -> tuple[float, ...]:
     return tuple(map(float, negative)) if has_nines and is_far else ()
 
 
-def _large_codes(found: Floats, counts: Floats) -> tuple[float, ...]:
+def _large_codes(found: Floats, counts: Ints) -> tuple[float, ...]:
     """Nines, and the numbers that occur together with them, far above all other numbers."""
     if found[-1] not in _NINES:
         return ()
