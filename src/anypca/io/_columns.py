@@ -17,7 +17,7 @@ import numpy as np
 
 from anypca._optional import optional
 from anypca._words import counted, is_date, listed, numbered, quoted, suggest
-from anypca.columns._guards import are_names
+from anypca.columns import are_names
 from anypca.columns.encoding import labels_of, number_cells, read_cells
 from anypca.columns.labels import Labels, order_of
 from anypca.io._identifiers import find_codes, is_category, is_identifier, may_identify, why_no_amount
