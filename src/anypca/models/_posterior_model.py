@@ -14,12 +14,12 @@ from anypca.engine import Block
 from anypca.models._arguments import check_entries, check_n_samples, entries_of, in_order, make_generator
 from anypca.models._description import Description
 from anypca.models._given_back import give_back
+from anypca.models._imputation import fill_with_deviations
 from anypca.models._opened import OpenedBlock
 from anypca.models._row_methods import GenerativeModel, RowMethods
 from anypca.models._row_model import (
     RowModel,
     draw_table,
-    fill_with_deviations,
     in_pieces,
     log_steps,
     with_offset,
@@ -68,9 +68,9 @@ class PosteriorModel(GenerativeModel):
     def impute(self, X: Any, *, offset: Any = None, covariates: Any = None, return_std: bool = False) -> Any:
         """The table with missing entries replaced by their expectations given the observed ones.
 
-        Without offsets and covariates none is outside of what its column holds and farther than three standard
-        deviations from the mean, unless it has bounds of its own, as shares have; ``calibration_slope_`` draws them to
-        the mean. ``inverse_transform`` of the scores has them as they are; standard deviations are those of the model.
+        Without offsets and covariates expectations are limited to the range of the column, or to three standard
+        deviations around its mean if that is wider. If the training table had missing entries they are shrunk towards
+        the column mean by the factor ``calibration_slope_``. ``inverse_transform`` of the scores does neither.
 
         Parameters
         ----------

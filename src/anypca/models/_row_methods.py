@@ -15,17 +15,15 @@ from anypca.engine import Block, Data, check_data
 from anypca.families import Mixed
 from anypca.models._arguments import check_entries, check_n_samples, entries_of, in_order, make_generator
 from anypca.models._base import LatentModel
-from anypca.models._calibration import calibrate
 from anypca.models._description import Description, describe
 from anypca.models._given_back import give_back, give_back_named
+from anypca.models._imputation import Expectations, fill, leave_one_out_slopes, limit_expectations
 from anypca.models._opened import OpenedBlock
 from anypca.models._rotation import Rotation, rotate
 from anypca.models._row_model import (
-    Expectations,
     RowModel,
     at_scores,
     draw_table,
-    fill,
     log_steps,
     plug_in,
     predict_table,
@@ -223,10 +221,9 @@ class RowMethods(LatentModel):
 class GenerativeModel(RowMethods):
     """Models in which entries are independent given a predictor that the scores decide."""
 
-    #: Whether fits to tables with missing entries find out how far their predictions may be believed.
+    #: Whether fits to tables with missing entries estimate how much to shrink expectations.
     _is_calibrated: ClassVar[bool] = False
     calibration_slope_: Floats | None = None
-    _far: tuple[float, Floats, Floats] | None = None
 
     def describe(self) -> Description:
         found = replace(super().describe(), has_entries=True)
@@ -240,24 +237,28 @@ class GenerativeModel(RowMethods):
         self.resolution_ = session.summary.resolution
 
     def _report_columns(self, session: Session) -> None:
-        if self._is_calibrated and "n_components_" in vars(self):
-            self.calibration_slope_, self._far = calibrate(self, session)
+        self.calibration_slope_ = None
+        # With offsets or covariates rows are not compared with the column means.
+        is_plain = not (self._uses_offset or self._n_covariates)
+        if self._is_calibrated and is_plain and session.summary.has_missing and vars(self).get("n_components_"):
+            self.calibration_slope_ = leave_one_out_slopes(self._row_model(), session)
         super()._report_columns(session)
         summary = session.summary
         self._moments = summary.mean, summary.variance, summary.minimum, summary.maximum
 
     @property
     def _limits(self) -> Expectations:
-        """Between what imputed entries lie: not with offsets and covariates, and of earlier files nothing is known."""
-        if not hasattr(self, "_moments") or self._uses_offset or self._n_covariates:
+        """Limits of imputed entries; none with offsets or covariates."""
+        if self._uses_offset or self._n_covariates:
             return Expectations()
-        return Expectations.of(self._row_model(), self._moments, self.calibration_slope_, self._far)
+        return limit_expectations(self._row_model(), self._moments, self.calibration_slope_)
 
     def impute(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Any:
         """The table with missing entries replaced by their expectations given the observed ones.
 
-        Without offsets and covariates they stay in the column's range, or three deviations around its mean. Trial fits
-        draw them to it: by ``calibration_slope_``, and further beyond all but a twentieth (or six) of its entries.
+        Without offsets and covariates expectations are limited to the range of the column, or to three standard
+        deviations around its mean if that is wider. If the training table had missing entries they are shrunk towards
+        the column mean by the factor ``calibration_slope_``.
 
         Parameters
         ----------

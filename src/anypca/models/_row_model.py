@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from scipy.special import logsumexp
 
-from anypca._typing import Bools, Floats, Ints
+from anypca._typing import Floats, Ints
 from anypca.columns import Layout
 from anypca.engine import Block, Data
 from anypca.engine.executors import one_blas_thread
@@ -24,17 +24,6 @@ _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
 # Newton steps to the peak of a likelihood times a normal density, none longer than the standard deviation of that; the
 # nodes around it need not be centred to many digits.
 _STEPS_TO_PEAK = 20
-
-# Standard deviations of a column within which an expectation of a missing entry may lie where no entry is: expectations
-# vary less than entries, of which 0.3 per cent are beyond in a normal column. Without a limit the errors of single
-# cells of small tables were up to 1e8 times those of means.
-_USUAL = 3.0
-# Share of a column's variance that is noise below which a table of low rank is completed, not predicted.
-_REPRODUCED = 1e-3
-# Slope of hidden entries on their predictions above which such a table is completed: trials end early and are cautious.
-_EXACT = 0.9
-# Two predictors at which expectations with bounds of their own are the same: beyond 40 a logistic function is 1.
-_FAR = (40.0, 700.0)
 
 
 class RowModel(ABC, Generic[Solved]):
@@ -99,6 +88,34 @@ class RowModel(ABC, Generic[Solved]):
         """Standard deviations of unseen entries given the rows: of the predictor and of the noise, (n_entries,)."""
         mean, variance = with_offset(rows, index, columns, *self.entry_moments(rows, solved, index, columns))
         return predictive_deviations(self.family.take(columns), mean, variance, self.dispersion[columns])
+
+    def leverages(
+        self, rows: OpenedBlock, solved: Solved, eta: Floats, index: Ints, columns: Ints
+    ) -> tuple[Floats, Floats]:
+        """How much the predictor of an observed entry depends on the entry itself through its row's scores.
+
+        Parameters
+        ----------
+        rows : OpenedBlock
+        solved
+        eta : ndarray of shape (n_entries,)
+            Predictors with the offset.
+        index, columns : ndarray of int of shape (n_entries,)
+
+        Returns
+        -------
+        leverage : ndarray of shape (n_entries,)
+            Derivative of eta in the working value, 0 to 1.
+        residual : ndarray of shape (n_entries,)
+            Working value less eta: a Newton step of the entry alone.
+        """
+        family, x = self.family.take(columns), rows.x[index, columns].astype(float)
+        found = family.evaluate(x, eta, self.dispersion[columns])
+        assert found.gradient is not None
+        curvature = family.newton_curvature(x, eta, found, self.dispersion[columns])
+        variance = self.entry_moments(rows, solved, index, columns)[1]
+        step = np.divide(found.gradient, curvature, out=np.zeros_like(eta), where=curvature > 0)
+        return curvature * variance, step
 
     def entry_log_likelihood(
         self, block: Block, rows: OpenedBlock, index: Ints, columns: Ints, values: Floats, steps: Floats
@@ -252,101 +269,6 @@ def log_steps(model: RowModel[Any], rows: OpenedBlock, steps: Floats | None) -> 
         return 0.0
     terms = observed_only(rows, slice(None), model.family.log_step(rows.x, steps))
     return np.asarray(terms.sum(axis=1, dtype=float))
-
-
-class Expectations(NamedTuple):
-    """What is known of expectations of missing entries before their rows are seen; (n_features,) each, or a number."""
-
-    low: Floats | float = -np.inf
-    high: Floats | float = np.inf
-    mean: Floats | float = 0.0
-    slope: Floats | float = 1.0
-    """Of entries on what the model expects of them, both as deviations from the mean."""
-    far: Floats | float = 1.0
-    """The same beyond the bulk of a column."""
-    bulk: tuple[Floats | float, Floats | float] = (-np.inf, np.inf)
-
-    @classmethod
-    def of(
-        cls,
-        model: RowModel[Any],
-        moments: tuple[Floats, ...],
-        slope: Floats | None,
-        far: tuple[float, Floats, Floats] | None,
-    ) -> Expectations:
-        """From the mean, the variance and the extremes of the columns of a table, and from what trials have shown."""
-        if slope is None:
-            return cls(*usual_range(model, *moments), moments[0])
-        # Where noise is shared it is small beside that of a large column, which is not completed for that.
-        is_exact = is_completed(model, moments[1]) & (slope > _EXACT)
-        inside = cls(*usual_range(model, *moments), moments[0], np.where(is_exact, 1.0, slope))
-        # A file of an earlier version has one slope.
-        return inside if far is None else inside._replace(far=np.where(is_exact, 1.0, far[0]), bulk=far[1:])
-
-    def believed(self, expected: Floats) -> Floats:
-        """Expectations as far as they may be believed."""
-        cut = np.clip(expected, self.low, self.high)
-        inside = np.clip(cut, *self.bulk)
-        return np.asarray(self.mean + self.slope * (inside - self.mean) + self.far * (cut - inside))
-
-
-def is_completed(model: RowModel[Any], variance: Floats) -> Bools:
-    """Columns of which the model leaves nothing unexplained: their missing entries are what it says, (n_features,)."""
-    found, dispersion = np.zeros(len(variance), dtype=bool), np.broadcast_to(model.dispersion, len(variance))
-    for member, columns in model.family.member_columns(len(variance)):
-        if member.has_units:
-            found[columns] = dispersion[columns] < _REPRODUCED * variance[columns]
-    return found
-
-
-def has_bounds(family: Family, dispersion: Floats) -> Bools:
-    """Columns whose expectation has bounds of its own, such as shares, (n_features,)."""
-    first, second = family.mean(np.broadcast_to(np.array(_FAR)[:, None], (2, len(dispersion))), dispersion)
-    return np.asarray(np.isclose(first, second))
-
-
-def usual_range(
-    model: RowModel[Any], mean: Floats, variance: Floats, low: Floats, high: Floats
-) -> tuple[Floats, Floats]:
-    """Between what expectations of missing entries lie: entries, or some deviations of a column; (n_features,) each.
-
-    Columns whose expectation has bounds of its own, such as shares, have infinite ones here, as have those of which
-    the model leaves nothing unexplained.
-    """
-    is_bounded = has_bounds(model.family, np.broadcast_to(model.dispersion, len(mean)))
-    reach = np.where(is_bounded, np.inf, _USUAL * np.sqrt(variance))
-    reach[is_completed(model, variance)] = np.inf
-    return np.fmin(mean - reach, low), np.fmax(mean + reach, high)
-
-
-def fill(model: RowModel[Any], block: Block, rows: OpenedBlock, usual: Expectations) -> tuple[Floats, Any]:
-    """The rows with expectations in place of missing entries, and what they were solved to (None if complete).
-
-    Expectations are believed as far as ``usual`` says.
-    """
-    if rows.observed is None:
-        return rows.x, None
-    solved = model.solve(rows)
-    # Where a single entry is told by next to nothing its expectation may overflow.
-    with np.errstate(over="ignore"):
-        expected = usual.believed(model.expected(block, rows, solved))
-    return np.where(rows.observed, rows.x, expected).astype(rows.dtype, copy=False), solved
-
-
-def fill_with_deviations(
-    model: RowModel[Any], block: Block, rows: OpenedBlock, usual: Expectations
-) -> tuple[Floats, Floats]:
-    """The same, and the standard deviations of what was filled in, 0 elsewhere."""
-    filled, solved = fill(model, block, rows, usual)
-    std = np.zeros_like(filled)
-    if rows.observed is not None:
-        index, columns = np.nonzero(~rows.observed)
-
-        def deviations(index: Ints, columns: Ints) -> Floats:
-            return model.entry_deviations(rows, solved, index, columns)
-
-        std[index, columns] = in_pieces(deviations, index, columns, np.empty(0))
-    return filled, std
 
 
 def in_pieces(function: Callable[[Ints, Ints], Floats], index: Ints, columns: Ints, none: Floats) -> Floats:

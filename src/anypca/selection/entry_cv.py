@@ -15,7 +15,6 @@ from anypca.columns import choose_families
 from anypca.engine import hide_entries, take_entries
 from anypca.models._arguments import check_ranks
 from anypca.models._bilinear.row_model import BilinearModel
-from anypca.models._calibration import without_calibration
 from anypca.models._description import describe, find_attribute
 from anypca.models._session import lay_out, open_session
 from anypca.selection._numbers import as_numbers, check_numbers
@@ -299,11 +298,10 @@ def _score_split(
     weight = np.ones(len(values))
     if companions.sample_weight is not None:
         weight = np.asarray(companions.sample_weight, dtype=float)[entries.rows]
-    with without_calibration():  # of expectations, where log-likelihoods are asked for
-        if name is None:
-            models: tuple[Any, ...] = (clone(estimator).fit(hidden, **companions.for_fit()),)
-        else:
-            models = fit_ranks(estimator, name, hidden, ranks, companions)
+    if name is None:
+        models: tuple[Any, ...] = (clone(estimator).fit(hidden, **companions.for_fit()),)
+    else:
+        models = fit_ranks(estimator, name, hidden, ranks, companions)
     totals = []
     for model in models:
         terms = model.entry_log_likelihood(hidden, *entries, values, **companions.for_rows())

@@ -20,7 +20,6 @@ from anypca.engine._convert import describe_entry
 from anypca.families import Family
 from anypca.models import EPCA
 from anypca.models._arguments import check_ranks, make_generator
-from anypca.models._calibration import without_calibration
 from anypca.models._row_methods import linear_predictor
 from anypca.models._session import lay_out, open_session
 from anypca.selection._numbers import as_numbers, check_numbers, entries_of
@@ -180,8 +179,7 @@ class RankMethod(ABC):
     def answer(self, task: RankTask) -> RankAnswer:
         """The same of a checked table: `find` with its time and what it warned of."""
         start = time.perf_counter()
-        # Fits that only tell a number are not asked for expectations of missing entries.
-        with warnings.catch_warnings(record=True) as said, without_calibration():
+        with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             found = self.find(task)
         seconds = time.perf_counter() - start

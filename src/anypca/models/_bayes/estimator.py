@@ -16,7 +16,6 @@ from anypca.families import Family
 from anypca.models._bayes.chains import SampledResult, Summary
 from anypca.models._bayes.rows import DrawnRowModel
 from anypca.models._bilinear.passes import Deviances
-from anypca.models._calibration import without_calibration
 from anypca.models._manners import POSITIVE
 from anypca.models._posterior_model import PosteriorModel
 from anypca.models._session import Session
@@ -125,7 +124,7 @@ def find_dispersion(
     if not isinstance(given, str):
         return np.where(np.isnan(known), float(given), known)
     # Only its dispersions are asked for; and one between two estimates of a fit that goes on is as good.
-    with warnings.catch_warnings(), without_calibration():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         settled = layout.settled(family)
         fitted = EPCA(n_components, family=settled, ridge=1.0, fit_intercept=fit_intercept).fit(X)

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import clone
 
-from anypca._typing import Floats, Ints
+from anypca._typing import Floats
 from anypca.engine import Block
-from anypca.exceptions import ConvergenceWarning
 from anypca.families import Family
 from anypca.models._bilinear.dispersion import noise_units
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._bilinear.start import BilinearFitter
-from anypca.models._calibration import MAX_ITER, N_FOLDS, TOL, entry_numbers, hidden_in, without_calibration
+from anypca.models._cross_validation import HeldOut, cross_validate, entry_log_likelihood, hash_folds
+from anypca.models._imputation import has_bounds
 from anypca.models._opened import OpenedBlock, weigh
-from anypca.models._row_model import has_bounds
 from anypca.models._session import Session
 from anypca.models._warm import cold_clone
 
@@ -37,6 +34,10 @@ _OF_NOISE = 0.5
 # from where noise is normal. On tables of 49 x 17 to 126 x 32 counts a ridge of 2 had hidden entries 2 to 8 nats worse
 # than means with six components, one of 5 to 8 had them better or alike.
 _LEAST_OF_RARE = 8.0
+# Folds of the hidden entries. With two folds a fit sees half of the table.
+_N_FOLDS = 3
+# Trials are not solved to more: predictions of hidden entries differ by far more than a better fit would change.
+_TOL, _MAX_ITER = 1e-2, 100
 # What an entry with a bounded expectation, such as an answer, tells at most.
 _OF_ANSWER = 0.25
 # Trials begin there and go down by this factor, to the ridge of 1 that only removes infinite estimates, while hidden
@@ -77,37 +78,30 @@ class TrialTable:
 
     values: Floats
     """NaN where missing (n, p)."""
-    weight: Floats
-    offset: Floats | None
-    covariates: Floats | None
+    given: dict[str, Floats]
+    """Weights, offsets and covariates of the rows, by their names in ``fit``."""
     family: Family
-    numbers: npt.NDArray[np.uint64]
-    """They tell which entries a fold hides, see `anypca.models._calibration` (n, p)."""
 
     @property
     def noise(self) -> float:
         """The largest singular value of unit noise."""
-        return float(np.sqrt(self.weight.sum()) + np.sqrt(self.values.shape[1]))
+        return float(np.sqrt(self.given["sample_weight"].sum()) + np.sqrt(self.values.shape[1]))
 
-    def judge(self, model: Any) -> Trial:
-        """Fit a model to what each fold leaves, and predict what it hides."""
-        totals, errors = np.zeros(2), np.zeros(len(self._groups()))
-        given = {"offset": self.offset, "covariates": self.covariates}
-        # Every entry is hidden once. With a single mask of a tenth the choice hung on single cells: on 49 x 14 counts
-        # it took a ridge that predicted 13 times worse than the means.
-        for fold in range(N_FOLDS):
-            hidden = hidden_in(self.numbers, fold, ~np.isnan(self.values))
-            left = np.where(hidden, np.nan, self.values)
-            rows, columns = np.nonzero(hidden)
-            fitted = clone(model).fit(left, sample_weight=self.weight, **given)
-            terms = fitted.entry_log_likelihood(left, rows, columns, self.values[hidden], **given)
-            squares = np.where(hidden, fitted.impute(left, **given) - self.values, 0.0) ** 2
-            totals += self.weight[rows] @ terms, self.weight[rows].sum()
-            errors += [(self.weight @ squares[:, columns]).sum() for columns in self._groups()]
-        return Trial(float(totals[0] / max(totals[1], 1.0)), errors)
+    def evaluate(self, model: Any) -> Trial:
+        """Cross-validate a model over entries."""
+        folds = hash_folds(self.values, _N_FOLDS, self.given["sample_weight"])
+        found = cross_validate([model], self.values, folds, score=self._score, **self.given)
+        totals = np.sum([fold[0] for fold in found], axis=0)
+        return Trial(float(totals[0] / max(totals[1], 1.0)), totals[2:])
 
-    def _groups(self) -> list[Ints]:
-        return [columns for _, columns in self.family.member_columns(self.values.shape[1])]
+    def _score(self, fitted: Any, held_out: HeldOut) -> Floats:
+        """Log-likelihood, number and, for each family, squared errors of the hidden entries of a fold."""
+        weight, entries = held_out.weight, held_out.entries
+        terms = entry_log_likelihood(fitted, held_out)
+        squares = (fitted.impute(held_out.table, **held_out.row_params)[entries] - held_out.values) ** 2
+        groups = self.family.member_columns(self.values.shape[1])
+        errors = [weight @ (squares * np.isin(entries.columns, columns)) for _, columns in groups]
+        return np.array([weight @ terms, weight.sum(), *errors])
 
 
 def lower_ridges(ridge: float) -> Iterator[float]:
@@ -182,8 +176,8 @@ def choose_ridge(model: Any, session: Session, family: Family) -> tuple[float, d
     settings = {
         "family": table.family,
         "resolution": None,
-        "tol": max(TOL, session.tol),
-        "max_iter": MAX_ITER,
+        "tol": max(_TOL, session.tol),
+        "max_iter": _MAX_ITER,
         "n_jobs": 1,
         "verbose": 0,
     }
@@ -191,15 +185,12 @@ def choose_ridge(model: Any, session: Session, family: Family) -> tuple[float, d
     n_components = min(model.n_components_, *table.values.shape)
     whole = float(np.sqrt(session.summary.weight.max(initial=1.0)) + np.sqrt(session.data.n_features))
     unit = whole / table.noise
-    with warnings.catch_warnings(), without_calibration():
-        # A trial that stopped early predicts as well as it can; the fit that is kept says how it ended.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        means = table.judge(clone(first).set_params(n_components=0, ridge=LEAST_RIDGE))
-        trials = _search(
-            lambda ridge: table.judge(clone(first).set_params(n_components=n_components, ridge=ridge)),
-            means,
-            max(_OF_NOISE * table.noise, LEAST_RIDGE),
-        )
+    means = table.evaluate(clone(first).set_params(n_components=0, ridge=LEAST_RIDGE))
+    trials = _search(
+        lambda ridge: table.evaluate(clone(first).set_params(n_components=n_components, ridge=ridge)),
+        means,
+        max(_OF_NOISE * table.noise, LEAST_RIDGE),
+    )
     good = {r: t.log_likelihood for r, t in trials.items() if not t.is_worse_than_means(means)}
     best = max(good, key=lambda ridge: good[ridge]) if good else max(trials)
     return unit * best, {unit * ridge: trial.log_likelihood for ridge, trial in sorted(trials.items())}
@@ -246,12 +237,9 @@ def _draw(session: Session, family: Family) -> TrialTable:
         )
 
     values, weight, offsets, covariates = zip(*session.gather(read), strict=True)
-    x, w = np.concatenate(values), np.concatenate(weight)
-    return TrialTable(
-        x,
-        w,
-        None if offsets[0] is None else np.concatenate(offsets).astype(float),
-        np.concatenate(covariates) if session.data.n_covariates else None,
-        family if len(columns) == p else family.take(columns),
-        entry_numbers(x, w),
-    )
+    given = {"sample_weight": np.concatenate(weight)}
+    if offsets[0] is not None:
+        given["offset"] = np.concatenate(offsets).astype(float)
+    if session.data.n_covariates:
+        given["covariates"] = np.concatenate(covariates)
+    return TrialTable(np.concatenate(values), given, family if len(columns) == p else family.take(columns))

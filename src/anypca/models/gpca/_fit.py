@@ -13,7 +13,7 @@ from anypca._typing import Bools, Floats, Ints
 from anypca.families import Family
 from anypca.linalg import fix_signs
 from anypca.models._bilinear.passes import Deviances
-from anypca.models._calibration import entry_numbers, hidden_in
+from anypca.models._cross_validation import hash_folds
 from anypca.models._session import Session
 from anypca.models.gpca._penalised import PenalisedProblem, start_penalised
 from anypca.models.gpca._problem import Iterate, ProjectionProblem, SubspaceProblem
@@ -228,7 +228,9 @@ def choose_bound(session: Session, family: Family, settings: Settings) -> dict[f
         return deviances
     parts = session.gather(lambda block: (block.values().astype(float), block.weights))
     x, weight = (np.concatenate(part) for part in zip(*parts, strict=True))
-    hidden = Hidden(hidden_in(entry_numbers(x, weight), 0, ~np.isnan(x)))
+    mask = np.zeros(x.shape, dtype=bool)
+    mask[hash_folds(x, 3, weight)[0]] = True
+    hidden = Hidden(mask)
     for bound in DOUBLED_BOUNDS:
         total, count = _held_out(session, Reader(family, bound, hidden), settings)
         if count == 0:  # too few entries to hide any

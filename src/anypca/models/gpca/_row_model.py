@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anypca._typing import Floats
+from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.families import Family
 from anypca.models._opened import OpenedBlock, observed_only, weigh
@@ -48,6 +48,16 @@ class ProjectionRowModel(RowModel[Floats]):
 
     def predictor(self, block: Block, scores: Floats) -> Floats:
         return self._predict(scores)
+
+    def leverages(
+        self, rows: OpenedBlock, solved: Floats, eta: Floats, index: Ints, columns: Ints
+    ) -> tuple[Floats, Floats]:
+        """The predictor is a projection of the saturated parameters, which are the working values."""
+        some = self.reader.split(rows.take(np.unique(index)))
+        saturated = np.concatenate([part.saturated for part in some])
+        place = np.unique(index, return_inverse=True)[1]
+        leverage = np.einsum("ja,ja->j", self.subspace.loadings, self.subspace.loadings)
+        return leverage[columns], saturated[place, columns] - eta
 
     def draw_scores(self, n_samples: int, rng: np.random.Generator) -> Floats:
         return rng.standard_normal((n_samples, len(self.score_variance))) * np.sqrt(self.score_variance)

@@ -1,0 +1,186 @@
+"""Expectations of missing entries: how far they are shrunk towards the column means, and how large they may be.
+
+Predictions of a maximum likelihood fit are too large on small tables: each loading was fitted to the entries that it
+predicts. `leave_one_out_slopes` estimates by how much, from the leverages of the entries and without another fit.
+
+References
+----------
+R. D. Cook, S. Weisberg (1982). Residuals and Influence in Regression, ch. 5 (one-step deletion in generalised linear
+models).
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anypca._typing import Bools, Floats, Ints
+from anypca.engine import Block
+from anypca.exceptions import ConvergenceWarning
+from anypca.families import Family
+from anypca.models._opened import OpenedBlock
+from anypca.models._row_model import RowModel, in_pieces
+from anypca.models._session import Session
+
+# Standard deviations from the column mean within which an expectation may lie if the column's values do not go beyond.
+_USUAL = 3.0
+# Share of a column's variance that is noise below which a table of low rank is completed, not predicted.
+_REPRODUCED = 1e-3
+# Two predictors at which expectations with bounds of their own are the same: beyond 40 a logistic function is 1.
+_FAR = (40.0, 700.0)
+_TINY = np.finfo(float).tiny
+
+
+class Expectations(NamedTuple):
+    """Limits and shrinkage of the expectations of missing entries; (n_features,) each, or a number."""
+
+    low: Floats | float = -np.inf
+    high: Floats | float = np.inf
+    mean: Floats | float = 0.0
+    slope: Floats | float = 1.0
+    """Factor of the deviations from the mean."""
+
+    def shrunk(self, expected: Floats) -> Floats:
+        """Expectations within the limits, shrunk towards the means."""
+        return np.asarray(self.mean + self.slope * (np.clip(expected, self.low, self.high) - self.mean))
+
+
+def limit_expectations(
+    model: RowModel[Any], moments: tuple[Floats, ...], slope: Floats | None = None
+) -> Expectations:
+    """Limits from the mean, the variance and the extremes of the columns of a table."""
+    limits = Expectations(*usual_range(model, *moments), moments[0])
+    return limits if slope is None else limits._replace(slope=slope)
+
+
+def leave_one_out_slopes(model: RowModel[Any], session: Session) -> Floats:
+    r"""Slopes of entries on approximate leave-one-out predictions, between 0 and 1, shape (n_features,).
+
+    Both are taken as deviations from the column means.
+
+    Parameters
+    ----------
+    model : RowModel
+        Of the fit.
+    session : Session
+        The table of the fit.
+
+    Notes
+    -----
+    The predictor of entry (i, j) depends on the entry through the scores of row i, with leverage :math:`a_{ij}`
+    (`RowModel.leverages`), and through the loadings of column j, with the leverage
+    :math:`b_i = (1, z_i)(\sum_l (1, z_l)(1, z_l)^\top)^{-1}(1, z_i)^\top` of row i in a regression on the scores.
+    With the working residual :math:`r_{ij}` and :math:`h_{ij} = a_{ij} + b_i` the predictor without the entry is
+
+    .. math:: \eta_{ij}^{(-ij)} = \eta_{ij} - \frac{h_{ij}}{1 - h_{ij}} r_{ij}.
+    """
+    summary = session.summary
+    limits = limit_expectations(model, (summary.mean, summary.variance, summary.minimum, summary.maximum))
+
+    def add_gram(block: Block, _: Any) -> Floats:
+        design = _design(model, model.solve(model.open(block)))
+        return design.T @ (block.weights[:, None] * design)
+
+    def add_products(block: Block, _: Any) -> Floats:
+        rows = model.open(block)
+        solved = model.solve(rows)
+        design = _design(model, solved)
+        in_column = np.einsum("ia,ab,ib->i", design, inverse, design)
+        predicted = _predict_without(model, block, rows, solved, in_column)
+        deviation = np.clip(predicted, limits.low, limits.high) - summary.mean
+        weight = rows.entry_weights
+        return np.array(
+            [
+                np.sum(weight * deviation * (rows.x - summary.mean), axis=0, dtype=float),
+                np.sum(weight * deviation**2, axis=0, dtype=float),
+            ]
+        )
+
+    with warnings.catch_warnings(), np.errstate(over="ignore"):
+        # Rows without converged scores are reported by the methods that return them.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        inverse = np.linalg.pinv(session.sum(add_gram), hermitian=True)
+        products, squares = session.sum(add_products)
+    return np.asarray(np.clip(products / np.maximum(squares, _TINY), 0.0, 1.0))
+
+
+def _design(model: RowModel[Any], solved: Any) -> Floats:
+    """Ones and scores, shape (rows, 1 + k)."""
+    scores = np.asarray(model.scores(solved), dtype=float)
+    return np.hstack([np.ones((len(scores), 1)), scores])
+
+
+def _predict_without(
+    model: RowModel[Any], block: Block, rows: OpenedBlock, solved: Any, in_column: Floats
+) -> Floats:
+    """Expectations of observed entries as if they were missing, (rows, n_features)."""
+    observed = np.ones(rows.x.shape, dtype=bool) if rows.observed is None else rows.observed
+    index, columns = np.nonzero(observed)
+    eta = model.predictor(block, np.asarray(model.scores(solved), dtype=float))
+
+    def without(index: Ints, columns: Ints) -> Floats:
+        at = eta[index, columns]
+        leverage, residual = model.leverages(rows, solved, at, index, columns)
+        # An entry that alone decides its predictor has no prediction without it: its working value is discounted whole.
+        total = np.clip(leverage + in_column[index], 0.0, 1.0 - 1e-9)
+        return np.asarray(at - total / (1.0 - total) * residual)
+
+    eta[index, columns] = in_pieces(without, index, columns, np.empty(0))
+    return model.family.mean(eta, model.dispersion)
+
+
+def is_completed(model: RowModel[Any], variance: Floats) -> Bools:
+    """Columns of which the model leaves nothing unexplained: their missing entries are determined, (n_features,)."""
+    found, dispersion = np.zeros(len(variance), dtype=bool), np.broadcast_to(model.dispersion, len(variance))
+    for member, columns in model.family.member_columns(len(variance)):
+        if member.has_units:
+            found[columns] = dispersion[columns] < _REPRODUCED * variance[columns]
+    return found
+
+
+def has_bounds(family: Family, dispersion: Floats) -> Bools:
+    """Columns whose expectation has bounds of its own, for example probabilities, (n_features,)."""
+    first, second = family.mean(np.broadcast_to(np.array(_FAR)[:, None], (2, len(dispersion))), dispersion)
+    return np.asarray(np.isclose(first, second))
+
+
+def usual_range(
+    model: RowModel[Any], mean: Floats, variance: Floats, low: Floats, high: Floats
+) -> tuple[Floats, Floats]:
+    """Range of the values of each column, or three standard deviations if that is wider; (n_features,) each.
+
+    It is infinite for columns whose expectation has bounds of its own and for columns without unexplained variance.
+    """
+    is_bounded = has_bounds(model.family, np.broadcast_to(model.dispersion, len(mean)))
+    reach = np.where(is_bounded, np.inf, _USUAL * np.sqrt(variance))
+    reach[is_completed(model, variance)] = np.inf
+    return np.fmin(mean - reach, low), np.fmax(mean + reach, high)
+
+
+def fill(model: RowModel[Any], block: Block, rows: OpenedBlock, limits: Expectations) -> tuple[Floats, Any]:
+    """Rows with expectations in place of missing entries, and what the rows were solved to (None if complete)."""
+    if rows.observed is None:
+        return rows.x, None
+    solved = model.solve(rows)
+    # The expectation of an entry in a row with almost no other entries may overflow before it is limited.
+    with np.errstate(over="ignore"):
+        expected = limits.shrunk(model.expected(block, rows, solved))
+    return np.where(rows.observed, rows.x, expected).astype(rows.dtype, copy=False), solved
+
+
+def fill_with_deviations(
+    model: RowModel[Any], block: Block, rows: OpenedBlock, limits: Expectations
+) -> tuple[Floats, Floats]:
+    """The same, and the standard deviations of what was filled in, 0 elsewhere."""
+    filled, solved = fill(model, block, rows, limits)
+    std = np.zeros_like(filled)
+    if rows.observed is not None:
+        index, columns = np.nonzero(~rows.observed)
+
+        def deviations(index: Ints, columns: Ints) -> Floats:
+            return model.entry_deviations(rows, solved, index, columns)
+
+        std[index, columns] = in_pieces(deviations, index, columns, np.empty(0))
+    return filled, std
