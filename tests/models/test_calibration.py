@@ -32,7 +32,7 @@ def counts() -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_imputed_entries_are_drawn_to_the_means(name: str) -> None:
+def test_imputed_entries_are_shrunk_to_the_means(name: str) -> None:
     """A slope moves a prediction towards the mean of its column; offsets of zero turn calibration off."""
     X = counts()
     model = MODELS[name]().fit(X)

@@ -56,6 +56,25 @@ def test_description_is_true(name: str) -> None:
 
 
 @each_model
+def test_a_fit_fits_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No estimator fits another one, or itself again, unless a parameter asks for it."""
+    calls = []
+
+    def counted(fit: Any) -> Any:
+        def count(self: Any, *args: Any, **given: Any) -> Any:
+            calls.append(type(self).__name__)
+            return fit(self, *args, **given)
+
+        return count
+
+    kinds = {kind for each in NAMES for kind in type(make(each)).__mro__ if "fit" in vars(kind)}
+    for kind in kinds:
+        monkeypatch.setattr(kind, "fit", counted(kind.fit))
+    make(name).fit(GAPS if name in HANDLES_MISSING else COUNTS)
+    assert calls == [name]
+
+
+@each_model
 def test_family_and_dispersion_are_given_for_each_column(name: str) -> None:
     model, found = fitted(name), fitted(name).describe()
     records = found.column_families("abcdefgh")

@@ -33,32 +33,48 @@ _FAR = (40.0, 700.0)
 _TINY = np.finfo(float).tiny
 
 
+class Slopes(NamedTuple):
+    """Slopes of entries on leave-one-out predictions, both as deviations from the column means."""
+
+    near: Floats
+    """Of predictions within one standard deviation of the mean, for each column (p,)."""
+    far: float
+    """Of what predictions are beyond that, for all columns: few entries of each column are."""
+
+
 class Expectations(NamedTuple):
     """Limits and shrinkage of the expectations of missing entries; (n_features,) each, or a number."""
 
     low: Floats | float = -np.inf
     high: Floats | float = np.inf
     mean: Floats | float = 0.0
-    slope: Floats | float = 1.0
-    """Factor of the deviations from the mean."""
+    deviation: Floats | float = 1.0
+    """Standard deviations of the columns."""
+    slopes: Slopes | None = None
+
+    @classmethod
+    def of(
+        cls, model: RowModel[Any], moments: tuple[Floats, ...], slopes: Slopes | None = None
+    ) -> Expectations:
+        """Limits from the mean, the variance and the extremes of the columns of a table."""
+        return cls(*usual_range(model, *moments), moments[0], np.sqrt(moments[1]), slopes)
 
     def shrunk(self, expected: Floats) -> Floats:
         """Expectations within the limits, shrunk towards the means."""
-        return np.asarray(self.mean + self.slope * (np.clip(expected, self.low, self.high) - self.mean))
+        near, far = self.split(expected)
+        if self.slopes is not None:
+            near, far = self.slopes.near * near, self.slopes.far * far
+        return np.asarray(self.mean + near + far)
+
+    def split(self, expected: Floats) -> tuple[Floats, Floats]:
+        """Deviations of limited expectations from the mean: up to one standard deviation, and what is beyond."""
+        total = np.clip(expected, self.low, self.high) - self.mean
+        near = np.clip(total, -self.deviation, self.deviation)
+        return near, total - near
 
 
-def limit_expectations(
-    model: RowModel[Any], moments: tuple[Floats, ...], slope: Floats | None = None
-) -> Expectations:
-    """Limits from the mean, the variance and the extremes of the columns of a table."""
-    limits = Expectations(*usual_range(model, *moments), moments[0])
-    return limits if slope is None else limits._replace(slope=slope)
-
-
-def leave_one_out_slopes(model: RowModel[Any], session: Session) -> Floats:
-    r"""Slopes of entries on approximate leave-one-out predictions, between 0 and 1, shape (n_features,).
-
-    Both are taken as deviations from the column means.
+def leave_one_out_slopes(model: RowModel[Any], session: Session) -> Slopes:
+    r"""Slopes of entries on approximate leave-one-out predictions, between 0 and 1.
 
     Parameters
     ----------
@@ -75,9 +91,12 @@ def leave_one_out_slopes(model: RowModel[Any], session: Session) -> Floats:
     With the working residual :math:`r_{ij}` and :math:`h_{ij} = a_{ij} + b_i` the predictor without the entry is
 
     .. math:: \eta_{ij}^{(-ij)} = \eta_{ij} - \frac{h_{ij}}{1 - h_{ij}} r_{ij}.
+
+    Sums over a column include those of an average column, in units of its variance.
     """
     summary = session.summary
-    limits = limit_expectations(model, (summary.mean, summary.variance, summary.minimum, summary.maximum))
+    moments = summary.mean, summary.variance, summary.minimum, summary.maximum
+    limits = Expectations.of(model, moments)
 
     def add_gram(block: Block, _: Any) -> Floats:
         design = _design(model, model.solve(model.open(block)))
@@ -88,22 +107,20 @@ def leave_one_out_slopes(model: RowModel[Any], session: Session) -> Floats:
         solved = model.solve(rows)
         design = _design(model, solved)
         in_column = np.einsum("ia,ab,ib->i", design, inverse, design)
-        predicted = _predict_without(model, block, rows, solved, in_column)
-        deviation = np.clip(predicted, limits.low, limits.high) - summary.mean
-        weight = rows.entry_weights
-        return np.array(
-            [
-                np.sum(weight * deviation * (rows.x - summary.mean), axis=0, dtype=float),
-                np.sum(weight * deviation**2, axis=0, dtype=float),
-            ]
-        )
+        near, far = limits.split(_predict_without(model, block, rows, solved, in_column))
+        x, weight = rows.x - summary.mean, rows.entry_weights
+        pairs = ((near, x), (near, near), (far, x), (far, near), (far, far))
+        return np.array([np.sum(weight * one * other, axis=0, dtype=float) for one, other in pairs])
 
     with warnings.catch_warnings(), np.errstate(over="ignore"):
         # Rows without converged scores are reported by the methods that return them.
         warnings.simplefilter("ignore", ConvergenceWarning)
         inverse = np.linalg.pinv(session.sum(add_gram), hermitian=True)
-        products, squares = session.sum(add_products)
-    return np.asarray(np.clip(products / np.maximum(squares, _TINY), 0.0, 1.0))
+        sums = session.sum(add_products) / np.where(summary.variance > 0, summary.variance, 1.0)
+    product, square = sums[:2] + sums[:2].mean(axis=1, keepdims=True)
+    near = np.clip(product / np.maximum(square, _TINY), 0.0, 1.0)
+    rest = float((sums[2] - near * sums[3]).sum())
+    return Slopes(near, float(np.clip(rest / max(float(sums[4].sum()), _TINY), 0.0, 1.0)))
 
 
 def _design(model: RowModel[Any], solved: Any) -> Floats:

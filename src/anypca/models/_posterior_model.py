@@ -70,7 +70,8 @@ class PosteriorModel(GenerativeModel):
 
         Without offsets and covariates expectations are limited to the range of the column, or to three standard
         deviations around its mean if that is wider. If the training table had missing entries they are shrunk towards
-        the column mean by the factor ``calibration_slope_``. ``inverse_transform`` of the scores does neither.
+        the column mean: by the factor ``calibration_slope_`` up to one standard deviation, by another one beyond.
+        ``inverse_transform`` of the scores does neither.
 
         Parameters
         ----------

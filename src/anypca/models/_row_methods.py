@@ -17,7 +17,7 @@ from anypca.models._arguments import check_entries, check_n_samples, entries_of,
 from anypca.models._base import LatentModel
 from anypca.models._description import Description, describe
 from anypca.models._given_back import give_back, give_back_named
-from anypca.models._imputation import Expectations, fill, leave_one_out_slopes, limit_expectations
+from anypca.models._imputation import Expectations, Slopes, fill, leave_one_out_slopes
 from anypca.models._opened import OpenedBlock
 from anypca.models._rotation import Rotation, rotate
 from anypca.models._row_model import (
@@ -224,6 +224,7 @@ class GenerativeModel(RowMethods):
     #: Whether fits to tables with missing entries estimate how much to shrink expectations.
     _is_calibrated: ClassVar[bool] = False
     calibration_slope_: Floats | None = None
+    _slopes: Slopes | None = None
 
     def describe(self) -> Description:
         found = replace(super().describe(), has_entries=True)
@@ -237,11 +238,17 @@ class GenerativeModel(RowMethods):
         self.resolution_ = session.summary.resolution
 
     def _report_columns(self, session: Session) -> None:
-        self.calibration_slope_ = None
+        self.calibration_slope_ = self._slopes = None
         # With offsets or covariates rows are not compared with the column means.
         is_plain = not (self._uses_offset or self._n_covariates)
-        if self._is_calibrated and is_plain and session.summary.has_missing and vars(self).get("n_components_"):
-            self.calibration_slope_ = leave_one_out_slopes(self._row_model(), session)
+        if (
+            self._is_calibrated
+            and is_plain
+            and session.summary.has_missing
+            and vars(self).get("n_components_")
+        ):
+            self._slopes = leave_one_out_slopes(self._row_model(), session)
+            self.calibration_slope_ = self._slopes.near
         super()._report_columns(session)
         summary = session.summary
         self._moments = summary.mean, summary.variance, summary.minimum, summary.maximum
@@ -251,14 +258,14 @@ class GenerativeModel(RowMethods):
         """Limits of imputed entries; none with offsets or covariates."""
         if self._uses_offset or self._n_covariates:
             return Expectations()
-        return limit_expectations(self._row_model(), self._moments, self.calibration_slope_)
+        return Expectations.of(self._row_model(), self._moments, self._slopes)
 
     def impute(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Any:
         """The table with missing entries replaced by their expectations given the observed ones.
 
         Without offsets and covariates expectations are limited to the range of the column, or to three standard
         deviations around its mean if that is wider. If the training table had missing entries they are shrunk towards
-        the column mean by the factor ``calibration_slope_``.
+        the column mean: by the factor ``calibration_slope_`` up to one standard deviation, by another one beyond.
 
         Parameters
         ----------

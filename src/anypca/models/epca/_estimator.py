@@ -117,11 +117,9 @@ class EPCA(StreamingRows, BilinearModel):
     dispersion_ : ndarray of shape (n_features,)
         Dispersion of each column, estimated where the family leaves it open.
     calibration_slope_ : ndarray of shape (n_columns,) or None
-        What ``impute`` multiplies deviations of its expectations from the columns' means with, between 0 and 1: the
-        slope of entries on what trial fits that did not see them expect, less one standard error, for each column of
-        the model. Beyond the bulk of a column's entries (all but a twentieth on either side, or six) there is one
-        slope for all columns, less three standard errors. None in tables that are complete, have over a million
-        entries, or come with offsets or covariates.
+        Factor by which ``impute`` shrinks expectations towards the column means, between 0 and 1: the slope of the
+        entries of a column on approximate leave-one-out predictions within one standard deviation of the mean. None if
+        the table was complete or came with offsets or covariates.
     explained_deviance_ratio_ : ndarray of shape (n_components,)
         Share of a column's deviance that each component explains, mean over the columns that vary, as in the columns
         of `anypca.interpretation.cos2`. In each column it is the deviance lost without the component, scaled to sum to

@@ -88,7 +88,7 @@ class GPCA(WarmStart, GenerativeModel):
     dispersion_ : float
         Variance of the noise for the gaussian family, else 1.
     calibration_slope_ : ndarray of shape (n_columns,) or None
-        What ``impute`` multiplies deviations of its expectations from the columns' means with, see `EPCA`.
+        Factor by which ``impute`` shrinks expectations towards the column means, see `EPCA`.
     explained_deviance_ratio_ : ndarray of shape (n_components,)
         Share of a column's deviance that each component explains, mean over the columns that vary. In each column it
         is the deviance lost without the component, scaled to sum to the share of the whole model.

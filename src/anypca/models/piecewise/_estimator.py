@@ -134,7 +134,7 @@ class PiecewisePCA(PosteriorModel):
         covariates and offsets) and of one mean per entry L_max, at the fitted dispersions. At most 1. It is no
         explained variance: it grows when the noise variance falls.
     calibration_slope_ : ndarray of shape (n_columns,) or None
-        What ``impute`` multiplies deviations of its expectations from the columns' means with, see `EPCA`.
+        Factor by which ``impute`` shrinks expectations towards the column means, see `EPCA`.
     explained_deviance_ratio_ : ndarray of shape (n_components,)
         ``pseudo_r2_`` shared out over the principal axes of the training scores, by their variances.
     n_restarts_ : int

@@ -93,7 +93,7 @@ class PLNPCA(StreamingRows, BilinearModel):
     percent_variance_ : ndarray of shape (n_components,)
         The same in per cent.
     calibration_slope_ : ndarray of shape (n_columns,) or None
-        What ``impute`` multiplies deviations of its expectations from the columns' means with, see `EPCA`.
+        Factor by which ``impute`` shrinks expectations towards the column means, see `EPCA`.
     bic_, icl_, aic_ : float
         Criteria; lower is better. See Notes.
     log_likelihood_ : float

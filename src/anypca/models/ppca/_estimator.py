@@ -70,7 +70,7 @@ class PPCA(Streaming, PosteriorModel):
     explained_variance_ratio_ : ndarray of shape (n_components,)
         The same as a share of the total variance.
     calibration_slope_ : ndarray of shape (n_columns,) or None
-        What ``impute`` multiplies deviations of its expectations from the columns' means with, see `EPCA`.
+        Factor by which ``impute`` shrinks expectations towards the column means, see `EPCA`.
     explained_deviance_ratio_ : ndarray of shape (n_components,)
         Equal to ``explained_variance_ratio_``: for Gaussian data the deviance is the sum of squares.
     n_components_ : int
