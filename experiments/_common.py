@@ -34,7 +34,6 @@ import joblib
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from anypca.models._calibration import without_calibration
 from experiments._origin import Origin, origin_of
 
 FIRST_SEED = (
@@ -267,7 +266,7 @@ def fit_quietly(model: Any, X: Any, **companions: Any) -> Any:
     So has one whose residuals put another family in place of a given one, which results say where it matters. Hidden
     entries are judged by their probabilities, so that expectations need no trials.
     """
-    with warnings.catch_warnings(), without_calibration():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", message="family: .* in place of ")
         return model.fit(X, **companions)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from anypca import EPCA, SePCA
-from anypca.models._calibration import without_calibration
 from anypca.selection import EntryShuffleSplit
 from experiments._common import fit_quietly
 
@@ -94,11 +93,9 @@ def choose(
 
 def epca_curve(masked: Masked, family: Any, ranks: Iterable[int], **options: Any) -> dict[int, float]:
     """L_miss of `EPCA` by rank."""
-    with without_calibration():  # likelihoods are compared, no entries filled in
-        return {
-            k: masked.l_miss(fit_quietly(EPCA(k, family=family, n_jobs=1, **options), masked.X))
-            for k in ranks
-        }
+    return {
+        k: masked.l_miss(fit_quietly(EPCA(k, family=family, n_jobs=1, **options), masked.X)) for k in ranks
+    }
 
 
 def mean_curve(choices: Iterable[Choice]) -> dict[int, float]:

@@ -19,7 +19,6 @@ from scipy.stats import norm
 
 from anypca import PiecewisePCA
 from anypca.families import Bernoulli, Family, NegativeBinomial
-from anypca.models._calibration import without_calibration
 from experiments._common import Options, Outcome, Table, Target, repeat, run_module
 
 P = 12
@@ -66,8 +65,7 @@ def hide(X: np.ndarray, seed: int) -> np.ndarray:
 def fit(X: np.ndarray, kind: str, n_pieces: int, n_init: int) -> PiecewisePCA:
     """Two latent dimensions, the dispersion estimated where there is one."""
     model = PiecewisePCA(2, n_pieces=n_pieces, family=kind, n_init=n_init, tol=3e-3, n_jobs=1)
-    with without_calibration():  # likelihoods are compared, no entries filled in
-        return model.fit(X)
+    return model.fit(X)
 
 
 def predicted(model: PiecewisePCA, X: np.ndarray, hidden: np.ndarray) -> np.ndarray:

@@ -13,7 +13,6 @@ from scipy.stats import special_ortho_group
 
 from anypca import PPCA, PiecewisePCA
 from anypca.datasets import make_hinge, make_wide_hinge
-from anypca.models._calibration import without_calibration
 from anypca.plotting import plot_hinge, plot_latent_pieces, plot_predicted, save_figure
 from experiments._common import Options, Outcome, Table, Target, repeat, run_module
 from experiments._piecewise import (
@@ -81,9 +80,8 @@ def rotated(X: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def gap_ratio(truth: np.ndarray, gappy: np.ndarray, n_init: int) -> float:
     """Error of the filled entries over that of PPCA."""
     missing = np.isnan(gappy)
-    with without_calibration():  # what the models themselves expect
-        ours = PiecewisePCA(n_init=n_init, n_jobs=1).fit(gappy).impute(gappy)
-        theirs = PPCA(2).fit(gappy).impute(gappy)
+    ours = PiecewisePCA(n_init=n_init, n_jobs=1).fit(gappy).impute(gappy)
+    theirs = PPCA(2).fit(gappy).impute(gappy)
     return rms((ours - truth)[missing]) / rms((theirs - truth)[missing])
 
 

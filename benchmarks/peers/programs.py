@@ -42,10 +42,8 @@ def anypca_pln(x: Any, k: int, offset: Any, budget: int) -> Any:
 
 def anypca_ppca(x: Any, k: int, offset: Any, budget: int) -> Any:
     from anypca import PPCA
-    from anypca.models._calibration import without_calibration
 
-    with without_calibration():  # the fit alone, as of the peers: expectations are compared as they are
-        model = PPCA(k, max_iter=budget, n_jobs=1).fit(x)
+    model = PPCA(k, max_iter=budget, n_jobs=1).fit(x)
     return model.inverse_transform(model.transform(x))
 
 

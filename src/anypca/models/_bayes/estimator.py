@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from anypca._compat import StrOptions
 from anypca._typing import Floats
-from anypca.columns import Layout, settle_family
+from anypca.columns import settle_family
 from anypca.exceptions import ConvergenceWarning
 from anypca.families import Family
 from anypca.models._bayes.chains import SampledResult, Summary
@@ -18,8 +18,10 @@ from anypca.models._bayes.rows import DrawnRowModel
 from anypca.models._bilinear.passes import Deviances
 from anypca.models._manners import POSITIVE
 from anypca.models._posterior_model import PosteriorModel
-from anypca.models._session import Session
+from anypca.models._session import Session, ignore
 from anypca.models.epca import EPCA
+from anypca.models.epca._fit import EPCAFitter, Settings
+from anypca.priors import Ridge
 from anypca.solvers import Result
 
 
@@ -66,7 +68,7 @@ class DrawnModel(PosteriorModel):
         with self._open_fit(X) as session:
             k, known = self._dispersion_rank(session), {"fit_intercept": self.fit_intercept}
             family, report = settle_family(session)
-            dispersion = find_dispersion(X, family, session.layout, self.dispersion, n_components=k, **known)
+            dispersion = find_dispersion(session, family, self.dispersion, n_components=k, **known)
             fit = self._draw(session, family, dispersion)
             self.family_, self.family_report_ = family, report
             self._store(fit)
@@ -96,16 +98,16 @@ class DrawnModel(PosteriorModel):
 
 
 def find_dispersion(
-    X: Any, family: Family, layout: Layout, given: str | float, *, n_components: int, fit_intercept: bool
+    session: Session, family: Family, given: str | float, *, n_components: int, fit_intercept: bool
 ) -> Floats:
-    """Dispersion of each column: that of its family, the given number, or for ``"auto"`` the estimate of EPCA.
+    """Dispersion of each column: known by its family, the given number, or for ``"auto"`` the estimate of EPCA.
 
     Parameters
     ----------
-    X : table of shape (n_samples, n_features)
+    session : Session
+        The table of the fit.
     family : Family
         Of the columns of the model.
-    layout : Layout
     given : "auto" or float
         For columns whose family leaves it open.
     n_components : int
@@ -118,14 +120,12 @@ def find_dispersion(
     ndarray of shape (n_columns,)
         For the columns of the model.
     """
-    known = family.known_dispersion(layout.n_columns)
+    known = family.known_dispersion(session.data.n_features)
     if not np.isnan(known).any():
         return known
     if not isinstance(given, str):
         return np.where(np.isnan(known), float(given), known)
-    # Only its dispersions are asked for; and one between two estimates of a fit that goes on is as good.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        settled = layout.settled(family)
-        fitted = EPCA(n_components, family=settled, ridge=1.0, fit_intercept=fit_intercept).fit(X)
-    return np.asarray(np.where(np.isnan(known), fitted._row_model().dispersion, known))
+    quiet = replace(session, callback=ignore, max_iter=EPCA.max_iter, tol=EPCA.tol)
+    settings = Settings(n_components, Ridge(1.0), Ridge(1.0), fit_intercept)
+    fitted = EPCAFitter(quiet, family, settings).fit().fit
+    return np.asarray(np.where(np.isnan(known), fitted.coefficients.dispersion, known))
