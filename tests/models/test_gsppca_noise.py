@@ -33,3 +33,12 @@ def test_the_noise_estimate_has_no_bias(n, p, d, rng):
         estimates.append(GSPPCA(d, n_features_to_select=p, max_iter=2000, tol=1.0).fit(X).noise_variance_)
     # The standard deviation of the mean of ten estimates is below .01 in these designs.
     assert np.mean(estimates) == pytest.approx(1.0, abs=0.06)
+
+
+@pytest.mark.parametrize(("n", "p"), [(200, 30), (40, 300)], ids=["tall", "wide"])
+def test_unequal_noise_warns_and_equal_noise_does_not(n, p, rng):
+    signal = rng.normal(size=(n, 3)) @ rng.normal(size=(3, p)) * (np.arange(p) < 10)
+    noise = rng.normal(size=(n, p))
+    GSPPCA(3).fit(signal + noise)
+    with pytest.warns(UserWarning, match="noise of the columns is not equal"):
+        GSPPCA(3).fit(signal + noise * np.linspace(0.3, 2.0, p))

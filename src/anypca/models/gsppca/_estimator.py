@@ -16,9 +16,13 @@ from anypca.models._manners import AT_LEAST_ONE, NOT_NEGATIVE
 from anypca.models._posterior_model import PosteriorModel
 from anypca.models._selector import SelectorMethods
 from anypca.models._warm import WarmStart
+from anypca.models.gsppca._evidence import EVIDENCES
 from anypca.models.gsppca._fit import Fitted, Settings, fit_globally_sparse
 from anypca.models.gsppca._noise import NOISE
 from anypca.models.gsppca._row_model import SparseRowModel
+
+# Critical value of a test at the level of 0.1 %.
+_CRITICAL = 3.1
 
 
 @dataclass(eq=False, repr=False)
@@ -185,7 +189,7 @@ class GSPPCA(WarmStart, SelectorMethods, PosteriorModel):
         "n_features_to_select": [AT_LEAST_ONE, StrOptions({"evidence"})],
         "noise": [StrOptions(set(NOISE))],
         "prior": [StrOptions({"uniform", "sparse"})],
-        "evidence": [StrOptions({"noiseless", "noisy"})],
+        "evidence": [StrOptions(set(EVIDENCES))],
         "scale": ["boolean"],
         "tol": [NOT_NEGATIVE],
     }
@@ -223,37 +227,51 @@ class GSPPCA(WarmStart, SelectorMethods, PosteriorModel):
         with self._open_fit(X, sample_weight=sample_weight, checkpoint=checkpoint) as session:
             fitted = fit_globally_sparse(session, read_settings(Settings, self))
             self._store(fitted)
-        self._warn_unless_converged(fitted.relaxed.result)
+        self._warn_unless_converged(fitted.result)
         self._warn_if_noise_is_uncertain(fitted)
         return self
 
     def _warn_if_noise_is_uncertain(self, fitted: Fitted) -> None:
-        """Warn if all columns are selected and the components leave few rows to estimate the noise."""
-        is_whole = self.n_features_to_select == "evidence" and fitted.n_selected == len(fitted.ranking)
-        if is_whole and 2 * self.latent_dimension_ >= fitted.table.n_rows - 1:
-            warnings.warn(
-                f"GSPPCA selected all {fitted.n_selected} columns. With {self.latent_dimension_} components in "
-                f"{fitted.table.n_rows:.0f} rows the noise variance is uncertain, and an estimate that is too small "
-                "selects too many columns. Use fewer components, noise='jl' if most columns are inactive, or give "
-                "n_features_to_select; the ranking does not depend on the noise.",
-                UserWarning,
-                stacklevel=3,
+        """Warn if the number of columns rests on a noise variance that does not hold or that few rows determine."""
+        if self.n_features_to_select != "evidence":
+            return
+        # Eigenvalues that are more equal than noise makes them: components have taken some of the noise.
+        is_spent = 2 * self.latent_dimension_ >= fitted.table.n_rows - 1 or fitted.sphericity < -_CRITICAL
+        if fitted.n_left <= 1 or (is_spent and fitted.n_selected == len(fitted.ranking)):
+            cause = (
+                f"With {self.latent_dimension_} components the noise variance is uncertain: it is estimated from "
+                f"{max(fitted.n_left, 0)} eigenvalues, and an estimate that is too small selects too many columns. "
+                "Use fewer components, noise='jl' if most columns are inactive, or give n_features_to_select"
             )
+        elif fitted.sphericity > _CRITICAL:
+            cause = (
+                "The noise of the columns is not equal, or more components are needed (test for sphericity, "
+                f"z = {fitted.sphericity:.1f}), but this number rests on one noise variance. Give n_features_to_select"
+            )
+        else:
+            return
+        warnings.warn(
+            f"GSPPCA selected {fitted.n_selected} of {len(fitted.ranking)} columns. {cause}; the ranking depends less "
+            "on the noise.",
+            UserWarning,
+            stacklevel=3,
+        )
 
     def _store(self, fitted: Fitted) -> None:
         """Set the fitted attributes."""
-        principal, result = fitted.principal, fitted.relaxed.result
+        principal, posterior, n_features = fitted.principal, fitted.result.shared, len(fitted.table.mean)
         self.family_ = Gaussian()
-        self.support_ = np.zeros(len(fitted.relevance), dtype=bool)
-        self.support_[fitted.support] = True
+        self.support_ = np.zeros(n_features, dtype=bool)
+        self.support_[fitted.ranking[: fitted.n_selected]] = True
         self.n_features_selected_ = fitted.n_selected
-        self.relevance_ = fitted.relevance
+        self.relevance_ = np.zeros(n_features)
+        self.relevance_[fitted.table.varying] = posterior.relevance
         self.ranking_ = fitted.ranking
-        self.evidence_path_ = fitted.path.evidence
+        self.evidence_path_ = fitted.path
         self.inclusion_probability_ = fitted.inclusion
         self.components_ = principal.components
         self.n_components_ = len(principal.components)
-        self.latent_dimension_ = fitted.relaxed.n_components
+        self.latent_dimension_ = posterior.loadings.shape[1]
         self.mean_ = self.intercept_ = fitted.table.mean
         self.scale_ = fitted.table.scale
         self.explained_variance_ = principal.variances
@@ -261,7 +279,7 @@ class GSPPCA(WarmStart, SelectorMethods, PosteriorModel):
         self.explained_deviance_ratio_ = self.explained_variance_ratio_
         self.noise_variance_ = principal.noise
         self.n_components_grid_, self.evidence_grid_ = fitted.grid, fitted.grid_evidence
-        self._store_result(result)
+        self._store_result(fitted.result)
         self._principal = principal
 
     def describe(self) -> Description:

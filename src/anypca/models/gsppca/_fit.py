@@ -12,14 +12,11 @@ from anypca.linalg import fix_signs
 from anypca.models._arguments import check_largest
 from anypca.models._gaussian.principal import Principal, count_rows
 from anypca.models._session import Session
-from anypca.models.gsppca._evidence import CompositeEvidence, EvidencePath, inclusion_probability
-from anypca.models.gsppca._noise import Moments, estimate_noise
-from anypca.models.gsppca._noisy import NoisyEvidence
-from anypca.models.gsppca._problem import LoadingPosterior, RelaxedProblem
-from anypca.models.gsppca._standardiser import Standardiser, make_standardiser
-from anypca.models.gsppca._start import EquivalentTable, rotate_table, start_posterior
+from anypca.models.gsppca._evidence import CompositeEvidence, inclusion_probability
+from anypca.models.gsppca._noise import Moments, estimate_noise, sphericity
+from anypca.models.gsppca._problem import LoadingPosterior, RelaxedProblem, start_posterior
+from anypca.models.gsppca._table import EquivalentTable, Standardiser, make_standardiser, rotate_table
 from anypca.solvers import Result
-from anypca.solvers.closed_form import Centring
 
 # Numbers of components that "auto" tries, in this order: all small ones, then steps of about a tenth to a fifth, ...
 _GRID = (*range(1, 11), *range(12, 21, 2), *range(25, 51, 5), *range(60, 101, 10))
@@ -29,7 +26,7 @@ _PATIENCE = 3
 
 @dataclass(frozen=True)
 class Settings:
-    """What the user asked for."""
+    """Parameters of a fit; see `anypca.GSPPCA`."""
 
     n_components: int | str
     n_features_to_select: int | str
@@ -38,39 +35,20 @@ class Settings:
     scale: bool
     evidence: str
     n_jobs: int | None
-    """Number of threads of the EM, whose table is another than that of the session."""
-
-
-@dataclass(frozen=True)
-class Relaxed:
-    """Outcome of the variational EM for one latent dimension."""
-
-    result: Result[LoadingPosterior]
-    noise: float
-    """Noise variance of the inactive columns, estimated before the EM."""
-
-    @property
-    def n_components(self) -> int:
-        """Latent dimension."""
-        return int(self.result.shared.loadings.shape[1])
-
-    @property
-    def evidence(self) -> float:
-        """The bound that the EM maximises: minus the free energy."""
-        return float(self.result.trace[-1])
+    """Number of threads of the EM, whose table is another than the table of the session."""
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """Everything a fit found."""
+    """Results of a fit."""
 
     table: Standardiser
-    relaxed: Relaxed
-    relevance: Floats
-    """u of all columns (n_features,), 0 for constant ones."""
+    result: Result[LoadingPosterior]
+    """Of the variational EM."""
     ranking: Ints
     """Columns that vary, most relevant first (p,)."""
-    path: EvidencePath
+    path: Floats
+    """Evidence of the sets of 1, 2, ... columns (p,)."""
     inclusion: float
     """Prior probability that a column is active."""
     n_selected: int
@@ -80,47 +58,36 @@ class Fitted:
     """Latent dimensions that were tried."""
     grid_evidence: Floats
     """Minus the free energy of each."""
-
-    @property
-    def support(self) -> Ints:
-        """Selected columns, ascending (q,)."""
-        return np.sort(self.ranking[: self.n_selected])
+    n_left: float
+    """Number of eigenvalues without signal, infinite if unknown."""
+    sphericity: float
+    """Statistic of the test for equal noise."""
 
 
 def fit_globally_sparse(session: Session, settings: Settings) -> Fitted:
-    """Rank the columns by variational EM, choose how many by composite evidence, and do PCA on them.
-
-    Parameters
-    ----------
-    session : Session
-        Of a complete table.
-    settings : Settings
-
-    Returns
-    -------
-    Fitted
-    """
+    """Rank the columns by variational EM, choose how many by composite evidence, and do PCA on them."""
     n_features = session.data.n_features
     n_rows, _ = count_rows(session, "GSPPCA")
     table = make_standardiser(session.summary, n_rows, scale=settings.scale)
     _check_settings(settings, len(table.varying), n_features)
     largest = _GRID[-1] if isinstance(settings.n_components, str) else settings.n_components
     equivalent = rotate_table(session, table, min(largest, n_features - 1))
-    tried = _fit_relaxed(session, settings, equivalent, table)
-    best = max(tried, key=lambda relaxed: relaxed.evidence)
+    moments = Moments(equivalent.values, table.column_squares / n_rows, n_rows)
+    tried = _fit_relaxed(session, settings, equivalent, moments)
+    bounds = np.array([result.trace[-1] for result in tried])
+    grid = np.array([result.shared.loadings.shape[1] for result in tried])
+    best, d = tried[int(np.argmax(bounds))], int(grid[np.argmax(bounds)])
+    noise = estimate_noise(moments, d, settings.noise)
     # The sort is stable, so that equally relevant columns stay in their order.
-    order = np.argsort(-best.result.shared.relevance, kind="stable")
-    evidence = CompositeEvidence(session, table, order, best.n_components, best.noise)
-    path = NoisyEvidence(evidence).path() if settings.evidence == "noisy" else evidence.path()
+    order = np.argsort(-best.shared.relevance, kind="stable")
+    path = CompositeEvidence(session, table, order, d, noise, settings.evidence).path()
     inclusion = inclusion_probability(len(order), n_rows, settings.prior)
     n_selected = _choose_cardinality(settings, path, inclusion)
-    relevance = np.zeros(n_features)
-    relevance[table.varying] = best.result.shared.relevance
-    principal = _find_components(session, table, equivalent, order[:n_selected], best)
-    grid = np.array([relaxed.n_components for relaxed in tried])
-    bounds = np.array([relaxed.evidence for relaxed in tried])
+    principal = _find_components(session, table, equivalent, np.sort(order[:n_selected]), d, noise)
+    is_whole = equivalent.rotated is not None
+    test = (len(moments.values) - d, sphericity(moments, d)) if is_whole else (np.inf, 0.0)
     ranking = table.varying[order]
-    return Fitted(table, best, relevance, ranking, path, inclusion, n_selected, principal, grid, bounds)
+    return Fitted(table, best, ranking, path, inclusion, n_selected, principal, grid, bounds, *test)
 
 
 def _check_settings(settings: Settings, n_varying: int, n_features: int) -> None:
@@ -138,61 +105,50 @@ def _check_settings(settings: Settings, n_varying: int, n_features: int) -> None
 
 
 def _fit_relaxed(
-    session: Session, settings: Settings, equivalent: EquivalentTable, table: Standardiser
-) -> list[Relaxed]:
-    """The variational EM for the latent dimension asked for, or for those of the grid."""
-    moments = Moments(equivalent.values, table.column_squares / table.n_rows, table.n_rows)
-    most = max(1, min(len(equivalent.values), len(table.varying)) - 1)
+    session: Session, settings: Settings, equivalent: EquivalentTable, moments: Moments
+) -> list[Result[LoadingPosterior]]:
+    """The variational EM for the latent dimension asked for, or for each of the grid."""
+    most = max(1, min(len(equivalent.values), len(moments.column_variances)) - 1)
     asked = settings.n_components
     grid = [d for d in _GRID if d <= most] if isinstance(asked, str) else [asked]
-    tried: list[Relaxed] = []
+    problem = RelaxedProblem(equivalent.rows, moments.trace * moments.n_rows, moments.n_rows)
+    tried: list[Result[LoadingPosterior]] = []
     with executor_for(equivalent.data, settings.n_jobs) as executor:
-        inner = replace(session, data=equivalent.data, executor=executor)
+        loop = replace(session, data=equivalent.data, executor=executor).loop(problem, accelerate=False)
         for d in grid:
-            noise = estimate_noise(moments, d, settings.noise)
-            tried.append(Relaxed(_run_em(inner, equivalent, moments, d), noise))
-            best = int(np.argmax([relaxed.evidence for relaxed in tried]))
+            tried.append(loop.run(start_posterior(equivalent, moments, d))[0])
+            best = int(np.argmax([result.trace[-1] for result in tried]))
             if len(tried) - 1 - best >= _PATIENCE:
                 break
     return tried
 
 
-def _run_em(
-    session: Session, equivalent: EquivalentTable, moments: Moments, d: int
-) -> Result[LoadingPosterior]:
-    problem = RelaxedProblem(equivalent.rows, total=moments.trace * moments.n_rows, n_rows=moments.n_rows)
-    return session.loop(problem, accelerate=False).run(start_posterior(equivalent, moments, d))[0]
-
-
-def _choose_cardinality(settings: Settings, path: EvidencePath, inclusion: float) -> int:
-    """The number of columns asked for, or that with the largest evidence times prior."""
+def _choose_cardinality(settings: Settings, path: Floats, inclusion: float) -> int:
+    """The number of columns asked for, or the number with the largest evidence times prior."""
     if not isinstance(settings.n_features_to_select, str):
         return int(settings.n_features_to_select)
     log_odds = np.log(inclusion) - np.log1p(-inclusion)
-    return int(np.argmax(path.evidence + log_odds * np.arange(1, len(path.evidence) + 1))) + 1
+    return int(np.argmax(path + log_odds * np.arange(1, len(path) + 1))) + 1
 
 
 def _find_components(
-    session: Session, table: Standardiser, equivalent: EquivalentTable, chosen: Ints, relaxed: Relaxed
+    session: Session, table: Standardiser, equivalent: EquivalentTable, chosen: Ints, d: int, noise: float
 ) -> Principal:
-    """PCA of some of the varying columns, at positions ``chosen`` (q,) among them.
+    """PCA of some of the varying columns, at increasing positions ``chosen`` (q,) among them.
 
-    Kept are as many components as the latent dimension, at most q and at most the rank of the table.
+    It has as many components as the latent dimension d, at most q and at most the rank of the table.
     """
-    chosen = np.sort(chosen)
     support, n_features = table.varying[chosen], session.data.n_features
-    k = min(relaxed.n_components, len(chosen), len(equivalent.values))
+    k = min(d, len(chosen), len(equivalent.values))
     # The rotated table has the inner products of the whole one, and fewer rows.
     if equivalent.rotated is not None:
         _, singular, vectors = np.linalg.svd(equivalent.rotated[:, chosen], full_matrices=False)
         values, found = singular[:k] ** 2, vectors[:k]
     else:
-        factor = np.zeros(n_features)
-        factor[support] = 1.0 / table.scale[support]
-        spectrum = session.spectrum(Centring(table.mean, factor), divisor=1.0, n_components=k)
+        spectrum = session.spectrum(table.centring_of(support), divisor=1.0, n_components=k)
         values, found = spectrum.values[:k], spectrum.vectors[support, :k].T
     components = np.zeros((len(found), n_features))
     components[:, support] = found * fix_signs(found)[:, None]
     divisor = table.n_rows - 1.0
     total = float(table.column_squares.sum()) / divisor
-    return Principal(np.zeros(n_features), components, values / divisor, relaxed.noise, total)
+    return Principal(np.zeros(n_features), components, values / divisor, noise, total)

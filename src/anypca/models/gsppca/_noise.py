@@ -90,3 +90,22 @@ NOISE: dict[str, Callable[[Moments, int], float]] = {
     "bc": bias_corrected,
     "jl": median_variance,
 }
+
+
+def sphericity(moments: Moments, n_signal: int) -> float:
+    """Statistic of a test for equal noise, standard normal if it holds, from all eigenvalues that are not 0.
+
+    The test is for the eigenvalues beyond the signal, as if they were the whole spectrum of n - 1 - d rows of noise. It
+    allows for more columns than rows.
+
+    References
+    ----------
+    Ledoit and Wolf (2002), Some hypothesis tests for the covariance matrix when the dimension is large compared to the
+    sample size, Ann. Statist. 30, proposition 2.
+    """
+    values, p = moments.values[n_signal:], len(moments.column_variances) - n_signal
+    n = moments.n_rows - 1.0 - n_signal
+    if n < 1.0 or not values.sum() > 0.0:
+        return 0.0
+    spread = p * float((values**2).sum()) / float(values.sum()) ** 2 - 1.0
+    return 0.5 * (n * spread - p - 1.0)

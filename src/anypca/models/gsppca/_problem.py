@@ -11,6 +11,8 @@ from scipy.optimize import brentq
 
 from anypca._typing import Floats
 from anypca.engine import Block
+from anypca.models.gsppca._noise import Moments, estimate_noise
+from anypca.models.gsppca._table import EquivalentTable
 from anypca.solvers import BlockProblem, Update
 
 # A relevance of 0 is absorbing and would divide 0 by 0; at this floor its square is still a normal number.
@@ -21,6 +23,9 @@ _SMALLEST_SIGNAL = 1e-8
 # Noise variance as a share of the mean variance: below, the sum it is computed from cancels, and changes of the noise
 # that are rounding would keep the EM from ending at tolerances of 1e-4 and more.
 _SMALLEST_NOISE = 1e-9
+# Smallest noise variance to start from, as a share of the mean variance: the maximum likelihood noise is 0 when
+# rows are fewer than components, and the EM divides by it.
+_SMALLEST_START = 1e-6
 # Rounding level of the free energy relative to the size of its parts: some thousand units in the last place.
 _RESOLUTION = 1e-12
 
@@ -74,62 +79,41 @@ def make_posterior(
     )
 
 
+def start_posterior(table: EquivalentTable, moments: Moments, d: int) -> LoadingPosterior:
+    """The maximum likelihood solution of probabilistic PCA with d dimensions, all columns fully relevant.
+
+    Dimensions beyond the rank of the table start, and stay, at 0.
+    """
+    p = len(moments.column_variances)
+    noise = max(estimate_noise(moments, d, "bc"), _SMALLEST_START * moments.trace / p)
+    k = min(d, len(table.values))
+    loadings = np.zeros((p, d))
+    loadings[:, :k] = table.vectors[:, :k] * np.sqrt(np.maximum(table.values[:k] - noise, 0.0))
+    prior_variance = moments.trace / (p * d)
+    return make_posterior(np.ones(p), loadings, np.full((p, d), prior_variance), prior_variance, noise)
+
+
 @dataclass(frozen=True)
-class _Columns:
-    """Posteriors of the loadings of all columns, arrays (p, d)."""
-
-    loadings: Floats
-    variances: Floats
-    second: Floats
-    """Second moments."""
-
-
-def _posterior_of_columns(shared: LoadingPosterior, moments: Floats, product: Floats) -> _Columns:
-    """Best posteriors of the loadings, in the basis in which the moments (d,) of the latent vectors are diagonal."""
-    u = shared.relevance
-    # Arrays are overwritten where possible: for many columns they leave the cache, and new memory costs most.
-    variances = np.outer(moments / shared.noise, u**2).T
-    variances += 1.0 / shared.prior_variance
-    np.reciprocal(variances, out=variances)
-    loadings = variances * product
-    loadings *= (u / shared.noise)[:, None]
-    second = np.square(loadings)
-    second += variances
-    return _Columns(loadings, variances, second)
-
-
 class RelaxedProblem(BlockProblem[LoadingPosterior, None, Floats]):
     """Block problem of the variational EM; its objective is minus the free energy.
 
     The statistics are ``X' X projection``, shape (p, d): the sum over rows of x_i times the mean of its latent vector.
 
-    Parameters
-    ----------
-    rows : callable
-        Takes a `Block`, returns its centred rows (rows, p).
-    total : float
-        Sum of all squared centred entries.
-    n_rows : float
-        Number of rows (sum of their weights).
-    rescale : bool
-        Also minimise the free energy over the scales of loadings, relevances and latent vectors, see Notes.
-
     Notes
     -----
-    The plain updates are those of the mean-field coordinate descent. They crawl along directions in which the
-    fit does not change: ``(u_k, w_k) -> (t u_k, w_k / t)`` and ``(y_j, w_j) -> (y_j / c, c w_j)``. The free energy
-    has closed minima over all t and over all c, each with alpha, which ``rescale`` applies after each update. Over t
-    the minimum makes ``E||w_k||^2 = alpha d`` for all k and leaves a common factor of the u free, which is fixed
-    by ``max u = 1``: relevances then are root mean square loadings relative to the largest.
+    The plain updates are mean-field coordinate descent. They crawl along directions in which the fit does not change:
+    ``(u_k, w_k) -> (t u_k, w_k / t)`` and ``(y_j, w_j) -> (y_j / c, c w_j)``. The free energy has closed minima over
+    all t and over all c, each with alpha, which follow each update. Over t the minimum makes ``E||w_k||^2 = alpha d``
+    for all k and leaves a common factor of the u free, which is fixed by ``max u = 1``: relevances then are root mean
+    square loadings relative to the largest.
     """
 
-    def __init__(
-        self, rows: Callable[[Block], Floats], *, total: float, n_rows: float, rescale: bool = True
-    ) -> None:
-        self.rows = rows
-        self.total = total
-        self.n_rows = n_rows
-        self.rescale = rescale
+    rows: Callable[[Block], Floats]
+    """Takes a `Block`, returns its centred rows (rows, p)."""
+    total: float
+    """Sum of all squared centred entries."""
+    n_rows: float
+    """Sum of the weights of the rows."""
 
     def step(self, block: Block, shared: LoadingPosterior, local: None) -> tuple[None, Floats]:
         """Latent means of a block, summed against its rows."""
@@ -153,15 +137,24 @@ class RelaxedProblem(BlockProblem[LoadingPosterior, None, Floats]):
         return -float(energy)
 
     def update(self, shared: LoadingPosterior, stats: Floats) -> Update[LoadingPosterior]:
-        """LoadingPosterior of the loadings, then prior variance, noise and relevances, then the free scales."""
+        """Posterior of the loadings, then prior variance, noise and relevances, then the free scales."""
+        # In the basis in which the moments of the latent vectors are diagonal.
         moments, basis = scipy.linalg.eigh(self._latent_moment(shared, stats))
-        product = (basis.T @ stats.T).T
-        columns = _posterior_of_columns(shared, moments, product)
-        fit = np.einsum("kj,kj->k", product, columns.loadings)
-        spread = columns.second @ moments
-        noise = self._noise(shared.relevance, fit, spread)
+        product, u = (basis.T @ stats.T).T, shared.relevance
+        # Arrays are overwritten where possible: for many columns they leave the cache, and new memory costs most.
+        variances = np.outer(moments / shared.noise, u**2).T
+        variances += 1.0 / shared.prior_variance
+        np.reciprocal(variances, out=variances)
+        loadings = variances * product
+        loadings *= (u / shared.noise)[:, None]
+        second = np.square(loadings)
+        second += variances
+        fit, spread = np.einsum("kj,kj->k", product, loadings), second @ moments
+        noise = self._noise(u, fit, spread)
         relevance = np.clip(fit / spread, _SMALLEST_RELEVANCE, 1.0)
-        proposal = self._scale(relevance, columns, moments, noise)
+        proposal = self._rescaled(
+            relevance, loadings, variances, latent_scale(self.n_rows, moments, second), noise
+        )
         return Update(proposal, _change(shared, proposal, basis, np.sqrt(self.total / self.n_rows)))
 
     def _latent_moment(self, shared: LoadingPosterior, stats: Floats) -> Floats:
@@ -176,23 +169,19 @@ class RelaxedProblem(BlockProblem[LoadingPosterior, None, Floats]):
         floor = _SMALLEST_NOISE * self.total
         return max(misfit, floor) / (self.n_rows * len(relevance))
 
-    def _scale(self, relevance: Floats, columns: _Columns, moments: Floats, noise: float) -> LoadingPosterior:
-        """The updated posterior with alpha, and with the free scales if asked."""
-        loadings, variances, second = columns.loadings, columns.variances, columns.second
+    def _rescaled(
+        self, relevance: Floats, loadings: Floats, variances: Floats, squares: Floats, noise: float
+    ) -> LoadingPosterior:
+        """The updated posterior with the best scales, ``squares`` (d,) those of the latent dimensions, and alpha."""
         p, d = loadings.shape
-        size = second.sum(axis=1)
-        if self.rescale:
-            square = latent_scale(self.n_rows, p, moments, second.sum(axis=0))
-            size = second @ square
-            root = relevance * np.sqrt(size)
-            # Without any signal all sizes shrink to 0. The relevances are to vanish then, and not the prior variance.
-            largest = max(root.max(), np.sqrt(_SMALLEST_SIGNAL * self.total / self.n_rows / p))
-            scaled = np.maximum(root / largest, _SMALLEST_RELEVANCE)
-            factor = relevance / scaled
-            scale = np.outer(np.sqrt(square), factor).T
-            loadings, variances = loadings * scale, variances * np.square(scale, out=scale)
-            relevance, size = scaled, size * factor**2
-        return make_posterior(relevance, loadings, variances, float(size.sum() / (d * p)), noise)
+        root = relevance * np.sqrt((loadings**2 + variances) @ squares)
+        # Without any signal all sizes shrink to 0. The relevances are to vanish then, and not the prior variance.
+        largest = max(root.max(), np.sqrt(_SMALLEST_SIGNAL * self.total / self.n_rows / p))
+        scaled = np.maximum(root / largest, _SMALLEST_RELEVANCE)
+        scale = np.outer(np.sqrt(squares), relevance / scaled).T
+        loadings, variances = loadings * scale, variances * np.square(scale, out=scale)
+        prior_variance = float((root / scaled) @ (root / scaled)) / (d * p)
+        return make_posterior(scaled, loadings, variances, prior_variance, noise)
 
     def resolution(self, shared: LoadingPosterior, stats: Floats) -> float:
         """Rounding level of the free energy, whose largest parts are of the size of the table."""
@@ -202,37 +191,33 @@ class RelaxedProblem(BlockProblem[LoadingPosterior, None, Floats]):
         return float(_RESOLUTION * (size + self.total / shared.noise))
 
 
-def latent_scale(n_rows: float, n_columns: int, moments: Floats, second: Floats) -> Floats:
-    """Squares of the best scales c of the latent dimensions, jointly with alpha.
+def latent_scale(n_rows: float, moments: Floats, second: Floats) -> Floats:
+    """Squares of the best scales c of the latent dimensions (d,), jointly with alpha.
 
     Parameters
     ----------
     n_rows : float
-    n_columns : int
     moments : ndarray of shape (d,)
         ``sum_i E[y_ij^2]``.
-    second : ndarray of shape (d,)
-        ``sum_k E[w_kj^2]``.
-
-    Returns
-    -------
-    ndarray of shape (d,)
+    second : ndarray of shape (p, d)
+        ``E[w_kj^2]``.
 
     Notes
     -----
-    Given alpha, c_j^2 is the positive root x of ``second_j x^2 / alpha + (n - p) x = moments_j``. At the best alpha
-    the latent vectors have unit second moments on average, ``sum_j moments_j / c_j^2 = n d``, whose left side falls
-    as alpha grows. With more columns than rows, taking turns with alpha would hardly move either.
+    Given alpha, c_j^2 is the positive root x of ``second_j x^2 / alpha + (n - p) x = moments_j``, second_j summed over
+    columns. At the best alpha the latent vectors have unit second moments on average,
+    ``sum_j moments_j / c_j^2 = n d``, whose left side falls as alpha grows. With more columns than rows, alternation
+    with alpha would hardly move either.
     """
-    wanted = n_rows * len(moments)
+    n_columns, sums = len(second), second.sum(axis=0)
 
     def squares(log_alpha: float) -> Floats:
-        return _positive_root(second * np.exp(-log_alpha), n_rows - n_columns, moments)
+        return _positive_root(sums * np.exp(-log_alpha), n_rows - n_columns, moments)
 
     def excess(log_alpha: float) -> float:
-        return float(np.sum(moments / squares(log_alpha)) / wanted) - 1.0
+        return float(np.mean(moments / squares(log_alpha)) / n_rows) - 1.0
 
-    low = high = float(np.log(second.sum() / (len(second) * n_columns)))
+    low = high = float(np.log(sums.mean() / n_columns))
     while excess(low) < 0.0:
         low -= 1.0
     while excess(high) > 0.0:

@@ -56,7 +56,7 @@ class Kernel:
 def choose_gamma(gamma: float | str | None, kernel: str, sample: Floats, variance: float) -> float:
     """gamma as given, or by a rule from a sample of rows (m, p) and the variance of all entries."""
     if gamma is None:
-        return 1.0 / sample.shape[1]
+        return 1.0 / len(sample.T)
     if not isinstance(gamma, str):
         return float(gamma)
     if gamma == "median" and kernel in _MEDIANS:
@@ -64,4 +64,4 @@ def choose_gamma(gamma: float | str | None, kernel: str, sample: Floats, varianc
         distances = pdist(sample, distance)
         if distances.any():  # repeated rows do not count
             return rule(float(np.median(distances[distances > 0])))
-    return 1.0 / (sample.shape[1] * (variance if variance > 0 else 1.0))
+    return 1.0 / (len(sample.T) * (variance if variance > 0 else 1.0))
