@@ -39,6 +39,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*feature names.*:UserWarning"),
     pytest.mark.filterwarnings("ignore:no variable was selected:UserWarning"),
     pytest.mark.filterwarnings("ignore:PiecewisePCA"),
+    pytest.mark.filterwarnings("ignore:GSPPCA selected"),
     pytest.mark.filterwarnings("ignore:family. gamma in place of exponential"),
     # Short chains disagree and short training does not converge; the contract holds after them too.
     pytest.mark.filterwarnings("ignore:.*the chains disagree"),

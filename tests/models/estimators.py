@@ -23,7 +23,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "SSPPCA": {"max_components": 2, "sparsity": 1.0, "tol": 1e-3},
     "PLNPCA": {"n_components": 2},
     "GPCA": {"n_components": 2, "family": "poisson"},
-    "GSPPCA": {"n_components": 2},
+    "GSPPCA": {"n_components": 2, "n_features_to_select": 4},
     "SPCA": {"n_components": 2, "penalty": 0.1},
     "SSPCA": {"n_components": 2, "n_features_to_select": 5},
     "KernelPCA": {"n_components": 2},

@@ -72,7 +72,7 @@ CASES = {
     "PLNPCA-gaps": Case(PLNPCA(2, tol=1e-8, max_iter=5000), _with_gaps(draw_counts), 1e-4),
     "GPCA": Case(GPCA(2, family="poisson", bound=3.0, tol=1e-8), draw_counts, 1e-4),
     "GPCA-gaps": Case(GPCA(2, family="poisson", bound=3.0, tol=1e-8), _with_gaps(draw_counts), 1e-4),
-    "GSPPCA": Case(GSPPCA(3), draw_active, 1e-6),
+    "GSPPCA": Case(GSPPCA(3, n_features_to_select=8), draw_active, 1e-6),
     "SPCA": Case(SPCA(3, penalty=20.0, ridge=1.0), draw_active, 1e-5),
     "SPCA-soft": Case(SPCA(3, penalty=[150.0, 60.0, 25.0], ridge=np.inf), draw_active, 1e-5),
     "SPCA-eigen": Case(SPCA(2, n_nonzero=8, method="eigen"), draw_active, 1e-6),
@@ -309,7 +309,9 @@ def test_reported_form(name: str, rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize(
-    "model", [SPCA(2), SSPCA(2, penalty=0.01), GSPPCA(2), KernelPCA(2)], ids=lambda m: type(m).__name__
+    "model",
+    [SPCA(2), SSPCA(2, penalty=0.01), GSPPCA(2, n_features_to_select=8), KernelPCA(2)],
+    ids=lambda m: type(m).__name__,
 )
 def test_missing_entries_are_refused_by_name(model: Any, rng: np.random.Generator) -> None:
     frame = pd.DataFrame(draw_active(rng), columns=[f"gene {j}" for j in range(16)])

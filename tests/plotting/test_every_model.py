@@ -45,7 +45,7 @@ COUNTS = RNG.poisson(np.exp(0.7 * RNG.normal(size=(40, 2)) @ RNG.normal(size=(2,
 MODELS = {
     "Autoencoder": Autoencoder(2, tol=0.1),
     "EPCA": EPCA(2, family="poisson"),
-    "GSPPCA": GSPPCA(2),
+    "GSPPCA": GSPPCA(2, n_features_to_select=4),
     "KernelPCA": KernelPCA(2, fit_inverse_transform=True),
     "PLNPCA": PLNPCA(2, n_jobs=1),
     "PPCA": PPCA(2),

@@ -40,7 +40,7 @@ MODELS = [
     (SePCA(3, family="poisson", tol=1e-9), "counts"),
     (BEPCA(2, family="gaussian", n_draws=60, n_tune=60), "real"),
     (ISFA(family="gaussian", n_draws=20, n_tune=20, n_chains=1), "real"),
-    (GSPPCA(1), "real"),
+    (GSPPCA(1, n_features_to_select=4), "real"),
     (SPCA(2, n_nonzero=3), "real"),
     (SSPCA(2), "real"),
     (Autoencoder(2, tol=0.1), "real"),

@@ -162,9 +162,8 @@ def _prepare_features(
         if np.trace(gram) <= n * rounding**2 * (centre @ centre):
             gram = np.zeros_like(gram)
         values, axes = _feature_components(gram, settings.n_components)
-        return kernel, Embedding(
-            feature_map, centre, axes, values, max(sums.squares - n * (mean @ mean), 0.0)
-        )
+        total = max(float(sums.squares) - n * float(mean @ mean), 0.0)
+        return kernel, Embedding(feature_map, centre, axes, values, total)
 
     return solve
 
