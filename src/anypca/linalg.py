@@ -246,11 +246,12 @@ def balance(left: Floats, right: Floats) -> tuple[Floats, Floats]:
     identity = np.eye(len(left))
     if not (_is_well_conditioned(left) and _is_well_conditioned(right)):
         return identity, identity
-    root = symmetric_power(left, 0.5)
-    inverse_root = symmetric_power(left, -0.5)
-    # P left P = right has the geometric mean of left^-1 and right as its positive solution, and R = P^(1/2).
-    square = inverse_root @ symmetric_power(root @ right @ root, 0.5) @ inverse_root
-    square = 0.5 * (square + square.T)
+    # P left P = right has the geometric mean of left^-1 and right as its positive solution, and R = P^(1/2). Singular
+    # values of the product of two Cholesky factors are accurate where those of the product of the matrices are not.
+    lower = np.linalg.cholesky(left)
+    _, sizes, turned = np.linalg.svd(np.linalg.cholesky(right).T @ lower)
+    half = scipy.linalg.solve_triangular(lower, turned.T, lower=True, trans="T")
+    square = (half * sizes) @ half.T
     if not _is_well_conditioned(square):
         return identity, identity
     return symmetric_power(square, 0.5), symmetric_power(square, -0.5)

@@ -154,9 +154,12 @@ def test_symmetric_power_keeps_null_directions(rng: np.random.Generator) -> None
     np.testing.assert_allclose(symmetric_power(matrix, -1.0), np.linalg.pinv(matrix), rtol=1e-8, atol=1e-10)
 
 
-def test_balance_minimises_the_sum_of_ridges(rng: np.random.Generator) -> None:
-    # At constant product the smallest sum of squares is twice the nuclear norm.
+@pytest.mark.parametrize("last", [1.0, 1e-3, 1e-5])
+def test_balance_minimises_the_sum_of_ridges(last: float, rng: np.random.Generator) -> None:
+    """At constant product the smallest sum of squares is twice the nuclear norm, also if a component nearly vanishes."""
     scores, loadings = rng.standard_normal((30, 3)) * 4.0, rng.standard_normal((8, 3))
+    scores[:, 2] *= last
+    loadings[:, 2] *= last
     matrix, inverse = balance(scores.T @ scores, loadings.T @ loadings)
     found = ((scores @ matrix) ** 2).sum() + ((loadings @ inverse) ** 2).sum()
     expected = 2.0 * np.linalg.svd(scores @ loadings.T, compute_uv=False).sum()
