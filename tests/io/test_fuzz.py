@@ -27,7 +27,7 @@ N_COPIES = 48
 #: Seconds in which a small file is read or refused, on a slow machine too.
 PATIENCE = 30
 VALUES = np.round(generator("values").normal(size=(12, 4)), 3)
-SPARSE = sparse.random_array((12, 5), density=0.4, rng=generator("sparse"), format="csr")
+SPARSE = sparse.random_array((12, 5), density=0.4, random_state=generator("sparse"), format="csr")
 TABLE = pd.DataFrame(VALUES, columns=list("abcd")).assign(kind=["u", "v", "w"] * 4, n=range(12))
 
 

@@ -60,9 +60,12 @@ def read_market(path: Path, stream: IO[bytes]) -> Any:
     """
     head = _read_head(path, stream)
     with warnings.catch_warnings():
-        # numpy stops at the first word that is no number, with a warning only.
+        # Old versions of numpy stop at the first word that is no number, with a warning only.
         warnings.simplefilter("error")
-        numbers = np.fromstring(stream.read().decode("ascii"), sep=" ")
+        try:
+            numbers = np.fromstring(stream.read().decode("ascii"), sep=" ")
+        except DeprecationWarning as warning:
+            raise ValueError(str(warning)) from None
     width = 1 if head.kind == b"array" else 2 + head.has_values
     if numbers.size != width * head.n_entries:
         raise ValueError(
