@@ -156,7 +156,7 @@ def test_symmetric_power_keeps_null_directions(rng: np.random.Generator) -> None
 
 @pytest.mark.parametrize("last", [1.0, 1e-3, 1e-5])
 def test_balance_minimises_the_sum_of_ridges(last: float, rng: np.random.Generator) -> None:
-    """At constant product the smallest sum of squares is twice the nuclear norm, also if a component nearly vanishes."""
+    """At constant product the least sum of squares is twice the nuclear norm, also if a component nearly vanishes."""
     scores, loadings = rng.standard_normal((30, 3)) * 4.0, rng.standard_normal((8, 3))
     scores[:, 2] *= last
     loadings[:, 2] *= last
