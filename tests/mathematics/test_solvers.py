@@ -15,7 +15,7 @@ from anypca.engine import Block, check_data, check_values, executor_for, summari
 from anypca.exceptions import ConvergenceWarning, NonFiniteError
 from anypca.solvers import BlockProblem, Coordinates, Loop, Result, Status, Update, closed_form
 from anypca.solvers._records import pack, unpack
-from anypca.solvers.bfgs import two_loop
+from anypca.solvers.acceleration import two_loop
 from anypca.solvers.closed_form import Centring, covariance_spectrum
 from anypca.solvers.conjugate import conjugate_gradients
 from anypca.solvers.lbfgs import lbfgs
@@ -51,7 +51,9 @@ class Quadratic(BlockProblem[np.ndarray, int, np.ndarray]):
         terms = 0.5 * abs(shared) @ abs(self.matrix) @ abs(shared) + abs(self.vector) @ abs(shared)
         return float(2 * len(shared) * np.finfo(float).eps * (1.0 + terms))
 
-    def repair(self, shared: np.ndarray, proposal: np.ndarray, before: np.ndarray, after: np.ndarray) -> Any:
+    def backtrack(
+        self, shared: np.ndarray, proposal: np.ndarray, before: np.ndarray, after: np.ndarray
+    ) -> Any:
         is_worse = after[0] < before[0] - self.resolution(shared, before)
         return 0.5 * (shared + proposal) if is_worse else None
 
@@ -128,8 +130,8 @@ class Downhill(Quadratic):
         good = super().update(shared, stats)
         return Update(2.0 * shared - good.shared - 1.0, good.criterion)
 
-    def repair(self, *points: Any) -> Any:
-        return super().repair(*points) if self.repairs else None
+    def backtrack(self, *points: Any) -> Any:
+        return super().backtrack(*points) if self.repairs else None
 
 
 @pytest.mark.parametrize("repairs", [True, False])

@@ -24,7 +24,7 @@ from anypca.columns.forms import Form
 from anypca.engine import Block, Data, Executor, check_data, check_finite, check_matrix, executor_for
 from anypca.engine.streams import header_of
 from anypca.models._arguments import make_generator
-from anypca.models._checkpoint import journalled
+from anypca.models._checkpoint import checkpointed
 from anypca.models._covariates import Covariates, encode_covariates, warn_separated
 from anypca.models._description import Described
 from anypca.models._manners import CheckedParameters, ToldFit
@@ -243,7 +243,7 @@ class LatentModel(
                     warn_separated(self._covariates, laid.layout.family(choice.family), laid)
                 parameters = self.get_params(deep=False)
                 with (
-                    journalled(laid, type(self).__name__, parameters, checkpoint) as resumable,
+                    checkpointed(laid, type(self).__name__, parameters, checkpoint) as resumable,
                     self._warmed(resumable) as warmed,
                 ):
                     yield warmed

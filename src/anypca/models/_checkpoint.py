@@ -1,4 +1,4 @@
-"""Fits that can be killed: what they are of, and the journal that they go on from."""
+"""Checkpoints of fits: their identity, and the session that saves its progress."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from anypca._typing import Floats
 from anypca.engine import Block
 from anypca.models._session import Session
 from anypca.solvers import Checkpoint
-from anypca.solvers.checkpoint import Journal
+from anypca.solvers.checkpoint import Checkpointer
 
 # Parameters that do not change what is fitted.
 _INDIFFERENT = frozenset({"n_jobs", "verbose"})
 
 
 @contextmanager
-def journalled(
+def checkpointed(
     session: Session, name: str, parameters: Mapping[str, Any], checkpoint: Any
 ) -> Iterator[Session]:
-    """The session with a journal in the file of a checkpoint; as it is without one.
+    """The session with a checkpointer, or as it is without a checkpoint.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def journalled(
     Raises
     ------
     ValueError
-        If the file is the journal of another model, of other settings or another table.
+        If the file is of another model, of other settings or of another table.
     """
     if checkpoint is None:
         yield session
@@ -52,9 +52,9 @@ def journalled(
         "table": _facts(session),
     }
     origin = {"rng": session.rng.bit_generator.state}
-    with Journal(where, identity, origin) as journal:
-        session.rng.bit_generator.state = dict(journal.origin["rng"])
-        yield replace(session, journal=journal)
+    with Checkpointer(where, identity, origin) as checkpointer:
+        session.rng.bit_generator.state = dict(checkpointer.origin["rng"])
+        yield replace(session, checkpointer=checkpointer)
 
 
 def _told(value: Any) -> Any:

@@ -18,7 +18,7 @@ from anypca.columns import (
 )
 from anypca.engine import Block, Data, Executor, Summary, check_values, executor_for, summarise
 from anypca.solvers import BlockProblem, Callback, Loop, Progress
-from anypca.solvers.checkpoint import NO_JOURNAL, NoJournal
+from anypca.solvers.checkpoint import NULL_CHECKPOINTER, NullCheckpointer
 from anypca.solvers.closed_form import Centring, Spectrum, covariance_spectrum
 
 Shared = TypeVar("Shared")
@@ -42,8 +42,8 @@ class Session:
     rng: np.random.Generator
     max_iter: int
     tol: float
-    journal: NoJournal = NO_JOURNAL
-    """Told of the progress of the loops; see `anypca.models._checkpoint`."""
+    checkpointer: NullCheckpointer = NULL_CHECKPOINTER
+    """Saves the progress of the loops; see `anypca.models._checkpoint`."""
     choice: FamilyChoice | None = None
     """The families of the columns of the user's table, if they are known."""
     coef_scale: float | None = None
@@ -86,7 +86,7 @@ class Session:
             tol=self.tol if tol is None else tol,
             accelerate=accelerate,
             callback=callback,
-            journal=self.journal,
+            checkpointer=self.checkpointer,
         )
 
 

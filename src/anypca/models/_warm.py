@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from anypca.models._session import Session
-from anypca.solvers.checkpoint import Entry, NoJournal, key_of
+from anypca.solvers.checkpoint import Entry, NullCheckpointer, key_of
 
 
 @dataclass(eq=False, repr=False)
@@ -53,10 +53,10 @@ class WarmStart:
     @contextmanager
     def _warmed(self, session: Session) -> Iterator[Session]:
         """The session with the start; where it ends is kept if somebody asked for it."""
-        journal = _Relay(session.journal, self._start())
-        yield replace(session, journal=journal)
+        relay = _Relay(session.checkpointer, self._start())
+        yield replace(session, checkpointer=relay)
         if self.warm_start:
-            self._last_run = journal.last  # type: ignore[misc]
+            self._last_run = relay.last  # type: ignore[misc]
 
 
 def cold_clone(model: Any) -> Any:
@@ -64,18 +64,18 @@ def cold_clone(model: Any) -> Any:
     return clone(model).set_params(warm_start=False, init=None)
 
 
-class _Relay(NoJournal):
+class _Relay(NullCheckpointer):
     """Hands a start to the first run that it fits, and remembers where the last one ended."""
 
-    def __init__(self, journal: NoJournal, start: Any) -> None:
-        self._journal = journal
+    def __init__(self, checkpointer: NullCheckpointer, start: Any) -> None:
+        self._checkpointer = checkpointer
         self._start = start
         self._problem: Any = None
         self.last: Any = None
 
-    def begin(self, problem: Any, shared: Any, *, is_reported: bool = True) -> Entry | None:
+    def load(self, problem: Any, shared: Any, *, is_reported: bool = True) -> Entry | None:
         self._problem = problem
-        known = self._journal.begin(problem, shared, is_reported=is_reported)
+        known = self._checkpointer.load(problem, shared, is_reported=is_reported)
         if known is not None or self._start is None or not is_reported:
             return known
         key = key_of(problem, shared)
@@ -85,10 +85,10 @@ class _Relay(NoJournal):
         start, self._start = self._start, None
         return Entry(0, key, start, np.empty(0))
 
-    def note(self, shared: Any, trace: list[float]) -> None:
-        self._journal.note(shared, trace)
+    def save(self, shared: Any, trace: list[float]) -> None:
+        self._checkpointer.save(shared, trace)
 
-    def finish(self, result: Any, stats: Any, *, is_reported: bool = True) -> None:
+    def close(self, result: Any, stats: Any, *, is_reported: bool = True) -> None:
         if is_reported:  # others serve for comparison, such as the model without components
-            self.last = self._problem.at_rest(result.shared)
-        self._journal.finish(result, stats, is_reported=is_reported)
+            self.last = self._problem.without_gauge(result.shared)
+        self._checkpointer.close(result, stats, is_reported=is_reported)

@@ -1,12 +1,12 @@
-"""How far a fit is, in a file: a killed fit goes on from there.
+"""Checkpoints: the progress of a fit in a file, from which a killed fit continues.
 
-A fit is a chain of runs of the loop with cheap work between them, all of which follows from the table, the settings
-and the seed. So the file is a journal of the runs: of each that has ended its result and its last sums, of the one that
-is under way the shared parameters and the trace. A fit that finds its journal does the work between the runs again
-and takes the runs from the file. What belongs to rows is not stored: it follows from the shared parameters.
+A fit is a chain of runs of the loop with cheap work between them, which follows from the table, the settings and the
+seed. The file lists the runs: the result and the last sums of each run that has ended, the shared parameters and the
+trace of the current one. A fit that finds its file repeats the work between the runs and reads the runs. The state of
+the rows is not stored: it follows from the shared parameters.
 
-Records are appended with their length and a checksum. One that is not whole, because the process was killed, does not
-count, and neither does anything behind it.
+Records are appended with their length and a checksum. A record that is not whole, because the process was killed, is
+dropped with everything behind it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Checkpoint:
     path : path-like
         The file of the progress.
     every : float, default=60.0
-        Seconds between two writes; what happened since the last one is done again after a kill.
+        Seconds between two writes; the progress since the last one is lost by a kill.
 
     See Also
     --------
@@ -72,8 +72,8 @@ class Entry:
 
 def key_of(problem: Any, shared: Any) -> str:
     """The kind of problem and the shapes of the parameters that it starts from."""
-    # How rows are translated comes and goes between sweeps; at rest it is not looked at.
-    return f"{type(problem).__qualname__}{_shapes(problem.at_rest(shared))}"
+    # Changes of coordinates come and go between sweeps.
+    return f"{type(problem).__qualname__}{_shapes(problem.without_gauge(shared))}"
 
 
 def _shapes(value: Any) -> list[Any]:
@@ -84,32 +84,32 @@ def _shapes(value: Any) -> list[Any]:
     return [shape for part in parts for shape in _shapes(part)]
 
 
-class NoJournal:
-    """What a fit without a checkpoint writes to."""
+class NullCheckpointer:
+    """The checkpointer of a fit without a checkpoint."""
 
-    def begin(self, problem: Any, shared: Any, *, is_reported: bool = True) -> Entry | None:
-        """What is known of the run that begins: nothing. ``is_reported`` if it is one that a user is told of."""
+    def load(self, problem: Any, shared: Any, *, is_reported: bool = True) -> Entry | None:
+        """The saved state of the run that begins: none. ``is_reported`` if its progress is shown to users."""
         return None
 
-    def note(self, shared: Any, trace: list[float]) -> None:
-        """An iteration of the run has ended."""
+    def save(self, shared: Any, trace: list[float]) -> None:
+        """Record an iteration of the run."""
 
-    def finish(self, result: Any, stats: Any, *, is_reported: bool = True) -> None:
-        """The run has ended."""
+    def close(self, result: Any, stats: Any, *, is_reported: bool = True) -> None:
+        """Record the end of the run."""
 
 
 #: For fits without a checkpoint.
-NO_JOURNAL = NoJournal()
+NULL_CHECKPOINTER = NullCheckpointer()
 
 
-class Journal(NoJournal):
-    """The journal of a fit; a context manager that writes what is left when the fit is interrupted.
+class Checkpointer(NullCheckpointer):
+    """Writes the progress of a fit to a file; a context manager that completes it if the fit is interrupted.
 
     Parameters
     ----------
     checkpoint : Checkpoint
     identity : mapping of str to mapping
-        What the fit is of, by topic ("model", "table"): a journal of another identity is refused.
+        What identifies the fit, by topic ("model", "table"): a file of another identity is refused.
     origin : mapping
         Kept from the first start for those that follow, such as the state of the generator of random numbers.
     clock : callable
@@ -118,7 +118,7 @@ class Journal(NoJournal):
     Raises
     ------
     ValueError
-        If the file is none of ours, or a journal of something else.
+        If the file is no checkpoint, or of another fit.
     """
 
     def __init__(
@@ -139,8 +139,8 @@ class Journal(NoJournal):
         self._open(identity)
         self._written = clock()
 
-    def begin(self, problem: Any, shared: Any, *, is_reported: bool = True) -> Entry | None:
-        """What the file knows of the run that begins; entries after one that does not fit are of no use."""
+    def load(self, problem: Any, shared: Any, *, is_reported: bool = True) -> Entry | None:
+        """The saved state of the run that begins; entries after one that does not fit are dropped."""
         self._number, self._key, self._latest = self._number + 1, key_of(problem, shared), None
         found = self._old.pop(self._number, None)
         if found is None or found.key != self._key:
@@ -148,14 +148,14 @@ class Journal(NoJournal):
             return None
         return found
 
-    def note(self, shared: Any, trace: list[float]) -> None:
-        """Remember an iteration, and write if it is time."""
+    def save(self, shared: Any, trace: list[float]) -> None:
+        """Record an iteration, and write if it is time."""
         self._latest = Entry(self._number, self._key, shared, np.array(trace))
         if self._clock() - self._written >= self._every:
             self.flush()
 
-    def finish(self, result: Any, stats: Any, *, is_reported: bool = True) -> None:
-        """Remember how a run ended, and write if it is time."""
+    def close(self, result: Any, stats: Any, *, is_reported: bool = True) -> None:
+        """Record how a run ended, and write if it is time."""
         entry = Entry(
             self._number, self._key, result.shared, result.trace, result.status, result.criterion, stats
         )
@@ -177,14 +177,14 @@ class Journal(NoJournal):
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        """A fit that has ended needs no journal; one that was interrupted, or failed, leaves all that it knows."""
+        """Remove the file of a fit that has ended; complete it if the fit was interrupted or failed."""
         if kind is None:
             self._path.unlink(missing_ok=True)
         else:
             self.flush()
 
     def _open(self, identity: Mapping[str, Mapping[str, Any]]) -> None:
-        """Read what is there, cut off what is not whole, or begin a file."""
+        """Read an existing file up to its last whole record, or create one."""
         if not self._path.exists():
             _write_whole(self._path, _MAGIC + _framed(pack({"identity": identity, "origin": self.origin})))
             return
@@ -207,9 +207,9 @@ class Journal(NoJournal):
                 old, new = known.get(name), facts.get(name)
                 if not _is_same(old, new):
                     is_array = isinstance(old, np.ndarray) or isinstance(new, np.ndarray)
-                    told = "" if is_array else f": {old} then, {new} now"
+                    detail = "" if is_array else f": {old} then, {new} now"
                     raise ValueError(
-                        f"the checkpoint {self._path} is of another {topic}: {name} differs{told}. "
+                        f"the checkpoint {self._path} is of another {topic}: {name} differs{detail}. "
                         "Remove the file to start afresh, or choose another one."
                     )
 

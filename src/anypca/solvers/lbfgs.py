@@ -10,7 +10,7 @@ import scipy.optimize
 
 from anypca._typing import Floats
 from anypca.exceptions import NonFiniteError
-from anypca.solvers._loop import Callback, Progress, Result, Status
+from anypca.solvers.result import Callback, Progress, Result, Status
 
 # Pairs of steps that are remembered. Reference solutions are of small problems, where memory is no concern.
 _MEMORY = 30

@@ -306,7 +306,7 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
         proposal = self.regauge(old.with_joint(old.joint + newton.step), stats)
         return Update(proposal, float(criterion), gain=0.5 * decrement)
 
-    def repair(self, shared: Shared, proposal: Shared, before: Sums, after: Sums) -> Shared | None:
+    def backtrack(self, shared: Shared, proposal: Shared, before: Sums, after: Sums) -> Shared | None:
         """Halve the step of the columns whose penalised log-likelihood got worse."""
         gauge, coefficients = proposal.gauge, proposal.coefficients
         old = shared.coefficients.joint
@@ -326,7 +326,7 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
         joint = np.where(worse[:, None], np.where(is_tiny, old, halved), new)
         return self.regauge(shared.coefficients.with_joint(joint), before)
 
-    def at_rest(self, shared: Shared) -> Shared:
+    def without_gauge(self, shared: Shared) -> Shared:
         """The coefficients alone."""
         return Shared(shared.coefficients)
 

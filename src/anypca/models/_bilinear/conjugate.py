@@ -261,7 +261,7 @@ class ConjugateProblem(BilinearProblem):
         """A step of every column by the preconditioner alone."""
         return self.propose(shared, stats, None)
 
-    def propose(
+    def update_over_blocks(
         self, shared: Shared, stats: SweepSums, total: Total | None, share: Share = alone
     ) -> Update[Shared]:
         """Nearly a Newton step of every column, then the best latent coordinates."""

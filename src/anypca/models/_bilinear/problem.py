@@ -52,7 +52,7 @@ class BilinearProblem(AlternatingNewton[SweepSums]):
     precision: str | None = None
     starts_rough: bool = False
 
-    def rough(self) -> Self | None:
+    def low_precision(self) -> Self | None:
         """The same in single precision."""
         if not self.starts_rough:
             return None

@@ -55,7 +55,7 @@ class PenalisedProblem(SubspaceProblem[PenalisedSubspace]):
         curvature = self._spectral(shared, stats) if shared.curvature > 0 else _typical(stats)
         return self._propose(shared, stats, curvature, max(0.5 * shared.caution, 1.0))
 
-    def repair(
+    def backtrack(
         self, shared: PenalisedSubspace, proposal: PenalisedSubspace, before: Sums, after: Sums
     ) -> PenalisedSubspace | None:
         """A step of twice the curvature when the objective got worse."""

@@ -13,7 +13,7 @@ from anypca.linalg import PackedCholesky, nearest_orthonormal, packed_products, 
 from anypca.models.gpca._projection import Subspace, Sums, evaluate
 from anypca.models.gpca._reader import Reader
 from anypca.solvers import BlockProblem, Update
-from anypca.solvers.bfgs import Pair, is_concave_along, two_loop
+from anypca.solvers.acceleration import Pair, is_concave_along, two_loop
 
 Space = TypeVar("Space", bound=Subspace)
 
@@ -111,7 +111,7 @@ class ProjectionProblem(SubspaceProblem[Iterate]):
     and any basis of the proposal may be taken: the nearest orthonormal one.
     """
 
-    def at_rest(self, shared: Iterate) -> Iterate:
+    def without_gauge(self, shared: Iterate) -> Iterate:
         """The subspace without the way that led to it."""
         return Iterate(shared.loadings, shared.intercept, shared.typical)
 
@@ -130,7 +130,7 @@ class ProjectionProblem(SubspaceProblem[Iterate]):
         )
         return Update(_follow(shared, way), self._criterion(decrement, stats), 0.5 * slope)
 
-    def repair(self, shared: Iterate, proposal: Iterate, before: Sums, after: Sums) -> Iterate | None:
+    def backtrack(self, shared: Iterate, proposal: Iterate, before: Sums, after: Sums) -> Iterate | None:
         """A shorter step where the objective has not grown as the gradient promised."""
         gain = self.objective(proposal, after) - self.objective(shared, before)
         promised = proposal.length * proposal.slope

@@ -144,7 +144,7 @@ def sweep(state: State, max_iter: int, *, rough: bool = False, holds_ard: bool =
     tol = max(session.tol, _ROUGH_TOLERANCE) if rough else session.tol
     problem = replace(state.problem, holds_ard=holds_ard)
     loop = session.loop(problem, max_iter=max_iter + int(known is not None), tol=tol, accelerate=False)
-    loadings = problem.at_rest(state.loadings) if known is None else state.loadings
+    loadings = problem.without_gauge(state.loadings) if known is None else state.loadings
     update = state.result.update if problem.holds_ard == state.problem.holds_ard else None
     result, local, sums = loop.run(loadings, state.local, known, update)
     before = np.empty(0) if known is None else state.result.trace[:-1]

@@ -55,7 +55,7 @@ class PosteriorRule(StreamRule[Loadings]):
             return found, None
         shift = np.zeros((len(averages.moments) - k, k))
         shift[:1] = found.change.shift
-        return problem.at_rest(found), design_change(shift, found.change.matrix.T)
+        return problem.without_gauge(found), design_change(shift, found.change.matrix.T)
 
     def _sums(self, averages: BlockSums, weight: float) -> SweepSums:
         """Sums over as many rows as there were, as far as the latent coordinates need them."""

@@ -18,7 +18,7 @@ from anypca._typing import Floats, Ints
 from anypca.engine import Block, check_data, check_values, executor_for, summarise
 from anypca.engine.streams import store
 from anypca.models._session import Session, ignore
-from anypca.solvers.checkpoint import NO_JOURNAL
+from anypca.solvers.checkpoint import NULL_CHECKPOINTER
 
 # Rows of a sample, at least; to each column of the table; and their share of the table. Components that stand out of
 # the whole table by little are not seen in it, and are looked for later one by one.
@@ -73,7 +73,7 @@ def open_subsample(session: Session) -> Iterator[Session | None]:
             summary=replace(summary, resolution=whole.resolution),
             callback=ignore,
             rng=np.random.default_rng(_SEED),
-            journal=NO_JOURNAL,
+            checkpointer=NULL_CHECKPOINTER,
         )
 
 

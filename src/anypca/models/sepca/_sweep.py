@@ -230,11 +230,11 @@ class VariationalProblem(BlockProblem[Loadings, Scores, SweepSums]):
         mapping = change.mapping(shared.mean.shape[1], fit_intercept=self.fit_intercept)
         return shared.in_coordinates(mapping, change)
 
-    def at_rest(self, shared: Loadings) -> Loadings:
+    def without_gauge(self, shared: Loadings) -> Loadings:
         """The posterior without the change of coordinates that led to it."""
         return replace(shared, change=None)
 
-    def repair(
+    def backtrack(
         self, shared: Loadings, proposal: Loadings, before: SweepSums, after: SweepSums
     ) -> Loadings | None:
         """Backtrack by half in columns whose bound decreased, if by more than all columns together gained."""

@@ -15,7 +15,7 @@ from anypca.models._gaussian.gram import Gram
 from anypca.models._session import Session
 from anypca.models.spca._regression import Counted, Regression, Restricted, kkt_distance
 from anypca.solvers import Progress, Result, Status
-from anypca.solvers.bfgs import QuasiNewton
+from anypca.solvers.acceleration import Extrapolator
 
 # A support that is left and entered again this often belongs to a round that has no end; alternations that settle
 # rarely come back to one more than once or twice.
@@ -191,14 +191,14 @@ class _Accelerator:
     """Extrapolates A while the signs of B stay: where they change, the map from A to the next A has a kink."""
 
     def __init__(self) -> None:
-        self.method = QuasiNewton()
+        self.method = Extrapolator()
         self._signs: Floats | None = None
 
     def propose(self, state: _State) -> Floats | None:
         """Orthonormal columns (n_features, n_components), or ``None`` for a plain step."""
         signs = np.sign(state.pair.coefficients)
         if self._signs is None or not np.array_equal(signs, self._signs):
-            self.method, self._signs = QuasiNewton(), signs
+            self.method, self._signs = Extrapolator(), signs
         before, after = state.before.ravel(), state.pair.axes.ravel()
         vector = self.method.propose(before, after, np.ones_like(before))
         return None if vector is None else nearest_orthonormal(vector.reshape(state.before.shape))

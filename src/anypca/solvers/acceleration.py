@@ -1,12 +1,14 @@
-"""Limited-memory BFGS: what earlier steps tell of the next, also of the steps of a fixed-point iteration."""
+"""Limited-memory BFGS, also for the steps of a fixed-point iteration."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from anypca._typing import Floats
+from anypca.solvers.problem import BlockProblem
 
 #: A step and the decrease of the gradient along it.
 Pair = tuple[Floats, Floats]
@@ -85,7 +87,7 @@ _MANY = 2**18
 _LEAST_CURVATURE = 1e-3
 
 
-class QuasiNewton:
+class Extrapolator:
     """Limited-memory BFGS on the residuals of ``x -> g(x)``, the plain step being a preconditioned gradient.
 
     Near a maximum the residual ``g(x) - x`` shrinks along the path, and the memory of how it shrank predicts where
@@ -108,6 +110,17 @@ class QuasiNewton:
         self._stretch = 1.0
         self._is_stretched = False
         self._pause = _WARM_UP
+
+    def extrapolate(self, problem: BlockProblem[Any, Any, Any], here: Any, there: Any, stats: Any) -> Any:
+        """Extrapolated shared parameters from the present ones and a plain proposal; ``None`` for a plain step."""
+        image = problem.coordinates(there, stats)
+        if image is not None:
+            image = image._replace(metric=image.vector)  # not two metrics in memory at a time
+        point = problem.coordinates(here, stats)
+        if point is None or image is None:
+            return None
+        vector = self.propose(point.vector, image.vector, point.metric)
+        return None if vector is None else problem.with_coordinates(vector, there)
 
     def propose(self, x: Floats, image: Floats, metric: Floats) -> Floats | None:
         """An extrapolated point, or ``None`` for a plain step.
@@ -137,7 +150,7 @@ class QuasiNewton:
         return candidate if np.all(np.isfinite(candidate)) else None
 
     def judge(self, *, accepted: bool) -> None:
-        """Tell whether the last proposal was taken."""
+        """Record whether the last proposal was accepted."""
         if accepted:
             return
         self._pause = 1
