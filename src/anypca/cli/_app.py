@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from numpy.linalg import LinAlgError
 
 import anypca
 from anypca.cli import _options as options
-from anypca.cli._commands import run_datasets, run_fit, run_report, run_select, run_transform
-from anypca.cli._compare import run_compare
-from anypca.cli._fitting import Runtime
-from anypca.cli._input_table import TableRequest
-from anypca.cli._models import ModelRequest
-from anypca.cli._ranks import run_compare_ranks
+from anypca.cli._requests import ModelRequest, Runtime, TableRequest
 from anypca.cli._stopping import INTERRUPTED, say_stopped
 
 app = typer.Typer(
@@ -48,17 +43,16 @@ def run(arguments: Sequence[str] | None = None) -> int:
     code : int
     """
     try:
-        code = app(args=arguments, prog_name="anypca", standalone_mode=False)
+        code = app(args=arguments, prog_name="anypca", standalone_mode=False, obj=list(arguments or []))
     except _UsageError as error:
         return _complain(f"{error.format_message().rstrip('.')}. See anypca --help.")
     except typer.Abort:
         code = INTERRUPTED
     except MemoryError as error:
         return _complain(f"not enough memory ({error}). Use fewer components or a sparse file.")
-    except LinAlgError:
-        # A ValueError by descent, but a fault of a solver and not of the input.
-        raise
     except _EXPECTED as error:
+        if type(error).__name__ == "LinAlgError":
+            raise  # a ValueError by descent, but a fault of a solver and not of the input
         return _complain(str(error) or type(error).__name__)
     # What typer makes of Ctrl-C: one or the other, by its version.
     if code == INTERRUPTED:
@@ -69,6 +63,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def _complain(message: str) -> int:
     sys.stderr.write(f"error: {' '.join(message.split())}\n")
     return 2
+
+
+def _run(name: str, *arguments: Any, **options: Any) -> None:
+    """Call a function of the commands, which import the libraries that the help does not need."""
+    from anypca.cli import _commands, _compare
+
+    home = _commands if hasattr(_commands, name) else _compare
+    getattr(home, name)(*arguments, **options)
 
 
 def _show_version(wanted: bool) -> None:
@@ -89,6 +91,11 @@ def start(
         typer.echo(context.get_help())
 
 
+def _command(context: typer.Context) -> str:
+    """The command as a line for a shell."""
+    return shlex.join(["anypca", *context.obj])
+
+
 def _stem(request: TableRequest) -> str:
     """Name of a file without its endings."""
     return Path(request.source).name.split(".")[0]
@@ -98,6 +105,7 @@ def _stem(request: TableRequest) -> str:
 @options.reads_table
 def fit(
     request: TableRequest,
+    context: typer.Context,
     model: options.Model = "auto",
     family: options.Family = None,
     components: options.Components = None,
@@ -116,7 +124,13 @@ def fit(
     options.check_dask(dask, threads)
     wanted = options.request_model(model, family, components, seed, threads, settings)
     folder = Path(f"anypca-{_stem(request)}") if out is None else out
-    run_fit(request, wanted, folder, Runtime(as_json, bar, dask, force, raw, checkpoint))
+    _run(
+        "run_fit",
+        request,
+        wanted,
+        folder,
+        Runtime(as_json, bar, dask, force, raw, checkpoint, _command(context)),
+    )
 
 
 @app.command()
@@ -134,7 +148,7 @@ def transform(
 ) -> None:
     """Project new rows with a fitted model; columns are found by name, offset and covariates as in the fit."""
     target = Path(f"scores-{_stem(request)}.csv") if out is None else out
-    run_transform(model, request, target, Runtime(as_json, force=force, raw=raw))
+    _run("run_transform", model, request, target, Runtime(as_json, force=force, raw=raw))
 
 
 @app.command()
@@ -180,11 +194,12 @@ def select(
     names, largest = options.names(methods), options.ranks(ranks)
     runtime = Runtime(as_json, bar, force=force)
     if compare:
-        run_compare_ranks(request, wanted, names, largest, runtime, folder=out)
+        _run("run_compare_ranks", request, wanted, names, largest, runtime, folder=out)
         return
     if names:
         raise ValueError("--methods needs --compare; a single model is asked by --model and --criterion.")
-    run_select(
+    _run(
+        "run_select",
         request,
         wanted,
         largest,
@@ -224,7 +239,7 @@ def compare(
 ) -> None:
     """Fit several models; print held-out log-likelihood per cell, dimension, sparsity and time."""
     wanted = options.request_model("auto", family, components, seed, threads)
-    run_compare(request, wanted, options.names(models), Runtime(as_json, bar), n_splits=splits)
+    _run("run_compare", request, wanted, options.names(models), Runtime(as_json, bar), n_splits=splits)
 
 
 @app.command()
@@ -236,7 +251,7 @@ def report(
     as_json: options.Json = False,
 ) -> None:
     """Write report.html into the folder of a fit."""
-    run_report(folder, table, Runtime(as_json))
+    _run("run_report", folder, table, Runtime(as_json))
 
 
 @app.command()
@@ -253,11 +268,12 @@ def serve(
 @app.command()
 def datasets(as_json: options.Json = False) -> None:
     """List the data sets, and whether their files are found."""
-    run_datasets(as_json=as_json)
+    _run("run_datasets", as_json=as_json)
 
 
 @app.command()
 def demo(
+    context: typer.Context,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path("anypca-demo"),
     components: Annotated[int, typer.Option("--components", "-k", min=1, help="Number of components.")] = 2,
     seed: options.Seed = 0,
@@ -267,4 +283,5 @@ def demo(
 ) -> None:
     """Do what fit does with 1797 handwritten digits (counts from 0 to 16), under a firm ridge."""
     wanted = ModelRequest("epca", "binomial(16)", components, seed, settings={"ridge": 30.0})
-    run_fit(TableRequest("digits_counts"), wanted, out, Runtime(as_json, bar, force=force), command="demo")
+    runtime = Runtime(as_json, bar, force=force, command=_command(context))
+    _run("run_fit", TableRequest("digits_counts"), wanted, out, runtime, command="demo")

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rich.text import Text
 
-from anypca._words import counted
-from anypca.cli._fitting import Runtime, caught, fit_model, make_model, project, shown_bar
+from anypca.cli._fitting import fit_model, project
 from anypca.cli._folder import REPORT_FILE, Fitted, align, as_in_fit, open_fitted, write_folder_report
-from anypca.cli._input_table import InputTable, TableRequest, drop_constant, load_table, loaders, order_labels
-from anypca.cli._models import ModelRequest, find_model, takes_labels
+from anypca.cli._input_table import InputTable, drop_constant, load_table, loaders, order_labels
+from anypca.cli._models import takes_labels
 from anypca.cli._outcome import (
     FILES,
     Outcome,
@@ -31,12 +29,11 @@ from anypca.cli._printing import (
     print_input,
     print_warnings,
 )
-from anypca.cli._ranks import SELECTION_FILES, write_selection
+from anypca.cli._requests import ModelRequest, Runtime, TableRequest
 from anypca.cli._stopping import shielded
 from anypca.datasets._dataset import ADDRESS_VARIABLE, FOLDER_VARIABLE, SPECS
 from anypca.io import check_target, write_atomically
-from anypca.io.atomic import check_own, claim
-from anypca.selection import EntryKFold, select_rank
+from anypca.io.atomic import claim
 
 
 def run_fit(
@@ -70,7 +67,7 @@ def run_fit(
         # The same warning from fit and transform is one warning to a reader.
         warnings = tuple(dict.fromkeys([*fit.warnings, *said]))
         outcome = Outcome(
-            fit.model, table, scores, deviations, warnings, model_request, table_request, folder, runtime.raw
+            fit.model, table, scores, deviations, warnings, model_request, table_request, folder, runtime
         )
         place.stage(outcome.writers())
         with shielded():
@@ -166,103 +163,6 @@ def _find_source(fitted: Fitted, source: str | None) -> str:
     raise FileNotFoundError(
         f"the report needs the table of the fit, and {where}. Say where it is: --table FILE."
     )
-
-
-#: Shorter heads of the printed table.
-_HEADS = {"n_components": "left", "standard_error": "± se", "marginal_bic": "marginal"}
-
-
-def run_select(
-    table_request: TableRequest,
-    request: ModelRequest,
-    ranks: Sequence[int] | None,
-    runtime: Runtime,
-    *,
-    criterion: str = "auto",
-    n_folds: int = 10,
-    folder: Path | None = None,
-) -> None:
-    """Choose the number of components of a model and print the criteria.
-
-    Parameters
-    ----------
-    table_request : TableRequest
-    request : ModelRequest
-    ranks : sequence of int or None
-        Numbers to compare; None: 1 to 10, or less if the table is small.
-    runtime : Runtime
-    criterion : str
-        As in `anypca.selection.select_rank`; ``"auto"``: the evidence of models that have one, else BIC.
-    n_folds : int
-        For held-out cells.
-    folder : Path or None
-        Where to write the table and a picture; None: nowhere.
-    """
-    if folder is not None:
-        check_own(folder, SELECTION_FILES, force=runtime.force)
-    table = drop_constant(load_table(table_request))
-    model = make_model(request, table, runtime)
-    if criterion == "auto":
-        criterion = "evidence" if find_model(request.name).chooses_rank else "bic"
-    with caught() as said, shown_bar(runtime, "selecting"):
-        result = select_rank(
-            model,
-            table.as_input(),
-            ranks=ranks,
-            criterion=criterion,
-            cv=EntryKFold(n_folds, random_state=request.seed),
-            **table.companions(model),
-        )
-    content = _content(table, request, result, said)
-    if folder is not None:
-        write_selection(folder, result, content)
-    if runtime.as_json:
-        emit("select", content)
-    else:
-        _print_result(table, result, content, folder)
-
-
-def _content(table: InputTable, request: ModelRequest, result: Any, said: Sequence[str]) -> dict[str, Any]:
-    return {
-        **table.content(),
-        "model": find_model(request.name).class_name,
-        "seed": request.seed,
-        "warnings": list(said),
-        "criterion": result.criterion,
-        "best_rank": result.best_rank,
-        "n_components": int(result.best_estimator_.n_components_),
-        "ranks": list(result.rows),
-    }
-
-
-def _print_result(table: InputTable, result: Any, content: dict[str, Any], folder: Path | None) -> None:
-    console = make_console()
-    print_input(table, console, content["model"])
-    # The criterion that decides stands beside the rank.
-    first = ["rank", "n_components", result.criterion]
-    unprinted = {*first, "log_likelihood", "n_parameters", "converged", "l_miss"}
-    heads = [*first, *(name for name in result.rows[0] if name not in unprinted), "converged"]
-    heads = [head for head in heads if head in result.rows[0]]
-    rows = [
-        [">" if row["rank"] == result.best_rank else "", *(_cell(row[head]) for head in heads)]
-        for row in result.rows
-    ]
-    console.print(make_table(["", *(_HEADS.get(head, head) for head in heads)], rows, right=heads))
-    left = content["n_components"]
-    most = "" if left == result.best_rank else f" of at most {result.best_rank}"
-    best = f"{counted(left, 'component')}{most} by {result.label} (lower is better)"
-    console.print(Text(best, style="green"), soft_wrap=True)
-    print_warnings(content["warnings"], console)
-    if folder is not None:
-        print_files(folder, SELECTION_FILES, console)
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "NO"
-    if not isinstance(value, float):
-        return str(value)
-    return f"{value:.1f}" if abs(value) >= 100 else f"{value:.4f}"
 
 
 def run_datasets(*, as_json: bool) -> None:

@@ -1,150 +1,240 @@
-"""``anypca compare``: several models of one table, side by side, by cells that they have not seen."""
+"""``anypca select`` and ``anypca compare``: numbers of components, and models, side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.text import Text
 
-from anypca._typing import Floats, Ints
+from anypca._typing import Floats
 from anypca._words import counted, percent
-from anypca.cli._fitting import Fit, Runtime, caught, fit_model
-from anypca.cli._input_table import InputTable, TableRequest, drop_constant, load_table
-from anypca.cli._models import MODELS, ModelRequest, find_model
-from anypca.cli._printing import emit, make_console, make_table, print_input
+from anypca.cli._fitting import Fit, caught, fit_model, make_model, shown_bar
+from anypca.cli._input_table import InputTable, drop_constant, load_table
+from anypca.cli._models import MODELS, find_model
+from anypca.cli._printing import (
+    dump,
+    emit,
+    make_console,
+    make_table,
+    print_files,
+    print_input,
+    print_warnings,
+)
+from anypca.cli._requests import ModelRequest, Runtime, TableRequest
 from anypca.engine import hide_entries, take_entries
+from anypca.io.atomic import check_own, write_atomically
 from anypca.models._description import describe
-from anypca.selection import EntryShuffleSplit
+from anypca.plotting import save_figure
+from anypca.selection import EntryKFold, EntryShuffleSplit, compare_ranks, select_rank
 
-
-@dataclass(frozen=True, eq=False)
-class HeldOut:
-    """Log-probabilities of held-out cells."""
-
-    terms: Floats
-    """One for each cell and split."""
-
-    @property
-    def mean(self) -> float:
-        """Mean log-likelihood per cell."""
-        return float(self.terms.mean())
-
-    @property
-    def standard_error(self) -> float:
-        """Standard error of the mean, from the spread of the cells; NaN where a cell has probability 0."""
-        if not np.isfinite(self.terms).all():
-            return float("nan")
-        return float(self.terms.std() / np.sqrt(len(self.terms)))
-
-    @property
-    def n_impossible(self) -> int:
-        """Cells whose probability under the fit is 0."""
-        return int(np.count_nonzero(~np.isfinite(self.terms)))
-
-
-def hold_out(
-    model: Any, request: ModelRequest, table: InputTable, splitter: EntryShuffleSplit, runtime: Runtime
-) -> HeldOut | None:
-    """Hide cells, fit to the others, and score the hidden ones.
-
-    Parameters
-    ----------
-    model : fitted estimator
-        To the whole table: its families and its dimension are kept.
-    request : ModelRequest
-        What it was made of.
-    table : InputTable
-    splitter : EntryShuffleSplit
-    runtime : Runtime
-
-    Returns
-    -------
-    held_out : HeldOut or None
-        None for models that cannot score cells, or need all of them.
-    """
-    abilities = describe(model)
-    if not (abilities.has_entries and abilities.handles_missing):
-        return None
-    settled = dict(request.settings)
-    # Models of any family take it as an object too; the others have no choice, or two names.
-    if not find_model(request.name).families:
-        settled["family"] = model.layout_.settled(model.family_)
-    wanted = replace(request, n_components=max(1, int(model.n_components_)), settings=settled)
-    values = table.frame.values
-    terms = []
-    for number, (rows, columns) in enumerate(splitter.split(values), start=1):
-        hidden = replace(table, frame=replace(table.frame, values=hide_entries(values, rows, columns)))
-        words = f"{request.name}, held-out cells {number} of {splitter.get_n_splits()}"
-        fit = fit_model(wanted, hidden, runtime, words=words)
-        terms.append(score_cells(fit.model, hidden, rows, columns, take_entries(values, rows, columns)))
-    return HeldOut(np.concatenate(terms))
-
-
-def score_cells(model: Any, hidden: InputTable, rows: Ints, columns: Ints, values: Floats) -> Floats:
-    """Log-probabilities of cells as they are recorded, in steps of their columns, which the fits to a table share.
-
-    Parameters
-    ----------
-    model : fitted estimator
-        Which has not seen the cells.
-    hidden : InputTable
-        With these cells missing.
-    rows, columns : ndarray of int of shape (n_cells,)
-    values : ndarray of shape (n_cells,)
-
-    Returns
-    -------
-    terms : ndarray of shape (n_cells,)
-    """
-    companions, X = hidden.companions(model), hidden.as_input()
-    return np.array(model.entry_log_likelihood(X, rows, columns, values, **companions))
-
-
+#: What ``anypca select`` writes into a folder.
+SELECTION_FILES = ("selection.csv", "selection.json", "selection.png")
+#: Shorter heads of the printed table.
+_HEADS = {"n_components": "left", "standard_error": "± se", "marginal_bic": "marginal"}
 #: Larger numbers are printed with their power of ten.
 _MOST_PLAIN = 1e4
 #: Share of the cells that are held out: as in ten folds, so that the fits hardly suffer.
 _FRACTION = 0.1
 #: Left out unless asked for: auto is sepca, kernel has neither likelihood nor loadings, piecewise, bepca, isfa,
-#: sspca and nets take long, and spca is told how sparse to be.
+#: sspca and nets take long, and spca needs the number of nonzero loadings.
 _UNASKED = frozenset({"auto", "autoencoder", "bepca", "isfa", "kernel", "piecewise", "spca", "sspca", "vae"})
 #: What a model may raise on a table that is not for it. Anything else is a fault.
 _REFUSALS = (ValueError, TypeError, ArithmeticError)
+#: Keys of the JSON document on the fit to the whole table.
+_FOUND = ("n_components", "explained_deviance", "zero_loadings_fraction", "seconds", "converged")
+
+
+def run_select(
+    table_request: TableRequest,
+    request: ModelRequest,
+    ranks: Sequence[int] | None,
+    runtime: Runtime,
+    *,
+    criterion: str = "auto",
+    n_folds: int = 10,
+    folder: Path | None = None,
+) -> None:
+    """Choose the number of components of a model and print the criteria.
+
+    Parameters
+    ----------
+    table_request : TableRequest
+    request : ModelRequest
+    ranks : sequence of int or None
+        Numbers to compare; None: 1 to 10, or less if the table is small.
+    runtime : Runtime
+    criterion : str
+        As in `anypca.selection.select_rank`; ``"auto"``: the evidence of models that have one, else BIC.
+    n_folds : int
+        For held-out cells.
+    folder : Path or None
+        Where to write the table and a picture; None: nowhere.
+    """
+    table, entry = _open(table_request, runtime, folder), find_model(request.name)
+    model = make_model(request, table, runtime)
+    if criterion == "auto":
+        criterion = "evidence" if entry.chooses_rank else "bic"
+    with caught() as said, shown_bar(runtime, "selecting"):
+        folds = EntryKFold(n_folds, random_state=request.seed)
+        result = select_rank(
+            model, table.as_input(), ranks=ranks, criterion=criterion, cv=folds, **table.companions(model)
+        )
+    # Components without loadings are pruned: fewer can be left than the fit was allowed.
+    left = int(result.best_estimator_.n_components_)
+    content = {
+        "model": entry.class_name,
+        "criterion": result.criterion,
+        "best_rank": result.best_rank,
+        "n_components": left,
+        "ranks": list(result.rows),
+    }
+    first = ["rank", "n_components", result.criterion]
+    unprinted = {*first, "log_likelihood", "n_parameters", "converged", "l_miss"}
+    heads = [*first, *(name for name in result.rows[0] if name not in unprinted), "converged"]
+    heads = [head for head in heads if head in result.rows[0]]
+    rows = [
+        [">" if row["rank"] == result.best_rank else "", *(_cell(row[head]) for head in heads)]
+        for row in result.rows
+    ]
+    most = "" if left == result.best_rank else f" of at most {result.best_rank}"
+    lines = [Text(f"{counted(left, 'component')}{most} by {result.label} (lower is better)", style="green")]
+    printed = make_table(["", *(_HEADS.get(head, head) for head in heads)], rows, right=heads), *lines
+    _finish(table, request, result, content, said, runtime, folder, printed)
+
+
+def run_compare_ranks(
+    table_request: TableRequest,
+    request: ModelRequest,
+    methods: Sequence[str],
+    ranks: Sequence[int] | None,
+    runtime: Runtime,
+    *,
+    folder: Path | None = None,
+) -> None:
+    """Print the numbers of components that several methods choose.
+
+    Parameters
+    ----------
+    table_request : TableRequest
+    request : ModelRequest
+        Its family and seed are used.
+    methods : sequence of str
+        Names; empty: all.
+    ranks : sequence of int or None
+        The largest is the largest answer; None: 10, or less if the table is small.
+    runtime : Runtime
+    folder : Path or None
+        Where to write the table and a picture; None: nowhere.
+    """
+    table = _open(table_request, runtime, folder)
+    with caught() as said, shown_bar(runtime, "comparing"):
+        result = compare_ranks(
+            table.as_input(),
+            list(methods) or None,
+            family=request.family,
+            max_rank=None if ranks is None else max(ranks),
+            offset=table.offset,
+            covariates=table.covariates,
+            random_state=request.seed,
+        )
+    content = {"family": result.family, "methods": [answer._asdict() for answer in result.answers]}
+    rows = [
+        (
+            answer.method,
+            label,
+            *(("-", "-") if answer.rank is None else (answer.rank, f"{answer.seconds:.2f}")),
+        )
+        for answer, label in zip(result.answers, result.labels, strict=True)
+    ]
+    heads = ("method", "what", "components", "seconds")
+    lines = [Text(f"{each.method}: {each.remark}", style="dim") for each in result.answers if each.remark]
+    printed = make_table(heads, [list(map(str, row)) for row in rows], right=heads[2:]), *lines
+    _finish(table, request, result, content, said, runtime, folder, printed)
+
+
+def _open(request: TableRequest, runtime: Runtime, folder: Path | None) -> InputTable:
+    if folder is not None:
+        check_own(folder, SELECTION_FILES, force=runtime.force)
+    return drop_constant(load_table(request))
+
+
+def _finish(
+    table: InputTable,
+    request: ModelRequest,
+    result: Any,
+    found: dict[str, Any],
+    said: Sequence[str],
+    runtime: Runtime,
+    folder: Path | None,
+    printed: Sequence[Any],
+) -> None:
+    """Write the table, the document and the picture of a selection, and print it."""
+    content = {**table.content(), "seed": request.seed, "warnings": list(said), **found}
+    if folder is not None:
+        writers: tuple[Any, ...] = (
+            lambda path: result.to_frame().to_csv(path, float_format="%.10g"),
+            lambda path: path.write_text(dump("select", content), encoding="utf-8"),
+            lambda path: save_figure(result.plot(), path),
+        )
+        write_atomically(folder, dict(zip(SELECTION_FILES, writers, strict=True)))
+    if runtime.as_json:
+        emit("select", content)
+        return
+    console = make_console()
+    print_input(table, console, found.get("model"))
+    for part in printed:
+        console.print(part, soft_wrap=isinstance(part, Text))
+    print_warnings(said, console)
+    if folder is not None:
+        print_files(folder, SELECTION_FILES, console)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "NO"
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.1f}" if abs(value) >= 100 else f"{value:.4f}"
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What one model made of the table."""
+    """A model of the table, and its log-probabilities of cells that it has not seen."""
 
     name: str
     fit: Fit | None = None
-    held_out: HeldOut | None = None
+    terms: Floats | None = None
+    """(n_cells,), of all splits; None for models that cannot score cells, or need all of them."""
     remarks: tuple[str, ...] = ()
     """What was left out, what went wrong, what it warned of."""
 
+    @property
+    def mean(self) -> float:
+        """Mean log-likelihood of a held-out cell; minus infinity if there are none."""
+        return -np.inf if self.terms is None else float(self.terms.mean())
+
     def content(self) -> dict[str, Any]:
         """The row in the JSON document."""
+        error = None
+        if self.terms is not None and np.isfinite(self.terms).all():
+            error = float(self.terms.std() / np.sqrt(len(self.terms)))
+        found: tuple[Any, ...] = (None,) * len(_FOUND)
+        if self.fit is not None:
+            model = self.fit.model
+            explained, zeros = float(np.sum(model.explained_deviance_ratio_)), describe(model).zero_share
+            found = int(model.n_components_), explained, zeros, self.fit.seconds, bool(model.converged_)
         return {
             "name": self.name,
             "model": find_model(self.name).class_name,
-            "held_out_log_likelihood": None if self.held_out is None else self.held_out.mean,
-            "standard_error": None if self.held_out is None else self.held_out.standard_error,
-            **dict(zip(_FOUND, [None] * 5 if self.fit is None else _facts(self.fit), strict=True)),
+            "held_out_log_likelihood": None if self.terms is None else self.mean,
+            "standard_error": error,
+            **dict(zip(_FOUND, found, strict=True)),
             "remarks": list(self.remarks),
         }
-
-
-#: Keys of the JSON document on what a fit found.
-_FOUND = ("n_components", "explained_deviance", "zero_loadings_fraction", "seconds", "converged")
-
-
-def _facts(fit: Fit) -> tuple[Any, ...]:
-    """The values of the keys in `_FOUND`."""
-    explained = float(np.sum(fit.model.explained_deviance_ratio_))
-    zeros = describe(fit.model).zero_share
-    return int(fit.model.n_components_), explained, zeros, fit.seconds, bool(fit.model.converged_)
 
 
 def run_compare(
@@ -161,7 +251,8 @@ def run_compare(
     ----------
     table_request : TableRequest
     request : ModelRequest
-        What all models share: family, number of components, seed, threads.
+        What all models share: family, number of components, seed, threads. Without a number of components, models that
+        cannot choose get the one that sepca chose.
     names : sequence of str
         Models; empty: those that suit the table.
     runtime : Runtime
@@ -172,25 +263,25 @@ def run_compare(
         find_model(name)
     table = drop_constant(load_table(table_request))
     splitter = EntryShuffleSplit(n_splits, _FRACTION, request.seed)
-    rows = compare(table, request, names or suitable(table), splitter, runtime)
+    rows: list[Comparison] = []
+    rank = request.n_components
+    # The model that chooses comes first: its choice is given to the others.
+    for name in sorted(names or _suitable(table), key=lambda name: name != "sepca"):
+        own = request.n_components if find_model(name).chooses_rank else rank
+        rows.append(_examine(replace(request, name=name, n_components=own), table, splitter, runtime))
+        fit = rows[-1].fit
+        if rank is None and name == "sepca" and fit is not None:
+            rank = max(1, int(fit.model.n_components_))
+    rows.sort(key=lambda row: -row.mean)
     if runtime.as_json:
-        asked = {"held_out_fraction": splitter.fraction, "n_splits": splitter.get_n_splits()}
+        asked = {"held_out_fraction": splitter.fraction, "n_splits": n_splits}
         emit("compare", {**table.content(), **asked, "models": [row.content() for row in rows]})
-        return
-    _print_rows(table, rows, splitter)
+    else:
+        _print_rows(table, rows, n_splits)
 
 
-def suitable(table: InputTable) -> list[str]:
-    """The models that a comparison is about when none are named.
-
-    Parameters
-    ----------
-    table : InputTable
-
-    Returns
-    -------
-    names : list of str
-    """
+def _suitable(table: InputTable) -> list[str]:
+    """The models that a comparison is about if none are named."""
     is_counts, is_complete = table.shape.is_counts, table.frame.n_missing == 0
     return [
         name
@@ -201,82 +292,57 @@ def suitable(table: InputTable) -> list[str]:
     ]
 
 
-def compare(
-    table: InputTable,
-    request: ModelRequest,
-    names: Sequence[str],
-    splitter: EntryShuffleSplit,
-    runtime: Runtime,
-) -> list[Comparison]:
-    """Fit models to a table and score cells that were hidden from them.
-
-    Parameters
-    ----------
-    table : InputTable
-    request : ModelRequest
-        What they share. Without a number of components, models that cannot choose get the one that sepca chose.
-    names : sequence of str
-    splitter : EntryShuffleSplit
-    runtime : Runtime
-
-    Returns
-    -------
-    rows : list of Comparison
-        The best first; those without held-out log-likelihood last.
-    """
-    # The one that chooses comes first: its choice is what the others are given.
-    order = sorted(names, key=lambda name: name != "sepca")
-    rows: list[Comparison] = []
-    rank = request.n_components
-    for name in order:
-        entry = find_model(name)
-        wanted = replace(
-            request, name=name, n_components=request.n_components if entry.chooses_rank else rank
-        )
-        rows.append(_examine(wanted, table, splitter, runtime))
-        fit = rows[-1].fit
-        if rank is None and name == "sepca" and fit is not None:
-            rank = max(1, int(fit.model.n_components_))
-    return sorted(rows, key=lambda row: np.inf if row.held_out is None else -row.held_out.mean)
-
-
 def _examine(
     request: ModelRequest, table: InputTable, splitter: EntryShuffleSplit, runtime: Runtime
 ) -> Comparison:
     """Fit one model; what it cannot do becomes a remark."""
-    mine, remarks = _without_companions(request.name, table)
+    name, abilities, remarks = request.name, find_model(request.name).abilities, []
+    mine = replace(table, is_offset_asked=False)
+    if table.offset is not None and not abilities.takes_offset:
+        mine, remarks = replace(mine, offset=None), ["takes no offset: fitted without"]
+    if table.covariates is not None and not abilities.takes_covariates:
+        mine, remarks = replace(mine, covariates=None), [*remarks, "takes no covariates: fitted without"]
     try:
-        fit = fit_model(request, mine, runtime, words=request.name)
+        fit = fit_model(request, mine, runtime, words=name)
     except _REFUSALS as error:
-        return Comparison(request.name, remarks=(f"not fitted: {_line(error)}",))
+        return Comparison(name, remarks=(f"not fitted: {_line(error)}",))
     remarks += _few(fit.warnings)
+    abilities = describe(fit.model)
+    if not (abilities.has_entries and abilities.handles_missing):
+        why = (
+            "it gives single cells no probability"
+            if abilities.handles_missing
+            else "it needs a complete table"
+        )
+        return Comparison(name, fit, remarks=(*remarks, f"no cells held out: {why}"))
     try:
         with caught() as said:
-            held_out = hold_out(fit.model, request, mine, splitter, runtime)
+            terms = _hold_out(fit.model, request, mine, splitter, runtime)
     except _REFUSALS as error:
-        return Comparison(request.name, fit, remarks=(*remarks, f"no cells held out: {_line(error)}"))
+        return Comparison(name, fit, remarks=(*remarks, f"no cells held out: {_line(error)}"))
     remarks += [f"without the held-out cells: {warning}" for warning in _few(said)]
-    if held_out is None:
-        can_miss = describe(fit.model).handles_missing
-        why = "it gives single cells no probability" if can_miss else "it needs a complete table"
-        remarks.append(f"no cells held out: {why}")
-    elif held_out.n_impossible:
-        remarks.append(
-            f"{held_out.n_impossible} of {len(held_out.terms)} held-out cells are impossible under the fit"
-        )
-    return Comparison(request.name, fit, held_out, tuple(remarks))
+    if lost := int(np.count_nonzero(~np.isfinite(terms))):
+        remarks.append(f"{lost} of {len(terms)} held-out cells are impossible under the fit")
+    return Comparison(name, fit, terms, tuple(remarks))
 
 
-def _without_companions(name: str, table: InputTable) -> tuple[InputTable, list[str]]:
-    """The table without what the model does not take, and a remark on each."""
-    abilities, remarks = find_model(name).abilities, []
-    if table.offset is not None and not abilities.takes_offset:
-        table = replace(table, offset=None)
-        remarks.append("takes no offset: fitted without")
-    if table.covariates is not None and not abilities.takes_covariates:
-        table = replace(table, covariates=None)
-        remarks.append("takes no covariates: fitted without")
-    return replace(table, is_offset_asked=False), remarks
+def _hold_out(
+    model: Any, request: ModelRequest, table: InputTable, splitter: EntryShuffleSplit, runtime: Runtime
+) -> Floats:
+    """Log-probabilities of cells under fits to the others, with the families and the dimension of the whole table."""
+    settled = dict(request.settings)
+    # Models of any family take it as an object too; the others have no choice, or two names.
+    if not find_model(request.name).families:
+        settled["family"] = model.layout_.settled(model.family_)
+    wanted = replace(request, n_components=max(1, int(model.n_components_)), settings=settled)
+    values, terms = table.frame.values, []
+    for number, (rows, columns) in enumerate(splitter.split(values), start=1):
+        hidden = replace(table, frame=replace(table.frame, values=hide_entries(values, rows, columns)))
+        words = f"{request.name}, held-out cells {number} of {splitter.get_n_splits()}"
+        part = fit_model(wanted, hidden, runtime, words=words).model
+        cells = rows, columns, take_entries(values, rows, columns)
+        terms.append(part.entry_log_likelihood(hidden.as_input(), *cells, **hidden.companions(part)))
+    return np.concatenate(terms)
 
 
 def _few(warnings: Sequence[str]) -> list[str]:
@@ -289,7 +355,7 @@ def _line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def _print_rows(table: InputTable, rows: list[Comparison], splitter: EntryShuffleSplit) -> None:
+def _print_rows(table: InputTable, rows: list[Comparison], n_splits: int) -> None:
     console = make_console()
     print_input(table, console)
     heads = ("model", "held out", "± se", "dimension", "explained", "sparsity", "seconds")
@@ -297,7 +363,7 @@ def _print_rows(table: InputTable, rows: list[Comparison], splitter: EntryShuffl
     for row in rows:
         for remark in row.remarks:
             console.print(Text(f"{row.name}: {remark}", style="dim"), soft_wrap=True)
-    times = "once" if splitter.get_n_splits() == 1 else f"{splitter.get_n_splits()} times"
+    times = "once" if n_splits == 1 else f"{n_splits} times"
     console.print(
         Text(
             f"held out: mean log-likelihood of cells that the fit has not seen, a tenth of the table, {times}, and its "

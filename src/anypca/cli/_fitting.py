@@ -7,18 +7,18 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TimeElapsedColumn
 
 from anypca._typing import Floats
 from anypca.cli._input_table import InputTable
-from anypca.cli._models import ModelRequest, build, check_companions
+from anypca.cli._models import build, check_companions
+from anypca.cli._requests import ModelRequest, Runtime
 from anypca.models._description import project_rows
 
 #: Seconds between lines of progress in a pipe: often enough to see that a fit lives, seldom enough for a log file.
@@ -27,87 +27,25 @@ _INTERVAL = 10.0
 INTERVAL_VARIABLE = "ANYPCA_PROGRESS_SECONDS"
 
 
-class ProgressHandler(logging.Handler):
-    """Moves a progress bar with each record that carries ``iteration`` and ``max_iter``.
+class _Listener(logging.Handler):
+    """Calls a function with each record that carries an iteration."""
 
-    Parameters
-    ----------
-    bar : rich.progress.Progress
-    words : str
-        What is being done.
-    """
-
-    def __init__(self, bar: Progress, words: str = "fitting") -> None:
+    def __init__(self, show: Callable[[Any], None]) -> None:
         super().__init__(logging.INFO)
-        self._bar = bar
-        self._task = bar.add_task(words, total=None, objective="", criterion="")
-        self._last = 0
+        self._show = show
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Show the iteration of a record; records without one are not for the bar."""
-        iteration, total = getattr(record, "iteration", None), getattr(record, "max_iter", None)
-        if iteration is None or total is None:
-            return
-        self._last = iteration
-        objective, criterion = getattr(record, "objective", None), getattr(record, "criterion", None)
-        self._bar.update(
-            self._task,
-            total=total,
-            completed=iteration,
-            objective="" if objective is None else f"objective {objective:.8g}",
-            criterion="" if criterion is None else f"scaled gradient {criterion:.1e}",
-        )
-
-    def finish(self) -> None:
-        """Fill the bar: a fit that stops early is done, not given up."""
-        self._bar.update(self._task, total=max(self._last, 1), completed=max(self._last, 1))
-
-
-class LineHandler(logging.Handler):
-    """Writes a line on stderr now and then, where there is no terminal for a bar.
-
-    Parameters
-    ----------
-    words : str
-        What is being done.
-    every : float
-        Seconds between lines; the first one comes after as many.
-    """
-
-    def __init__(self, words: str, every: float) -> None:
-        super().__init__(logging.INFO)
-        self._words, self._every = words, every
-        self._start = self._last = time.monotonic()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write the iteration of a record, if it is time."""
-        now, iteration = time.monotonic(), getattr(record, "iteration", None)
-        if iteration is None or now - self._last < self._every:
-            return
-        self._last = now
-        objective = getattr(record, "objective", float("nan"))
-        seconds = f"{now - self._start:.0f} s"
-        sys.stderr.write(f"{self._words}: iteration {iteration}, objective {objective:.8g}, {seconds}\n")
-        sys.stderr.flush()
+        if getattr(record, "iteration", None) is not None:
+            self._show(record)
 
 
 @contextmanager
-def listening(handler: logging.Handler) -> Iterator[None]:
-    """Give the records of fits to a handler, and to no other, while the block runs.
-
-    Parameters
-    ----------
-    handler : logging.Handler
-
-    Yields
-    ------
-    None
-    """
-    logger = logging.getLogger("anypca")
+def _listening(show: Callable[[Any], None]) -> Iterator[None]:
+    """Give the records of fits to a function, and to no other handler."""
+    logger, handler = logging.getLogger("anypca"), _Listener(show)
     before = logger.level, logger.propagate
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
-    # The handler says it all: the root logger would print each line between.
     logger.propagate = False
     try:
         yield
@@ -118,14 +56,12 @@ def listening(handler: logging.Handler) -> Iterator[None]:
 
 
 @contextmanager
-def progress(console: Console, *, is_shown: bool, words: str = "fitting") -> Iterator[None]:
-    """Show a progress bar while the block runs.
+def shown_bar(runtime: Runtime, words: str) -> Iterator[None]:
+    """A progress bar on stderr if one is wanted; in a pipe a line every ten seconds.
 
     Parameters
     ----------
-    console : rich.console.Console
-    is_shown : bool
-        Nothing is done when False.
+    runtime : Runtime
     words : str
         What is being done.
 
@@ -133,43 +69,49 @@ def progress(console: Console, *, is_shown: bool, words: str = "fitting") -> Ite
     ------
     None
     """
-    if not is_shown:
+    if runtime.has_bar is False:
         yield
-        return
-    columns = ("{task.description}", BarColumn(), "iteration {task.completed:.0f}")
-    fields = (TextColumn("{task.fields[objective]}"), TextColumn("{task.fields[criterion]}"))
-    with Progress(*columns, *fields, TimeElapsedColumn(), console=console, transient=True) as bar:
-        handler = ProgressHandler(bar, words)
-        with listening(handler):
+    elif runtime.shows_bar:
+        with _bar(words, is_forced=bool(runtime.has_bar)) as show, _listening(show):
             yield
-            handler.finish()
+    else:
+        with _listening(_lines(words)):
+            yield
 
 
-@dataclass(frozen=True)
-class Runtime:
-    """How a command runs and talks."""
+@contextmanager
+def _bar(words: str, *, is_forced: bool) -> Iterator[Callable[[Any], None]]:
+    columns = ("{task.description}", BarColumn(), "iteration {task.completed:.0f}", "{task.fields[state]}")
+    console = Console(stderr=True, force_terminal=True if is_forced else None)
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
+        task = bar.add_task(words, total=None, state="")
 
-    as_json: bool = False
-    has_bar: bool | None = None
-    """Whether there is a progress bar; ``None``: if stderr is a terminal."""
-    dask: str | None = None
-    """Address of a Dask scheduler."""
-    force: bool = False
-    """Whether files of others may be replaced."""
-    raw: bool = False
-    """Whether names that a spreadsheet takes for formulas are written as they are."""
-    checkpoint: Path | None = None
-    """File for the progress of the fit."""
+        def show(record: Any) -> None:
+            objective, criterion = (getattr(record, name, None) for name in ("objective", "criterion"))
+            state = "" if objective is None else f"objective {objective:.8g}"
+            state += "" if criterion is None else f", scaled gradient {criterion:.1e}"
+            total = getattr(record, "max_iter", None)
+            bar.update(task, total=total, completed=record.iteration, state=state)
 
-    @property
-    def shows_bar(self) -> bool:
-        """Whether a progress bar is drawn."""
-        return sys.stderr.isatty() if self.has_bar is None else self.has_bar
+        yield show
 
-    @property
-    def is_watched(self) -> bool:
-        """Whether progress is shown: by a bar, or by a line now and then."""
-        return self.has_bar is not False
+
+def _lines(words: str) -> Callable[[Any], None]:
+    """A function that writes a line on stderr now and then."""
+    every = float(os.environ.get(INTERVAL_VARIABLE, _INTERVAL))
+    start = last = time.monotonic()
+
+    def show(record: Any) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= every:
+            last = now
+            objective = getattr(record, "objective", float("nan"))
+            seconds = f"{now - start:.0f} s"
+            sys.stderr.write(f"{words}: iteration {record.iteration}, objective {objective:.8g}, {seconds}\n")
+            sys.stderr.flush()
+
+    return show
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,29 +206,6 @@ def caught() -> Iterator[list[str]]:
         warnings.simplefilter("always")
         yield said
     said.extend(dict.fromkeys(" ".join(str(record.message).split()) for record in records))
-
-
-@contextmanager
-def shown_bar(runtime: Runtime, words: str) -> Iterator[None]:
-    """A progress bar on stderr where one is wanted; in a pipe a line every ten seconds.
-
-    Parameters
-    ----------
-    runtime : Runtime
-    words : str
-        What is being done.
-
-    Yields
-    ------
-    None
-    """
-    if runtime.is_watched and not runtime.shows_bar:
-        with listening(LineHandler(words, float(os.environ.get(INTERVAL_VARIABLE, _INTERVAL)))):
-            yield
-        return
-    console = Console(stderr=True, force_terminal=True if runtime.has_bar else None)
-    with progress(console, is_shown=runtime.shows_bar, words=words):
-        yield
 
 
 @contextmanager

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from anypca._words import numbered, quoted
-from anypca.cli._input_table import InputTable, TableRequest, labels_of
+from anypca.cli._input_table import InputTable, labels_of
+from anypca.cli._requests import TableRequest
 from anypca.io._manifest import MANIFEST, changed_files, read_manifest
 from anypca.io.atomic import recover
 from anypca.io.frame import describe_missing

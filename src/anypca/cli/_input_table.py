@@ -17,27 +17,13 @@ from anypca import datasets
 from anypca._typing import Floats, Ints
 from anypca._words import counted, numbered, quoted
 from anypca.cli._models import Shape
+from anypca.cli._requests import TableRequest
 from anypca.columns.labels import Labels
 from anypca.io import Frame, read_table
 from anypca.io.frame import as_extra, describe_missing
 from anypca.models._description import describe
 
 _LOGARITHM = re.compile(r"\s*log\((.+)\)\s*")
-
-
-@dataclass(frozen=True)
-class TableRequest:
-    """Which table a user wants, and how it is to be read."""
-
-    source: str
-    """Path of a file, or name of a data set."""
-    reading: Mapping[str, Any] = field(default_factory=dict)
-    """Further arguments of `anypca.io.read_table`."""
-    offset: str | None = None
-    """A column, or ``log(column)``."""
-    covariates: tuple[str, ...] = ()
-    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Levels of covariates of text, where a fit has settled them."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,28 +12,13 @@ from typing import Any
 
 import anypca
 from anypca._words import quoted, suggest
-from anypca.models._description import Description, describe
+from anypca.cli._requests import ModelRequest
 
 #: Components of models that cannot choose their number, unless ``-k`` says otherwise: those of a picture.
 DEFAULT_COMPONENTS = 2
 #: Share of the columns that a component of sparse PCA keeps, unless ``--set n_nonzero=N`` says otherwise. The model
 #: cannot know what a reader finds sparse; a quarter is few enough to be read and rarely too few to explain.
 _KEPT = 0.25
-
-
-@dataclass(frozen=True)
-class ModelRequest:
-    """Which model a user wants, and how it is to be set up."""
-
-    name: str = "auto"
-    family: str = "auto"
-    n_components: int | None = None
-    seed: int = 0
-    threads: int | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """Further parameters of the estimator."""
-    by_column: tuple[tuple[str, str], ...] = ()
-    """Families of some columns: patterns of their names, and a family each; the last that fits counts."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +71,10 @@ class Entry:
         return getattr(anypca, self.class_name)
 
     @property
-    def abilities(self) -> Description:
-        """What the model can do."""
+    def abilities(self) -> Any:
+        """What the model can do, as a `Description`."""
+        from anypca.models._description import describe  # the help needs no models
+
         return describe(self.estimator())
 
     @property

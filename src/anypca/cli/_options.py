@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from anypca.cli._input_table import TableRequest
-from anypca.cli._models import MODELS, ModelRequest, find_model, parse_settings
+from anypca.cli._models import MODELS, find_model, parse_settings
+from anypca.cli._requests import ModelRequest, TableRequest
 
 _RANGE = re.compile(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?")
 _BY_COLUMN = re.compile(r"([^()]+)=(.+)")

@@ -13,11 +13,10 @@ from rich.text import Text
 
 from anypca._typing import Floats
 from anypca._words import counted, is_number, listed, numbered, percent, shorten
-from anypca.cli._command_line import command_line
 from anypca.cli._folder import MODEL_FILE, REPORT_FILE, SUMMARY_FILE, write_folder_report
-from anypca.cli._input_table import InputTable, TableRequest, place_seen_from
-from anypca.cli._models import ModelRequest
+from anypca.cli._input_table import InputTable, place_seen_from
 from anypca.cli._printing import dump, make_table, print_input, print_warnings
+from anypca.cli._requests import ModelRequest, Runtime, TableRequest
 from anypca.columns import FamilyReport
 from anypca.interpretation import Parts, contributions, cos2
 from anypca.io import Frame
@@ -67,8 +66,7 @@ class Outcome:
     wanted_table: TableRequest
     folder: Path
     """Where the files go."""
-    raw: bool = False
-    """Whether names that a spreadsheet takes for formulas are written as they are."""
+    runtime: Runtime
 
     @cached_property
     def description(self) -> Description:
@@ -194,7 +192,7 @@ class Outcome:
         return contributions(self.model, self.scores), cos2(self.model, X, **companions)
 
     def _cells(self, names: Sequence[str]) -> list[str]:
-        return safe_cells(names, raw=self.raw)
+        return safe_cells(names, raw=self.runtime.raw)
 
     def write_scores(self, path: Path) -> None:
         """Scores, and their standard deviations where known, with row names."""
@@ -248,9 +246,13 @@ class Outcome:
 
     def write_report(self, path: Path) -> None:
         """The report as one HTML file."""
-        code = command_line(self.wanted_model, self.wanted_table)
         write_folder_report(
-            self.model, self.table, path, warnings=self.warnings, code=code, findings=self.diagnostics
+            self.model,
+            self.table,
+            path,
+            warnings=self.warnings,
+            code=self.runtime.command,
+            findings=self.diagnostics,
         )
 
 

@@ -19,8 +19,9 @@ import numpy as np
 
 from anypca._words import shorten
 from anypca.cli._fitting import INTERVAL_VARIABLE, caught
-from anypca.cli._input_table import InputTable, TableRequest, load_table
+from anypca.cli._input_table import InputTable, load_table
 from anypca.cli._models import MODELS
+from anypca.cli._requests import TableRequest
 from anypca.columns import column_forms
 from anypca.columns.labels import Labels
 from anypca.families import families
