@@ -25,8 +25,8 @@ from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.passes import Pass
 from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._bilinear.start import null_coefficients, residual_loadings
-from anypca.models._opened import open_block
-from anypca.models._session import open_session
+from anypca.models._block_view import open_block
+from anypca.models._context import open_context
 from anypca.priors import Ridge
 from benchmarks.tables import make_table
 
@@ -72,7 +72,7 @@ def measure(
     """Seconds of a sweep and of its floor."""
     table = make_table(n_samples, n_features, k)
     family = Poisson()
-    with open_session(check_data(table), n_jobs) as session:
+    with open_context(check_data(table), n_jobs) as session:
         data, executor = session.data, session.executor
         ones = np.ones(n_features)
         visit = Pass(session, fit_intercept=True)

@@ -31,7 +31,7 @@ from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.passes import Pass
 from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._bilinear.start import mean_coefficients, null_coefficients, residual_loadings
-from anypca.models._session import Session, open_session
+from anypca.models._context import FitContext, open_context
 from anypca.models.sepca._posterior import Loadings
 from anypca.models.sepca._sweep import VariationalProblem
 from anypca.priors import Ridge
@@ -52,7 +52,7 @@ def seconds(function: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def sweep_of(problem: Any, shared: Any, session: Session, *, accelerate: bool) -> Callable[[], Any]:
+def sweep_of(problem: Any, shared: Any, session: FitContext, *, accelerate: bool) -> Callable[[], Any]:
     """One sweep and its update after the warm-up, to be called again and again from the same point."""
     loop = session.loop(problem, max_iter=_WARM_UP, tol=1e-12, accelerate=accelerate)
     result, local, stats = loop.run(shared)
@@ -67,7 +67,7 @@ def sweep_of(problem: Any, shared: Any, session: Session, *, accelerate: bool) -
     return sweep
 
 
-def sweeps(session: Session, family: Family, k: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
+def sweeps(session: FitContext, family: Family, k: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
     """A sweep of EPCA and one of the variational posterior, with k components."""
     visit = Pass(session, fit_intercept=True)
     p = session.data.n_features
@@ -92,7 +92,7 @@ def sweeps(session: Session, family: Family, k: int) -> tuple[Callable[[], Any],
 def compare_sweeps(table: np.ndarray, name: str, k: int, repetitions: int) -> float:
     """Print both times of a sweep, return their ratio."""
     theirs = ours = np.inf
-    with open_session(check_data(table), 1) as session:
+    with open_context(check_data(table), 1) as session:
         plain, variational = sweeps(session, resolve_family(name, table.shape[1]), k)
         for _ in range(repetitions):
             theirs, ours = min(theirs, seconds(plain)), min(ours, seconds(variational))

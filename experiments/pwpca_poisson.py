@@ -15,7 +15,7 @@ from anypca import PiecewisePCA
 from anypca.datasets import BentCounts, make_bent_counts
 from anypca.engine import check_data
 from anypca.families import Poisson
-from anypca.models._opened import open_block
+from anypca.models._block_view import open_block
 from anypca.models.piecewise._bound import BoundRowModel
 from anypca.models.piecewise._pieces import Pieces
 from anypca.plotting import plot_hinge, plot_latent_pieces, save_figure

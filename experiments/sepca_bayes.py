@@ -18,7 +18,7 @@ from anypca import BEPCA, ISFA, SePCA
 from anypca.datasets import make_prototype_bits
 from anypca.engine import Table as Entries
 from anypca.families import Bernoulli
-from anypca.models._opened import OpenedBlock
+from anypca.models._block_view import BlockView
 from anypca.models.isfa._sampler import BuffetSampler, Settings
 from anypca.models.isfa._table import MaskedTable
 from experiments._cells import Cells, tally
@@ -116,7 +116,7 @@ def check_samplers(is_quick: bool, seed: int) -> dict[str, float]:
 def check_prior(n_sweeps: int, seed: int, n: int = 6, concentration: float = 1.5) -> float:
     """Distance of the mean number of factors without data from ``alpha (1 + ... + 1/n)``, in standard errors."""
     entries = Entries(np.ones((n, 3)), np.zeros((n, 3), dtype=bool))
-    rows = OpenedBlock(entries, None, None, None, np.ones((n, 0)), 3, np.dtype(float), np.arange(n))
+    rows = BlockView(entries, None, None, None, np.ones((n, 0)), 3, np.dtype(float), np.arange(n))
     table = MaskedTable.of(Bernoulli(), rows, np.ones(3), np.zeros(3), is_turned=False)
     sampler = BuffetSampler(table, replace(Settings(), concentration=concentration))
     rng = np.random.default_rng([seed, 8])

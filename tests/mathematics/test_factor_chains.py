@@ -12,7 +12,7 @@ from tests.draws import generator
 from anypca.engine import Table
 from anypca.families import Bernoulli, Binomial, Gaussian, NegativeBinomial, Poisson
 from anypca.models._bayes.augment import augment, draw_normal
-from anypca.models._opened import OpenedBlock
+from anypca.models._block_view import BlockView
 from anypca.models.isfa._sampler import BuffetSampler, Settings
 from anypca.models.isfa._table import MaskedTable
 
@@ -22,7 +22,7 @@ pytest.importorskip("polyagamma")
 def visit(family: Any, n: int, settings: Settings, n_sweeps: int, rng: np.random.Generator) -> Any:
     """States of a chain on a table of which nothing is observed."""
     table = Table(np.ones((n, 2)), np.zeros((n, 2), dtype=bool))
-    rows = OpenedBlock(table, None, None, None, np.ones((n, 0)), 2, np.dtype(float), np.arange(n))
+    rows = BlockView(table, None, None, None, np.ones((n, 0)), 2, np.dtype(float), np.arange(n))
     sampler = BuffetSampler(MaskedTable.of(family, rows, np.ones(2), np.zeros(2), is_turned=False), settings)
     state = sampler.start(rng)
     for _ in range(n_sweeps):

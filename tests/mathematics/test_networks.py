@@ -15,8 +15,8 @@ from anypca.datasets import make_low_rank
 from anypca.engine import check_data
 from anypca.families import Bernoulli, Gamma, Gaussian, NegativeBinomial, Poisson, combine
 from anypca.models._bayes.points import collect_rows
+from anypca.models._context import open_context
 from anypca.models._network import ACTIVATIONS, Network, glorot
-from anypca.models._session import open_session
 from anypca.models.autoencoder._problem import Scaling, SquaredError, split
 from anypca.models.vae._skip import SkipNetwork, make_skip
 from anypca.models.vae._start import linear_start, null_inputs
@@ -90,7 +90,7 @@ def test_the_gradient_of_the_squared_error_is_its_difference(
     layers = glorot([6, 5, 2, 5, 6], ["tanh", "identity", "tanh", "identity"], rng)
     made = shaken(split(layers, 2), rng, 0.1)
     weight = np.linspace(0.5, 2.0, 60) if weighted else None
-    with open_session(check_data(X, sample_weight=weight, block_rows=25), n_jobs=1) as session:
+    with open_context(check_data(X, sample_weight=weight, block_rows=25), n_jobs=1) as session:
         problem = SquaredError(session, Scaling(np.zeros(6), np.ones(6)), made, 0.3, 0.2)
         found = check_grad(
             lambda v: problem.value_and_gradient(v)[0],
@@ -109,7 +109,7 @@ def test_the_gradient_of_the_variational_bound_is_its_difference(
 ) -> None:
     X = make_low_rank(12, 6, 2, family=family, signal=0.8, dispersion=0.3, missing=0.2, random_state=rng).X
     companions = {"sample_weight": np.linspace(0.5, 2.0, 12), "offset": np.linspace(-0.2, 0.2, 12)}
-    with open_session(check_data(X, **companions), n_jobs=1) as session:
+    with open_context(check_data(X, **companions), n_jobs=1) as session:
         rows = collect_rows(session, fit_intercept=False)
         model = linear_start(null_inputs(session, family, rows), rows, 2, (3,), "tanh", rng)
     model = shaken(model, rng, 0.05)

@@ -24,12 +24,12 @@ from anypca.columns.forms import Form
 from anypca.engine import Block, Data, Executor, check_data, check_finite, check_matrix, executor_for
 from anypca.engine.streams import header_of
 from anypca.models._arguments import make_generator
+from anypca.models._block_view import refuse_missing
 from anypca.models._checkpoint import checkpointed
+from anypca.models._context import FitContext, lay_out, open_context
 from anypca.models._covariates import Covariates, encode_covariates, warn_separated
 from anypca.models._description import Described
-from anypca.models._manners import CheckedParameters, ToldFit
-from anypca.models._opened import refuse_missing
-from anypca.models._session import Session, lay_out, open_session
+from anypca.models._validation import CheckedParameters, ReportsConvergence
 
 
 def for_rows(fit_params: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def for_rows(fit_params: Mapping[str, Any]) -> dict[str, Any]:
 
 class LatentModel(
     CheckedParameters,
-    ToldFit,
+    ReportsConvergence,
     Described,
     CallbackSupportMixin,
     ClassNamePrefixFeaturesOutMixin,
@@ -191,7 +191,7 @@ class LatentModel(
         covariates: Any = None,
         entry_weight: Any = None,
         checkpoint: Any = None,
-    ) -> Iterator[Session]:
+    ) -> Iterator[FitContext]:
         """Check the parameters and the training table, and open what the fit needs.
 
         An error or an interrupt inside of the ``with`` block leaves the estimator as it was before.
@@ -208,21 +208,21 @@ class LatentModel(
 
         Yields
         ------
-        Session
+        FitContext
         """
         self._check_parameters()
-        with self._all_or_nothing():
+        with self._rollback_on_error():
             # Models without a choice of families need numbers in every column.
             labels = find_labels(X) if hasattr(self, "family") else {}
             covariates, columns = encode_covariates(covariates)
             companions = {"offset": offset, "covariates": covariates, "entry_weight": entry_weight}
             data = check_data(encode(X, labels), sample_weight=sample_weight, **companions)
             data = replace(data, labels=labels)
-            self._remember(X, data, uses_offset=offset is not None)
+            self._set_input_metadata(X, data, uses_offset=offset is not None)
             rng = make_generator(self.random_state)
             with (
                 fit_callbacks(self, self.max_iter) as notify,
-                open_session(
+                open_context(
                     data,
                     self.n_jobs,
                     callback=self._progress(notify),
@@ -233,23 +233,23 @@ class LatentModel(
                 ) as session,
             ):
                 session = self._standardise(session, columns)
-                self._learn(session)
+                self._before_fit(session)
                 if self._needs_every_entry:
                     refuse_missing(session, type(self).__name__)
                 choice = self._choose_families(session)
-                laid = lay_out(session, choice, self._left_out(session, choice))
+                laid = lay_out(session, choice, self._dropped(session, choice))
                 self.layout_ = laid.layout
                 if laid.data.n_covariates and choice is not None:
                     warn_separated(self._covariates, laid.layout.family(choice.family), laid)
                 parameters = self.get_params(deep=False)
                 with (
                     checkpointed(laid, type(self).__name__, parameters, checkpoint) as resumable,
-                    self._warmed(resumable) as warmed,
+                    self._with_warm_start(resumable) as warmed,
                 ):
                     yield warmed
                 self._report_columns(laid)
 
-    def _standardise(self, session: Session, columns: Any) -> Session:
+    def _standardise(self, session: FitContext, columns: Any) -> FitContext:
         """A session with centred and scaled covariates, which also knows the scale of their prior."""
         is_centred = bool(getattr(self, "fit_intercept", True))
         self._covariates = known = Covariates.of(columns, session, is_centred=is_centred)
@@ -269,23 +269,23 @@ class LatentModel(
         self.coef_std_ = None if deviation is None else deviation / known.scale
         self.covariate_names_ = known.names
 
-    def _choose_families(self, session: Session) -> FamilyChoice | None:
+    def _choose_families(self, session: FitContext) -> FamilyChoice | None:
         """The families of the columns of the user's table; ``None`` for models that have no choice of them."""
         return choose_families(self.family, session) if hasattr(self, "family") else None
 
-    def _left_out(self, session: Session, choice: FamilyChoice | None) -> Mapping[int, Form]:
+    def _dropped(self, session: FitContext, choice: FamilyChoice | None) -> Mapping[int, Form]:
         """Columns of the user's table that the model leaves out, with what comes back in their place.
 
         Parameters
         ----------
-        session : Session
+        session : FitContext
             Open on the user's table.
         choice : FamilyChoice or None
             The families of its columns.
         """
         return {}
 
-    def _report_columns(self, session: Session) -> None:
+    def _report_columns(self, session: FitContext) -> None:
         """Give what the fit tells of the columns of the model to those of the table; see `Layout.pad`."""
         layout, choice = session.layout, session.choice
         for name, axis in self._column_attributes.items():
@@ -296,12 +296,12 @@ class LatentModel(
             setattr(self, "family_", layout.pad_family(vars(self)["family_"], choice.family))  # noqa: B010
 
     @contextmanager
-    def _warmed(self, session: Session) -> Iterator[Session]:
+    def _with_warm_start(self, session: FitContext) -> Iterator[FitContext]:
         """The session with the start of an earlier fit; as it is for models that know none."""
         yield session
 
     @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
+    def _rollback_on_error(self) -> Iterator[None]:
         """An error or an interrupt inside of the ``with`` block leaves the estimator as it was before."""
         before = self.__dict__.copy()
         try:
@@ -311,11 +311,11 @@ class LatentModel(
             self.__dict__.update(before)
             raise
 
-    def _learn(self, session: Session) -> None:
+    def _before_fit(self, session: FitContext) -> None:
         """Keep what a table tells before the fit; by default that is nothing."""
         return None
 
-    def _remember(self, X: Any, data: Data, *, uses_offset: bool) -> None:
+    def _set_input_metadata(self, X: Any, data: Data, *, uses_offset: bool) -> None:
         """Keep what later calls are compared with."""
         check_features(self, header_of(X), reset=True)
         self.n_features_in_ = data.n_features

@@ -12,7 +12,7 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.engine import Block
-from anypca.models._session import Session
+from anypca.models._context import FitContext
 from anypca.solvers import Checkpoint
 from anypca.solvers.checkpoint import Checkpointer
 
@@ -22,13 +22,13 @@ _INDIFFERENT = frozenset({"n_jobs", "verbose"})
 
 @contextmanager
 def checkpointed(
-    session: Session, name: str, parameters: Mapping[str, Any], checkpoint: Any
-) -> Iterator[Session]:
+    session: FitContext, name: str, parameters: Mapping[str, Any], checkpoint: Any
+) -> Iterator[FitContext]:
     """The session with a checkpointer, or as it is without a checkpoint.
 
     Parameters
     ----------
-    session : Session
+    session : FitContext
     name : str
         Of the model.
     parameters : mapping
@@ -62,7 +62,7 @@ def _told(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str) else joblib.hash(value)
 
 
-def _facts(session: Session) -> dict[str, Any]:
+def _facts(session: FitContext) -> dict[str, Any]:
     """What tells the table of a fit from another one."""
     data, summary = session.data, session.summary
     return {

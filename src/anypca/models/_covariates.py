@@ -17,7 +17,7 @@ from anypca.columns.labels import BOOLEAN, DATES
 from anypca.engine import Block, Data
 from anypca.exceptions import DataConversionWarning
 from anypca.families import Family
-from anypca.models._session import Session
+from anypca.models._context import FitContext
 
 # Variances below this share of the mean square are rounding of a constant, as of 1e-10 of its size.
 _CONSTANT = 1e-20
@@ -69,7 +69,7 @@ class Covariates:
         return [name for column in self.columns for name in column.names]
 
     @classmethod
-    def of(cls, columns: tuple[Column, ...] | None, session: Session, *, is_centred: bool) -> Covariates:
+    def of(cls, columns: tuple[Column, ...] | None, session: FitContext, *, is_centred: bool) -> Covariates:
         """Centres and scales from the rows of a table with their weights.
 
         Without an intercept (``is_centred=False``) the centre is zero and the scale is the root mean square.
@@ -247,7 +247,7 @@ def prior_precision(coef_scale: float | None, n_covariates: int, units: Floats) 
     return np.asarray(np.repeat(1.0 / (scale**2 * units)[:, None], n_covariates, axis=1))
 
 
-def warn_separated(covariates: Covariates, family: Family, session: Session) -> None:
+def warn_separated(covariates: Covariates, family: Family, session: FitContext) -> None:
     """Warn if a column has the same extreme value, as no counts, in all rows of a level of a covariate."""
     groups = _levels(covariates, session)
     if not groups:
@@ -288,7 +288,7 @@ def warn_separated(covariates: Covariates, family: Family, session: Session) -> 
         )
 
 
-def _levels(covariates: Covariates, session: Session) -> list[tuple[str, list[int], Floats]]:
+def _levels(covariates: Covariates, session: FitContext) -> list[tuple[str, list[int], Floats]]:
     """Levels of text and of covariates with two values: a label, and the standardised values of some columns."""
     found: list[tuple[str, list[int], Floats]] = []
     centre, scale = covariates.centre, covariates.scale
@@ -309,7 +309,7 @@ def _levels(covariates: Covariates, session: Session) -> list[tuple[str, list[in
     return found
 
 
-def _two_values(session: Session, n_covariates: int) -> list[Sequence[float] | None]:
+def _two_values(session: FitContext, n_covariates: int) -> list[Sequence[float] | None]:
     """The two values of each covariate that has no others, ``None`` for the rest."""
     kept: list[set[float]] = [set() for _ in range(n_covariates)]
     # Three different values of each block are enough to decide.

@@ -20,9 +20,9 @@ from anypca._typing import Bools, Floats, Ints
 from anypca.engine import Block
 from anypca.exceptions import ConvergenceWarning
 from anypca.families import Family
-from anypca.models._opened import OpenedBlock
+from anypca.models._block_view import BlockView
+from anypca.models._context import FitContext
 from anypca.models._row_model import RowModel, in_pieces
-from anypca.models._session import Session
 
 # Standard deviations from the column mean within which an expectation may lie if the column's values do not go beyond.
 _USUAL = 3.0
@@ -73,14 +73,14 @@ class Expectations(NamedTuple):
         return near, total - near
 
 
-def leave_one_out_slopes(model: RowModel[Any], session: Session) -> Slopes:
+def leave_one_out_slopes(model: RowModel[Any], session: FitContext) -> Slopes:
     r"""Slopes of entries on approximate leave-one-out predictions, between 0 and 1.
 
     Parameters
     ----------
     model : RowModel
         Of the fit.
-    session : Session
+    session : FitContext
         The table of the fit.
 
     Notes
@@ -130,7 +130,7 @@ def _design(model: RowModel[Any], solved: Any) -> Floats:
 
 
 def _predict_without(
-    model: RowModel[Any], block: Block, rows: OpenedBlock, solved: Any, in_column: Floats
+    model: RowModel[Any], block: Block, rows: BlockView, solved: Any, in_column: Floats
 ) -> Floats:
     """Expectations of observed entries as if they were missing, (rows, n_features)."""
     observed = np.ones(rows.x.shape, dtype=bool) if rows.observed is None else rows.observed
@@ -176,7 +176,7 @@ def usual_range(
     return np.fmin(mean - reach, low), np.fmax(mean + reach, high)
 
 
-def fill(model: RowModel[Any], block: Block, rows: OpenedBlock, limits: Expectations) -> tuple[Floats, Any]:
+def fill(model: RowModel[Any], block: Block, rows: BlockView, limits: Expectations) -> tuple[Floats, Any]:
     """Rows with expectations in place of missing entries, and what the rows were solved to (None if complete)."""
     if rows.observed is None:
         return rows.x, None
@@ -188,7 +188,7 @@ def fill(model: RowModel[Any], block: Block, rows: OpenedBlock, limits: Expectat
 
 
 def fill_with_deviations(
-    model: RowModel[Any], block: Block, rows: OpenedBlock, limits: Expectations
+    model: RowModel[Any], block: Block, rows: BlockView, limits: Expectations
 ) -> tuple[Floats, Floats]:
     """The same, and the standard deviations of what was filled in, 0 elsewhere."""
     filled, solved = fill(model, block, rows, limits)

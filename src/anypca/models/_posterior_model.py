@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.models._arguments import check_entries, check_n_samples, entries_of, in_order, make_generator
+from anypca.models._block_view import BlockView
 from anypca.models._description import Description
-from anypca.models._given_back import give_back
 from anypca.models._imputation import fill_with_deviations
-from anypca.models._opened import OpenedBlock
+from anypca.models._output import to_output_frame
 from anypca.models._row_methods import GenerativeModel, RowMethods
 from anypca.models._row_model import (
     RowModel,
@@ -59,7 +59,7 @@ class PosteriorModel(GenerativeModel):
         if not return_std:
             return super().transform(X, offset=offset, covariates=covariates, entry_weight=entry_weight)
 
-        def project(model: RowModel[Any], block: Block, rows: OpenedBlock) -> tuple[Floats, Floats]:
+        def project(model: RowModel[Any], block: Block, rows: BlockView) -> tuple[Floats, Floats]:
             solved = model.solve(rows)
             return model.scores(solved).astype(rows.dtype), model.deviations(solved).astype(rows.dtype)
 
@@ -93,11 +93,11 @@ class PosteriorModel(GenerativeModel):
         check_is_fitted(self)
         layout, limits = self.layout_, self._limits
 
-        def visit(model: RowModel[Any], block: Block, rows: OpenedBlock) -> tuple[Floats, Floats]:
+        def visit(model: RowModel[Any], block: Block, rows: BlockView) -> tuple[Floats, Floats]:
             return layout.fill_with_deviations(block, *fill_with_deviations(model, block, rows, limits))
 
         filled, deviations = _joined(self._visit_rows(visit, X, offset, covariates))
-        return give_back(self, filled, X), deviations
+        return to_output_frame(self, filled, X), deviations
 
     def draw_missing(
         self,
@@ -126,7 +126,7 @@ class PosteriorModel(GenerativeModel):
             As from ``impute``; observed entries are those of X.
         """
         drawn = self._draw_tables(X, n_draws, offset, covariates, random_state)
-        return [give_back(self, table, X) for table in drawn]
+        return [to_output_frame(self, table, X) for table in drawn]
 
     def impute_interval(
         self,
@@ -170,7 +170,7 @@ class PosteriorModel(GenerativeModel):
             make_generator(random_state).integers(2**62, size=check_n_samples(n_draws)),
         )
 
-        def visit(model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
+        def visit(model: RowModel[Any], block: Block, rows: BlockView) -> Floats:
             table = layout.table_rows(block)
             solved = model.solve(rows)
 
@@ -220,7 +220,7 @@ class PosteriorModel(GenerativeModel):
         rows, columns = check_entries(rows, columns, self.n_features_in_)
         columns = self.layout_.predictors(columns)
 
-        def visit(model: RowModel[Any], block: Block, opened: OpenedBlock) -> tuple[Ints, Floats]:
+        def visit(model: RowModel[Any], block: Block, opened: BlockView) -> tuple[Ints, Floats]:
             part = entries_of(block, rows)
             used, index = np.unique(rows[part] - block.start, return_inverse=True)
             some = opened.take(used)
@@ -254,7 +254,7 @@ def integrate_rows(
     """
     steps = model._steps
 
-    def visit(found: RowModel[Any], _: Block, rows: OpenedBlock) -> tuple[Floats, Floats]:
+    def visit(found: RowModel[Any], _: Block, rows: BlockView) -> tuple[Floats, Floats]:
         likelihood, entropy = found.integrate(rows)
         return likelihood + log_steps(found, rows, steps), entropy
 

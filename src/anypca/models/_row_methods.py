@@ -15,10 +15,11 @@ from anypca.engine import Block, Data, check_data
 from anypca.families import Mixed
 from anypca.models._arguments import check_entries, check_n_samples, entries_of, in_order, make_generator
 from anypca.models._base import LatentModel
+from anypca.models._block_view import BlockView
+from anypca.models._context import FitContext
 from anypca.models._description import Description, describe
-from anypca.models._given_back import give_back, give_back_named
 from anypca.models._imputation import Expectations, Slopes, fill, leave_one_out_slopes
-from anypca.models._opened import OpenedBlock
+from anypca.models._output import to_named_output, to_output_frame
 from anypca.models._rotation import Rotation, rotate
 from anypca.models._row_model import (
     RowModel,
@@ -28,7 +29,6 @@ from anypca.models._row_model import (
     plug_in,
     predict_table,
 )
-from anypca.models._session import Session
 
 Found = TypeVar("Found")
 
@@ -68,7 +68,7 @@ class RowMethods(LatentModel):
             A Dask array, not yet computed, if X is one.
         """
 
-        def project(model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
+        def project(model: RowModel[Any], block: Block, rows: BlockView) -> Floats:
             return model.scores(model.solve(rows)).astype(rows.dtype)
 
         visit = self._visitor(project)
@@ -95,7 +95,7 @@ class RowMethods(LatentModel):
         means = np.empty((len(scores), self.n_features_in_), dtype=scores.dtype)
         for rows, part in at_scores(model.mean, data, scores):
             means[rows] = self.layout_.join(part)
-        return give_back(self, means)
+        return to_output_frame(self, means)
 
     def class_probabilities(
         self, X: Any, column: int | str, *, offset: Any = None, covariates: Any = None
@@ -131,7 +131,7 @@ class RowMethods(LatentModel):
         blocks = [part for _, part in at_scores(model.mean, data, scores)]
         means = np.concatenate(blocks)[:, layout.part(number)]
         found = form.probabilities(means) if isinstance(form, Nominal) else np.hstack([1.0 - means, means])
-        return give_back_named(self, found, levels)
+        return to_named_output(self, found, levels)
 
     def score_samples(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
         """Log-likelihood of the observed entries of each row, scores integrated out where they have a distribution.
@@ -155,7 +155,7 @@ class RowMethods(LatentModel):
         # Models whose entries have no distribution have no family either.
         steps = self._steps if isinstance(getattr(self, "family_", None), Mixed) else None
 
-        def visit(model: RowModel[Any], _: Block, rows: OpenedBlock) -> Floats:
+        def visit(model: RowModel[Any], _: Block, rows: BlockView) -> Floats:
             return model.log_likelihood(rows) + log_steps(model, rows, steps)
 
         return np.concatenate(self._visit_rows(visit, X, offset, covariates))
@@ -192,13 +192,13 @@ class RowMethods(LatentModel):
         return rotate(self, method, normalize=normalize)
 
     def _visit_rows(
-        self, function: Callable[[RowModel[Any], Block, OpenedBlock], Found], X: Any, *companions: Any
+        self, function: Callable[[RowModel[Any], Block, BlockView], Found], X: Any, *companions: Any
     ) -> list[Found]:
         """``function(model, block, opened rows)`` of every block of new rows, in row order."""
         return self._map_rows(self._visitor(function), X, *companions)
 
     def _visitor(
-        self, function: Callable[[RowModel[Any], Block, OpenedBlock], Found]
+        self, function: Callable[[RowModel[Any], Block, BlockView], Found]
     ) -> Callable[[Block], Found]:
         """``function`` of a block in place of the model, the block and its opened rows."""
         check_is_fitted(self)
@@ -234,10 +234,10 @@ class GenerativeModel(RowMethods):
         family = found.family if self.layout_.is_identity else rows.family
         return replace(found, family=family, dispersion=rows.dispersion)
 
-    def _learn(self, session: Session) -> None:
+    def _before_fit(self, session: FitContext) -> None:
         self.resolution_ = session.summary.resolution
 
-    def _report_columns(self, session: Session) -> None:
+    def _report_columns(self, session: FitContext) -> None:
         self.calibration_slope_ = self._slopes = None
         # With offsets or covariates rows are not compared with the column means.
         is_plain = not (self._uses_offset or self._n_covariates)
@@ -281,10 +281,10 @@ class GenerativeModel(RowMethods):
         check_is_fitted(self)
         layout, limits = self.layout_, self._limits
 
-        def visit(model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
+        def visit(model: RowModel[Any], block: Block, rows: BlockView) -> Floats:
             return layout.fill(block, fill(model, block, rows, limits)[0])
 
-        return give_back(self, np.concatenate(self._visit_rows(visit, X, offset, covariates)), X)
+        return to_output_frame(self, np.concatenate(self._visit_rows(visit, X, offset, covariates)), X)
 
     def sample(
         self, n_samples: int = 1, *, offset: Any = None, covariates: Any = None, random_state: Any = None
@@ -307,7 +307,7 @@ class GenerativeModel(RowMethods):
         check_is_fitted(self)
         rng, n = make_generator(random_state), check_n_samples(n_samples)
         model, data = self._row_model(), self._companions(n, offset, covariates)
-        return give_back(self, draw_table(self.layout_, model, model.draw_predictors(data, rng), rng))
+        return to_output_frame(self, draw_table(self.layout_, model, model.draw_predictors(data, rng), rng))
 
     def entry_log_likelihood(
         self,
@@ -345,7 +345,7 @@ class GenerativeModel(RowMethods):
         values = np.broadcast_to(np.asarray(values, dtype=float), rows.shape)
         layout, steps = self.layout_, self._steps
 
-        def visit(model: RowModel[Any], block: Block, opened: OpenedBlock) -> tuple[Ints, Floats]:
+        def visit(model: RowModel[Any], block: Block, opened: BlockView) -> tuple[Ints, Floats]:
             part = entries_of(block, rows)
             owner, column, value = layout.spread(columns[part], values[part])
             if not len(owner):
@@ -374,7 +374,7 @@ class GenerativeModel(RowMethods):
         check_is_fitted(self)
         steps = self._steps
 
-        def visit(model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
+        def visit(model: RowModel[Any], block: Block, rows: BlockView) -> Floats:
             return plug_in(model, block, rows, steps)
 
         return np.concatenate(self._visit_rows(visit, X, offset, covariates))

@@ -14,7 +14,7 @@ from anypca.columns import Layout
 from anypca.engine import Block, Data
 from anypca.engine.executors import one_blas_thread
 from anypca.families import Family
-from anypca.models._opened import OpenedBlock, check_rows, observed_only, open_block, weigh
+from anypca.models._block_view import BlockView, apply_entry_weights, check_rows, observed_only, open_block
 
 Solved = TypeVar("Solved")
 
@@ -40,14 +40,14 @@ class RowModel(ABC, Generic[Solved]):
     likelihood: ClassVar[str] = "marginal"
     """What `log_likelihood` is; see `anypca.models._description.Description`."""
 
-    def open(self, block: Block, names: Sequence[str] | None = None) -> OpenedBlock:
+    def open(self, block: Block, names: Sequence[str] | None = None) -> BlockView:
         """Read the rows of a block; raise on a value that the family cannot have produced."""
         rows = open_block(block)
         check_rows(self.family, rows, names)
         return rows
 
     @abstractmethod
-    def solve(self, rows: OpenedBlock) -> Solved:
+    def solve(self, rows: BlockView) -> Solved:
         """The rows' latent points, or their posteriors, each row to its own convergence."""
 
     def scores(self, solved: Solved) -> Floats:
@@ -59,10 +59,10 @@ class RowModel(ABC, Generic[Solved]):
         raise NotImplementedError(f"{type(self).__name__} has no posterior")
 
     @abstractmethod
-    def log_likelihood(self, rows: OpenedBlock) -> Floats:
+    def log_likelihood(self, rows: BlockView) -> Floats:
         """Log-likelihood of each row with its scores integrated out, or what stands for that, shape (rows,)."""
 
-    def integrate(self, rows: OpenedBlock) -> tuple[Floats, Floats]:
+    def integrate(self, rows: BlockView) -> tuple[Floats, Floats]:
         """The same, and the entropies of the posteriors of the scores in units of their prior; (rows,) each."""
         raise NotImplementedError(f"{type(self).__name__} does not tell entropies")
 
@@ -74,29 +74,29 @@ class RowModel(ABC, Generic[Solved]):
         """Expected entries (rows, n_features) at given scores."""
         return self.family.mean(self.predictor(block, scores), self.dispersion)
 
-    def expected(self, block: Block, rows: OpenedBlock, solved: Solved) -> Floats:
+    def expected(self, block: Block, rows: BlockView, solved: Solved) -> Floats:
         """Expected entries (rows, n_features) given the rows, by default those at their scores."""
         return self.mean(block, self.scores(solved))
 
     def entry_moments(
-        self, rows: OpenedBlock, solved: Solved, index: Ints, columns: Ints
+        self, rows: BlockView, solved: Solved, index: Ints, columns: Ints
     ) -> tuple[Floats, Floats]:
         """Posterior mean and variance of eta, without the offset, at entries (index, columns); (n_entries,) each."""
         raise NotImplementedError(f"{type(self).__name__} has no posterior")
 
-    def entry_deviations(self, rows: OpenedBlock, solved: Solved, index: Ints, columns: Ints) -> Floats:
+    def entry_deviations(self, rows: BlockView, solved: Solved, index: Ints, columns: Ints) -> Floats:
         """Standard deviations of unseen entries given the rows: of the predictor and of the noise, (n_entries,)."""
         mean, variance = with_offset(rows, index, columns, *self.entry_moments(rows, solved, index, columns))
         return predictive_deviations(self.family.take(columns), mean, variance, self.dispersion[columns])
 
     def leverages(
-        self, rows: OpenedBlock, solved: Solved, eta: Floats, index: Ints, columns: Ints
+        self, rows: BlockView, solved: Solved, eta: Floats, index: Ints, columns: Ints
     ) -> tuple[Floats, Floats]:
         """How much the predictor of an observed entry depends on the entry itself through its row's scores.
 
         Parameters
         ----------
-        rows : OpenedBlock
+        rows : BlockView
         solved
         eta : ndarray of shape (n_entries,)
             Predictors with the offset.
@@ -118,7 +118,7 @@ class RowModel(ABC, Generic[Solved]):
         return curvature * variance, step
 
     def entry_log_likelihood(
-        self, block: Block, rows: OpenedBlock, index: Ints, columns: Ints, values: Floats, steps: Floats
+        self, block: Block, rows: BlockView, index: Ints, columns: Ints, values: Floats, steps: Floats
     ) -> Floats:
         """Log-probability of values at entries (index, columns), recorded in steps, at the rows' own scores."""
         eta = plugged_in(self, block, rows)[index, columns]
@@ -127,7 +127,7 @@ class RowModel(ABC, Generic[Solved]):
     def draw_posterior(
         self,
         block: Block,
-        rows: OpenedBlock,
+        rows: BlockView,
         solved: Solved,
         rng: np.random.Generator,
         shared: np.random.Generator,
@@ -155,7 +155,7 @@ class RowModel(ABC, Generic[Solved]):
 
 
 def with_offset(
-    rows: OpenedBlock, index: Ints, columns: Ints, mean: Floats, variance: Floats
+    rows: BlockView, index: Ints, columns: Ints, mean: Floats, variance: Floats
 ) -> tuple[Floats, Floats]:
     """Moments of the predictor with the rows' offsets, (n_entries,) each."""
     if rows.offset is None:
@@ -248,22 +248,22 @@ def draw_table(layout: Layout, model: RowModel[Any], eta: Floats, rng: np.random
 _ENTRIES_AT_ONCE = 8192
 
 
-def plugged_in(model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
+def plugged_in(model: RowModel[Any], block: Block, rows: BlockView) -> Floats:
     """eta (rows, n_features) at the rows' own scores, in the precision of the block."""
     scores = model.scores(model.solve(rows)).astype(rows.dtype)
     return model.predictor(block, scores.astype(np.float64, copy=False))
 
 
-def plug_in(model: RowModel[Any], block: Block, rows: OpenedBlock, steps: Floats, axis: int = 1) -> Floats:
+def plug_in(model: RowModel[Any], block: Block, rows: BlockView, steps: Floats, axis: int = 1) -> Floats:
     """Log-probability of the observed entries, recorded in steps, at their rows' own scores, summed along an axis."""
     x = rows.x.astype(np.float64, copy=False)
     # At missing entries eta may be anything, also too large for its exponential.
     eta = observed_only(rows, slice(None), plugged_in(model, block, rows))
     terms = model.family.log_mass(x, eta, model.dispersion, steps)
-    return np.asarray(np.sum(weigh(rows, slice(None), terms), axis=axis))
+    return np.asarray(np.sum(apply_entry_weights(rows, slice(None), terms), axis=axis))
 
 
-def log_steps(model: RowModel[Any], rows: OpenedBlock, steps: Floats | None) -> Floats | float:
+def log_steps(model: RowModel[Any], rows: BlockView, steps: Floats | None) -> Floats | float:
     """What turns log-densities of rows into log-probabilities of their entries as they are recorded, shape (rows,)."""
     if steps is None:
         return 0.0

@@ -183,8 +183,8 @@ class Streaming(WarmStart, LatentModel):
         """Set the fitted attributes that a block changes."""
         raise NotImplementedError
 
-    def _remember(self, X: Any, data: Data, *, uses_offset: bool) -> None:
-        super()._remember(X, data, uses_offset=uses_offset)
+    def _set_input_metadata(self, X: Any, data: Data, *, uses_offset: bool) -> None:
+        super()._set_input_metadata(X, data, uses_offset=uses_offset)
         self._stream = None  # type: ignore[misc]
 
     def _take(self, X: Any, companions: Mapping[str, Any]) -> Self:

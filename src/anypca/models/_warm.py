@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import clone
 
-from anypca.models._session import Session
+from anypca.models._context import FitContext
 from anypca.solvers.checkpoint import Entry, NullCheckpointer, key_of
 
 
@@ -51,7 +51,7 @@ class WarmStart:
         return self.init._last_run
 
     @contextmanager
-    def _warmed(self, session: Session) -> Iterator[Session]:
+    def _with_warm_start(self, session: FitContext) -> Iterator[FitContext]:
         """The session with the start; where it ends is kept if somebody asked for it."""
         relay = _Relay(session.checkpointer, self._start())
         yield replace(session, checkpointer=relay)

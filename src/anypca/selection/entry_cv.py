@@ -15,8 +15,8 @@ from anypca.columns import choose_families
 from anypca.engine import hide_entries, take_entries
 from anypca.models._arguments import check_ranks
 from anypca.models._bilinear.row_model import BilinearModel
+from anypca.models._context import lay_out, open_context
 from anypca.models._description import describe, find_attribute
-from anypca.models._session import lay_out, open_session
 from anypca.selection._numbers import as_numbers, check_numbers
 from anypca.selection.facts import Companions
 from anypca.selection.splits import Entries, check_splitter
@@ -139,7 +139,7 @@ def settle_family(estimator: Any, X: Any) -> Any:
     family = copy.family if isinstance(copy, BilinearModel) else None
     if not (isinstance(family, str) and family.strip().lower() == "auto"):
         return copy
-    with open_session(check_numbers(X), copy.n_jobs) as session:
+    with open_context(check_numbers(X), copy.n_jobs) as session:
         chosen = lay_out(session, choose_families(family, session), {})
         assert chosen.choice is not None
     layout = chosen.layout

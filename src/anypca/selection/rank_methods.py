@@ -20,8 +20,8 @@ from anypca.engine._convert import describe_entry
 from anypca.families import Family
 from anypca.models import EPCA
 from anypca.models._arguments import check_ranks, make_generator
+from anypca.models._context import lay_out, open_context
 from anypca.models._row_methods import linear_predictor
-from anypca.models._session import lay_out, open_session
 from anypca.selection._numbers import as_numbers, check_numbers, entries_of
 from anypca.selection._residuals import RESIDUALS, NullFit
 from anypca.selection.facts import Companions
@@ -113,7 +113,7 @@ def open_task(
         )
     most = min(data.n_samples, data.n_features) - 1
     largest = min(_DEFAULT_LARGEST, most) if max_rank is None else max(check_ranks(max_rank, most, least=1))
-    with open_session(data, 1) as session:
+    with open_context(data, 1) as session:
         session = lay_out(session, choose_families(family, session), {})
         resolved, _ = settle_family(session)
         # Methods see the columns of the model: parts of columns, questions in place of categories.

@@ -22,7 +22,7 @@ from anypca._typing import Floats
 from anypca.engine import Block
 from anypca.models import SePCA
 from anypca.models._bilinear.row_model import ModeRowModel
-from anypca.models._opened import OpenedBlock, observed_only
+from anypca.models._block_view import BlockView, observed_only
 from anypca.models._row_model import RowModel
 from anypca.priors import Ridge
 
@@ -184,7 +184,7 @@ class _Visitor:
     def _gram(self) -> Floats:
         """Weighted products of the derivatives of the log-likelihood at the fit, (n_features, n_features)."""
 
-        def visit(rows_model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
+        def visit(rows_model: RowModel[Any], block: Block, rows: BlockView) -> Floats:
             slope = self._slope(rows_model, rows, self._predictor(rows_model, block))
             return (slope * self._weights_of(block)[:, None]).T @ slope
 
@@ -193,14 +193,12 @@ class _Visitor:
     def pulls(self, sizes: Floats) -> Floats:
         """L_j at the sizes in row j, the candidate's row being the last; shape of ``sizes``."""
 
-        def visit(rows_model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
+        def visit(rows_model: RowModel[Any], block: Block, rows: BlockView) -> Floats:
             return self._block_pulls(rows_model, block, rows, sizes)
 
         return np.asarray(sum(self.model._visit_rows(visit, self.X, *self.companions.values())))
 
-    def _block_pulls(
-        self, rows_model: RowModel[Any], block: Block, rows: OpenedBlock, sizes: Floats
-    ) -> Floats:
+    def _block_pulls(self, rows_model: RowModel[Any], block: Block, rows: BlockView, sizes: Floats) -> Floats:
         """The block's part of `pulls`."""
         eta, weights = self._predictor(rows_model, block), self._weights_of(block)[:, None]
         found = np.empty_like(sizes)
@@ -225,7 +223,7 @@ class _Visitor:
     def _predictor(self, rows_model: RowModel[Any], block: Block) -> Floats:
         return rows_model.predictor(block, self.scores[block.start : block.stop])
 
-    def _slope(self, rows_model: RowModel[Any], rows: OpenedBlock, eta: Floats) -> Floats:
+    def _slope(self, rows_model: RowModel[Any], rows: BlockView, eta: Floats) -> Floats:
         """Derivative of the log-likelihood in eta, 0 where entries are missing."""
         with np.errstate(over="ignore"):
             found = rows_model.family.evaluate(rows.x, eta, rows_model.dispersion, order=1).gradient

@@ -9,7 +9,7 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.families import Family
 from anypca.models._bilinear.evaluator import weighted_terms
-from anypca.models._opened import OpenedBlock
+from anypca.models._block_view import BlockView
 
 
 class LikelihoodTerms(NamedTuple):
@@ -22,7 +22,7 @@ class LikelihoodTerms(NamedTuple):
     """Loadings, then intercept and covariates, shape (n_features, m)."""
 
 
-def predictor(rows: OpenedBlock, scores: Floats, joint: Floats) -> Floats:
+def predictor(rows: BlockView, scores: Floats, joint: Floats) -> Floats:
     """eta at scores (..., n_samples, k) and coefficients (..., n_features, m), shape (..., n_samples, n_features)."""
     k = scores.shape[-1]
     eta: Floats = scores @ np.swapaxes(joint[..., :k], -1, -2)
@@ -32,7 +32,7 @@ def predictor(rows: OpenedBlock, scores: Floats, joint: Floats) -> Floats:
 
 
 def likelihood_terms(
-    family: Family, rows: OpenedBlock, dispersion: Floats, scores: Floats, joint: Floats
+    family: Family, rows: BlockView, dispersion: Floats, scores: Floats, joint: Floats
 ) -> LikelihoodTerms:
     """Value without constants and gradient; if an exponential overflows the value is -inf."""
     with np.errstate(over="ignore", invalid="ignore"):

@@ -16,9 +16,9 @@ from anypca.families import Family
 from anypca.models._bayes.chains import SampledResult, Summary
 from anypca.models._bayes.rows import DrawnRowModel
 from anypca.models._bilinear.passes import Deviances
-from anypca.models._manners import POSITIVE
+from anypca.models._context import FitContext, ignore
 from anypca.models._posterior_model import PosteriorModel
-from anypca.models._session import Session, ignore
+from anypca.models._validation import POSITIVE
 from anypca.models.epca import EPCA
 from anypca.models.epca._fit import EPCAFitter, Settings
 from anypca.priors import Ridge
@@ -43,11 +43,11 @@ class DrawnModel(PosteriorModel):
     dispersion: str | float
     fit_intercept: bool
 
-    def _dispersion_rank(self, session: Session) -> int:
+    def _dispersion_rank(self, session: FitContext) -> int:
         """Components of the fit that open dispersions are estimated by."""
         raise NotImplementedError
 
-    def _draw(self, session: Session, family: Family, dispersion: Floats) -> DrawnFit:
+    def _draw(self, session: FitContext, family: Family, dispersion: Floats) -> DrawnFit:
         """Draw from the posterior, given the families and the dispersions of the columns."""
         raise NotImplementedError
 
@@ -98,13 +98,13 @@ class DrawnModel(PosteriorModel):
 
 
 def find_dispersion(
-    session: Session, family: Family, given: str | float, *, n_components: int, fit_intercept: bool
+    session: FitContext, family: Family, given: str | float, *, n_components: int, fit_intercept: bool
 ) -> Floats:
     """Dispersion of each column: known by its family, the given number, or for ``"auto"`` the estimate of EPCA.
 
     Parameters
     ----------
-    session : Session
+    session : FitContext
         The table of the fit.
     family : Family
         Of the columns of the model.

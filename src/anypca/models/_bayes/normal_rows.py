@@ -11,11 +11,11 @@ from anypca._typing import Floats
 from anypca.engine import Block, Data
 from anypca.families import Family
 from anypca.linalg import unpack_symmetric
-from anypca.models._bayes.rows import Cloud, DrawnRowModel, normal_points, weigh
+from anypca.models._bayes.rows import Cloud, DrawnRowModel, apply_entry_weights, normal_points
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._bilinear.row_model import warn_unsolved
-from anypca.models._opened import OpenedBlock, check_rows, open_block
+from anypca.models._block_view import BlockView, check_rows, open_block
 from anypca.priors import Ridge
 
 
@@ -37,12 +37,12 @@ class NormalRowModel(DrawnRowModel):
     shift: Floats
     """(draws, n_components)."""
 
-    def open(self, block: Block, names: Sequence[str] | None = None) -> OpenedBlock:
+    def open(self, block: Block, names: Sequence[str] | None = None) -> BlockView:
         rows = open_block(block, fit_intercept=True)
         check_rows(self.family, rows, names)
         return rows
 
-    def clouds(self, rows: OpenedBlock) -> Iterator[Cloud]:
+    def clouds(self, rows: BlockView) -> Iterator[Cloud]:
         k = self.loadings.shape[2]
         eps = float(np.finfo(rows.dtype).eps)
         problem = BilinearProblem(self.family, Ridge(np.ones(k)), Ridge(np.zeros(k + 1)), eps=eps)
@@ -60,7 +60,7 @@ class NormalRowModel(DrawnRowModel):
             # Divided by the density of the proposal: that of e, and the determinant of L.
             log_weight += 0.5 * (nodes**2).sum(axis=1)[:, None]
             log_weight -= np.log(np.einsum("iaa->ia", factor)).sum(axis=1)
-            yield weigh(points @ forward + shift, eta, log_weight)
+            yield apply_entry_weights(points @ forward + shift, eta, log_weight)
 
     def predictors(self, scores: Floats) -> Iterator[Floats]:
         for W, b, forward, shift in zip(self.loadings, self.intercept, self.forward, self.shift, strict=True):

@@ -15,8 +15,8 @@ from anypca.linalg import fix_signs, procrustes
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.passes import Deviances, Pass
 from anypca.models._bilinear.start import mean_coefficients
-from anypca.models._opened import OpenedBlock, open_block
-from anypca.models._session import Session
+from anypca.models._block_view import BlockView, open_block
+from anypca.models._context import FitContext
 
 
 class Point(NamedTuple):
@@ -38,13 +38,13 @@ class Point(NamedTuple):
         return self.joint[..., self.scores.shape[-1] :]
 
 
-def collect_rows(session: Session, *, fit_intercept: bool) -> OpenedBlock:
+def collect_rows(session: FitContext, *, fit_intercept: bool) -> BlockView:
     """The whole table as one dense block in float64."""
     data = session.data
-    parts: list[OpenedBlock] = session.gather(lambda block: open_block(block, fit_intercept=fit_intercept))
+    parts: list[BlockView] = session.gather(lambda block: open_block(block, fit_intercept=fit_intercept))
     offsets = [part.offset for part in parts if part.offset is not None]
     entries = [part.entry for part in parts if part.entry is not None]
-    return OpenedBlock(
+    return BlockView(
         Table(_stack([part.x for part in parts]), _stack_observed(parts)),
         None,
         _stack(offsets) if offsets else None,
@@ -58,7 +58,7 @@ def collect_rows(session: Session, *, fit_intercept: bool) -> OpenedBlock:
 
 
 def deviances_at(
-    session: Session, family: Family, coefficients: Coefficients, scores: Floats, *, fit_intercept: bool
+    session: FitContext, family: Family, coefficients: Coefficients, scores: Floats, *, fit_intercept: bool
 ) -> Deviances:
     """Deviances at posterior means of coefficients and training scores, beside columns without components."""
     fixed = mean_coefficients(family, session.summary, 0, fit_intercept=fit_intercept)
@@ -71,7 +71,7 @@ def _stack(parts: Sequence[Floats]) -> Floats:
     return np.concatenate([np.asarray(part, dtype=float) for part in parts])
 
 
-def _stack_observed(parts: Sequence[OpenedBlock]) -> Bools | None:
+def _stack_observed(parts: Sequence[BlockView]) -> Bools | None:
     if all(part.observed is None for part in parts):
         return None
     return np.concatenate(

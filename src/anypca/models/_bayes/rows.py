@@ -12,7 +12,7 @@ from scipy.special import logsumexp, softmax
 
 from anypca._typing import Floats, Ints
 from anypca.engine import Block, Data
-from anypca.models._opened import OpenedBlock
+from anypca.models._block_view import BlockView
 from anypca.models._row_model import RowModel
 
 #: Draws that rows are averaged over: the error of an average is then an eighth of the spread between draws.
@@ -60,7 +60,7 @@ class DrawnRowModel(RowModel[Averages]):
     dispersion: Floats
 
     @abstractmethod
-    def clouds(self, rows: OpenedBlock) -> Iterator[Cloud]:
+    def clouds(self, rows: BlockView) -> Iterator[Cloud]:
         """The posterior of rows under each draw."""
 
     @abstractmethod
@@ -71,7 +71,7 @@ class DrawnRowModel(RowModel[Averages]):
     def draw_predictors(self, data: Data, rng: np.random.Generator) -> Floats:
         """eta (n_samples, n_features) of new rows, each under a draw of its own."""
 
-    def solve(self, rows: OpenedBlock) -> Averages:
+    def solve(self, rows: BlockView) -> Averages:
         # One pass over the draws: the clouds of all of them together would fill the memory.
         sums, logs = None, []
         for cloud in self.clouds(rows):
@@ -95,10 +95,10 @@ class DrawnRowModel(RowModel[Averages]):
     def deviations(self, solved: Averages) -> Floats:
         return np.sqrt(np.maximum(solved.score_squares - solved.scores**2, 0.0))
 
-    def log_likelihood(self, rows: OpenedBlock) -> Floats:
+    def log_likelihood(self, rows: BlockView) -> Floats:
         return log_mean(np.array([cloud.log_likelihood for cloud in self.clouds(rows)]))
 
-    def expected(self, block: Block, rows: OpenedBlock, solved: Averages) -> Floats:
+    def expected(self, block: Block, rows: BlockView, solved: Averages) -> Floats:
         return solved.expected
 
     def predictor(self, block: Block, scores: Floats) -> Floats:
@@ -110,13 +110,13 @@ class DrawnRowModel(RowModel[Averages]):
         )
 
     def entry_moments(
-        self, rows: OpenedBlock, solved: Averages, index: Ints, columns: Ints
+        self, rows: BlockView, solved: Averages, index: Ints, columns: Ints
     ) -> tuple[Floats, Floats]:
         mean, square = solved.eta[index, columns], solved.eta_squares[index, columns]
         return mean, np.maximum(square - mean**2, 0.0)
 
     def entry_log_likelihood(
-        self, block: Block, rows: OpenedBlock, index: Ints, columns: Ints, values: Floats, steps: Floats
+        self, block: Block, rows: BlockView, index: Ints, columns: Ints, values: Floats, steps: Floats
     ) -> Floats:
         """Log of the average probability of values at entries (index, columns), recorded in steps, (n_entries,)."""
         used, index = np.unique(index, return_inverse=True)
@@ -128,7 +128,7 @@ class DrawnRowModel(RowModel[Averages]):
             found.append(logsumexp(terms, axis=0, b=cloud.weight[:, index]))
         return log_mean(np.array(found))
 
-    def log_joint(self, rows: OpenedBlock, eta: Floats) -> Floats:
+    def log_joint(self, rows: BlockView, eta: Floats) -> Floats:
         """Log-likelihood of rows at predictors (points, rows, n_features), with constants; (points, rows)."""
         # Far points of a cloud may overflow: they have no weight then.
         x = rows.x.astype(float, copy=False)
@@ -140,7 +140,7 @@ class DrawnRowModel(RowModel[Averages]):
         return np.asarray(terms.sum(axis=-1))
 
 
-def weigh(scores: Floats, eta: Floats, log_weight: Floats) -> Cloud:
+def apply_entry_weights(scores: Floats, eta: Floats, log_weight: Floats) -> Cloud:
     """A cloud of points with log densities over those they were drawn from, (points, rows)."""
     # The mean of the weights estimates the likelihood of a row with its scores integrated out.
     return Cloud(scores, eta, softmax(log_weight, axis=0), log_mean(log_weight))

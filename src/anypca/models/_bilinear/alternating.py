@@ -13,7 +13,7 @@ from anypca.engine import Block, Statistics
 from anypca.families import Family
 from anypca.linalg import packed_diagonal, packed_size
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients, ColumnSums, RowSums
-from anypca.models._opened import OpenedBlock, open_block
+from anypca.models._block_view import BlockView, open_block
 from anypca.priors import NewtonStep, Prior
 from anypca.solvers import BlockProblem, Coordinates, Update
 
@@ -171,16 +171,16 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
     def regauge(self, coefficients: Coefficients, stats: Sums) -> Shared:
         """The coefficients in the best latent coordinates, from sums over the points they belong to."""
 
-    def add_up(self, rows: OpenedBlock, found: RowStep, stats: SweepSums) -> Sums:
+    def add_up(self, rows: BlockView, found: RowStep, stats: SweepSums) -> Sums:
         """The sums of a block with what `regauge` asks for beyond them; by default nothing."""
         return stats  # type: ignore[return-value]
 
-    def open(self, block: Block, *, dense: bool = False) -> OpenedBlock:
+    def open(self, block: Block, *, dense: bool = False) -> BlockView:
         """The rows of a block for sweeps; ``dense`` as in `open_block`."""
         how = {"fit_intercept": self.fit_intercept, "dense": dense}
         return open_block(block, family=self.family, precision=self.precision, **how)
 
-    def evaluator(self, coefficients: Coefficients, rows: OpenedBlock) -> BlockEvaluator:
+    def evaluator(self, coefficients: Coefficients, rows: BlockView) -> BlockEvaluator:
         """Evaluates the model on a block."""
         return BlockEvaluator(self.family, coefficients, rows)
 

@@ -25,7 +25,7 @@ from anypca.models._bilinear.evaluator import (
     joint_and_loadings,
 )
 from anypca.models._bilinear.problem import BilinearProblem
-from anypca.models._opened import OpenedBlock
+from anypca.models._block_view import BlockView
 from anypca.priors import NewtonStep, Ridge
 from anypca.solvers import Coordinates, Share, Total, Update
 from anypca.solvers.conjugate import conjugate_gradients
@@ -111,7 +111,7 @@ class ConjugateEvaluator(BlockEvaluator):
         return np.dtype(np.float32) if self.rows.product is not None else self.rows.dtype
 
     @cached_property
-    def _low_rows(self) -> OpenedBlock:
+    def _low_rows(self) -> BlockView:
         return replace(self.rows, dtype=self._low_dtype)
 
     def entry(self, points: Floats) -> Entry:
@@ -203,10 +203,10 @@ class ConjugateProblem(BilinearProblem):
     pass over the blocks each, which computes the entries' curvature again. ``ridges`` must be there.
     """
 
-    def evaluator(self, coefficients: Coefficients, rows: OpenedBlock) -> ConjugateEvaluator:
+    def evaluator(self, coefficients: Coefficients, rows: BlockView) -> ConjugateEvaluator:
         return ConjugateEvaluator(self.family, coefficients, rows)
 
-    def add_up(self, rows: OpenedBlock, found: RowStep, stats: SweepSums) -> ConjugateSums:
+    def add_up(self, rows: BlockView, found: RowStep, stats: SweepSums) -> ConjugateSums:
         """The sums with what the columns' preconditioner needs."""
         assert found.totals is not None
         design = np.hstack([found.points, rows.features])

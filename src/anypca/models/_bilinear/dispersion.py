@@ -13,7 +13,7 @@ from anypca.families import Family
 from anypca.linalg import PackedCholesky, pack_symmetric, packed_products
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._bilinear.passes import Pass
-from anypca.models._opened import OpenedBlock, weigh
+from anypca.models._block_view import BlockView, apply_entry_weights
 
 # Grid for dispersions that enter the variance non-linearly (negative binomial 1/size): from counts that nobody can tell
 # from Poisson counts to columns that are almost always zero. Interpolation in logarithms between two of its values is
@@ -176,7 +176,7 @@ def refined_family(
         return family
 
     def total(function: Callable[..., Floats]) -> Floats:
-        def of_block(rows: OpenedBlock, scores: Floats) -> Floats:
+        def of_block(rows: BlockView, scores: Floats) -> Floats:
             eta = BlockEvaluator(family, coefficients, rows).predictor(scores, slice(0, rows.n_features))
             return function(rows.x, rows.entry_weights, eta, coefficients.dispersion)
 
@@ -203,7 +203,7 @@ class _Fit(NamedTuple):
         # Off-diagonal entries of a packed matrix stand for two of the full one.
         double = np.where(upper[0] == upper[1], 1.0, 2.0)
 
-        def function(rows: OpenedBlock, scores: Floats) -> Floats:
+        def function(rows: BlockView, scores: Floats) -> Floats:
             evaluator = BlockEvaluator(family, coefficients, rows)
             design = evaluator.design(scores)
             total = np.tile(pack_symmetric(np.eye(k)), (rows.n_rows, 1))
@@ -222,7 +222,7 @@ class _Fit(NamedTuple):
         """Pearson statistic of the columns of one family for each dispersion of the grid."""
         family, coefficients, visit, local = self
 
-        def function(rows: OpenedBlock, scores: Floats) -> Floats:
+        def function(rows: BlockView, scores: Floats) -> Floats:
             evaluator = BlockEvaluator(family, coefficients, rows)
             found = np.zeros(len(DISPERSION_GRID))
             for tile in rows.tiles():
@@ -237,11 +237,11 @@ class _Fit(NamedTuple):
         return visit.sum(function, local)
 
 
-def _grid_statistics(member: Family, rows: OpenedBlock, columns: Ints, mu: Floats) -> Floats:
+def _grid_statistics(member: Family, rows: BlockView, columns: Ints, mu: Floats) -> Floats:
     """Pearson statistic of some columns of a block with means ``mu`` for each dispersion of the grid."""
     # Means may underflow or overflow where the likelihood has no maximum; a residual of zero is zero.
     with np.errstate(over="ignore", divide="ignore"):
-        squared = weigh(rows, columns, (rows.x[:, columns] - mu) ** 2)
+        squared = apply_entry_weights(rows, columns, (rows.x[:, columns] - mu) ** 2)
         found = np.empty(len(DISPERSION_GRID))
         for g, value in enumerate(DISPERSION_GRID):
             terms = np.zeros_like(squared)

@@ -17,7 +17,7 @@ import numpy as np
 from anypca._typing import Bools, Floats, Ints
 from anypca.families import Evaluation, Family
 from anypca.linalg import packed_products
-from anypca.models._opened import OpenedBlock, observed_only
+from anypca.models._block_view import BlockView, observed_only
 
 
 class Operand(NamedTuple):
@@ -124,7 +124,7 @@ class BlockEvaluator:
 
     family: Family
     coefficients: Coefficients
-    rows: OpenedBlock
+    rows: BlockView
 
     @cached_property
     def _working(self) -> Working:
@@ -337,7 +337,7 @@ class ColumnSums(NamedTuple):
     """In the coefficients, packed, shape (n_features, m (m + 1) / 2)."""
 
 
-def weighted_terms(rows: OpenedBlock, columns: slice, found: Evaluation) -> Evaluation:
+def weighted_terms(rows: BlockView, columns: slice, found: Evaluation) -> Evaluation:
     """Terms of some columns times the weights of their entries, zero at missing entries."""
     if rows.observed is not None:
         found = mask_missing(found, rows.observed[:, columns])

@@ -12,8 +12,8 @@ from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.families import Family
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
-from anypca.models._opened import OpenedBlock, observed_only, open_block, weigh
-from anypca.models._session import Session
+from anypca.models._block_view import BlockView, apply_entry_weights, observed_only, open_block
+from anypca.models._context import FitContext
 
 
 def explained_shares(deviances: Floats) -> Floats:
@@ -73,19 +73,19 @@ class Pass:
 
     Parameters
     ----------
-    session : Session
+    session : FitContext
     fit_intercept : bool
     precision : str or None
         As in `open_block`.
     """
 
-    session: Session
+    session: FitContext
     fit_intercept: bool
     precision: str | None = None
 
     def sum(
         self,
-        function: Callable[[OpenedBlock, Floats], Floats],
+        function: Callable[[BlockView, Floats], Floats],
         local: Sequence[Any] | None = None,
         *,
         family: Family | None = None,
@@ -98,14 +98,14 @@ class Pass:
         return np.asarray(self.session.sum(self._opened(function, family=family, dense=dense), local))
 
     def map(
-        self, function: Callable[[OpenedBlock, Floats], Any], local: Sequence[Any] | None = None
+        self, function: Callable[[BlockView, Floats], Any], local: Sequence[Any] | None = None
     ) -> Sequence[Any]:
         """``function(rows, scores)`` of each block, where the blocks are."""
         return self.session.map(self._opened(function), local)
 
     def _opened(
         self,
-        function: Callable[[OpenedBlock, Floats], Any],
+        function: Callable[[BlockView, Floats], Any],
         *,
         family: Family | None = None,
         dense: bool = True,
@@ -133,7 +133,7 @@ class Pass:
     ) -> float:
         """Deviance of a model."""
 
-        def function(rows: OpenedBlock, scores: Floats) -> Floats:
+        def function(rows: BlockView, scores: Floats) -> Floats:
             value = rows.weights @ BlockEvaluator(family, coefficients, rows).row_values(scores)
             return np.array([2.0 * (_best(family, coefficients, rows).sum() - value)])
 
@@ -161,7 +161,7 @@ class Pass:
             The dtype in which differences between the model with and without a component are computed.
         """
 
-        def function(rows: OpenedBlock, scores: Floats) -> Floats:
+        def function(rows: BlockView, scores: Floats) -> Floats:
             # Without a component that balances another one, predictors may overflow: the deviance is then infinite.
             with np.errstate(over="ignore"):
                 values = _values_without(BlockEvaluator(family, coefficients, rows), scores, rough)
@@ -177,7 +177,7 @@ class Pass:
     def pearson(self, family: Family, coefficients: Coefficients, local: Sequence[Any] | None) -> Floats:
         """Weighted sum of squared Pearson residuals and weighted number of entries per column: (2, n_features)."""
 
-        def function(rows: OpenedBlock, scores: Floats) -> Floats:
+        def function(rows: BlockView, scores: Floats) -> Floats:
             evaluator = BlockEvaluator(family, coefficients, rows)
             found = np.empty((2, rows.n_features))
             for tile in rows.tiles():
@@ -185,8 +185,8 @@ class Pass:
                 eta = observed_only(rows, tile, evaluator.predictor(scores, tile))
                 dispersion = coefficients.dispersion[tile].astype(eta.dtype)
                 terms = family.columns(tile).pearson(rows.x[:, tile], eta, dispersion)
-                found[0, tile] = rows.weights @ weigh(rows, tile, terms)
-                found[1, tile] = rows.weights @ weigh(rows, tile, np.ones_like(terms))
+                found[0, tile] = rows.weights @ apply_entry_weights(rows, tile, terms)
+                found[1, tile] = rows.weights @ apply_entry_weights(rows, tile, np.ones_like(terms))
             return found
 
         return self.sum(function, local)
@@ -203,7 +203,7 @@ def _values_without(evaluator: BlockEvaluator, scores: Floats, rough: str | None
     return np.asarray(evaluator.values_without(scores, most=0) + (values - values[0]))
 
 
-def _best(family: Family, coefficients: Coefficients, rows: OpenedBlock) -> Floats:
+def _best(family: Family, coefficients: Coefficients, rows: BlockView) -> Floats:
     """Weighted log-likelihood of the columns of a block under the saturated model, (n_features,)."""
 
     def terms(member: Family, x: Floats, columns: slice) -> Floats:
@@ -212,9 +212,11 @@ def _best(family: Family, coefficients: Coefficients, rows: OpenedBlock) -> Floa
     return _totals(family, rows, terms)
 
 
-def _totals(family: Family, rows: OpenedBlock, terms: Callable[[Family, Floats, slice], Floats]) -> Floats:
+def _totals(family: Family, rows: BlockView, terms: Callable[[Family, Floats, slice], Floats]) -> Floats:
     """Weighted sums over the rows of a block of terms of its entries, (n_features,)."""
     sums = np.empty(rows.n_features)
     for tile in rows.tiles():
-        sums[tile] = rows.weights @ weigh(rows, tile, terms(family.columns(tile), rows.x[:, tile], tile))
+        sums[tile] = rows.weights @ apply_entry_weights(
+            rows, tile, terms(family.columns(tile), rows.x[:, tile], tile)
+        )
     return sums

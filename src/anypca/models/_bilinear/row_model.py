@@ -18,8 +18,8 @@ from anypca.models._bilinear.alternating import Gauge, RowFit
 from anypca.models._bilinear.conjugate import nearby_modes
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.problem import BilinearProblem
+from anypca.models._block_view import BlockView, check_rows, fixed_features, open_block
 from anypca.models._description import Description
-from anypca.models._opened import OpenedBlock, check_rows, fixed_features, open_block
 from anypca.models._posterior_model import PosteriorModel
 from anypca.models._row_model import RowModel, draw_normal
 from anypca.priors import Prior, Ridge
@@ -61,7 +61,7 @@ def standard_deviations(prior: Prior, found: RowFit) -> Floats:
 
 
 def integrate_rows(
-    rows: OpenedBlock, found: RowFit, prior: Ridge, family: Family, dispersion: Floats
+    rows: BlockView, found: RowFit, prior: Ridge, family: Family, dispersion: Floats
 ) -> tuple[Floats, Floats]:
     """Marginal log-likelihoods of rows and entropies of their scores in prior units, by Laplace; (rows,) each.
 
@@ -110,7 +110,7 @@ class BilinearRowModel(RowModel[Solved]):
     def dispersion(self) -> Floats:  # type: ignore[override]
         return self.reported.coefficients.dispersion
 
-    def open(self, block: Block, names: Sequence[str] | None = None) -> OpenedBlock:
+    def open(self, block: Block, names: Sequence[str] | None = None) -> BlockView:
         rows = open_block(block, fit_intercept=self.reported.fit_intercept)
         check_rows(self.family, rows, names)
         return rows
@@ -138,7 +138,7 @@ class ModeRowModel(BilinearRowModel[RowFit]):
     problem: BilinearProblem
     """Its score prior is that of the fit, in reported coordinates."""
 
-    def solve(self, rows: OpenedBlock) -> RowFit:
+    def solve(self, rows: BlockView) -> RowFit:
         return self._solve(rows, self.problem.score_prior)
 
     def scores(self, solved: RowFit) -> Floats:
@@ -147,10 +147,10 @@ class ModeRowModel(BilinearRowModel[RowFit]):
     def deviations(self, solved: RowFit) -> Floats:
         return standard_deviations(self.problem.score_prior, solved)
 
-    def log_likelihood(self, rows: OpenedBlock) -> Floats:
+    def log_likelihood(self, rows: BlockView) -> Floats:
         return self.integrate(rows)[0]
 
-    def integrate(self, rows: OpenedBlock) -> tuple[Floats, Floats]:
+    def integrate(self, rows: BlockView) -> tuple[Floats, Floats]:
         """Marginal log-likelihoods under normal scores of the training variances, and the scores' entropies."""
         largest = self.reported.score_variance.max(initial=0.0)
         variance = np.maximum(self.reported.score_variance, _LEAST_VARIANCE * (1.0 + largest))
@@ -158,7 +158,7 @@ class ModeRowModel(BilinearRowModel[RowFit]):
         return integrate_rows(rows, self._solve(rows, prior), prior, self.family, self.dispersion)
 
     def entry_moments(
-        self, rows: OpenedBlock, solved: RowFit, index: Ints, columns: Ints
+        self, rows: BlockView, solved: RowFit, index: Ints, columns: Ints
     ) -> tuple[Floats, Floats]:
         known = self.reported.coefficients
         z = np.hstack([solved.points[index], rows.features[index]])
@@ -170,7 +170,7 @@ class ModeRowModel(BilinearRowModel[RowFit]):
     def draw_posterior(
         self,
         block: Block,
-        rows: OpenedBlock,
+        rows: BlockView,
         solved: RowFit,
         rng: np.random.Generator,
         shared: np.random.Generator,
@@ -200,7 +200,7 @@ class ModeRowModel(BilinearRowModel[RowFit]):
             points[is_left] = found.points
         return points.astype(block.dtype, copy=False)
 
-    def _solve(self, rows: OpenedBlock, prior: Prior) -> RowFit:
+    def _solve(self, rows: BlockView, prior: Prior) -> RowFit:
         """Modes of rows under a score prior."""
         problem = replace(self.problem, score_prior=prior, eps=float(np.finfo(rows.dtype).eps))
         evaluator = problem.evaluator(self.reported.coefficients, rows)

@@ -21,9 +21,9 @@ from anypca.models._bilinear.alternating import Gauge, Shared
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._bilinear.passes import Pass
 from anypca.models._bilinear.problem import BilinearProblem
+from anypca.models._block_view import BlockView, fixed_features, observed_only
+from anypca.models._context import FitContext
 from anypca.models._covariates import prior_precision
-from anypca.models._opened import OpenedBlock, fixed_features, observed_only
-from anypca.models._session import Session
 from anypca.priors import Ridge, Scaled
 
 # Products of the range finder; the sweeps of the fit correct what three of them leave.
@@ -53,7 +53,7 @@ def mean_coefficients(family: Family, summary: Summary, n_covariates: int, *, fi
     return fixed
 
 
-def fixed_precision(family: Family, session: Session, *, fit_intercept: bool) -> Floats:
+def fixed_precision(family: Family, session: FitContext, *, fit_intercept: bool) -> Floats:
     """Prior precisions of intercepts (zero) and coefficients of covariates, shape (n_features, n_fixed).
 
     A predictor with units is measured in standard deviations of its column.
@@ -155,7 +155,7 @@ def _slack(family: Family, curvature: Floats) -> Floats:
 
 
 def _residual_product(
-    family: Family, null: Coefficients, rows: OpenedBlock, scores: Floats, basis: Floats
+    family: Family, null: Coefficients, rows: BlockView, scores: Floats, basis: Floats
 ) -> Floats:
     """``R' (R basis)``, the columns' squares and summed curvature, the rows' weight: (n_features, width + 3)."""
     evaluator, basis = BlockEvaluator(family, null, rows), basis.astype(rows.dtype, copy=False)
@@ -178,7 +178,7 @@ def _residual_product(
     return found
 
 
-def _count_product(null: Coefficients, rows: OpenedBlock, basis: Floats) -> Floats:
+def _count_product(null: Coefficients, rows: BlockView, basis: Floats) -> Floats:
     """The same for Poisson counts, whose expected values have rank one.
 
     Where they are so small that no zero is clipped, and few counts are not zero, residuals are sparse beyond those that
@@ -211,7 +211,7 @@ def _count_product(null: Coefficients, rows: OpenedBlock, basis: Floats) -> Floa
 
 
 def _add_dense(
-    found: Floats, x: Floats, rows: OpenedBlock, roots: tuple[Floats, Floats], basis: Floats
+    found: Floats, x: Floats, rows: BlockView, roots: tuple[Floats, Floats], basis: Floats
 ) -> None:
     """Write products and squares of residuals, all of which are computed, beside the curvatures."""
     image, residuals = np.zeros((rows.n_rows, basis.shape[1])), []
@@ -241,7 +241,7 @@ def _beyond_zeros(
     return rest, squares.astype(float, copy=False)
 
 
-def _exposure(rows: OpenedBlock, _: Floats) -> Floats:
+def _exposure(rows: BlockView, _: Floats) -> Floats:
     """Summed exposures of rows, NaN where they differ between columns."""
     is_wide = rows.offset is not None and rows.offset.shape[1] > 1
     if is_wide or rows.observed is not None or rows.entry is not None:
@@ -263,7 +263,7 @@ def link_loadings(
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0) / weights[0]))
 
 
-def _link_product(family: Family, rows: OpenedBlock, basis: Floats) -> Floats:
+def _link_product(family: Family, rows: BlockView, basis: Floats) -> Floats:
     """``E' (E basis)`` with E the entries on the scale of eta, and the rows' weight, shape (n_features, width + 1)."""
     eta = family.link(family.interior_mean(rows.x, np.ones_like(rows.x)))
     if rows.offset is not None:
@@ -289,13 +289,13 @@ class BilinearFitter(Generic[Settings]):
 
     Parameters
     ----------
-    session : Session
+    session : FitContext
     family : Family
     settings
         Those of the model.
     """
 
-    session: Session
+    session: FitContext
     family: Family
     settings: Settings
 

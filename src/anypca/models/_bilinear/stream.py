@@ -11,7 +11,7 @@ from anypca._typing import Floats
 from anypca.engine import Block
 from anypca.families import Family
 from anypca.models._bilinear.alternating import AlternatingNewton, Shared, SweepSums
-from anypca.models._opened import OpenedBlock
+from anypca.models._block_view import BlockView
 from anypca.models._stream import BlockSums, StreamRule, design_change, held_back
 
 
@@ -46,7 +46,7 @@ class BilinearRule(StreamRule[Shared]):
         )
         return replace(found, target=found.times(coefficients.joint) + sums.gradient)
 
-    def spread(self, rows: OpenedBlock, points: Floats, k: int) -> Floats:
+    def spread(self, rows: BlockView, points: Floats, k: int) -> Floats:
         """Weighted sum of posterior variances of the scores, shape (k,); modes have none."""
         return np.zeros(k)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.engine import Block
-from anypca.models._session import Session
+from anypca.models._context import FitContext
 from anypca.solvers.closed_form import Centring, coarsen
 
 # Rows of a chunk whose p x p product is added up: enough that the product outweighs the addition.
@@ -46,7 +46,7 @@ class StoredGram:
 class StreamedGram:
     """G through the rows of a complete table: two thin products per block, never a p x p matrix."""
 
-    session: Session
+    session: FitContext
     centring: Centring
     trace: float
 
@@ -60,7 +60,7 @@ class StreamedGram:
         return np.asarray(_in_chunks(self.session).sum(product))
 
 
-def sum_gram(session: Session, centring: Centring) -> StoredGram:
+def sum_gram(session: FitContext, centring: Centring) -> StoredGram:
     """G of a complete table, summed over its blocks."""
 
     def product(block: Block, _: None) -> Floats:
@@ -70,5 +70,5 @@ def sum_gram(session: Session, centring: Centring) -> StoredGram:
     return StoredGram(_in_chunks(session).sum(product))
 
 
-def _in_chunks(session: Session) -> Session:
+def _in_chunks(session: FitContext) -> FitContext:
     return replace(session, data=coarsen(session.data, _CHUNK_ROWS))

@@ -11,9 +11,9 @@ from anypca._typing import Floats
 from anypca.engine import Block
 from anypca.linalg import fix_signs
 from anypca.models._arguments import check_rank
+from anypca.models._context import FitContext
 from anypca.models._gaussian.posterior import Parameters
 from anypca.models._gaussian.problem import MissingProblem
-from anypca.models._session import Session
 from anypca.solvers import Result, Status
 from anypca.solvers.closed_form import Centring, Spectrum
 
@@ -56,13 +56,13 @@ class Principal:
 
 
 def fit_principal(
-    session: Session, n_components: int | float | str | None
+    session: FitContext, n_components: int | float | str | None
 ) -> tuple[Principal, Result[Principal]]:
     """Fit by maximum likelihood, then give the variances scikit-learn's divisors.
 
     Parameters
     ----------
-    session : Session
+    session : FitContext
     n_components : int, float in (0, 1), "mle" or None
         As for `choose_n_components`.
 
@@ -88,7 +88,7 @@ def fit_principal(
     return unbias(result.shared, weight, n_rows, floor), result
 
 
-def count_rows(session: Session, model: str) -> tuple[float, int]:
+def count_rows(session: FitContext, model: str) -> tuple[float, int]:
     """Sum of the sample weights (the number of rows that the table stands for) and number of positive ones.
 
     Raises
@@ -120,7 +120,7 @@ def noise_floor(variance: float) -> float:
     return max(_NOISE_FLOOR * variance, float(np.finfo(np.float64).tiny))
 
 
-def _start_spectrum(session: Session, n_components: int | float | str | None, weight: float) -> Spectrum:
+def _start_spectrum(session: FitContext, n_components: int | float | str | None, weight: float) -> Spectrum:
     """Spectrum of the covariance with divisor n; missing entries are filled with the column mean.
 
     Filled entries shrink covariances by the observed shares of both columns, which scaling up undoes.

@@ -11,7 +11,7 @@ import scipy.linalg
 
 from anypca._typing import Floats
 from anypca.engine import Block
-from anypca.models._opened import OpenedBlock, open_complete
+from anypca.models._block_view import BlockView, open_complete
 from anypca.models._row_model import RowModel
 
 
@@ -29,13 +29,13 @@ class RegressionRowModel(RowModel[Floats]):
     name: str
     """Of the estimator, for messages."""
 
-    def open(self, block: Block, names: Sequence[str] | None = None) -> OpenedBlock:
+    def open(self, block: Block, names: Sequence[str] | None = None) -> BlockView:
         return open_complete(block, self.name, names)
 
-    def solve(self, rows: OpenedBlock) -> Floats:
+    def solve(self, rows: BlockView) -> Floats:
         return np.asarray((rows.x - self.centre) @ self.components.T)
 
-    def log_likelihood(self, rows: OpenedBlock) -> Floats:
+    def log_likelihood(self, rows: BlockView) -> Floats:
         """Negative squared distances of the rows from their reconstructions, shape (rows,)."""
         residuals = rows.x - self.centre - self.solve(rows) @ self.back
         return np.asarray(-np.einsum("ij,ij->i", residuals, residuals))

@@ -10,16 +10,16 @@ import numpy as np
 from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.families import Gaussian
+from anypca.models._block_view import BlockView
 from anypca.models._gaussian.posterior import Patterns, Posterior, find_patterns, find_posterior
 from anypca.models._gaussian.principal import Principal
-from anypca.models._opened import OpenedBlock
 from anypca.models._row_model import RowModel, draw_normal
 
 
 class SolvedRows(NamedTuple):
     """Rows and the posteriors of their scores, whose covariances are shared by rows that miss the same entries."""
 
-    rows: OpenedBlock
+    rows: BlockView
     posterior: Posterior
     patterns: Patterns
 
@@ -40,7 +40,7 @@ class PrincipalRowModel(RowModel[SolvedRows]):
         """From standard scores to those in the units of the table, shape (k,)."""
         return np.asarray(np.sqrt(self.principal.signal))
 
-    def solve(self, rows: OpenedBlock) -> SolvedRows:
+    def solve(self, rows: BlockView) -> SolvedRows:
         patterns = find_patterns(rows.observed, rows.n_rows, is_weighted=rows.entry is not None)
         assert rows.table is not None
         found = find_posterior(rows.table, self.principal.parameters, patterns, rows.entry)
@@ -61,10 +61,10 @@ class PrincipalRowModel(RowModel[SolvedRows]):
     def deviations(self, solved: SolvedRows) -> Floats:
         return solved.patterns.spread(np.sqrt(np.einsum("iaa->ia", self.covariances(solved))))
 
-    def log_likelihood(self, rows: OpenedBlock) -> Floats:
+    def log_likelihood(self, rows: BlockView) -> Floats:
         return self.solve(rows).posterior.log_likelihood
 
-    def integrate(self, rows: OpenedBlock) -> tuple[Floats, Floats]:
+    def integrate(self, rows: BlockView) -> tuple[Floats, Floats]:
         solved = self.solve(rows)
         covariance = self.principal.noise * solved.posterior.inverse
         unit = len(self._scale) * float(np.log(2.0 * np.pi * np.e))
@@ -75,7 +75,7 @@ class PrincipalRowModel(RowModel[SolvedRows]):
         return np.asarray(scores @ self.principal.components + self.principal.mean)
 
     def entry_moments(
-        self, rows: OpenedBlock, solved: SolvedRows, index: Ints, columns: Ints
+        self, rows: BlockView, solved: SolvedRows, index: Ints, columns: Ints
     ) -> tuple[Floats, Floats]:
         u = self.principal.components.T[columns]
         mean = self.principal.mean[columns] + np.einsum("ea,ea->e", self.posterior_means(solved)[index], u)
@@ -85,7 +85,7 @@ class PrincipalRowModel(RowModel[SolvedRows]):
     def draw_posterior(
         self,
         block: Block,
-        rows: OpenedBlock,
+        rows: BlockView,
         solved: SolvedRows,
         rng: np.random.Generator,
         shared: np.random.Generator,

@@ -13,8 +13,8 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.engine import Block
 from anypca.linalg import fix_signs
+from anypca.models._context import FitContext
 from anypca.models._network import Layer, Network
-from anypca.models._session import Session
 from anypca.models.autoencoder._problem import Scaling
 
 
@@ -31,7 +31,7 @@ class LinearPart(NamedTuple):
     """S, shape (k,)."""
 
 
-def linear_part(session: Session, scaling: Scaling, encoder: Network) -> LinearPart:
+def linear_part(session: FitContext, scaling: Scaling, encoder: Network) -> LinearPart:
     """Regress the standardised rows of a table on their latents."""
 
     def moments(block: Block, _: None) -> Floats:

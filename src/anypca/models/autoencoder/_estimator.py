@@ -12,9 +12,9 @@ from anypca._compat import StrOptions
 from anypca._typing import Floats
 from anypca.families import Gaussian
 from anypca.models._arguments import read_settings
-from anypca.models._manners import NOT_NEGATIVE
 from anypca.models._network import ACTIVATIONS, check_hidden
 from anypca.models._row_methods import RowMethods
+from anypca.models._validation import NOT_NEGATIVE
 from anypca.models.autoencoder._fit import AutoencoderFit, Settings, fit_autoencoder
 from anypca.models.autoencoder._row_model import CodedRowModel
 from anypca.solvers import Result

@@ -9,9 +9,9 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.engine import Block
 from anypca.linalg import fix_signs
+from anypca.models._context import FitContext
 from anypca.models._gaussian.principal import count_rows
 from anypca.models._network import Network, glorot
-from anypca.models._session import Session
 from anypca.models.autoencoder._canonical import change_coordinates, linear_part
 from anypca.models.autoencoder._problem import Nets, Scaling, SquaredError, split
 from anypca.models.autoencoder._start import Directions, can_carry, carry
@@ -56,7 +56,7 @@ class AutoencoderFit:
     """Share of the variance that the reconstruction explains."""
 
 
-def fit_autoencoder(session: Session, settings: Settings) -> tuple[AutoencoderFit, Result[Floats]]:
+def fit_autoencoder(session: FitContext, settings: Settings) -> tuple[AutoencoderFit, Result[Floats]]:
     """The best of several starts, in canonical coordinates if its latent layer is linear."""
     weight, _ = count_rows(session, "Autoencoder")
     deviations = np.sqrt(session.summary.variance)
@@ -80,7 +80,7 @@ def fit_autoencoder(session: Session, settings: Settings) -> tuple[AutoencoderFi
     return _report(session, scaling, nets, is_linear=settings.is_linear), results[best]
 
 
-def _start(session: Session, scaling: Scaling, settings: Settings, weight: float) -> Nets:
+def _start(session: FitContext, scaling: Scaling, settings: Settings, weight: float) -> Nets:
     """Random weights, which carry the principal components if that is wished and possible."""
     depth = len(settings.hidden) + 1
     inside = [session.data.n_features, *settings.hidden, settings.n_components]
@@ -103,7 +103,7 @@ def _start(session: Session, scaling: Scaling, settings: Settings, weight: float
     return replace(nets, readout=nets.readout.with_vector(directions.readout))
 
 
-def _report(session: Session, scaling: Scaling, nets: Nets, *, is_linear: bool) -> AutoencoderFit:
+def _report(session: FitContext, scaling: Scaling, nets: Nets, *, is_linear: bool) -> AutoencoderFit:
     encoder, decoder = nets.encoder, nets.decoder
     part = linear_part(session, scaling, encoder)
     if is_linear:

@@ -8,8 +8,8 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.engine import Block
+from anypca.models._context import FitContext
 from anypca.models._network import Layer, Network
-from anypca.models._session import Session
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class Nets:
 class SquaredError:
     """Minus the loss as a function of all parameters."""
 
-    session: Session
+    session: FitContext
     scaling: Scaling
     like: Nets
     """Nets with these layers."""

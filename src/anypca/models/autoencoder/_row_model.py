@@ -9,8 +9,8 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.engine import Block
+from anypca.models._block_view import BlockView, open_complete
 from anypca.models._network import Network
-from anypca.models._opened import OpenedBlock, open_complete
 from anypca.models._row_model import RowModel
 from anypca.models.autoencoder._problem import Scaling
 
@@ -24,13 +24,13 @@ class CodedRowModel(RowModel[Floats]):
     encoder: Network
     decoder: Network
 
-    def open(self, block: Block, names: Sequence[str] | None = None) -> OpenedBlock:
+    def open(self, block: Block, names: Sequence[str] | None = None) -> BlockView:
         return open_complete(block, "Autoencoder", names)
 
-    def solve(self, rows: OpenedBlock) -> Floats:
+    def solve(self, rows: BlockView) -> Floats:
         return self.encoder(self.scaling.apply(rows.x))
 
-    def log_likelihood(self, rows: OpenedBlock) -> Floats:
+    def log_likelihood(self, rows: BlockView) -> Floats:
         """Negative squared distances of standardised rows from their reconstructions, shape (rows,)."""
         x = self.scaling.apply(rows.x)
         residuals = x - self.decoder(self.encoder(x))

@@ -19,7 +19,7 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.families import Family
 from anypca.models._bayes.density import likelihood_terms
-from anypca.models._opened import OpenedBlock
+from anypca.models._block_view import BlockView
 
 
 class Factors(NamedTuple):
@@ -66,7 +66,7 @@ class FactorDensity:
     """The density on flat positions (V, T, m, log s)."""
 
     family: Family
-    rows: OpenedBlock
+    rows: BlockView
     """The whole table, dense."""
     dispersion: Floats
     prior: FactorPrior

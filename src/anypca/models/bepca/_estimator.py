@@ -13,8 +13,8 @@ from anypca._typing import Floats
 from anypca.families import Family
 from anypca.models._arguments import check_rank, read_settings
 from anypca.models._bayes.estimator import DrawnModel
-from anypca.models._manners import POSITIVE
-from anypca.models._session import Session
+from anypca.models._context import FitContext
+from anypca.models._validation import POSITIVE
 from anypca.models.bepca._fit import BEPCAFit, fit_factors
 from anypca.models.bepca._settings import Settings
 
@@ -146,11 +146,11 @@ class BEPCA(DrawnModel):
     n_chains: int = 4
     random_state: Any = 0
 
-    def _dispersion_rank(self, session: Session) -> int:
+    def _dispersion_rank(self, session: FitContext) -> int:
         check_rank(self.n_components, session.data)
         return self.n_components
 
-    def _draw(self, session: Session, family: Family, dispersion: Floats) -> BEPCAFit:
+    def _draw(self, session: FitContext, family: Family, dispersion: Floats) -> BEPCAFit:
         settings = read_settings(Settings, self, progress=bool(self.verbose))
         return fit_factors(session, family, dispersion, settings)
 

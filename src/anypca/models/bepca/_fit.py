@@ -17,7 +17,7 @@ from anypca.models._bayes.normal_rows import NormalRowModel
 from anypca.models._bayes.points import Point, collect_rows, deviances_at
 from anypca.models._bayes.rows import choose_entries, thin
 from anypca.models._bilinear.evaluator import Coefficients
-from anypca.models._session import Session
+from anypca.models._context import FitContext
 from anypca.models.bepca._density import FactorDensity, Factors
 from anypca.models.bepca._gibbs import GibbsSampler
 from anypca.models.bepca._report import Aligned, align_draws, mean_product, rank_bic
@@ -57,12 +57,12 @@ class BEPCAFit(DrawnFit):
     rank_bic: Mapping[int, float]
 
 
-def fit_factors(session: Session, family: Family, dispersion: Floats, settings: Settings) -> BEPCAFit:
+def fit_factors(session: FitContext, family: Family, dispersion: Floats, settings: Settings) -> BEPCAFit:
     """Sample, align, summarise.
 
     Parameters
     ----------
-    session : Session
+    session : FitContext
         Its table is held in memory as one dense array, with all draws.
     family : Family
     dispersion : ndarray of shape (n_features,)
@@ -86,7 +86,7 @@ def fit_factors(session: Session, family: Family, dispersion: Floats, settings: 
     return _conclude(session, density, run, settings)
 
 
-def _sample(session: Session, density: FactorDensity, settings: Settings) -> Run:
+def _sample(session: FitContext, density: FactorDensity, settings: Settings) -> Run:
     """Draws by the sampler of the family, or the one that was asked for."""
     gibbs = make_gibbs(density)
     if settings.sampler == "gibbs" and gibbs is None:
@@ -109,7 +109,7 @@ def make_gibbs(density: FactorDensity) -> GibbsSampler | None:
     return GibbsSampler(table, own.times(prior.weight), rows.features, prior)
 
 
-def run_gibbs(session: Session, density: FactorDensity, sampler: GibbsSampler, settings: Settings) -> Run:
+def run_gibbs(session: FitContext, density: FactorDensity, sampler: GibbsSampler, settings: Settings) -> Run:
     """All chains side by side, sweep after sweep."""
     start = start_factors(session, density, settings.n_chains)
     n_tune, n_sweeps = _THIN * settings.n_tune, _THIN * (settings.n_tune + settings.n_draws)
@@ -125,7 +125,7 @@ def run_gibbs(session: Session, density: FactorDensity, sampler: GibbsSampler, s
     return Run(draws, {"lp": np.array(logs).T})
 
 
-def run_nuts(session: Session, density: FactorDensity, settings: Settings) -> Run:
+def run_nuts(session: FitContext, density: FactorDensity, settings: Settings) -> Run:
     """Chains of the No-U-Turn sampler on the joint density."""
     starts = start_factors(session, density, _STARTS * settings.n_chains)
     positions = np.stack([density.position(_chain(starts, s)) for s in range(len(starts.scores))])
@@ -141,7 +141,7 @@ def _chain(factors: Factors, number: int) -> Factors:
     return Factors(*(part[number] for part in factors))
 
 
-def _conclude(session: Session, density: FactorDensity, run: Run, settings: Settings) -> BEPCAFit:
+def _conclude(session: FitContext, density: FactorDensity, run: Run, settings: Settings) -> BEPCAFit:
     """Align the draws, order components by the deviance that they explain, compare chains."""
     aligned = align_draws(run.draws, centre=settings.fit_intercept)
     deviances, order = deviances_at(

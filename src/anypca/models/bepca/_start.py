@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from anypca.families import Family
-from anypca.models._session import Session
+from anypca.models._context import FitContext
 from anypca.models.bepca._density import FactorDensity, FactorPrior, Factors
 from anypca.models.bepca._settings import Settings
 
@@ -17,7 +17,7 @@ _INTERCEPT_WEIGHT = 1.0
 _SCATTER = 0.1
 
 
-def make_prior(session: Session, family: Family, settings: Settings) -> FactorPrior:
+def make_prior(session: FitContext, family: Family, settings: Settings) -> FactorPrior:
     """The prior of a table: loadings centred where a predictor is 0, or at a given value; intercepts at the means."""
     p, k = session.data.n_features, settings.n_components
     centre = family.mean(np.zeros(p)) if settings.prior_value is None else np.full(p, settings.prior_value)
@@ -36,7 +36,7 @@ def make_prior(session: Session, family: Family, settings: Settings) -> FactorPr
     return FactorPrior(value, weight, settings.variance_shape, settings.variance_rate)
 
 
-def start_factors(session: Session, density: FactorDensity, n_starts: int) -> Factors:
+def start_factors(session: FitContext, density: FactorDensity, n_starts: int) -> Factors:
     """Random scores, and coefficients about the modes of their priors; leading axis: starts."""
     n, k, rng = session.data.n_samples, density.n_components, session.rng
     prior = density.prior

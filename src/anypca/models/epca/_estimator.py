@@ -18,9 +18,9 @@ from anypca.models._base import for_rows
 from anypca.models._bilinear.alternating import Shared
 from anypca.models._bilinear.row_model import BilinearModel, ModeRowModel, Reported
 from anypca.models._bilinear.stream import BilinearRule
-from anypca.models._manners import NOT_NEGATIVE
-from anypca.models._session import Session
+from anypca.models._context import FitContext
 from anypca.models._stream import Stream, StreamingRows
+from anypca.models._validation import NOT_NEGATIVE
 from anypca.models.epca._fit import EPCAFit, EPCAFitter, Fitted, Settings
 from anypca.models.epca._ridge import LEAST_RIDGE, choose_ridge
 from anypca.models.epca._share import least_rank
@@ -293,7 +293,7 @@ class EPCA(StreamingRows, BilinearModel):
         self._warn_unless_converged(fitted.fit.result)
         return self.transform(X, **for_rows(fit_params)) if scores is None else scores
 
-    def _fit_table(self, session: Session) -> Fitted:
+    def _fit_table(self, session: FitContext) -> Fitted:
         """Fit and set the fitted attributes."""
         family, report = settle_family(session)
         fitted = self._fit_components(session, family)
@@ -301,7 +301,7 @@ class EPCA(StreamingRows, BilinearModel):
         self._store(fitted.fit)
         return fitted
 
-    def _training_scores(self, session: Session, fitted: Fitted) -> Floats | None:
+    def _training_scores(self, session: FitContext, fitted: Fitted) -> Floats | None:
         """Scores of the training rows, solved from those of the last sweep; ``None`` if the start might matter."""
         model, gauge, data = self._row_model(), fitted.gauge, session.data
         # Without a ridge rows with few entries may have many optima. Scores of a Dask array stay where its chunks are.
@@ -310,7 +310,7 @@ class EPCA(StreamingRows, BilinearModel):
         found = session.map(lambda block, local: model.solve_training(block, local, gauge), fitted.local)
         return np.concatenate(session.executor.gather(found))
 
-    def _fit_components(self, session: Session, family: Family) -> Fitted:
+    def _fit_components(self, session: FitContext, family: Family) -> Fitted:
         """The fit with as many components as asked for, or as explain the share that is asked for."""
         wanted: Any = self.n_components
         if isinstance(wanted, Integral):
@@ -322,7 +322,7 @@ class EPCA(StreamingRows, BilinearModel):
         fitted, self.ridge_, self.ridge_trials_ = attempt(rank)
         return fitted
 
-    def _fit_rank(self, session: Session, family: Family, n_components: int) -> Fitted:
+    def _fit_rank(self, session: FitContext, family: Family, n_components: int) -> Fitted:
         self.n_components_ = n_components
         # Without another choice the ridge is 1: it removes infinite estimates.
         self.ridge_, self.ridge_trials_ = LEAST_RIDGE, None

@@ -15,10 +15,10 @@ from anypca.families import Family
 from anypca.models._bilinear.dispersion import noise_units
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._bilinear.start import BilinearFitter
+from anypca.models._block_view import BlockView, apply_entry_weights
+from anypca.models._context import FitContext
 from anypca.models._cross_validation import HeldOut, cross_validate, entry_log_likelihood, hash_folds
 from anypca.models._imputation import has_bounds
-from anypca.models._opened import OpenedBlock, weigh
-from anypca.models._session import Session
 from anypca.models._warm import cold_clone
 
 # Entries and columns that trials are fitted to: a trial takes some hundredths of a second, however large the table.
@@ -135,11 +135,11 @@ def noise_ridge(fitter: BilinearFitter[Any], null: Coefficients) -> float:
 def _mean_information(fitter: BilinearFitter[Any], null: Coefficients) -> float:
     """Mean over columns of what an entry tells of its eta without components, in units of noise, at most 1 each."""
 
-    def curvatures(rows: OpenedBlock, scores: Floats) -> Floats:
+    def curvatures(rows: BlockView, scores: Floats) -> Floats:
         evaluator, found = BlockEvaluator(fitter.family, null, rows), np.zeros((2, rows.n_features))
         for tile, terms in evaluator.tiles(evaluator.design(scores), order=2):
             found[0, tile] = rows.weights @ terms.curvature
-            found[1, tile] = rows.weights @ weigh(rows, tile, np.ones_like(terms.curvature))
+            found[1, tile] = rows.weights @ apply_entry_weights(rows, tile, np.ones_like(terms.curvature))
         return found
 
     total, count = fitter.visit.sum(curvatures)
@@ -147,21 +147,21 @@ def _mean_information(fitter: BilinearFitter[Any], null: Coefficients) -> float:
     return float(np.minimum(information, 1.0).mean())
 
 
-def _largest_noise(session: Session) -> float:
+def _largest_noise(session: FitContext) -> float:
     """The largest singular value of unit noise in the observed entries."""
     weight = session.summary.weight
     in_rows = float(weight.sum() / max(weight.max(initial=0.0), 1.0))
     return float(np.sqrt(weight.mean()) + np.sqrt(in_rows))
 
 
-def choose_ridge(model: Any, session: Session, family: Family) -> tuple[float, dict[float, float]]:
+def choose_ridge(model: Any, session: FitContext, family: Family) -> tuple[float, dict[float, float]]:
     """The ridge whose fits predict hidden entries best, of those that predict no family's worse than means do.
 
     Parameters
     ----------
     model : EPCA
         Whose other settings the trials have.
-    session : Session
+    session : FitContext
     family : Family
         Of the columns.
 
@@ -213,7 +213,7 @@ def _search(judge: Callable[[float], Trial], means: Trial, begin: float) -> dict
     return trials
 
 
-def _draw(session: Session, family: Family) -> TrialTable:
+def _draw(session: FitContext, family: Family) -> TrialTable:
     """Rows and columns that trials are fitted to: all of a small table."""
     n, p = session.data.n_samples, session.data.n_features
     columns = np.arange(p)

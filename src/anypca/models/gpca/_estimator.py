@@ -11,10 +11,10 @@ from anypca._compat import StrOptions
 from anypca.columns import FamilyChoice, is_auto
 from anypca.families import Family
 from anypca.models._arguments import check_rank
+from anypca.models._context import FitContext
 from anypca.models._description import Description
-from anypca.models._manners import NOT_NEGATIVE, POSITIVE
 from anypca.models._row_methods import GenerativeModel
-from anypca.models._session import Session
+from anypca.models._validation import NOT_NEGATIVE, POSITIVE
 from anypca.models._warm import WarmStart
 from anypca.models.gpca._fit import USUAL_BOUND, GPCAFit, Settings, choose_bound, compare_bounds, fit_gpca
 from anypca.models.gpca._reader import find_family, guess_family
@@ -218,7 +218,7 @@ class GPCA(WarmStart, GenerativeModel):
         self._warn_unless_converged(fit.result)
         return self
 
-    def _choose_families(self, session: Session) -> FamilyChoice | None:
+    def _choose_families(self, session: FitContext) -> FamilyChoice | None:
         if is_auto(self.family):
             return FamilyChoice(guess_family(session.summary), None)
         return super()._choose_families(session)
@@ -231,7 +231,7 @@ class GPCA(WarmStart, GenerativeModel):
         return Settings(self.n_components, prior, float(self.alpha), bool(self.fit_intercept))
 
     def _find_bound(
-        self, session: Session, family: Family, settings: Settings
+        self, session: FitContext, family: Family, settings: Settings
     ) -> tuple[float, dict[float, float] | None]:
         """The bound and, if it was chosen, what was compared."""
         if not isinstance(self.bound, str):

@@ -13,8 +13,8 @@ from anypca._typing import Bools, Floats, Ints
 from anypca.families import Family
 from anypca.linalg import fix_signs
 from anypca.models._bilinear.passes import Deviances
+from anypca.models._context import FitContext
 from anypca.models._cross_validation import hash_folds
-from anypca.models._session import Session
 from anypca.models.gpca._penalised import PenalisedProblem, start_penalised
 from anypca.models.gpca._problem import Iterate, ProjectionProblem, SubspaceProblem
 from anypca.models.gpca._projection import Subspace, Sums, project
@@ -70,7 +70,7 @@ class GPCAFit:
     result: Result[Any]
 
 
-def fit_gpca(session: Session, family: Family, settings: Settings, bound: float) -> GPCAFit:
+def fit_gpca(session: FitContext, family: Family, settings: Settings, bound: float) -> GPCAFit:
     """Fit with a given bound and report."""
     reader = Reader(family, bound)
     solution = solve(session, reader, settings)
@@ -89,7 +89,7 @@ def fit_gpca(session: Session, family: Family, settings: Settings, bound: float)
 
 
 def solve(
-    session: Session,
+    session: FitContext,
     reader: Reader,
     settings: Settings,
     *,
@@ -118,7 +118,7 @@ def solve(
 
 
 def _run(
-    session: Session, problem: SubspaceProblem[Any], first: Subspace, tol: float, is_reported: bool
+    session: FitContext, problem: SubspaceProblem[Any], first: Subspace, tol: float, is_reported: bool
 ) -> tuple[Result[Any], Sums]:
     result, _, stats = session.loop(problem, tol=tol, is_reported=is_reported).run(first)
     return result, stats
@@ -159,7 +159,7 @@ def _canonical(solution: Solution, settings: Settings) -> tuple[Subspace, Floats
     return turned, np.maximum(values[::-1], 0.0)
 
 
-def _deviances(session: Session, reader: Reader, at: Subspace) -> Floats:
+def _deviances(session: FitContext, reader: Reader, at: Subspace) -> Floats:
     """Deviance of the columns under the model, then without each component, shape (k + 1, n_features)."""
     k = at.loadings.shape[1]
     models = [at, *(replace(at, loadings=np.delete(at.loadings, a, axis=1)) for a in range(k))]
@@ -195,7 +195,7 @@ _TOLERANCE = 1e-2
 _MOST_ITERATIONS = 50
 
 
-def compare_bounds(session: Session, family: Family, settings: Settings) -> dict[float, float]:
+def compare_bounds(session: FitContext, family: Family, settings: Settings) -> dict[float, float]:
     """Deviance per held-out entry for each bound, by cross-validation over entries.
 
     Returns
@@ -212,7 +212,7 @@ def compare_bounds(session: Session, family: Family, settings: Settings) -> dict
     return {bound: float(total[0] / total[1]) for bound, total in totals.items()}
 
 
-def choose_bound(session: Session, family: Family, settings: Settings) -> dict[float, float]:
+def choose_bound(session: FitContext, family: Family, settings: Settings) -> dict[float, float]:
     """Deviance per hidden entry for bounds that double as long as it falls; a third of the entries is hidden once.
 
     Which ones hangs neither on the order of rows and columns nor on weights in place of repeated rows. Nothing is
@@ -242,7 +242,7 @@ def choose_bound(session: Session, family: Family, settings: Settings) -> dict[f
     return deviances
 
 
-def _held_out(session: Session, reader: Reader, settings: Settings) -> Floats:
+def _held_out(session: FitContext, reader: Reader, settings: Settings) -> Floats:
     """Deviance and number of the entries of a fold, weighted, under a fit without them, shape (2,)."""
     found = solve(session, reader, settings, tol=max(session.tol, _TOLERANCE), is_reported=False)
     return reader.sum(session, lambda rows: _judge(reader.family, rows, found.result.shared))

@@ -19,8 +19,8 @@ from anypca.engine import Block, Summary
 from anypca.engine.entries import mix
 from anypca.families import Bernoulli, Family, Gaussian, Poisson
 from anypca.families._logistic import Logistic
-from anypca.models._opened import OpenedBlock, open_block
-from anypca.models._session import Session
+from anypca.models._block_view import BlockView, open_block
+from anypca.models._context import FitContext
 
 
 @singledispatch
@@ -68,12 +68,12 @@ def _(family: Logistic, x: Floats, bound: float) -> Floats:
     return np.asarray(np.clip(np.log(share) - np.log(rest), -bound, bound))
 
 
-def find_family(session: Session) -> Family:
+def find_family(session: FitContext) -> Family:
     """Check the family of a table against its values.
 
     Parameters
     ----------
-    session : Session
+    session : FitContext
         Open on the table.
 
     Raises
@@ -180,7 +180,7 @@ class Reader:
     bound: float
     held_out: HoldOut | Hidden | None = None
 
-    def sum(self, session: Session, function: Callable[[SaturatedRows], Sum]) -> Sum:
+    def sum(self, session: FitContext, function: Callable[[SaturatedRows], Sum]) -> Sum:
         """Sum of what ``function`` makes of some rows, over all rows of a table."""
         total: Sum = session.sum(lambda block, _: self.sum_block(block, function))
         return total
@@ -193,7 +193,7 @@ class Reader:
         """A block's rows, a few at a time."""
         return self.split(open_block(block))
 
-    def split(self, opened: OpenedBlock) -> Iterator[SaturatedRows]:
+    def split(self, opened: BlockView) -> Iterator[SaturatedRows]:
         """Opened rows, a few at a time."""
         size = max(_CHUNK_ENTRIES // opened.n_features, _MIN_CHUNK)
         for first in range(0, opened.n_rows, size):

@@ -9,7 +9,7 @@ import numpy as np
 from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.families import Family
-from anypca.models._opened import OpenedBlock, observed_only, weigh
+from anypca.models._block_view import BlockView, apply_entry_weights, observed_only
 from anypca.models._row_model import RowModel
 from anypca.models.gpca._projection import Subspace, project
 from anypca.models.gpca._reader import Reader
@@ -30,7 +30,7 @@ class ProjectionRowModel(RowModel[Floats]):
     def family(self) -> Family:  # type: ignore[override]
         return self.reader.family
 
-    def solve(self, rows: OpenedBlock) -> Floats:
+    def solve(self, rows: BlockView) -> Floats:
         found = np.concatenate([project(some, self.subspace).scores for some in self.reader.split(rows)])
         if rows.observed is not None:  # of a row of which nothing is known, the mean of all scores
             found[~rows.observed.any(axis=1)] = 0.0
@@ -39,18 +39,18 @@ class ProjectionRowModel(RowModel[Floats]):
     def scores(self, solved: Floats) -> Floats:
         return solved
 
-    def log_likelihood(self, rows: OpenedBlock) -> Floats:
+    def log_likelihood(self, rows: BlockView) -> Floats:
         """Log-likelihood at the projection of each row, (rows,): scores have no distribution to integrate over."""
         # At missing entries eta may be anything, also too large for its exponential.
         eta = observed_only(rows, slice(None), self._predict(self.solve(rows)))
         terms = self.family.log_likelihood(rows.x.astype(np.float64), eta, self.dispersion)
-        return np.asarray(weigh(rows, slice(None), terms).sum(axis=1))
+        return np.asarray(apply_entry_weights(rows, slice(None), terms).sum(axis=1))
 
     def predictor(self, block: Block, scores: Floats) -> Floats:
         return self._predict(scores)
 
     def leverages(
-        self, rows: OpenedBlock, solved: Floats, eta: Floats, index: Ints, columns: Ints
+        self, rows: BlockView, solved: Floats, eta: Floats, index: Ints, columns: Ints
     ) -> tuple[Floats, Floats]:
         """The predictor is a projection of the saturated parameters, which are the working values."""
         some = self.reader.split(rows.take(np.unique(index)))

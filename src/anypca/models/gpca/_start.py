@@ -10,7 +10,7 @@ from anypca._typing import Bools, Floats
 from anypca.engine import Block
 from anypca.families import Family
 from anypca.linalg import fix_signs, leading_directions
-from anypca.models._session import Session
+from anypca.models._context import FitContext
 from anypca.models.gpca._projection import Subspace
 from anypca.models.gpca._reader import Reader, SaturatedRows, saturated_parameters
 from anypca.solvers.closed_form import Centring
@@ -74,7 +74,7 @@ def facts_of(family: Family, rows: SaturatedRows) -> Facts:
     )
 
 
-def null_deviance(session: Session, reader: Reader, facts: Facts, *, fit_intercept: bool) -> Floats:
+def null_deviance(session: FitContext, reader: Reader, facts: Facts, *, fit_intercept: bool) -> Floats:
     """Deviances of the columns' means, or of eta = 0 without main effects, (n_features,)."""
     family, varies = reader.family, facts.varies
     eta = family.link(np.where(varies, facts.mean, 0.5)) if fit_intercept else np.zeros(len(varies))
@@ -110,7 +110,7 @@ class _SaturatedCentring(Centring):
 
 
 def start(
-    session: Session, reader: Reader, facts: Facts, *, n_components: int, fit_intercept: bool
+    session: FitContext, reader: Reader, facts: Facts, *, n_components: int, fit_intercept: bool
 ) -> Subspace:
     """Principal components of the saturated parameters with the main effects of the means."""
     data, nothing = session.data, np.zeros(session.data.n_features)
@@ -127,14 +127,14 @@ def start(
     return Subspace(vectors, typical if fit_intercept else nothing, typical)
 
 
-def _principal(session: Session, centring: Centring, n_components: int) -> Floats:
+def _principal(session: FitContext, centring: Centring, n_components: int) -> Floats:
     """Leading eigenvectors (p, k) to working precision."""
     # The divisor has no influence on eigenvectors.
     spectrum = session.spectrum(centring, divisor=float(session.data.n_samples), n_components=n_components)
     return spectrum.vectors[:, :n_components].copy()
 
 
-def _roughly_principal(session: Session, centring: Centring, n_components: int) -> Floats:
+def _roughly_principal(session: FitContext, centring: Centring, n_components: int) -> Floats:
     """Leading eigenvectors (p, k) by a few steps of subspace iteration, nothing larger than a block being made."""
 
     def multiply(basis: Floats) -> Floats:

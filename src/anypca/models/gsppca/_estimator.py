@@ -12,9 +12,9 @@ from anypca._compat import StrOptions
 from anypca.families import Gaussian
 from anypca.models._arguments import read_settings
 from anypca.models._description import Description
-from anypca.models._manners import AT_LEAST_ONE, NOT_NEGATIVE
 from anypca.models._posterior_model import PosteriorModel
 from anypca.models._selector import SelectorMethods
+from anypca.models._validation import AT_LEAST_ONE, NOT_NEGATIVE
 from anypca.models._warm import WarmStart
 from anypca.models.gsppca._evidence import EVIDENCES
 from anypca.models.gsppca._fit import Fitted, Settings, fit_globally_sparse

@@ -19,7 +19,7 @@ from scipy.special import betaincinv, gammainc, gammaln
 
 from anypca._typing import Floats, Ints
 from anypca.engine import Block
-from anypca.models._session import Session
+from anypca.models._context import FitContext
 from anypca.models.gsppca._table import Standardiser
 from anypca.special import log_bessel_k
 
@@ -109,7 +109,7 @@ EVIDENCES: dict[str, tuple[Density, float, int]] = {
 class CompositeEvidence:
     """Composite evidence along an order of the columns."""
 
-    session: Session
+    session: FitContext
     table: Standardiser
     order: Ints
     """Positions among the varying columns, most relevant first, (p,)."""

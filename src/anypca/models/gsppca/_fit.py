@@ -10,8 +10,8 @@ from anypca._typing import Floats, Ints
 from anypca.engine import executor_for
 from anypca.linalg import fix_signs
 from anypca.models._arguments import check_largest
+from anypca.models._context import FitContext
 from anypca.models._gaussian.principal import Principal, count_rows
-from anypca.models._session import Session
 from anypca.models.gsppca._evidence import CompositeEvidence, inclusion_probability
 from anypca.models.gsppca._noise import Moments, estimate_noise, sphericity
 from anypca.models.gsppca._problem import LoadingPosterior, RelaxedProblem, start_posterior
@@ -64,7 +64,7 @@ class Fitted:
     """Statistic of the test for equal noise."""
 
 
-def fit_globally_sparse(session: Session, settings: Settings) -> Fitted:
+def fit_globally_sparse(session: FitContext, settings: Settings) -> Fitted:
     """Rank the columns by variational EM, choose how many by composite evidence, and do PCA on them."""
     n_features = session.data.n_features
     n_rows, _ = count_rows(session, "GSPPCA")
@@ -105,7 +105,7 @@ def _check_settings(settings: Settings, n_varying: int, n_features: int) -> None
 
 
 def _fit_relaxed(
-    session: Session, settings: Settings, equivalent: EquivalentTable, moments: Moments
+    session: FitContext, settings: Settings, equivalent: EquivalentTable, moments: Moments
 ) -> list[Result[LoadingPosterior]]:
     """The variational EM for the latent dimension asked for, or for each of the grid."""
     most = max(1, min(len(equivalent.values), len(moments.column_variances)) - 1)
@@ -132,7 +132,7 @@ def _choose_cardinality(settings: Settings, path: Floats, inclusion: float) -> i
 
 
 def _find_components(
-    session: Session, table: Standardiser, equivalent: EquivalentTable, chosen: Ints, d: int, noise: float
+    session: FitContext, table: Standardiser, equivalent: EquivalentTable, chosen: Ints, d: int, noise: float
 ) -> Principal:
     """PCA of some of the varying columns, at increasing positions ``chosen`` (q,) among them.
 

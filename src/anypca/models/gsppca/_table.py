@@ -9,7 +9,7 @@ import numpy as np
 
 from anypca._typing import Floats, Ints
 from anypca.engine import Block, Data, Summary, check_data, mark_missing
-from anypca.models._session import Session
+from anypca.models._context import FitContext
 from anypca.solvers.closed_form import Centring
 
 # Variance below this share of the squared mean is the rounding of a constant: (100 units in the last place)^2 or so.
@@ -84,7 +84,7 @@ class EquivalentTable:
     """Their eigenvectors (p, m)."""
 
 
-def rotate_table(session: Session, table: Standardiser, n_components: int) -> EquivalentTable:
+def rotate_table(session: FitContext, table: Standardiser, n_components: int) -> EquivalentTable:
     """Rotate the rows so that min(n, p) of them are left, if the whole spectrum can be computed.
 
     The variational EM depends on the table through X'X only, so X may be replaced by ``diag(sqrt(n values)) V'``:

@@ -12,9 +12,9 @@ from anypca._typing import Floats
 from anypca.families import Family
 from anypca.models._arguments import read_settings
 from anypca.models._bayes.estimator import DrawnModel
+from anypca.models._context import FitContext
 from anypca.models._description import Description
-from anypca.models._manners import AT_LEAST_ONE, POSITIVE
-from anypca.models._session import Session
+from anypca.models._validation import AT_LEAST_ONE, POSITIVE
 from anypca.models.isfa._fit import ISFAFit, fit_buffet
 from anypca.models.isfa._sampler import Settings
 
@@ -140,10 +140,10 @@ class ISFA(DrawnModel):
     n_chains: int = 2
     random_state: Any = 0
 
-    def _dispersion_rank(self, session: Session) -> int:
+    def _dispersion_rank(self, session: FitContext) -> int:
         return max(min(_DISPERSION_COMPONENTS, session.data.n_samples - 1, session.data.n_features - 1), 0)
 
-    def _draw(self, session: Session, family: Family, dispersion: Floats) -> ISFAFit:
+    def _draw(self, session: FitContext, family: Family, dispersion: Floats) -> ISFAFit:
         return fit_buffet(session, family, dispersion, read_settings(Settings, self))
 
     def _store(self, fit: ISFAFit) -> None:

@@ -17,7 +17,7 @@ from anypca.models._bayes.rows import DrawnRowModel, choose_entries, thin
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.passes import Deviances
 from anypca.models._bilinear.start import mean_coefficients
-from anypca.models._session import Session
+from anypca.models._context import FitContext
 from anypca.models.isfa._report import USED_SHARE, Draw, match_draws, most_frequent, pad
 from anypca.models.isfa._row_model import MaskedRowModel
 from anypca.models.isfa._sampler import BuffetSampler, Settings, State
@@ -57,12 +57,12 @@ class ISFAFit(DrawnFit):
     n_used: Ints
 
 
-def fit_buffet(session: Session, family: Family, dispersion: Floats, settings: Settings) -> ISFAFit:
+def fit_buffet(session: FitContext, family: Family, dispersion: Floats, settings: Settings) -> ISFAFit:
     """Sample, match, summarise.
 
     Parameters
     ----------
-    session : Session
+    session : FitContext
         Its table is held in memory as one dense array, with all draws.
     family : Family
     dispersion : ndarray of shape (n_features,)
@@ -80,7 +80,7 @@ def fit_buffet(session: Session, family: Family, dispersion: Floats, settings: S
     return _conclude(session, table, run, settings)
 
 
-def sample_buffet(session: Session, table: MaskedTable, settings: Settings) -> Run:
+def sample_buffet(session: FitContext, table: MaskedTable, settings: Settings) -> Run:
     """The chains, one after the other."""
     sampler = BuffetSampler(table, settings)
     draws: list[Draw] = []
@@ -114,7 +114,7 @@ def read_draw(table: MaskedTable, state: State) -> Draw:
     return Draw(scores, loadings, shares >= USED_SHARE, shares, state.precision)
 
 
-def _conclude(session: Session, table: MaskedTable, run: Run, settings: Settings) -> ISFAFit:
+def _conclude(session: FitContext, table: MaskedTable, run: Run, settings: Settings) -> ISFAFit:
     """Match the factors of the draws, compare the chains."""
     k = most_frequent(run.n_used)
     picks = match_draws(run.draws, run.log_likelihood.ravel(), k)
@@ -155,7 +155,7 @@ def _averages(matched: Point, picks: Floats, *, is_turned: bool) -> tuple[Floats
     return components, np.sqrt(np.maximum(squares - components**2, 0.0)), inclusion
 
 
-def _deviances(session: Session, table: MaskedTable, draws: Point, settings: Settings) -> Deviances:
+def _deviances(session: FitContext, table: MaskedTable, draws: Point, settings: Settings) -> Deviances:
     """Deviances at the means over draws."""
     fixed = np.tile(table.offset[:, None], (1, int(settings.fit_intercept)))
     means = Coefficients(draws.loadings.mean(axis=0), fixed, table.dispersion)

@@ -14,8 +14,8 @@ from scipy.stats import norm
 from anypca._typing import Floats
 from anypca.engine import Data
 from anypca.families import Family
-from anypca.models._bayes.rows import Cloud, DrawnRowModel, normal_points, weigh
-from anypca.models._opened import OpenedBlock, observed_only
+from anypca.models._bayes.rows import Cloud, DrawnRowModel, apply_entry_weights, normal_points
+from anypca.models._block_view import BlockView, observed_only
 
 # Points of a row under each draw: masks are harder to propose than values. With 16 the log-likelihood of bits comes out
 # 0.4 too small, with 64 about 0.2.
@@ -55,7 +55,7 @@ class MaskedRowModel(DrawnRowModel):
     picks: Floats
     """Which factor is which component, shape (draws, n_components, k)."""
 
-    def clouds(self, rows: OpenedBlock) -> Iterator[Cloud]:
+    def clouds(self, rows: BlockView) -> Iterator[Cloud]:
         k = self.loadings.shape[2]
         nodes, uniform = normal_points(k, _N_POINTS), uniform_points(k)
         for loadings, odds, pick in zip(self.loadings, self.log_odds, self.picks, strict=True):
@@ -69,9 +69,9 @@ class MaskedRowModel(DrawnRowModel):
             log_weight += _log_mask(used, odds) - _log_mask(used, near_odds)
             ratio = norm.logpdf(active) - norm.logpdf(nodes)[:, None, :] + np.log(near.deviation)
             log_weight += np.where(used, ratio, 0.0).sum(axis=-1)
-            yield weigh(active @ pick.T, eta, log_weight)
+            yield apply_entry_weights(active @ pick.T, eta, log_weight)
 
-    def _approximate(self, rows: OpenedBlock, loadings: Floats, odds: Floats) -> _MeanField:
+    def _approximate(self, rows: BlockView, loadings: Floats, odds: Floats) -> _MeanField:
         """Coordinate ascent from the prior, all rows at once."""
         x, k = rows.x.astype(float, copy=False), loadings.shape[1]
         log_odds = np.tile(odds, (rows.n_rows, 1))

@@ -15,7 +15,7 @@ from anypca.families import Evaluation, Family
 from anypca.models._bayes.augment import Augmentation, augment
 from anypca.models._bilinear.dispersion import noise_units
 from anypca.models._bilinear.evaluator import mask_missing
-from anypca.models._opened import OpenedBlock
+from anypca.models._block_view import BlockView
 
 
 class Quadratic(NamedTuple):
@@ -30,7 +30,7 @@ class MaskedTable:
     """A table whose rows, or with ``is_turned`` columns, have masks. Arrays in and out are the sampler's."""
 
     family: Family
-    rows: OpenedBlock
+    rows: BlockView
     """The whole table, dense."""
     dispersion: Floats
     offset: Floats
@@ -40,7 +40,7 @@ class MaskedTable:
 
     @classmethod
     def of(
-        cls, family: Family, rows: OpenedBlock, dispersion: Floats, offset: Floats, *, is_turned: bool
+        cls, family: Family, rows: BlockView, dispersion: Floats, offset: Floats, *, is_turned: bool
     ) -> MaskedTable:
         """A table with the augmentation of its family, if that has one."""
         found = augment(family, rows.x, dispersion, rows.observed)

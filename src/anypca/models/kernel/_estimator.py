@@ -12,10 +12,10 @@ from sklearn.utils.metaestimators import available_if
 
 from anypca._compat import Interval, StrOptions
 from anypca.models._arguments import read_settings
+from anypca.models._context import FitContext
 from anypca.models._description import Description
-from anypca.models._manners import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE
 from anypca.models._row_methods import RowMethods
-from anypca.models._session import Session
+from anypca.models._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE
 from anypca.models.kernel._features import FEATURE_MAPS, Embedding
 from anypca.models.kernel._fit import Settings, prepare_fit
 from anypca.models.kernel._kernels import KERNELS, Kernel
@@ -194,7 +194,7 @@ class KernelPCA(RowMethods):
         self : KernelPCA
         """
         settings = read_settings(Settings, self)
-        with self._all_or_nothing():
+        with self._rollback_on_error():
             with self._open_fit(X) as session:
                 self._check_combination(session.data.n_samples)
                 solve = prepare_fit(session, settings)
@@ -221,7 +221,7 @@ class KernelPCA(RowMethods):
                 "Give the kernel by name or as a function."
             )
 
-    def _store(self, kernel: Kernel, embedding: Embedding, session: Session) -> None:
+    def _store(self, kernel: Kernel, embedding: Embedding, session: FitContext) -> None:
         """Set the fitted attributes."""
         values = embedding.eigenvalues
         self.family_ = None

@@ -16,7 +16,7 @@ from anypca._typing import Floats, Ints
 from anypca.engine import Block, Statistics
 from anypca.linalg import fix_signs
 from anypca.models._arguments import check_largest, check_symmetric
-from anypca.models._session import Session
+from anypca.models._context import FitContext
 from anypca.models.kernel._features import FEATURE_MAPS, Embedding, KernelValues, chunks
 from anypca.models.kernel._kernels import KERNELS, Kernel, choose_gamma
 
@@ -54,7 +54,7 @@ class Settings:
         return Kernel(self.kernel, {name: values[name] for name in KERNELS[self.kernel]})
 
 
-def prepare_fit(session: Session, settings: Settings) -> Callable[[], tuple[Kernel, Embedding]]:
+def prepare_fit(session: FitContext, settings: Settings) -> Callable[[], tuple[Kernel, Embedding]]:
     """Read the rows; the function that is returned solves a dense eigenproblem and may use all cores."""
     largest, allowed = session.data.n_samples, "n_samples"
     if settings.method in FEATURE_MAPS:
@@ -72,7 +72,7 @@ def prepare_fit(session: Session, settings: Settings) -> Callable[[], tuple[Kern
 
 
 def _prepare_exact(
-    session: Session, settings: Settings, kernel: Kernel, sample: Floats
+    session: FitContext, settings: Settings, kernel: Kernel, sample: Floats
 ) -> Callable[[], tuple[Kernel, Embedding]]:
     """All pairs of rows: time and memory grow with the square of their number."""
     table = all_rows(session, dense=settings.is_precomputed or callable(settings.kernel))
@@ -131,7 +131,7 @@ class _FeatureSums(Statistics):
 
 
 def _prepare_features(
-    session: Session, settings: Settings, kernel: Kernel, sample: Floats
+    session: FitContext, settings: Settings, kernel: Kernel, sample: Floats
 ) -> Callable[[], tuple[Kernel, Embedding]]:
     """Explicit features: their means and products, summed over blocks."""
     n, dtype = session.data.n_samples, session.data.dtype
@@ -185,7 +185,7 @@ def _feature_components(gram: Floats, n_components: int | None) -> tuple[Floats,
     return np.pad(values[:k], (0, short)), axes
 
 
-def take_rows(session: Session, numbers: Ints) -> Floats:
+def take_rows(session: FitContext, numbers: Ints) -> Floats:
     """Rows with the given increasing numbers (m,), dense, shape (m, n_features), float64."""
 
     def take(block: Block) -> Floats:
@@ -197,13 +197,13 @@ def take_rows(session: Session, numbers: Ints) -> Floats:
     return np.concatenate(session.gather(take))
 
 
-def sample_rows(session: Session) -> Floats:
+def sample_rows(session: FitContext) -> Floats:
     """Rows spread evenly over the table (m, n_features): a sample that is the same for every layout and every fit."""
     n = session.data.n_samples
     return take_rows(session, np.unique(np.linspace(0, n - 1, min(_SAMPLE_ROWS, n)).round().astype(np.intp)))
 
 
-def all_rows(session: Session, *, dense: bool) -> Any:
+def all_rows(session: FitContext, *, dense: bool) -> Any:
     """The table in one piece, float64; a sparse one stays sparse unless ``dense``."""
     parts = session.gather(lambda block: (block.read().x if dense else block.matrix()).astype(np.float64))
     return sparse.vstack(parts, format="csr") if hasattr(parts[0], "tocsr") else np.concatenate(parts)

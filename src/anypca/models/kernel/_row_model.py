@@ -10,9 +10,9 @@ import scipy.linalg
 
 from anypca._typing import Floats
 from anypca.engine import Block
-from anypca.models._opened import OpenedBlock, open_complete
+from anypca.models._block_view import BlockView, open_complete
+from anypca.models._context import FitContext
 from anypca.models._row_model import RowModel
-from anypca.models._session import Session
 from anypca.models.kernel._features import FEATURE_MAPS, Embedding, FeatureMap, KernelValues, chunks
 from anypca.models.kernel._fit import Settings, all_rows, sample_rows
 from anypca.models.kernel._kernels import Kernel
@@ -38,7 +38,7 @@ class Preimage:
 
 
 def learn_preimage(
-    session: Session, settings: Settings, kernel: Kernel, embedding: Embedding, alpha: float
+    session: FitContext, settings: Settings, kernel: Kernel, embedding: Embedding, alpha: float
 ) -> Preimage:
     """Regress the rows on features of their scores, with the ridge ``alpha``."""
     mean, sample = session.summary.mean, embedding.scores(sample_rows(session))
@@ -80,13 +80,13 @@ class KernelRowModel(RowModel[Floats]):
     embedding: Embedding
     preimage: Preimage | None
 
-    def open(self, block: Block, names: Sequence[str] | None = None) -> OpenedBlock:
+    def open(self, block: Block, names: Sequence[str] | None = None) -> BlockView:
         return open_complete(block, "KernelPCA", names)
 
-    def solve(self, rows: OpenedBlock) -> Floats:
+    def solve(self, rows: BlockView) -> Floats:
         return self.embedding.scores(rows.x)
 
-    def log_likelihood(self, rows: OpenedBlock) -> Floats:
+    def log_likelihood(self, rows: BlockView) -> Floats:
         """Negative squared distances of the rows from the span of the components, shape (rows,)."""
         x = rows.x.astype(np.float64)
         scores = self.embedding.scores(x)

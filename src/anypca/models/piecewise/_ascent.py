@@ -12,7 +12,7 @@ import numpy as np
 from anypca._typing import Floats, Ints
 from anypca.engine import Block, Statistics
 from anypca.exceptions import NonFiniteError
-from anypca.models._session import Session, ignore
+from anypca.models._context import FitContext, ignore
 from anypca.models.piecewise._pieces import (
     Coefficients,
     Pieces,
@@ -127,7 +127,7 @@ class Climbed(NamedTuple):
 def evaluate(
     problem: PieceProblem,
     shared: Coefficients,
-    session: Session,
+    session: FitContext,
     local: Sequence[Any] | None = None,
     row_tol: float = _ROW_TOL,
 ) -> Point:
@@ -231,7 +231,7 @@ def make_chart(problem: PieceProblem, point: Point, *, fit_breakpoints: bool) ->
 class Objective:
     """The objective of a table as a function of a chart's coordinates."""
 
-    session: Session
+    session: FitContext
     chart: Chart
     best: Point
     """The best point so far, at first the origin of the chart; rows of the next point start from it."""
@@ -261,7 +261,7 @@ class Objective:
 def climb(
     problem: PieceProblem,
     start: Coefficients,
-    session: Session,
+    session: FitContext,
     *,
     fit_breakpoints: bool = False,
     may_refresh: bool = False,
@@ -272,7 +272,7 @@ def climb(
     ----------
     problem : PieceProblem
     start : Coefficients
-    session : Session
+    session : FitContext
         The steps stop when the gradient per observed entry, in units of the complete-data curvature, is at most its
         ``tol``.
     fit_breakpoints : bool
@@ -320,7 +320,7 @@ def _ascend(objective: Objective, max_iter: int, n_before: int) -> tuple[Status,
     return Status.STALLED if found.converged else found.status, values
 
 
-def _refreshed(problem: PieceProblem, point: Point, session: Session) -> Point | None:
+def _refreshed(problem: PieceProblem, point: Point, session: FitContext) -> Point | None:
     """The point with rows started anew, if that is better."""
     pieces = problem.pieces(point.shared)
     if len(pieces.breakpoints) == 0:
@@ -333,7 +333,7 @@ def _refreshed(problem: PieceProblem, point: Point, session: Session) -> Point |
 def compare(
     problem: PieceProblem,
     starts: Sequence[Coefficients],
-    session: Session,
+    session: FitContext,
     steps: int,
     *,
     fit_breakpoints: bool = False,

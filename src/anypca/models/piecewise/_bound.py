@@ -19,7 +19,7 @@ from anypca._typing import Bools, Floats, Ints
 from anypca.engine import Block
 from anypca.families import Family
 from anypca.linalg import packed_products, unpack_symmetric
-from anypca.models._opened import OpenedBlock, observed_only, open_block
+from anypca.models._block_view import BlockView, observed_only, open_block
 from anypca.models.piecewise._ascent import PieceProblem, PieceSums
 from anypca.models.piecewise._gaussian import PieceRowModel
 from anypca.models.piecewise._pieces import Pieces
@@ -244,7 +244,7 @@ def _expected_terms(
     return value, slope, np.tensordot(weights * z, found.gradient, 1) / spread
 
 
-def read_entries(rows: OpenedBlock, family: Family, pieces: Pieces) -> Entries:
+def read_entries(rows: BlockView, family: Family, pieces: Pieces) -> Entries:
     """The entries of opened rows in float64, with what the covariates of pieces add to their offsets."""
     x = rows.x.astype(np.float64, copy=False)
     base = observed_only(rows, slice(None), family.log_base(x, pieces.dispersion)).sum(axis=1)
@@ -489,10 +489,10 @@ class BoundRowModel(PieceRowModel[Scores]):
 
     likelihood = "bound"
 
-    def _read(self, rows: OpenedBlock) -> Entries:
+    def _read(self, rows: BlockView) -> Entries:
         return read_entries(rows, self.family, self.pieces)
 
-    def solve(self, rows: OpenedBlock) -> Scores:
+    def solve(self, rows: BlockView) -> Scores:
         return solve_scores(self._read(rows), self.pieces)[0]
 
     def scores(self, solved: Scores) -> Floats:
@@ -501,15 +501,15 @@ class BoundRowModel(PieceRowModel[Scores]):
     def deviations(self, solved: Scores) -> Floats:
         return solved.s
 
-    def log_likelihood(self, rows: OpenedBlock) -> Floats:
+    def log_likelihood(self, rows: BlockView) -> Floats:
         return solve_scores(self._read(rows), self.pieces)[1].value
 
-    def expected(self, block: Block, rows: OpenedBlock, solved: Scores) -> Floats:
+    def expected(self, block: Block, rows: BlockView, solved: Scores) -> Floats:
         """Expected entries under the variational posterior."""
         return self._read(rows).expect(self.family.mean, self.pieces, solved)
 
     def entry_moments(
-        self, rows: OpenedBlock, solved: Scores, index: Ints, columns: Ints
+        self, rows: BlockView, solved: Scores, index: Ints, columns: Ints
     ) -> tuple[Floats, Floats]:
         used, place = np.unique(index, return_inverse=True)
         some, at = rows.take(used), Scores(solved.theta[used])

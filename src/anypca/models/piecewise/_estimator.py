@@ -18,13 +18,13 @@ from anypca.engine import Block
 from anypca.exceptions import ConvergenceWarning
 from anypca.families import Gaussian
 from anypca.models._arguments import check_n_samples, make_generator
+from anypca.models._block_view import BlockView
+from anypca.models._context import FitContext
 from anypca.models._criteria import Likelihood
 from anypca.models._description import Description
-from anypca.models._manners import AT_LEAST_ONE
-from anypca.models._opened import OpenedBlock
 from anypca.models._posterior_model import PosteriorModel
 from anypca.models._row_model import RowModel
-from anypca.models._session import Session
+from anypca.models._validation import AT_LEAST_ONE
 from anypca.models.piecewise._bound import BoundRowModel
 from anypca.models.piecewise._fit import (
     Fit,
@@ -254,7 +254,7 @@ class PiecewisePCA(PosteriorModel):
         self._warn_of_empty(fit.sums.empty_pieces(self.n_components_))
         return self
 
-    def _store(self, fit: Fit, settings: Settings, session: Session) -> None:
+    def _store(self, fit: Fit, settings: Settings, session: FitContext) -> None:
         """Set the fitted attributes."""
         pieces, sums = fit.pieces, fit.sums
         self.piece_loadings_, self.breakpoints_ = pieces.maps[:, :, :-1], pieces.breakpoints
@@ -316,7 +316,7 @@ class PiecewisePCA(PosteriorModel):
         ndarray of shape (n_samples, n_pieces)
         """
 
-        def visit(model: PieceRowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
+        def visit(model: PieceRowModel[Any], block: Block, rows: BlockView) -> Floats:
             return model.probabilities(model.solve(rows))
 
         return np.concatenate(self._visit_rows(visit, X, offset, covariates))  # type: ignore[arg-type]
@@ -338,7 +338,7 @@ class PiecewisePCA(PosteriorModel):
         ndarray of shape (n_samples, n_features)
         """
 
-        def visit(model: RowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
+        def visit(model: RowModel[Any], block: Block, rows: BlockView) -> Floats:
             return model.expected(block, rows, model.solve(rows)).astype(rows.dtype)
 
         return np.concatenate(self._visit_rows(visit, X, offset, covariates))
@@ -368,7 +368,7 @@ class PiecewisePCA(PosteriorModel):
         n = check_n_samples(n_draws)
         seed = int(make_generator(random_state).integers(2**31))
 
-        def visit(model: PieceRowModel[Any], block: Block, rows: OpenedBlock) -> Floats:
+        def visit(model: PieceRowModel[Any], block: Block, rows: BlockView) -> Floats:
             # A generator for each block: draws do not depend on the order in which blocks are visited.
             return model.draw_latent(model.solve(rows), n, np.random.default_rng([seed, block.start]))
 

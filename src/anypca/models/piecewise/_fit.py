@@ -18,10 +18,10 @@ from anypca.models._bilinear.dispersion import start_dispersion
 from anypca.models._bilinear.evaluator import Coefficients as Null
 from anypca.models._bilinear.passes import Pass
 from anypca.models._bilinear.start import fixed_precision, mean_coefficients, null_coefficients
+from anypca.models._block_view import BlockView, observed_only, open_block
+from anypca.models._context import FitContext, ignore
 from anypca.models._gaussian.principal import Principal, fit_principal
 from anypca.models._gaussian.row_model import PrincipalRowModel
-from anypca.models._opened import OpenedBlock, observed_only, open_block
-from anypca.models._session import Session, ignore
 from anypca.models.piecewise._ascent import Climbed, PieceProblem, PieceSums, climb, compare
 from anypca.models.piecewise._bound import BoundProblem
 from anypca.models.piecewise._gaussian import GaussianProblem, PieceRowModel
@@ -106,7 +106,7 @@ def count_parameters(settings: Settings, n_features: int) -> int:
     return n_features * size - rotations + (n - 1 if settings.fit_breakpoints else 0)
 
 
-def make_settings(model: Any, family: Family, session: Session, *, is_exact: bool) -> Settings:
+def make_settings(model: Any, family: Family, session: FitContext, *, is_exact: bool) -> Settings:
     """Settings from the parameters of an estimator.
 
     Raises
@@ -167,7 +167,7 @@ def _check_sizes(n_components: int, n_pieces: int, n_samples: int, n_features: i
 class Sample:
     """Rows on which starts are tried."""
 
-    session: Session
+    session: FitContext
     """Of these rows alone; silent."""
     filled: Floats
     """Missing entries replaced by their means under probabilistic PCA (m, n_features)."""
@@ -191,7 +191,7 @@ class Search:
     """Starts given up because a piece lost its rows."""
 
 
-def sample_rows(session: Session, n_directions: int) -> Session:
+def sample_rows(session: FitContext, n_directions: int) -> FitContext:
     """A silent session on all rows of positive weight, or so many that starts are cheap."""
     data = session.data
     affordable = min(_MOST_ROWS, _MOST_ENTRIES // data.n_features)
@@ -218,20 +218,20 @@ def sample_rows(session: Session, n_directions: int) -> Session:
     )
 
 
-def _session_of(session: Session, rows: Any, weight: Any, **companions: Any) -> Session:
+def _session_of(session: FitContext, rows: Any, weight: Any, **companions: Any) -> FitContext:
     """A silent session on other rows."""
     data = check_data(rows, sample_weight=weight if session.data.has_weights else None, **companions)
     summary = summarise(data, session.executor)
     return replace(session, data=mark_missing(data, summary.has_missing), summary=summary, callback=ignore)
 
 
-def _fit_leading(session: Session, n_components: int) -> Principal:
+def _fit_leading(session: FitContext, n_components: int) -> Principal:
     """Probabilistic PCA by maximum likelihood, roughly if entries are missing."""
     rough = replace(session, max_iter=_PPCA_ITERATIONS, tol=_PPCA_TOL, callback=ignore)
     return fit_principal(rough, n_components)[1].shared
 
 
-def read_sample(session: Session, n_directions: int) -> Sample:
+def read_sample(session: FitContext, n_directions: int) -> Sample:
     """The rows of a session with their leading principal scores."""
     model = PrincipalRowModel(_fit_leading(session, n_directions))
 
@@ -248,7 +248,7 @@ def read_sample(session: Session, n_directions: int) -> Sample:
     return Sample(session, filled, centred / np.where(spread > 0, spread, 1.0), weight)
 
 
-def search_couplings(settings: Settings, session: Session, noise_share: float) -> Search:
+def search_couplings(settings: Settings, session: FitContext, noise_share: float) -> Search:
     """Random starts under the wanted coupling and under all tighter ones, each passing its solution on.
 
     Looser couplings contain the solutions of tighter ones, yet random starts may miss them.
@@ -336,7 +336,7 @@ def regress(sample: Sample, problem: GaussianProblem, w: Floats, breakpoints: Fl
     return Coefficients(matrix, breakpoints, np.maximum(noise, 2.0 * problem.floors))
 
 
-def null_model(family: Family, session: Session, dispersion: Floats | None = None) -> Null:
+def null_model(family: Family, session: FitContext, dispersion: Floats | None = None) -> Null:
     """Intercepts and coefficients of covariates alone, at given dispersions or at those of the columns' moments."""
     summary = session.summary
     if dispersion is None:
@@ -346,12 +346,12 @@ def null_model(family: Family, session: Session, dispersion: Floats | None = Non
     return null_coefficients(family, start, Pass(session, fit_intercept=True), tol=_NULL_TOL)
 
 
-def working_values(family: Family, session: Session, null: Null) -> tuple[Session, Floats]:
+def working_values(family: Family, session: FitContext, null: Null) -> tuple[FitContext, Floats]:
     """Predictors of single entries without offsets and covariates, as a table to fit Gaussian pieces to.
 
     Returns
     -------
-    session : Session
+    session : FitContext
         On the table.
     units : ndarray of shape (n_features,)
         By which its columns were divided: standard deviations if predictors have units, else 1.
@@ -403,7 +403,7 @@ class Fit:
         return replace(self, pieces=pieces, sums=sums)
 
 
-def fit_gaussian(settings: Settings, session: Session) -> Fit:
+def fit_gaussian(settings: Settings, session: FitContext) -> Fit:
     """Fit gaussian columns by maximum likelihood."""
     if not np.any(session.summary.variance > 0):
         raise ValueError("all columns of X are constant: there is nothing to fit. Check how X was read.")
@@ -417,7 +417,7 @@ def fit_gaussian(settings: Settings, session: Session) -> Fit:
     return replace(fit, n_restarts=search.n_restarts, start_objectives=search.scores)
 
 
-def _one_piece(problem: GaussianProblem, session: Session) -> Coefficients:
+def _one_piece(problem: GaussianProblem, session: FitContext) -> Coefficients:
     """One piece is probabilistic PCA, whose maximum is known if no entry is missing."""
     principal = _fit_leading(session, problem.n_components).parameters
     maps = np.column_stack([principal.loadings, principal.mean])[None]
@@ -425,7 +425,7 @@ def _one_piece(problem: GaussianProblem, session: Session) -> Coefficients:
     return contract(Pieces(maps, np.empty(0), noise, np.zeros((len(noise), 0))), problem.transfer)
 
 
-def fit_bound(settings: Settings, session: Session) -> Fit:
+def fit_bound(settings: Settings, session: FitContext) -> Fit:
     """Fit entries of any family by maximising the variational bound, from Gaussian fits to their predictors.
 
     Several pieces that hardly gain over one, which they contain, start again from it, and the better fit counts: few
@@ -461,7 +461,7 @@ def fit_bound(settings: Settings, session: Session) -> Fit:
     return replace(Fit.of(problem, found), n_restarts=search.n_restarts, start_objectives=search.scores)
 
 
-def _bound_problem(settings: Settings, session: Session, null: Null) -> BoundProblem:
+def _bound_problem(settings: Settings, session: FitContext, null: Null) -> BoundProblem:
     return BoundProblem(
         COUPLINGS[settings.coupling],
         settings.n_components,
@@ -483,7 +483,7 @@ def open_groups(family: Family, n_features: int) -> tuple[Ints, ...]:
     return tuple(groups)
 
 
-def _floors(family: Family, dispersion: Floats, session: Session) -> Floats:
+def _floors(family: Family, dispersion: Floats, session: FitContext) -> Floats:
     """Smallest dispersion of each column, (n_features,), from those of the model without components."""
     summary, floors = session.summary, _LEAST_SHARE * dispersion
     for member, columns in family.member_columns(len(floors)):
@@ -513,7 +513,7 @@ def _from_working(start: Coefficients, units: Floats, null: Null, dispersion: Fl
     return Coefficients(matrix, start.breakpoints, dispersion)
 
 
-def _check_columns(family: Family, session: Session) -> None:
+def _check_columns(family: Family, session: FitContext) -> None:
     """Raise on a column to which no finite predictor or no positive dispersion can be fitted."""
     summary, names = session.summary, session.data.feature_names
     with np.errstate(divide="ignore"):
@@ -529,7 +529,7 @@ def _check_columns(family: Family, session: Session) -> None:
         )
 
 
-def pseudo_r2(fit: Fit, settings: Settings, session: Session) -> float:
+def pseudo_r2(fit: Fit, settings: Settings, session: FitContext) -> float:
     """``(L - L_min) / (L_max - L_min)``: L_max has one mean per entry, L_min one per column, at the fitted noise.
 
     Covariates and offsets are in L_min too. A density that integrates densities of the family is nowhere above their
@@ -538,7 +538,7 @@ def pseudo_r2(fit: Fit, settings: Settings, session: Session) -> float:
     dispersion, family = fit.pieces.dispersion, settings.family
     null, visit = null_model(family, session, dispersion), Pass(session, fit_intercept=True)
 
-    def saturated(rows: OpenedBlock, _: Floats) -> Floats:
+    def saturated(rows: BlockView, _: Floats) -> Floats:
         terms = family.saturated_log_likelihood(rows.x.astype(np.float64), dispersion)
         return np.array([rows.weights @ observed_only(rows, slice(None), terms).sum(axis=1)])
 
@@ -546,7 +546,7 @@ def pseudo_r2(fit: Fit, settings: Settings, session: Session) -> float:
     return 1.0 - 2.0 * (best - fit.sums.log_likelihood) / deviance if deviance > 0 else 0.0
 
 
-def score_shares(model: PieceRowModel[Any], session: Session) -> Floats:
+def score_shares(model: PieceRowModel[Any], session: FitContext) -> Floats:
     """Shares of the variance of the posterior means along their own principal axes, decreasing (q,)."""
 
     def visit(block: Block, _: None) -> Floats:

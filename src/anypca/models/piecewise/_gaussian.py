@@ -11,10 +11,10 @@ from scipy.stats import truncnorm
 from anypca._typing import Floats, Ints
 from anypca.engine import Block, Table
 from anypca.families import Family
+from anypca.models._block_view import BlockView
+from anypca.models._context import FitContext
 from anypca.models._gaussian.posterior import Parameters, Patterns, Posterior, find_patterns, find_posterior
-from anypca.models._opened import OpenedBlock
 from anypca.models._row_model import RowModel, Solved
-from anypca.models._session import Session
 from anypca.models.piecewise._ascent import PieceProblem, PieceSums
 from anypca.models.piecewise._pieces import COUPLINGS, Pieces
 from anypca.special import truncated_normal
@@ -205,7 +205,7 @@ class GaussianProblem(PieceProblem):
     """The exact likelihood of piecewise PCA, entries missing at random."""
 
     @classmethod
-    def of(cls, coupling: str, q: int, session: Session, noise_share: float) -> GaussianProblem:
+    def of(cls, coupling: str, q: int, session: FitContext, noise_share: float) -> GaussianProblem:
         """The problem of a table, whose noise variance stays above a share of the mean variance of its columns."""
         p, mean = session.data.n_features, float(np.mean(session.summary.variance))
         # Positive also if the variances of the columns underflow.
@@ -252,7 +252,7 @@ class PieceRowModel(RowModel[Solved]):
 class GaussianRowModel(PieceRowModel[Mixture]):
     """Gaussian rows: the posterior of the latent points is a mixture of truncated normals, known exactly."""
 
-    def solve(self, rows: OpenedBlock) -> Mixture:
+    def solve(self, rows: BlockView) -> Mixture:
         assert rows.table is not None
         return find_mixture(rows.table, self.pieces, find_patterns(rows.observed, rows.n_rows))
 
@@ -270,10 +270,10 @@ class GaussianRowModel(PieceRowModel[Mixture]):
         # Truncation to a thin slab leaves a variance of 0 along t, which rounding may make negative.
         return np.sqrt(np.maximum(variance, 0.0))
 
-    def log_likelihood(self, rows: OpenedBlock) -> Floats:
+    def log_likelihood(self, rows: BlockView) -> Floats:
         return self.solve(rows).log_density
 
-    def expected(self, block: Block, rows: OpenedBlock, solved: Mixture) -> Floats:
+    def expected(self, block: Block, rows: BlockView, solved: Mixture) -> Floats:
         """``E[mu_k + B_k w]`` over the posterior of w, its pieces included."""
         value = np.zeros((rows.n_rows, rows.n_features))
         for k, matrix in enumerate(self.pieces.maps):
@@ -282,7 +282,7 @@ class GaussianRowModel(PieceRowModel[Mixture]):
         return value
 
     def entry_moments(
-        self, rows: OpenedBlock, solved: Mixture, index: Ints, columns: Ints
+        self, rows: BlockView, solved: Mixture, index: Ints, columns: Ints
     ) -> tuple[Floats, Floats]:
         pattern = index if solved.patterns.index is None else solved.patterns.index[index]
         means, variances = np.empty((2, len(self.pieces.maps), len(index)))

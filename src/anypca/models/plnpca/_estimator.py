@@ -14,11 +14,11 @@ from anypca.families import Poisson
 from anypca.models._arguments import check_rank, check_ranks
 from anypca.models._bilinear.alternating import Shared
 from anypca.models._bilinear.row_model import BilinearModel, Reported
+from anypca.models._context import FitContext
 from anypca.models._criteria import FitFacts, evaluate_all
 from anypca.models._description import Description
-from anypca.models._manners import NOT_NEGATIVE
-from anypca.models._session import Session
 from anypca.models._stream import Stream, StreamingRows
+from anypca.models._validation import NOT_NEGATIVE
 from anypca.models.plnpca._fit import PLNFit, PLNFitter, RankPath, Settings
 from anypca.models.plnpca._row_model import CountRowModel
 from anypca.models.plnpca._stream import CountRule, report
@@ -242,7 +242,7 @@ class PLNPCA(StreamingRows, BilinearModel):
         models = []
         for rank, fit in zip(checked, fits, strict=True):
             model = clone(self).set_params(n_components=rank)
-            model._remember(X, data, uses_offset=offset is not None)
+            model._set_input_metadata(X, data, uses_offset=offset is not None)
             model._covariates = opener._covariates
             model.layout_, model.resolution_ = opener.layout_, opener.resolution_
             model._moments = opener._moments
@@ -261,7 +261,7 @@ class PLNPCA(StreamingRows, BilinearModel):
         loadings = fit.coefficients.loadings
         return loadings @ fit.second_moment @ loadings.T
 
-    def _fitter(self, session: Session) -> PLNFitter:
+    def _fitter(self, session: FitContext) -> PLNFitter:
         """Check the counts and make what fits them."""
         check_support(_Counts(), session)
         warn_fractions(Poisson(), session)

@@ -15,8 +15,8 @@ from anypca.models._bilinear.canonical import Canonical, orthonormal
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._bilinear.row_model import coefficient_deviations
 from anypca.models._bilinear.start import BilinearFitter
+from anypca.models._block_view import BlockView, apply_entry_weights
 from anypca.models._criteria import Likelihood
-from anypca.models._opened import OpenedBlock, weigh
 from anypca.models.plnpca._problem import CountSums, PLNProblem
 from anypca.models.plnpca._rotation import find_rotation, rotate
 from anypca.models.plnpca._start import add_components, independent_features, null_coefficients
@@ -188,15 +188,15 @@ class PLNFitter(BilinearFitter[Settings]):
         """
         known, k = canonical.coefficients, canonical.coefficients.loadings.shape[1]
 
-        def sums(rows: OpenedBlock, points: Floats) -> Floats:
+        def sums(rows: BlockView, points: Floats) -> Floats:
             found = np.empty((k + 1, 3, rows.n_features))
             for a in range(k + 1):
                 evaluator = BlockEvaluator(self.family, replace(known, loadings=known.loadings[:, :a]), rows)
                 for tile in rows.tiles():
-                    x = weigh(rows, tile, np.asarray(rows.x[:, tile], dtype=float))
+                    x = apply_entry_weights(rows, tile, np.asarray(rows.x[:, tile], dtype=float))
                     # Without a component that balances another one, predictors may overflow.
                     with np.errstate(over="ignore", invalid="ignore"):
-                        rates = weigh(rows, tile, evaluator.means(points[:, :a], tile))
+                        rates = apply_entry_weights(rows, tile, evaluator.means(points[:, :a], tile))
                         terms = (x * evaluator.predictor(points[:, :a], tile), rates, x)
                         found[a, :, tile] = [rows.weights @ term for term in terms]
             return found

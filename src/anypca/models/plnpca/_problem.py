@@ -18,7 +18,7 @@ from anypca.families import Poisson
 from anypca.linalg import PackedCholesky, packed_diagonal, packed_products, packed_size
 from anypca.models._bilinear.alternating import AlternatingNewton, Gauge, RowFit, RowStep, Shared, SweepSums
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients, Operand, RowSums, Working
-from anypca.models._opened import OpenedBlock, weigh
+from anypca.models._block_view import BlockView, apply_entry_weights
 from anypca.priors import NewtonStep, Prior, Ridge
 
 # The logarithm of a variance moves by at most this in a step, a factor of 20: its curvature vanishes where the variance
@@ -128,7 +128,9 @@ def information_of(evaluator: BlockEvaluator, points: Floats, loadings: Floats) 
     """``sum_j A c * c`` of each row for some loadings (n_features, k), shape (rows, k)."""
     found = np.zeros((evaluator.rows.n_rows, loadings.shape[1]))
     for tile in evaluator.rows.tiles():
-        found += weigh(evaluator.rows, tile, evaluator.means(points, tile)) @ loadings[tile] ** 2
+        found += (
+            apply_entry_weights(evaluator.rows, tile, evaluator.means(points, tile)) @ loadings[tile] ** 2
+        )
     return found
 
 
@@ -203,10 +205,10 @@ class PLNProblem(AlternatingNewton[CountSums]):
     def loading_prior(self) -> Prior:  # type: ignore[override]
         return Ridge(np.append(np.full(self.rank, self.ridge), self.fixed_ridge))
 
-    def evaluator(self, coefficients: Coefficients, rows: OpenedBlock) -> BlockEvaluator:
+    def evaluator(self, coefficients: Coefficients, rows: BlockView) -> BlockEvaluator:
         return CountEvaluator(self.family, coefficients, rows)
 
-    def add_up(self, rows: OpenedBlock, found: RowStep, stats: SweepSums) -> CountSums:
+    def add_up(self, rows: BlockView, found: RowStep, stats: SweepSums) -> CountSums:
         mean, variance = Posterior.of(found.points)
         weighted = rows.features * rows.weights[:, None]
         log_variance = found.points[:, mean.shape[1] :]
@@ -259,7 +261,7 @@ class PLNProblem(AlternatingNewton[CountSums]):
         shift[kept] = np.linalg.solve(system, right.T.ravel()).reshape(k, -1).T
         return shift
 
-    def posteriors(self, coefficients: Coefficients, rows: OpenedBlock) -> RowFit:
+    def posteriors(self, coefficients: Coefficients, rows: BlockView) -> RowFit:
         """Posteriors of rows under fixed coefficients, each row to its own convergence."""
         evaluator = self.evaluator(coefficients, rows)
         return self.solve_rows(evaluator, self.first_points(evaluator))
@@ -281,7 +283,7 @@ def _regression_points(evaluator: BlockEvaluator) -> Floats:
     for tile in rows.tiles():
         x = np.asarray(rows.x[:, tile], dtype=float) + HALF
         residual = np.log(x) - np.log(plain.means(absent, tile) + HALF)
-        weight = weigh(rows, tile, x)
+        weight = apply_entry_weights(rows, tile, x)
         slope += (weight * residual) @ loadings[tile]
         packed += weight @ packed_products(loadings[tile])
     diagonal = packed_diagonal(k)

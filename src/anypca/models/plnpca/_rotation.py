@@ -12,7 +12,7 @@ from anypca._typing import Floats
 from anypca.linalg import packed_products, packed_size, unpack_symmetric
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._bilinear.passes import Pass
-from anypca.models._opened import OpenedBlock, weigh
+from anypca.models._block_view import BlockView, apply_entry_weights
 from anypca.models.plnpca._problem import PLNProblem, Posterior, information_of
 
 # Rows whose precisions decide a rotation: it is a proposal, and a few thousand tell it well enough.
@@ -35,7 +35,7 @@ def find_rotation(
     """The rotation (k, k) of a fit's latent space, told by the precisions of some of its rows."""
     stride = max(1, -(-visit.session.data.n_samples // _MOST_PRECISIONS))
 
-    def precisions(rows: OpenedBlock, points: Floats) -> Floats:
+    def precisions(rows: BlockView, points: Floats) -> Floats:
         index = np.flatnonzero(rows.numbers % stride == 0)
         some = rows.take(index)
         packed = _precisions(problem.evaluator(coefficients, some), points[index])
@@ -52,7 +52,7 @@ def rotate(
     """Posteriors in rotated coordinates, with the variances that suit the old rates there."""
     loadings = coefficients.loadings @ rotation
 
-    def function(rows: OpenedBlock, points: Floats) -> Floats:
+    def function(rows: BlockView, points: Floats) -> Floats:
         information = information_of(problem.evaluator(coefficients, rows), points, loadings)
         return Posterior(Posterior.of(points).mean @ rotation, 1.0 / (1.0 + information)).points
 
@@ -64,7 +64,9 @@ def _precisions(evaluator: BlockEvaluator, points: Floats) -> Floats:
     loadings = evaluator.coefficients.loadings
     found = np.zeros((evaluator.rows.n_rows, packed_size(loadings.shape[1])))
     for tile in evaluator.rows.tiles():
-        found += weigh(evaluator.rows, tile, evaluator.means(points, tile)) @ packed_products(loadings[tile])
+        found += apply_entry_weights(evaluator.rows, tile, evaluator.means(points, tile)) @ packed_products(
+            loadings[tile]
+        )
     return found
 
 

@@ -11,7 +11,7 @@ from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.models._bilinear.alternating import RowFit
 from anypca.models._bilinear.row_model import BilinearRowModel, Reported
-from anypca.models._opened import OpenedBlock, check_rows, open_block, weigh
+from anypca.models._block_view import BlockView, apply_entry_weights, check_rows, open_block
 from anypca.models.plnpca._fit import PLNFit
 from anypca.models.plnpca._problem import Posterior
 
@@ -24,14 +24,14 @@ class CountRowModel(BilinearRowModel[RowFit]):
     reported: Reported
     fit: PLNFit
 
-    def open(self, block: Block, names: Sequence[str] | None = None) -> OpenedBlock:
+    def open(self, block: Block, names: Sequence[str] | None = None) -> BlockView:
         rows = open_block(
             block, fit_intercept=self.reported.fit_intercept, family=self.fit.problem.family, dense=True
         )
         check_rows(self.family, rows, names)
         return rows
 
-    def solve(self, rows: OpenedBlock) -> RowFit:
+    def solve(self, rows: BlockView) -> RowFit:
         problem = replace(self.fit.problem, eps=float(np.finfo(rows.dtype).eps))
         return problem.posteriors(self.fit.coefficients, rows)
 
@@ -41,18 +41,18 @@ class CountRowModel(BilinearRowModel[RowFit]):
     def deviations(self, solved: RowFit) -> Floats:
         return np.asarray(np.sqrt(Posterior.of(solved.points).variance @ self.fit.canonical.gauge.matrix**2))
 
-    def log_likelihood(self, rows: OpenedBlock) -> Floats:
+    def log_likelihood(self, rows: BlockView) -> Floats:
         """A lower bound of each row's, shape (rows,)."""
-        base = weigh(rows, slice(None), self.family.log_base(np.asarray(rows.x, dtype=float)))
+        base = apply_entry_weights(rows, slice(None), self.family.log_base(np.asarray(rows.x, dtype=float)))
         return np.asarray(self.solve(rows).value + base.sum(axis=1))
 
-    def expected(self, block: Block, rows: OpenedBlock, solved: RowFit) -> Floats:
+    def expected(self, block: Block, rows: BlockView, solved: RowFit) -> Floats:
         """Expected rates under the posterior, which are above those at its mean."""
         evaluator = self.fit.problem.evaluator(self.fit.coefficients, rows)
         return self.family.mean(evaluator.predictor(solved.points, slice(None)))
 
     def entry_moments(
-        self, rows: OpenedBlock, solved: RowFit, index: Ints, columns: Ints
+        self, rows: BlockView, solved: RowFit, index: Ints, columns: Ints
     ) -> tuple[Floats, Floats]:
         known, posterior = self.fit.coefficients, Posterior.of(solved.points[index])
         z = np.hstack([posterior.mean, rows.features[index]])
@@ -62,7 +62,7 @@ class CountRowModel(BilinearRowModel[RowFit]):
     def draw_posterior(
         self,
         block: Block,
-        rows: OpenedBlock,
+        rows: BlockView,
         solved: RowFit,
         rng: np.random.Generator,
         shared: np.random.Generator,

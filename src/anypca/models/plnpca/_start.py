@@ -14,7 +14,7 @@ from anypca.linalg import leading_directions
 from anypca.models._bilinear.alternating import Shared
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._bilinear.passes import Pass
-from anypca.models._opened import OpenedBlock, observed_only, weigh
+from anypca.models._block_view import BlockView, apply_entry_weights, observed_only
 from anypca.models.plnpca._problem import HALF, PLNProblem, Posterior, information_of
 
 # Products of the range finder; the sweeps of the fit correct what four of them leave.
@@ -48,7 +48,7 @@ def independent_features(visit: Pass) -> Bools:
         sums = visit.sum(lambda rows, _: rows.weights @ rows.features)
         centre[1:] = sums[1:] / sums[0]
 
-    def squares(rows: OpenedBlock, _: Floats) -> Floats:
+    def squares(rows: BlockView, _: Floats) -> Floats:
         features = rows.features.astype(float)
         centred = features - centre
         return np.vstack([(centred * rows.weights[:, None]).T @ centred, rows.weights @ features**2])
@@ -97,12 +97,12 @@ def null_coefficients(visit: Pass, problem: PLNProblem) -> Coefficients:
         return start
     if visit.fit_intercept:
 
-        def totals(rows: OpenedBlock, points: Floats) -> Floats:
+        def totals(rows: BlockView, points: Floats) -> Floats:
             exposure = np.empty(rows.n_features)
             evaluator = problem.evaluator(start, rows)
             for tile in rows.tiles():
-                exposure[tile] = rows.weights @ weigh(rows, tile, evaluator.means(points, tile))
-            return np.vstack([rows.weights @ weigh(rows, slice(None), rows.x), exposure])
+                exposure[tile] = rows.weights @ apply_entry_weights(rows, tile, evaluator.means(points, tile))
+            return np.vstack([rows.weights @ apply_entry_weights(rows, slice(None), rows.x), exposure])
 
         count, exposure = visit.sum(totals)
         # Half a count instead of none: the log of a mean of zero is not a start.
@@ -130,7 +130,7 @@ class Residuals:
         if not kept.any():
             return plain
 
-        def function(rows: OpenedBlock, points: Floats) -> Floats:
+        def function(rows: BlockView, points: Floats) -> Floats:
             weighted = rows.features[:, kept] * rows.weights[:, None]
             return np.hstack([weighted.T @ rows.features[:, kept], weighted.T @ plain.rows(rows, points)])
 
@@ -139,7 +139,7 @@ class Residuals:
         change[:, kept] = np.linalg.solve(found[:, :d], found[:, d:]).T
         return replace(plain, change=change)
 
-    def rows(self, rows: OpenedBlock, points: Floats) -> Floats:
+    def rows(self, rows: BlockView, points: Floats) -> Floats:
         """Residuals of a block, 0 where entries are missing, shape (rows, n_features)."""
         evaluator = self.problem.evaluator(self.coefficients, rows)
         found = np.log(np.asarray(rows.x, dtype=float) + HALF)
@@ -180,7 +180,7 @@ def add_components(
         fixed=coefficients.fixed + residuals.change,
     )
 
-    def extend(rows: OpenedBlock, points: Floats) -> Floats:
+    def extend(rows: BlockView, points: Floats) -> Floats:
         old = Posterior.of(points).mean
         mean = np.hstack([old, residuals.rows(rows, points) @ directions * inverse])
         # The rates at the means, as if these were known.
@@ -196,7 +196,7 @@ def _leading(
     """Leading right singular vectors (n_features, n_new) of the residuals, and root mean squares along them."""
 
     def multiply(basis: Floats) -> Floats:
-        def product(rows: OpenedBlock, points: Floats) -> Floats:
+        def product(rows: BlockView, points: Floats) -> Floats:
             found = residuals.rows(rows, points)
             image = found.T @ ((found @ basis) * rows.weights[:, None])
             return np.hstack([image, np.full((len(image), 1), rows.weights.sum())])

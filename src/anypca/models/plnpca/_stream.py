@@ -10,7 +10,7 @@ from anypca._typing import Floats
 from anypca.models._bilinear.alternating import Shared
 from anypca.models._bilinear.canonical import orthonormal
 from anypca.models._bilinear.stream import BilinearRule
-from anypca.models._opened import OpenedBlock
+from anypca.models._block_view import BlockView
 from anypca.models._stream import BlockSums, Stream
 from anypca.models.plnpca._fit import PLNFit
 from anypca.models.plnpca._problem import CountSums, Posterior
@@ -22,7 +22,7 @@ class CountRule(BilinearRule):
 
     is_dense = True
 
-    def spread(self, rows: OpenedBlock, points: Floats, k: int) -> Floats:
+    def spread(self, rows: BlockView, points: Floats, k: int) -> Floats:
         return np.asarray(rows.weights @ Posterior.of(points).variance)
 
     def sweep_sums(self, averages: BlockSums, gradient: Floats, weight: float) -> CountSums:

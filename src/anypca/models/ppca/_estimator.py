@@ -12,15 +12,15 @@ from anypca._compat import Interval, RealNotInt, StrOptions
 from anypca._typing import Floats
 from anypca.engine import Block
 from anypca.families import Gaussian
+from anypca.models._block_view import BlockView
 from anypca.models._gaussian.posterior import Parameters
 from anypca.models._gaussian.principal import Principal, fit_principal, from_parameters, noise_floor, unbias
 from anypca.models._gaussian.problem import MissingProblem
 from anypca.models._gaussian.row_model import PrincipalRowModel
 from anypca.models._gaussian.stream import GaussianRule
-from anypca.models._manners import AT_LEAST_ONE, NOT_NEGATIVE
-from anypca.models._opened import OpenedBlock
 from anypca.models._posterior_model import PosteriorModel
 from anypca.models._stream import Stream, Streaming
+from anypca.models._validation import AT_LEAST_ONE, NOT_NEGATIVE
 from anypca.solvers import Result
 
 
@@ -246,7 +246,7 @@ class PPCA(Streaming, PosteriorModel):
         if X is None:
             return complete
 
-        def visit(model: PrincipalRowModel, block: Block, rows: OpenedBlock) -> tuple[Floats, bool]:
+        def visit(model: PrincipalRowModel, block: Block, rows: BlockView) -> tuple[Floats, bool]:
             solved = model.solve(rows)
             return solved.patterns.spread(model.covariances(solved)), rows.observed is None
 

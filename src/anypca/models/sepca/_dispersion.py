@@ -26,7 +26,7 @@ from anypca.models._bilinear.dispersion import (
     has_settled,
 )
 from anypca.models._bilinear.evaluator import BlockEvaluator
-from anypca.models._opened import observed_only, open_block, weigh
+from anypca.models._block_view import apply_entry_weights, observed_only, open_block
 from anypca.models.sepca._noise import NoiseModel, is_gridded, is_normal, poisson_columns
 from anypca.models.sepca._posterior import Moments, Scores
 from anypca.models.sepca._state import State
@@ -251,7 +251,7 @@ def _pearson_pair(state: State, columns: Bools) -> Floats:
             for values, at in ((rows.x, eta), (x, eta_drawn))
         ]
         terms.append(np.ones_like(eta))
-        return np.stack([rows.weights @ weigh(rows, everywhere, term) for term in terms])
+        return np.stack([rows.weights @ apply_entry_weights(rows, everywhere, term) for term in terms])
 
     return np.asarray(state.noise.session.sum(visit, state.score_means))
 
@@ -390,7 +390,7 @@ def _sum(
         found = np.zeros((n_terms, rows.n_features))
         for cells in cells_of(Expectation(problem.family, loadings, rows), scores):
             for number, term in enumerate(terms(cells)):
-                found[number, cells.columns] = rows.weights @ weigh(rows, cells.columns, term)
+                found[number, cells.columns] = rows.weights @ apply_entry_weights(rows, cells.columns, term)
         return found[:, columns]
 
     return np.asarray(state.noise.session.sum(visit, state.local))

@@ -19,10 +19,10 @@ from anypca.families import Family
 from anypca.linalg import fix_signs
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.row_model import BilinearModel, ModeRowModel, Reported
+from anypca.models._context import FitContext
 from anypca.models._description import Description
-from anypca.models._manners import NOT_NEGATIVE, POSITIVE
-from anypca.models._session import Session
 from anypca.models._stream import Stream, StreamingRows
+from anypca.models._validation import NOT_NEGATIVE, POSITIVE
 from anypca.models.sepca._hidden import choose_sparsity, choose_weight
 from anypca.models.sepca._hmc import SampledFit, SamplerOptions, fit_draws
 from anypca.models.sepca._noise import Settings, count_rows
@@ -242,7 +242,7 @@ class SePCA(StreamingRows, BilinearModel):
         """
         companions = {"sample_weight": sample_weight, "entry_weight": entry_weight}
         companions |= {"offset": offset, "covariates": covariates}
-        with self._all_or_nothing():
+        with self._rollback_on_error():
             result = self._fit_once(X, checkpoint, companions)
         if self.mode_options is None and self._gives_family and self.dispersion == "auto":
             self.dispersion_report_.warn_if_replaced(self.family_report_)
@@ -280,7 +280,7 @@ class SePCA(StreamingRows, BilinearModel):
             return self.inference
         return SamplerOptions() if self.inference == "hmc" else None
 
-    def _left_out(self, session: Session, choice: FamilyChoice | None) -> Mapping[int, Form]:
+    def _dropped(self, session: FitContext, choice: FamilyChoice | None) -> Mapping[int, Form]:
         """Constants, copies and combinations, which look like columns without noise; none in modes, as published."""
         is_known = self._fixed_dispersion() is not None
         if self.mode_options is not None or self._uses_offset or is_known or choice is None:
@@ -311,7 +311,7 @@ class SePCA(StreamingRows, BilinearModel):
                 "same loadings; leave one out."
             )
 
-    def _rank(self, session: Session) -> int:
+    def _rank(self, session: FitContext) -> int:
         """Number of components to start from; a table with k rows or columns cannot have k of them."""
         largest = min(session.data.n_samples, session.data.n_features) - 1
         if self._has_fixed_rank():
@@ -339,7 +339,7 @@ class SePCA(StreamingRows, BilinearModel):
         return float(AdaptiveL0.delta if mode is None else mode.delta)
 
     def _choose_settings(
-        self, session: Session, family: Family, X: Any, companions: Mapping[str, Any]
+        self, session: FitContext, family: Family, X: Any, companions: Mapping[str, Any]
     ) -> tuple[Settings | ModeSettings, dict[float, tuple[float, int]]]:
         """Settings of a fit, and how hidden entries chose the weight of the data, if they did."""
         mode, layout, path = self.mode_options, session.layout, dict[float, tuple[float, int]]()
@@ -385,7 +385,7 @@ class SePCA(StreamingRows, BilinearModel):
         ), path
 
     def _fit(
-        self, session: Session, family: Family, settings: Settings | ModeSettings
+        self, session: FitContext, family: Family, settings: Settings | ModeSettings
     ) -> ModeFit | PosteriorFit:
         """The fit by the chosen inference."""
         if isinstance(settings, ModeSettings):
@@ -416,7 +416,7 @@ class SePCA(StreamingRows, BilinearModel):
         return Reported(family, coefficients, self.explained_variance_, bool(self.fit_intercept)), signs
 
     @contextmanager
-    def _warmed(self, session: Session) -> Iterator[Session]:
+    def _with_warm_start(self, session: FitContext) -> Iterator[FitContext]:
         """The session as it is: a fit is many runs of several dimensions, of which the first gets the start."""
         yield session
 

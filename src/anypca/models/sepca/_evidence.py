@@ -37,7 +37,7 @@ from anypca.linalg import (
     packed_products,
     unpack_symmetric,
 )
-from anypca.models._opened import open_block
+from anypca.models._block_view import open_block
 from anypca.models.sepca._dispersion import bound_gap, log_prior
 from anypca.models.sepca._posterior import Loadings, Moments, Scores
 from anypca.models.sepca._state import State

@@ -31,8 +31,8 @@ from anypca.models._bayes.chains import (
 )
 from anypca.models._bayes.density import likelihood_terms
 from anypca.models._bayes.points import Point, align, collect_rows
-from anypca.models._opened import OpenedBlock, open_block
-from anypca.models._session import Session
+from anypca.models._block_view import BlockView, open_block
+from anypca.models._context import FitContext
 from anypca.models.sepca._noise import Settings
 from anypca.models.sepca._posterior import Loadings
 from anypca.models.sepca._search import PosteriorFit, fit_posterior
@@ -84,7 +84,7 @@ class WhitenedDensity:
     """The log density in coordinates u: scores and coefficients are a centre plus factors times u."""
 
     family: Family
-    rows: OpenedBlock
+    rows: BlockView
     loadings: Loadings
     centre: Point
     row_factor: Floats
@@ -118,7 +118,7 @@ class WhitenedDensity:
 
 
 def fit_draws(
-    session: Session, family: Family, settings: Settings, options: SamplerOptions, *, progress: bool
+    session: FitContext, family: Family, settings: Settings, options: SamplerOptions, *, progress: bool
 ) -> SampledFit:
     """A variational fit, then chains of draws around it.
 
@@ -138,7 +138,7 @@ def fit_draws(
     return _conclude(session, start, found, draws)
 
 
-def _density(session: Session, start: PosteriorFit) -> WhitenedDensity:
+def _density(session: FitContext, start: PosteriorFit) -> WhitenedDensity:
     rows = collect_rows(session, fit_intercept=start.problem.fit_intercept)
     local, loadings = session.executor.gather(start.local), start.loadings
     k = loadings.n_components
@@ -159,7 +159,7 @@ def _inverse_root(precision: Floats) -> Floats:
     return np.swapaxes(np.linalg.inv(np.linalg.cholesky(precision)), 1, 2)
 
 
-def _conclude(session: Session, start: PosteriorFit, found: Draws, draws: Point) -> SampledFit:
+def _conclude(session: FitContext, start: PosteriorFit, found: Draws, draws: Point) -> SampledFit:
     """The fit in the form of a variational one, which has no evidence."""
     problem = start.problem
     summary = summarise(session.data, draws, found.stats, has_intercept=problem.fit_intercept)

@@ -12,7 +12,7 @@ from anypca.linalg import leading_directions, pack_symmetric
 from anypca.models._bilinear.dispersion import noise_units
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._bilinear.start import Directions, residual_directions
-from anypca.models._opened import OpenedBlock, observed_only
+from anypca.models._block_view import BlockView, observed_only
 from anypca.models.sepca._dispersion import estimate, is_settled
 from anypca.models.sepca._noise import NoiseModel, count_rows
 from anypca.models.sepca._posterior import Loadings, start_precision
@@ -251,7 +251,7 @@ class ResidualSpectrum:
         )[1]
         return np.sort(values)[::-1]
 
-    def _residuals(self, rows: OpenedBlock) -> Floats:
+    def _residuals(self, rows: BlockView) -> Floats:
         limit, nothing = np.where(self._has_units, np.inf, _CLIP), np.zeros((rows.n_rows, 0))
         evaluator = BlockEvaluator(self.noise.family, self.null, rows)
         found = np.zeros((rows.n_rows, rows.n_features), rows.dtype)
@@ -263,7 +263,7 @@ class ResidualSpectrum:
     def _product(self, basis: Floats | None) -> Floats:
         """``R' W R basis``, or the matrix itself without a basis."""
 
-        def of_block(rows: OpenedBlock, _: Floats) -> Floats:
+        def of_block(rows: BlockView, _: Floats) -> Floats:
             seen = self._residuals(rows) * np.sqrt(rows.weights)[:, None]
             return np.asarray(seen.T @ (seen if basis is None else seen @ basis), dtype=float)
 

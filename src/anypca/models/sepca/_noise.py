@@ -16,8 +16,8 @@ from anypca.columns.report import GIVEN
 from anypca.families import Family, Gaussian, NegativeBinomial, Poisson, ScaledPoisson, StudentT, combine
 from anypca.models._bilinear.dispersion import DISPERSION_GRID, start_dispersion
 from anypca.models._bilinear.start import BilinearFitter
-from anypca.models._opened import OpenedBlock, weigh
-from anypca.models._session import Session
+from anypca.models._block_view import BlockView, apply_entry_weights
+from anypca.models._context import FitContext
 from anypca.priors import AdaptiveL0
 
 # Largest dispersion of the grid over that of the model without components, whose moments may have missed a long tail.
@@ -152,9 +152,9 @@ class NoiseModel(BilinearFitter[Settings]):
         """Sums over rows of the likelihood's terms without eta at each dispersion of the grid, (n_grid, n_features)."""
         family, units = self.family, self.grid_units
 
-        def function(rows: OpenedBlock, _: Floats) -> Floats:
+        def function(rows: BlockView, _: Floats) -> Floats:
             terms = (family.log_base(rows.x, phi * units) for phi in DISPERSION_GRID)
-            return np.stack([rows.weights @ weigh(rows, slice(None), term) for term in terms])
+            return np.stack([rows.weights @ apply_entry_weights(rows, slice(None), term) for term in terms])
 
         return self.visit.sum(function)
 
@@ -163,7 +163,7 @@ class NoiseModel(BilinearFitter[Settings]):
         return replace(self, family=_replaced(self.family, columns, other))
 
 
-def first_noise_model(session: Session, family: Family, settings: Settings) -> NoiseModel:
+def first_noise_model(session: FitContext, family: Family, settings: Settings) -> NoiseModel:
     """One dispersion for the columns of a family, or one for each column if the settings say so."""
     ones = np.ones(session.data.n_features)
     by_column = settings.sharing == "feature"
@@ -183,7 +183,7 @@ def null_dispersion(fitter: BilinearFitter, *, by_column: bool = False) -> Float
     return start
 
 
-def count_rows(session: Session) -> float:
+def count_rows(session: FitContext) -> float:
     """Number of rows, one of weight 2 being two."""
     if not session.data.has_weights:
         return float(session.data.n_samples)

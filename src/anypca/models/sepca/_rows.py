@@ -10,7 +10,7 @@ from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.linalg import packed_diagonal, unpack_symmetric
 from anypca.models._bilinear.row_model import BilinearRowModel, Reported, warn_unsolved
-from anypca.models._opened import OpenedBlock, weigh
+from anypca.models._block_view import BlockView, apply_entry_weights
 from anypca.models._row_model import draw_normal, predictive_log_mass, with_offset
 from anypca.models.sepca._posterior import Loadings, Scores, invert
 from anypca.models.sepca._sweep import VariationalProblem
@@ -29,7 +29,7 @@ class PosteriorRowModel(BilinearRowModel[Scores]):
     signs: Floats
     """Of the reported components, shape (k,)."""
 
-    def solve(self, rows: OpenedBlock) -> Scores:
+    def solve(self, rows: BlockView) -> Scores:
         problem = replace(self.problem, eps=float(np.finfo(rows.dtype).eps))
         scores, converged = problem.solve_rows(rows, self.loadings)
         warn_unsolved(converged, rows.numbers)
@@ -42,14 +42,14 @@ class PosteriorRowModel(BilinearRowModel[Scores]):
         k = solved.mean.shape[1]
         return np.asarray(np.sqrt(invert(solved.precision, k)[0][:, packed_diagonal(k)])[:, self.order])
 
-    def log_likelihood(self, rows: OpenedBlock) -> Floats:
+    def log_likelihood(self, rows: BlockView) -> Floats:
         """A lower bound of each row's, shape (rows,)."""
-        base = weigh(rows, slice(None), self.family.log_base(rows.x, self.dispersion))
+        base = apply_entry_weights(rows, slice(None), self.family.log_base(rows.x, self.dispersion))
         bound: Floats = self.problem.row_bounds(rows, self.loadings, self.solve(rows)) + base.sum(axis=1)
         return bound
 
     def entry_log_likelihood(
-        self, block: Block, rows: OpenedBlock, index: Ints, columns: Ints, values: Floats, steps: Floats
+        self, block: Block, rows: BlockView, index: Ints, columns: Ints, values: Floats, steps: Floats
     ) -> Floats:
         """Averaged over the posterior of scores and loadings."""
         solved = self.solve(rows)
@@ -60,7 +60,7 @@ class PosteriorRowModel(BilinearRowModel[Scores]):
     def draw_posterior(
         self,
         block: Block,
-        rows: OpenedBlock,
+        rows: BlockView,
         solved: Scores,
         rng: np.random.Generator,
         shared: np.random.Generator,
@@ -75,7 +75,7 @@ class PosteriorRowModel(BilinearRowModel[Scores]):
         return eta if offset is None else eta + offset
 
     def entry_moments(
-        self, rows: OpenedBlock, solved: Scores, index: Ints, columns: Ints
+        self, rows: BlockView, solved: Scores, index: Ints, columns: Ints
     ) -> tuple[Floats, Floats]:
         """Scores and loadings are independent normal vectors."""
         k = self.loadings.n_components

@@ -17,7 +17,7 @@ from anypca.models._bilinear.dispersion import refined_family
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.passes import Deviances, Pass
 from anypca.models._bilinear.row_model import Reported
-from anypca.models._session import Session
+from anypca.models._context import FitContext
 from anypca.models.sepca._dispersion import alternative_noise_models, dispersion_cost, estimate, is_settled
 from anypca.models.sepca._evidence import evidence
 from anypca.models.sepca._initialise import (
@@ -73,7 +73,7 @@ class Search(NamedTuple):
 
 
 def fit_posterior(
-    session: Session, family: Family, settings: Settings, start: Loadings | None = None
+    session: FitContext, family: Family, settings: Settings, start: Loadings | None = None
 ) -> PosteriorFit:
     """Fit a table, starting from another fit's loadings if they are given."""
     seed = int(session.rng.integers(2**31))
@@ -319,7 +319,7 @@ class PosteriorFit:
             count_above_noise(noise, null),
         )
 
-    def deviances_at(self, session: Session, loadings: Loadings, local: Sequence[Any]) -> Deviances:
+    def deviances_at(self, session: FitContext, loadings: Loadings, local: Sequence[Any]) -> Deviances:
         """Deviances at other posterior means."""
         means = session.map(lambda _, scores: scores.mean, local)
         visit = Pass(session, self.problem.fit_intercept)

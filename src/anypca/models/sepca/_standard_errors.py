@@ -20,7 +20,7 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.engine import Block
 from anypca.linalg import pack_symmetric, packed_diagonal, unpack_symmetric
-from anypca.models._opened import open_block
+from anypca.models._block_view import open_block
 from anypca.models.sepca._evidence import GaugeSums, gauge_sums
 from anypca.models.sepca._posterior import Loadings, Moments, Scores, invert
 from anypca.models.sepca._state import State

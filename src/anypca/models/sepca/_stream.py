@@ -12,7 +12,7 @@ from anypca.engine import Block
 from anypca.families import Family
 from anypca.linalg import unpack_symmetric
 from anypca.models._bilinear.evaluator import Coefficients
-from anypca.models._opened import open_block
+from anypca.models._block_view import open_block
 from anypca.models._stream import BlockSums, Stream, StreamRule, design_change, held_back
 from anypca.models.sepca._posterior import Loadings, Moments
 from anypca.models.sepca._sweep import SweepSums, VariationalProblem, column_precision

@@ -17,7 +17,7 @@ import numpy as np
 from anypca._typing import Floats, Ints
 from anypca.engine import Block, check_data, check_values, executor_for, summarise
 from anypca.engine.streams import store
-from anypca.models._session import Session, ignore
+from anypca.models._context import FitContext, ignore
 from anypca.solvers.checkpoint import NULL_CHECKPOINTER
 
 # Rows of a sample, at least; to each column of the table; and their share of the table. Components that stand out of
@@ -49,7 +49,7 @@ def sample_size(n_samples: int, n_features: int) -> int:
 
 
 @contextmanager
-def open_subsample(session: Session) -> Iterator[Session | None]:
+def open_subsample(session: FitContext) -> Iterator[FitContext | None]:
     """A session on a sample of the rows; ``None`` if there is to be none, or it says nothing of some column."""
     size = sample_size(session.data.n_samples, session.data.n_features)
     if not size:
@@ -77,7 +77,7 @@ def open_subsample(session: Session) -> Iterator[Session | None]:
         )
 
 
-def _drawn(session: Session, size: int) -> dict[str, Any]:
+def _drawn(session: FitContext, size: int) -> dict[str, Any]:
     """The sample with its weights, offsets and covariates, as `check_data` takes them."""
     chosen = np.sort(np.random.default_rng(_SEED).choice(session.data.n_samples, size, replace=False))
     parts = session.gather(lambda block: _rows(block, chosen))

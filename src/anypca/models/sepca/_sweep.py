@@ -37,7 +37,7 @@ from anypca.linalg import (
     unpack_symmetric,
 )
 from anypca.models._bilinear.evaluator import weighted_terms
-from anypca.models._opened import OpenedBlock, open_block, weigh
+from anypca.models._block_view import BlockView, apply_entry_weights, open_block
 from anypca.models.sepca._posterior import Affine, Loadings, Moments, Scores, invert
 from anypca.solvers import BlockProblem, Update
 
@@ -116,7 +116,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, SweepSums]):
     def _accuracy(self) -> float:
         return self.eps if self.is_quadratic else max(self.eps, _EXPECTATION_EPS)
 
-    def expectation(self, shared: Loadings, rows: OpenedBlock) -> Expectation:
+    def expectation(self, shared: Loadings, rows: BlockView) -> Expectation:
         """The expected log-likelihood of rows under a posterior of the loadings."""
         kind = QuadraticExpectation if self.is_quadratic else Expectation
         return kind(self.family.sharp, shared, rows)
@@ -149,7 +149,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, SweepSums]):
         return after.scores, sums
 
     def solve_rows(
-        self, rows: OpenedBlock, shared: Loadings, max_iter: int = _MAX_ROW_STEPS
+        self, rows: BlockView, shared: Loadings, max_iter: int = _MAX_ROW_STEPS
     ) -> tuple[Scores, Bools]:
         """q(z) of rows under fixed loadings, iterated until the means stand still; which rows got there, (rows,)."""
         mean, precision = Scores.prior(rows.n_rows, shared.n_components)
@@ -179,7 +179,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, SweepSums]):
         solved[active] = ~is_far
         return Scores(mean, precision), solved
 
-    def row_bounds(self, rows: OpenedBlock, shared: Loadings, scores: Scores) -> Floats:
+    def row_bounds(self, rows: BlockView, shared: Loadings, scores: Scores) -> Floats:
         """The part of the bound that belongs to each row, without constants, shape (rows,)."""
         moments = Moments.of(scores, rows.features)
         found = Expectation(self.family.sharp, shared, rows).row_sums(moments)
@@ -261,7 +261,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, SweepSums]):
         """Rounding level of the bounds of rows or columns."""
         return _SLACK_ULPS * self._accuracy * (1.0 + np.abs(value))
 
-    def _start(self, rows: OpenedBlock, shared: Loadings, local: Scores | None) -> Scores:
+    def _start(self, rows: BlockView, shared: Loadings, local: Scores | None) -> Scores:
         """q(z) to start from, in the coordinates of ``shared``: of the last sweep, or the prior."""
         if local is None:
             return Scores.prior(rows.n_rows, shared.n_components)
@@ -353,7 +353,7 @@ class Expectation:
 
     family: Family
     loadings: Loadings
-    rows: OpenedBlock
+    rows: BlockView
 
     @cached_property
     def _mean(self) -> Floats:
@@ -468,7 +468,9 @@ class QuadraticExpectation(Expectation):
         rows = self.rows
         if rows.observed is None and rows.entry is None:
             return None
-        return weigh(rows, slice(None), np.broadcast_to(self._curvature, (rows.n_rows, rows.n_features)))
+        return apply_entry_weights(
+            rows, slice(None), np.broadcast_to(self._curvature, (rows.n_rows, rows.n_features))
+        )
 
     def row_sums(self, moments: Moments) -> Sums:
         """Sums over columns, for the rows' update, from residuals at scores of zero."""
@@ -517,7 +519,7 @@ class QuadraticExpectation(Expectation):
         inner = design @ self.loadings.mean.T
         eta = self.rows.shifted(inner)
         found = self.family.evaluate(self.rows.x, eta, self.loadings.dispersion, order=1)
-        value, gradient = (weigh(self.rows, slice(None), part) for part in found[:2])
+        value, gradient = (apply_entry_weights(self.rows, slice(None), part) for part in found[:2])
         return value, gradient, inner
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.exceptions import NonFiniteError
 from anypca.linalg import nearest_orthonormal
+from anypca.models._context import FitContext
 from anypca.models._gaussian.gram import Gram
-from anypca.models._session import Session
 from anypca.models.spca._regression import Counted, Regression, Restricted, kkt_distance
 from anypca.solvers import Progress, Result, Status
 from anypca.solvers.acceleration import Extrapolator
@@ -61,7 +61,7 @@ class Alternation:
     regression: Regression
     scale: float
     """Largest eigenvalue of G: the unit of gradients."""
-    session: Session
+    session: FitContext
     """It has the limits of the fit and reports its progress."""
 
     @property

@@ -16,8 +16,8 @@ from anypca.families import Gaussian
 from anypca.models._arguments import read_settings
 from anypca.models._description import Description
 from anypca.models._gaussian.regression import RegressionRowModel
-from anypca.models._manners import AT_LEAST_ONE, NOT_NEGATIVE
 from anypca.models._row_methods import RowMethods
+from anypca.models._validation import AT_LEAST_ONE, NOT_NEGATIVE
 from anypca.models.spca._alternation import Pair
 from anypca.models.spca._deflation import DEFLATIONS
 from anypca.models.spca._fit import Settings, SparseComponents, fit_sparse

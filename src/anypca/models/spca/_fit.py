@@ -10,9 +10,9 @@ import numpy as np
 
 from anypca._typing import Bools, Floats
 from anypca.linalg import fix_signs
+from anypca.models._context import FitContext
 from anypca.models._gaussian.gram import StoredGram
 from anypca.models._gaussian.regression import regress_on_scores
-from anypca.models._session import Session
 from anypca.models.spca._alternation import Alternation, Pair, run_counted
 from anypca.models.spca._deflation import start_deflation
 from anypca.models.spca._eigen import find_sparse_vectors
@@ -85,12 +85,12 @@ class Certificate:
     """Whether the values are proved to be the largest."""
 
 
-def fit_sparse(session: Session, settings: Settings) -> tuple[SparseComponents, Result[Pair]]:
+def fit_sparse(session: FitContext, settings: Settings) -> tuple[SparseComponents, Result[Pair]]:
     """Fit the components.
 
     Parameters
     ----------
-    session : Session
+    session : FitContext
         Of a complete table, or of a matrix of inner products.
     settings : Settings
 
@@ -132,7 +132,7 @@ def _find_eigenvectors(
 
 
 def _alternate(
-    session: Session, settings: Settings, start: Start, counts: list[int] | None, penalties: list[float]
+    session: FitContext, settings: Settings, start: Start, counts: list[int] | None, penalties: list[float]
 ) -> Result[Pair]:
     """Alternate from the principal components, with penalties or until numbers of non-zero entries are met."""
     matrix = None

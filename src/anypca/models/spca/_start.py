@@ -9,9 +9,9 @@ import scipy.linalg
 
 from anypca._typing import Floats
 from anypca.models._arguments import check_largest, check_rank, check_symmetric
+from anypca.models._context import FitContext
 from anypca.models._gaussian.gram import Gram, StoredGram, StreamedGram, sum_gram
 from anypca.models._gaussian.principal import count_rows
-from anypca.models._session import Session
 from anypca.solvers.closed_form import Centring
 
 # Above, the p x p matrix of a finite ridge and its working copies take several gigabytes.
@@ -40,12 +40,12 @@ class Start:
     """Diagonal of G (n_features,)."""
 
 
-def start_from_data(session: Session, n_components: int | None, *, is_soft: bool) -> Start:
+def start_from_data(session: FitContext, n_components: int | None, *, is_soft: bool) -> Start:
     """G of a complete table and its leading eigenvectors.
 
     Parameters
     ----------
-    session : Session
+    session : FitContext
     n_components : int or None
         ``None`` for all.
     is_soft : bool
@@ -76,7 +76,7 @@ def start_from_data(session: Session, n_components: int | None, *, is_soft: bool
     return Start(product, found.values, found.vectors, mean, weight - 1.0, session.summary.variance * weight)
 
 
-def start_from_gram(session: Session, n_components: int | None) -> Start:
+def start_from_gram(session: FitContext, n_components: int | None) -> Start:
     """G as the user gave it in place of rows, and its leading eigenvectors."""
     if session.data.has_weights:
         raise ValueError("sample_weight is for rows; with input='gram' there are none. Leave it out.")

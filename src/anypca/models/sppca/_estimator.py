@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from anypca._compat import StrOptions
-from anypca.models._manners import POSITIVE
-from anypca.models._session import Session
+from anypca.models._context import FitContext
+from anypca.models._validation import POSITIVE
 from anypca.models.sepca import ModeOptions, SePCA
 from anypca.priors import AdaptiveL0
 
@@ -141,7 +141,7 @@ class SPPCA(SePCA):
     def _fixed_dispersion(self) -> float | None:
         return 1.0 if self.dispersion == "poisson" else None
 
-    def _rank(self, session: Session) -> int:
+    def _rank(self, session: FitContext) -> int:
         if self._follows_paper and self.max_components is None:
             return session.data.n_features - 1
         return super()._rank(session)

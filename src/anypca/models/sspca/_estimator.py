@@ -12,13 +12,13 @@ import numpy as np
 from anypca._compat import Interval, StrOptions
 from anypca.families import Gaussian
 from anypca.models._arguments import check_rank, read_settings
+from anypca.models._context import FitContext
 from anypca.models._description import Description
 from anypca.models._gaussian.principal import count_rows
 from anypca.models._gaussian.regression import RegressionRowModel
-from anypca.models._manners import AT_LEAST_ONE, NOT_NEGATIVE
 from anypca.models._row_methods import RowMethods
 from anypca.models._selector import SelectorMethods
-from anypca.models._session import Session
+from anypca.models._validation import AT_LEAST_ONE, NOT_NEGATIVE
 from anypca.models.sspca._fit import Settings, SparsePattern, fit_patterns
 
 
@@ -182,7 +182,7 @@ class SSPCA(SelectorMethods, RowMethods):
         self._warn_unless_converged(pattern.result)
         return self
 
-    def _check_combination(self, session: Session) -> None:
+    def _check_combination(self, session: FitContext) -> None:
         """Raise on parameters that are right each by itself, but not together or for this table."""
         count_rows(session, type(self).__name__)
         check_rank(self.n_components, session.data)
@@ -199,7 +199,7 @@ class SSPCA(SelectorMethods, RowMethods):
                 f"constant; X has {session.data.n_features} columns. Ask for fewer, or for n_features_to_select=None."
             )
 
-    def _store(self, pattern: SparsePattern, session: Session) -> None:
+    def _store(self, pattern: SparsePattern, session: FitContext) -> None:
         """Set the fitted attributes."""
         validation = pattern.cross_validation
         self.family_ = Gaussian()

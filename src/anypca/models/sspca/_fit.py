@@ -10,9 +10,9 @@ import numpy as np
 from anypca._typing import Bools, Floats
 from anypca.engine import Block
 from anypca.linalg import fix_signs
+from anypca.models._context import FitContext
 from anypca.models._gaussian.gram import Gram, StreamedGram, sum_gram
 from anypca.models._gaussian.regression import regress_on_scores
-from anypca.models._session import Session
 from anypca.models.sspca._cross_validation import (
     CrossValidation,
     WeightedRows,
@@ -83,12 +83,12 @@ class SparsePattern:
     result: Result[State]
 
 
-def fit_patterns(session: Session, settings: Settings) -> SparsePattern:
+def fit_patterns(session: FitContext, settings: Settings) -> SparsePattern:
     """Choose the penalty, follow the path to it, and refit on what was selected.
 
     Parameters
     ----------
-    session : Session
+    session : FitContext
         Of a complete table.
     settings : Settings
 
@@ -119,7 +119,7 @@ def fit_patterns(session: Session, settings: Settings) -> SparsePattern:
 class Fitter:
     """Fits one table, divided by a number so that its squares sum to 1: units do not matter, and nothing overflows."""
 
-    session: Session
+    session: FitContext
     settings: Settings
     scale: float
     """The number: penalties and loadings are in its units, the objective in its square's."""
@@ -213,7 +213,7 @@ class Fitter:
         return axes
 
 
-def _open_table(session: Session, settings: Settings) -> Fitter:
+def _open_table(session: FitContext, settings: Settings) -> Fitter:
     """The inner products of a table and its principal components."""
     n_rows = float(session.summary.weight[0])
     norms = np.sqrt(session.summary.variance * n_rows)
@@ -227,7 +227,7 @@ def _open_table(session: Session, settings: Settings) -> Fitter:
     return Fitter(session, settings, scale, design, start, largest_penalty(design, norms / scale))
 
 
-def path_limits(session: Session) -> Limits:
+def path_limits(session: FitContext) -> Limits:
     """Limits of the descents along a path, whose points are starts and supports."""
     return Limits(min(session.max_iter, _PATH_ITER), max(session.tol, _PATH_TOL))
 
@@ -245,7 +245,7 @@ def follow(design: Design, start: State, penalties: Floats, limits: Limits) -> l
     return states[1:]
 
 
-def _cross_validate(session: Session, settings: Settings, scale: float) -> CrossValidation:
+def _cross_validate(session: FitContext, settings: Settings, scale: float) -> CrossValidation:
     """Compare the penalties of the path on rows that are left out, of the table divided by ``scale``."""
     rows = _gather(session, scale)
     limits = path_limits(session)
@@ -266,7 +266,7 @@ def _cross_validate(session: Session, settings: Settings, scale: float) -> Cross
     return replace(found, errors=found.errors * scale**2)
 
 
-def _gather(session: Session, scale: float) -> WeightedRows:
+def _gather(session: FitContext, scale: float) -> WeightedRows:
     """All rows that count, in memory, divided by ``scale``."""
 
     def read(block: Block) -> tuple[Floats, Floats]:

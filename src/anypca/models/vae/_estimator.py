@@ -12,9 +12,9 @@ from anypca.columns import FamilyReport, settle_family
 from anypca.families import Family
 from anypca.models._arguments import read_settings
 from anypca.models._description import Description
-from anypca.models._manners import AT_LEAST_ONE, POSITIVE
 from anypca.models._network import ACTIVATIONS, check_hidden
 from anypca.models._posterior_model import PosteriorModel
+from anypca.models._validation import AT_LEAST_ONE, POSITIVE
 from anypca.models.vae._fit import Settings, VAEFit, fit_vae
 from anypca.models.vae._row_model import DecodedRowModel
 from anypca.models.vae._training import Schedule

@@ -11,9 +11,9 @@ from anypca.families import Family
 from anypca.linalg import fix_signs
 from anypca.models._bayes.points import collect_rows
 from anypca.models._bilinear.passes import Deviances
+from anypca.models._block_view import BlockView
+from anypca.models._context import FitContext
 from anypca.models._gaussian.principal import count_rows
-from anypca.models._opened import OpenedBlock
-from anypca.models._session import Session
 from anypca.models.vae._model import Model
 from anypca.models.vae._posterior import Likelihood
 from anypca.models.vae._row_model import DecodedRowModel
@@ -53,7 +53,7 @@ class VAEFit:
     n_parameters: int
 
 
-def fit_vae(session: Session, family: Family, settings: Settings) -> tuple[VAEFit, Result[Model]]:
+def fit_vae(session: FitContext, family: Family, settings: Settings) -> tuple[VAEFit, Result[Model]]:
     """Train from probabilistic PCA, and report in coordinates that do not depend on the training's."""
     count_rows(session, "VAE")
     rows, rng, k = collect_rows(session, fit_intercept=False), session.rng, settings.n_components
@@ -66,7 +66,7 @@ def fit_vae(session: Session, family: Family, settings: Settings) -> tuple[VAEFi
     return _report(result.shared, rows, settings, rng), result
 
 
-def _report(model: Model, rows: OpenedBlock, settings: Settings, rng: np.random.Generator) -> VAEFit:
+def _report(model: Model, rows: BlockView, settings: Settings, rng: np.random.Generator) -> VAEFit:
     """The model in its canonical coordinates: along the principal axes of the mean slopes of the decoder."""
     some = rows.spread(_MOST_ROWS)
     latents = model.encode(model.inputs.of(some)).mean
@@ -106,7 +106,7 @@ def _shares(sizes: Floats) -> Floats:
     return np.asarray(squares / max(float(squares.sum()), np.finfo(float).tiny))
 
 
-def _explained(model: Model, rows: OpenedBlock, latents: Floats) -> float:
+def _explained(model: Model, rows: BlockView, latents: Floats) -> float:
     """Mean over columns of the share of the deviance that latents explain, each row at the mode of its posterior."""
     points = Likelihood(model.family, model.dispersion, model.decoder).modes(rows, latents).points
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.families import Family
-from anypca.models._opened import OpenedBlock
+from anypca.models._block_view import BlockView
 from anypca.models.vae._skip import Opened, SkipNetwork
 
 
@@ -29,7 +29,7 @@ class Inputs:
     unit: float
     """What they are divided by."""
 
-    def of(self, rows: OpenedBlock) -> Floats:
+    def of(self, rows: BlockView) -> Floats:
         """The inputs of some rows, shape (rows, n_features)."""
         eta = rows.shifted(np.broadcast_to(self.intercept, rows.x.shape))
         gradient = self.family.evaluate(rows.x, eta, self.dispersion, order=1).gradient
@@ -84,7 +84,7 @@ class Model:
         mean, log_deviation = np.split(out, 2, axis=1)
         return Encoded(mean, np.exp(log_deviation), opened)
 
-    def bound(self, rows: OpenedBlock, noise: Floats) -> Floats:
+    def bound(self, rows: BlockView, noise: Floats) -> Floats:
         """A lower bound of the log-likelihood of each row, (rows,), by draws of standard normals (draws, rows, k)."""
         found = self.encode(self.inputs.of(rows))
         base = rows.only_observed(self.family.log_base(rows.x, self.dispersion)).sum(axis=1)
@@ -95,7 +95,7 @@ class Model:
             total = total + rows.only_observed(terms).sum(axis=1) / len(noise)
         return np.asarray(total)
 
-    def gradient(self, rows: OpenedBlock, noise: Floats) -> Floats:
+    def gradient(self, rows: BlockView, noise: Floats) -> Floats:
         """Derivative of the weighted sum of `bound`, with one draw (rows, k), in the parameters of the nets."""
         inputs = self.inputs.of(rows)
         found = self.encode(inputs)

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 from anypca._typing import Bools, Floats, Ints
 from anypca.families import Family
 from anypca.linalg import solve_spd
-from anypca.models._opened import OpenedBlock
+from anypca.models._block_view import BlockView
 from anypca.models.vae._skip import SkipNetwork
 
 # Squared length of a step in units of the posterior's deviations at which a mode is found: a billionth of a
@@ -59,7 +59,7 @@ class Likelihood:
     dispersion: Floats
     decoder: SkipNetwork
 
-    def height(self, rows: OpenedBlock, z: Floats) -> Floats:
+    def height(self, rows: BlockView, z: Floats) -> Floats:
         """(rows,); minus infinity where numbers overflow."""
         with np.errstate(over="ignore", invalid="ignore"):
             eta = rows.shifted(self.decoder(z))
@@ -67,13 +67,13 @@ class Likelihood:
             total = rows.only_observed(terms).sum(axis=1) - 0.5 * (z**2).sum(axis=1)
         return np.where(np.isfinite(total), total, -np.inf)
 
-    def best_of(self, rows: OpenedBlock, points: Floats) -> Floats:
+    def best_of(self, rows: BlockView, points: Floats) -> Floats:
         """For each row the highest of some points (m, k), shape (rows, k)."""
         places = (len(rows.x), points.shape[1])
         heights = [self.height(rows, np.broadcast_to(point, places)) for point in points]
         return np.asarray(points[np.argmax(heights, axis=0)])
 
-    def slope(self, rows: OpenedBlock, z: Floats) -> Slope:
+    def slope(self, rows: BlockView, z: Floats) -> Slope:
         """The height with its derivatives in z."""
         features, tangent = self.decoder.tangents(z)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -85,14 +85,14 @@ class Likelihood:
         weighted = jacobian * rows.only_observed(curvature)[:, None, :]
         return Slope(height, gradient, weighted @ jacobian.transpose(0, 2, 1) + np.eye(z.shape[1]))
 
-    def modes(self, rows: OpenedBlock, start: Floats) -> Modes:
+    def modes(self, rows: BlockView, start: Floats) -> Modes:
         """Climb from starts (rows, k), a few rows at a time; from 0 where a start is off the scale."""
         size = max(1, _MOST_NUMBERS // (rows.x.shape[1] * start.shape[1]))
         parts = [slice(first, first + size) for first in range(0, len(start), size)]
         found = [self._climb(rows.take(part), start[part]) for part in parts]
         return Modes(*(np.concatenate(field) for field in zip(*found, strict=True)))
 
-    def _climb(self, rows: OpenedBlock, start: Floats) -> Modes:
+    def _climb(self, rows: BlockView, start: Floats) -> Modes:
         # A start at which the likelihood overflows says nothing; at the mean of the prior it is finite.
         z = np.where(np.isfinite(self.height(rows, start))[:, None], start, 0.0)
         slope = self.slope(rows, z)
@@ -110,7 +110,7 @@ class Likelihood:
                 old[moving] = new
         return Modes(z, slope.height, slope.precision)
 
-    def _along(self, rows: OpenedBlock, z: Floats, step: Floats, height: Floats) -> tuple[Bools, Floats]:
+    def _along(self, rows: BlockView, z: Floats, step: Floats, height: Floats) -> tuple[Bools, Floats]:
         """Which rows lose nothing by a step or a part of it, and where all are then."""
         gained = np.zeros(len(z), dtype=bool)
         least = height - _ROUNDING * (1.0 + np.abs(height))
@@ -175,13 +175,13 @@ class Proposal(NamedTuple):
         return np.asarray(logsumexp(terms, axis=2))
 
 
-def marginal(likelihood: Likelihood, rows: OpenedBlock, starts: list[Floats], noise: Floats) -> Floats:
+def marginal(likelihood: Likelihood, rows: BlockView, starts: list[Floats], noise: Floats) -> Floats:
     """Log-likelihood of each row with the latents integrated out by importance sampling, (rows,).
 
     Parameters
     ----------
     likelihood : Likelihood
-    rows : OpenedBlock
+    rows : BlockView
     starts : list of ndarray of shape (rows, k)
         Where the search for modes starts.
     noise : ndarray of shape (draws, k)

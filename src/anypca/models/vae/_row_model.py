@@ -9,7 +9,7 @@ import numpy as np
 from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.families import Family
-from anypca.models._opened import OpenedBlock
+from anypca.models._block_view import BlockView
 from anypca.models._row_model import RowModel
 from anypca.models.vae._model import Inputs
 from anypca.models.vae._posterior import Likelihood, Modes, marginal
@@ -39,7 +39,7 @@ class DecodedRowModel(RowModel[Modes]):
         """The joint density of rows and latents."""
         return Likelihood(self.family, self.dispersion, self.decoder)
 
-    def solve(self, rows: OpenedBlock) -> Modes:
+    def solve(self, rows: BlockView) -> Modes:
         known = rows.astype(np.dtype(float))
         return self.likelihood_of_rows.modes(known, self.encoder(self.inputs.of(known)))
 
@@ -49,7 +49,7 @@ class DecodedRowModel(RowModel[Modes]):
     def deviations(self, solved: Modes) -> Floats:
         return np.asarray(np.sqrt(np.einsum("naa->na", np.linalg.inv(solved.precision))))
 
-    def log_likelihood(self, rows: OpenedBlock) -> Floats:
+    def log_likelihood(self, rows: BlockView) -> Floats:
         known = rows.astype(np.dtype(float))
         guess = self.encoder(self.inputs.of(known))
         likelihood = self.likelihood_of_rows
@@ -61,7 +61,7 @@ class DecodedRowModel(RowModel[Modes]):
         return eta if offset is None else eta + offset
 
     def entry_moments(
-        self, rows: OpenedBlock, solved: Modes, index: Ints, columns: Ints
+        self, rows: BlockView, solved: Modes, index: Ints, columns: Ints
     ) -> tuple[Floats, Floats]:
         mean, slopes = self.decoder.at(solved.points, index, columns)
         covariance = np.linalg.inv(solved.precision)[index]

@@ -14,9 +14,9 @@ from anypca.models._bilinear.dispersion import start_dispersion
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.passes import Pass
 from anypca.models._bilinear.start import mean_coefficients, null_coefficients
+from anypca.models._block_view import BlockView
+from anypca.models._context import FitContext, open_context
 from anypca.models._gaussian.principal import Principal, fit_principal
-from anypca.models._opened import OpenedBlock
-from anypca.models._session import Session, open_session
 from anypca.models.vae._model import Inputs, Model
 from anypca.models.vae._skip import make_skip
 
@@ -29,7 +29,7 @@ _NULL_TOL = 1e-6
 _FACTORS = (1.0, 0.5, 0.25, 0.125, 0.0)
 
 
-def null_inputs(session: Session, family: Family, rows: OpenedBlock) -> Inputs:
+def null_inputs(session: FitContext, family: Family, rows: BlockView) -> Inputs:
     """The model without latents, as the encoder's view of rows."""
     summary = session.summary
     dispersion = start_dispersion(family, summary.mean, summary.variance)
@@ -43,7 +43,7 @@ def null_inputs(session: Session, family: Family, rows: OpenedBlock) -> Inputs:
 
 def linear_start(
     inputs: Inputs,
-    rows: OpenedBlock,
+    rows: BlockView,
     n_components: int,
     hidden: Sequence[int],
     activation: str,
@@ -74,14 +74,14 @@ def linear_start(
 def _principal(inputs: Floats, weights: Floats, n_components: int) -> Principal:
     """The maximum likelihood fit; components that so few rows cannot have are 0."""
     k = min(n_components, len(inputs))
-    with open_session(check_data(inputs, sample_weight=weights), n_jobs=1) as session:
+    with open_context(check_data(inputs, sample_weight=weights), n_jobs=1) as session:
         found = fit_principal(session, k)[1].shared
     more = n_components - k
     components = np.pad(found.components, ((0, more), (0, 0)))
     return replace(found, components=components, variances=np.pad(found.variances, (0, more)))
 
 
-def _curvature(inputs: Inputs, rows: OpenedBlock) -> Floats:
+def _curvature(inputs: Inputs, rows: BlockView) -> Floats:
     """Mean information about the predictor of an entry of each column, without latents, (n_features,)."""
     eta = rows.shifted(np.broadcast_to(inputs.intercept, rows.x.shape))
     found = inputs.family.evaluate(rows.x, eta, inputs.dispersion, order=2).curvature

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from anypca._typing import Floats
-from anypca.models._opened import OpenedBlock
+from anypca.models._block_view import BlockView
 from anypca.models.vae._model import Model
 from anypca.solvers import Callback, Progress, Result, Status
 from anypca.solvers.adam import Adam
@@ -36,7 +36,7 @@ class Schedule:
 class Judge:
     """The mean bound of some rows with draws that stay the same."""
 
-    rows: OpenedBlock
+    rows: BlockView
     noise: Floats
     """(draws, rows, k)."""
 
@@ -47,9 +47,7 @@ class Judge:
         return value if np.isfinite(value) else -np.inf
 
 
-def split_rows(
-    rows: OpenedBlock, share: float, k: int, rng: np.random.Generator
-) -> tuple[OpenedBlock, Judge]:
+def split_rows(rows: BlockView, share: float, k: int, rng: np.random.Generator) -> tuple[BlockView, Judge]:
     """Rows to train with and rows to judge by, which are the same when there are few or the share is 0."""
     n = len(rows.x)
     order = rng.permutation(n)
@@ -63,7 +61,7 @@ def split_rows(
 
 def train(
     start: Model,
-    rows: OpenedBlock,
+    rows: BlockView,
     judge: Judge,
     schedule: Schedule,
     rng: np.random.Generator,
@@ -92,7 +90,7 @@ def train(
 
 
 def _epoch(
-    model: Model, adam: Adam, rows: OpenedBlock, batch_size: int, rng: np.random.Generator
+    model: Model, adam: Adam, rows: BlockView, batch_size: int, rng: np.random.Generator
 ) -> tuple[Model, Adam]:
     """One pass over the rows in random order, then a step of the dispersion."""
     n, k = len(rows.x), model.decoder.n_inputs
@@ -121,7 +119,7 @@ _SMALLEST_FRACTION = 1e-6
 _MOST_ROWS = 4096
 
 
-def improve_dispersion(model: Model, rows: OpenedBlock, rng: np.random.Generator) -> Floats:
+def improve_dispersion(model: Model, rows: BlockView, rng: np.random.Generator) -> Floats:
     """New dispersion (n_features,), shared within a family unless columns of a mixed table have their own scales."""
     members = model.family.member_columns(len(model.dispersion))
     free = [(member, columns) for member, columns in members if member.fixed_dispersion is None]
@@ -143,7 +141,7 @@ def _newton(first: Floats, second: Floats) -> Floats:
     return np.asarray(np.nan_to_num(np.clip(step, -_LONGEST, _LONGEST), nan=0.0))
 
 
-def _derivatives(model: Model, rows: OpenedBlock, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def _derivatives(model: Model, rows: BlockView, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """First and second derivatives of the bound in the log dispersion of each column, by differences."""
     found = model.encode(model.inputs.of(rows))
     z = found.mean + found.deviation * rng.standard_normal(found.mean.shape)

@@ -30,8 +30,8 @@ from anypca.models._bilinear.passes import Deviances
 from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._bilinear.row_model import ModeRowModel, Reported
 from anypca.models._bilinear.start import BilinearFitter, link_loadings, residual_loadings
-from anypca.models._opened import OpenedBlock
-from anypca.models._session import Session
+from anypca.models._block_view import BlockView
+from anypca.models._context import FitContext
 from anypca.models.sepca._noise import count_rows, null_dispersion
 from anypca.models.sepca._state import Removal
 from anypca.models.sepca.map._loading_prior import NOTHING, LoadingPrior, relevance
@@ -117,7 +117,7 @@ class _State:
         return self.stats
 
 
-def fit_mode(session: Session, family: Family, settings: ModeSettings) -> ModeFit:
+def fit_mode(session: FitContext, family: Family, settings: ModeSettings) -> ModeFit:
     """The mode with the weight of the data at which the criterion is largest."""
     seed, fitter = int(session.rng.integers(2**31)), BilinearFitter(session, family, settings)
     tried = {nu: _fit_weight(fitter, nu, seed) for nu in settings.weights}
@@ -360,7 +360,7 @@ class ModeFitter(BilinearFitter[ModeSettings]):
         family, prior = self.family, Ridge(scale**2)
         units = 2.0 * float(np.log(scale).sum())
 
-        def function(rows: OpenedBlock, scores: Floats) -> Floats:
+        def function(rows: BlockView, scores: Floats) -> Floats:
             sums = BlockEvaluator(family, coefficients, rows).row_sums(scores)
             logs = (
                 PackedCholesky(sums.curvature + prior.curvature(scores), len(scale)).log_determinant() - units

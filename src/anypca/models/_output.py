@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from anypca.models._base import LatentModel
 
 
-def give_back(model: LatentModel, table: Floats, X: Any = None) -> Any:
+def to_output_frame(model: LatentModel, table: Floats, X: Any = None) -> Any:
     """A table of the columns of ``fit``, with labels where they have labels.
 
     Parameters
@@ -44,7 +44,7 @@ def give_back(model: LatentModel, table: Floats, X: Any = None) -> Any:
     return decode(table, labels, like, names, outside, X)
 
 
-def give_back_named(model: LatentModel, table: Floats, names: Sequence[Any]) -> Any:
+def to_named_output(model: LatentModel, table: Floats, names: Sequence[Any]) -> Any:
     """A table whose columns have names of their own, as a data frame if ``set_output`` asks for it."""
     like = output_kind(model)
     return table if like is None else decode(table, {}, like, list(map(str, names)))

@@ -102,7 +102,7 @@ class CommonParameters:
     verbose: int = 0
 
 
-class ToldFit(CommonParameters):
+class ReportsConvergence(CommonParameters):
     """Estimators that tell of the iterations of a fit and of its end."""
 
     tol: float

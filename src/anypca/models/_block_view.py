@@ -14,7 +14,7 @@ from anypca.columns import raise_outside
 from anypca.engine import Block, Table
 from anypca.engine._convert import describe_entry
 from anypca.families import Family
-from anypca.models._session import Session
+from anypca.models._context import FitContext
 
 # Bytes of the entries of a tile: half or twice of it take as long to some percent, less makes many thin products.
 _TILE_BYTES = 2**20
@@ -23,7 +23,7 @@ _MIN_TILE, _MAX_TILE = 64, 2048
 
 
 @dataclass(frozen=True, eq=False)
-class OpenedBlock:
+class BlockView:
     """A block opened for computation."""
 
     table: Table | None
@@ -58,7 +58,7 @@ class OpenedBlock:
     def entry_weights(self) -> Floats:
         """The weight of each entry, zero where it is missing, shape (rows, n_features)."""
         ones = np.broadcast_to(self.weights[:, None], (self.n_rows, self.n_features))
-        return weigh(self, slice(None), ones)
+        return apply_entry_weights(self, slice(None), ones)
 
     @property
     def x(self) -> Floats:
@@ -95,7 +95,7 @@ class OpenedBlock:
         """The number in the user's table of a column."""
         return column if self.columns is None else int(self.columns[column])
 
-    def take(self, index: Ints | Bools | slice) -> OpenedBlock:
+    def take(self, index: Ints | Bools | slice) -> BlockView:
         """Some of the rows."""
         table = self.table
         if table is not None:
@@ -112,11 +112,11 @@ class OpenedBlock:
             single=None,
         )
 
-    def spread(self, most: int) -> OpenedBlock:
+    def spread(self, most: int) -> BlockView:
         """At most so many rows, at equal distances."""
         return self.take(slice(None, None, max(1, -(-self.n_rows // most))))
 
-    def astype(self, dtype: np.dtype[Any]) -> OpenedBlock:
+    def astype(self, dtype: np.dtype[Any]) -> BlockView:
         """The same rows in another precision."""
 
         def cast(part: Any) -> Any:
@@ -167,7 +167,7 @@ def open_block(
     family: Family | None = None,
     dense: bool = False,
     precision: str | None = None,
-) -> OpenedBlock:
+) -> BlockView:
     """Read a block and lay out its fixed features.
 
     Parameters
@@ -213,7 +213,7 @@ def open_block(
     )
     is_kept = block.keeps_single and isinstance(product, np.ndarray) and not block.may_miss and entry is None
     is_kept = is_kept and block.dtype == np.float64
-    opened = OpenedBlock(*parts, single=block.single(make=precision == "float32") if is_kept else None)
+    opened = BlockView(*parts, single=block.single(make=precision == "float32") if is_kept else None)
     return opened if precision in (None, block.dtype.name) else opened.astype(np.dtype(precision))
 
 
@@ -222,25 +222,25 @@ def fixed_features(block: Block, *, fit_intercept: bool) -> Floats:
     return np.hstack([np.ones((block.n_rows, int(fit_intercept))), block.covariates])
 
 
-def observed_only(rows: OpenedBlock, columns: slice | Ints, terms: Floats) -> Floats:
+def observed_only(rows: BlockView, columns: slice | Ints, terms: Floats) -> Floats:
     """Terms of some columns, zero where the entry is missing."""
     return terms if rows.observed is None else np.where(rows.observed[:, columns], terms, 0.0)
 
 
-def weigh(rows: OpenedBlock, columns: slice | Ints, terms: Floats) -> Floats:
+def apply_entry_weights(rows: BlockView, columns: slice | Ints, terms: Floats) -> Floats:
     """Terms of some columns times the weights of their entries, zero where the entry is missing."""
     found = observed_only(rows, columns, terms)
     return found if rows.entry is None else found * rows.entry[:, columns]
 
 
 def check_complete(
-    rows: OpenedBlock, model: str, names: Sequence[str] | None = None, remedy: str = "PPCA().fit(X).impute(X)"
+    rows: BlockView, model: str, names: Sequence[str] | None = None, remedy: str = "PPCA().fit(X).impute(X)"
 ) -> None:
     """Raise a ValueError that names the first missing entry and says what to do, if there is one.
 
     Parameters
     ----------
-    rows : OpenedBlock
+    rows : BlockView
     model : str
         What needs every entry, for the message.
     names : sequence of str or None
@@ -257,14 +257,14 @@ def check_complete(
         )
 
 
-def open_complete(block: Block, model: str, names: Sequence[str] | None = None) -> OpenedBlock:
+def open_complete(block: Block, model: str, names: Sequence[str] | None = None) -> BlockView:
     """The rows of a block, all of whose entries must be there."""
     rows = open_block(block)
     check_complete(rows, model, names)
     return rows
 
 
-def refuse_missing(session: Session, model: str) -> None:
+def refuse_missing(session: FitContext, model: str) -> None:
     """Raise a ValueError that names the first missing entry of the table of a fit, if there is one."""
     names = session.data.feature_names
 
@@ -275,7 +275,7 @@ def refuse_missing(session: Session, model: str) -> None:
         session.gather(look)
 
 
-def check_rows(family: Family, rows: OpenedBlock, names: Sequence[str] | None = None) -> None:
+def check_rows(family: Family, rows: BlockView, names: Sequence[str] | None = None) -> None:
     """Raise on the first entry of an opened block that its column's family cannot have produced, or is infinite."""
     bad = ~(np.isfinite(rows.x) & family.in_support(rows.x))
     if rows.observed is not None:

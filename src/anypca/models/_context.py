@@ -27,8 +27,8 @@ Stats = TypeVar("Stats")
 
 
 @dataclass(frozen=True)
-class Session:
-    """What a fit works with, open while the ``with`` block of `open_session` runs."""
+class FitContext:
+    """What a fit works with, open while the ``with`` block of `open_context` runs."""
 
     data: Data
     """The columns of the model; those of the user's table until `lay_out` has been called."""
@@ -95,7 +95,7 @@ def ignore(progress: Progress) -> None:
 
 
 @contextmanager
-def open_session(
+def open_context(
     data: Data,
     n_jobs: int | None = None,
     *,
@@ -104,7 +104,7 @@ def open_session(
     max_iter: int = 1,
     tol: float = 0.0,
     resolution: Any = None,
-) -> Iterator[Session]:
+) -> Iterator[FitContext]:
     """Open what a fit to a table works with.
 
     Parameters
@@ -132,15 +132,15 @@ def open_session(
         summary = replace(summary, resolution=steps)
         labels = tuple(data.labels.items())
         layout = Layout(data.n_features, table_names=data.feature_names, labels=labels)
-        yield Session(check_values(summary, data), executor, summary, layout, callback, rng, max_iter, tol)
+        yield FitContext(check_values(summary, data), executor, summary, layout, callback, rng, max_iter, tol)
 
 
-def lay_out(session: Session, choice: FamilyChoice | None, dropped: Mapping[int, Form]) -> Session:
+def lay_out(session: FitContext, choice: FamilyChoice | None, dropped: Mapping[int, Form]) -> FitContext:
     """A session on the columns of the model in place of those of the user's table.
 
     Parameters
     ----------
-    session : Session
+    session : FitContext
         On the user's table.
     choice : FamilyChoice or None
         The families of its columns, where the model has a choice of them, with the forms that they ask for.
