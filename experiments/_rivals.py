@@ -18,8 +18,7 @@ from anypca.models import EPCA
 from anypca.models._row_methods import linear_predictor
 from anypca.selection import RankMethod
 from anypca.selection.entry_cv import fit_ranks
-from anypca.selection.rank_methods import Finding, RankTask, leading
-from anypca.selection.spectra import SpectralMethod, eigenvalues
+from anypca.selection.rank_methods import Finding, RankTask, SpectralMethod, eigenvalues, leading
 
 #: Points of the quadrature of the Marchenko-Pastur law: its median is then right to six digits.
 _N_POINTS = 4096
@@ -38,10 +37,6 @@ class GavishDonoho(SpectralMethod):
     The threshold is :math:`\lambda_*(\beta) / \sqrt{\mu_\beta}` times the median singular value, with :math:`\beta` the
     ratio of the sides and :math:`\mu_\beta` the median of the Marchenko-Pastur law. It makes the denoised table
     best in mean square, and is above the threshold of detectability: components between the two are left out.
-
-    Parameters
-    ----------
-    residual : {"deviance", "pearson"}, default="deviance"
 
     See Also
     --------
@@ -71,10 +66,6 @@ class ScreeNot(SpectralMethod):
 
     The noise's spectrum is that of the table with its ``max_rank`` largest singular values replaced by what the
     following ones suggest; columns may correlate in the noise.
-
-    Parameters
-    ----------
-    residual : {"deviance", "pearson"}, default="deviance"
 
     See Also
     --------
@@ -112,7 +103,6 @@ class BiCrossValidation(SpectralMethod):
 
     Parameters
     ----------
-    residual : {"deviance", "pearson"}, default="deviance"
     n_repeats : int, default=10
         Random cuts, each of which gives four corners.
 

@@ -12,9 +12,10 @@ import numpy as np
 from scipy.stats import special_ortho_group
 
 from anypca import PPCA, PiecewisePCA
-from anypca.datasets import make_hinge, make_wide_hinge
+from anypca.datasets import make_hinge
 from anypca.plotting import plot_hinge, plot_latent_pieces, plot_predicted, save_figure
 from experiments._common import Options, Outcome, Table, Target, repeat, run_module
+from experiments._designs import make_wide_hinge
 from experiments._piecewise import (
     latent_correlation,
     ml_ppca_log_likelihood,

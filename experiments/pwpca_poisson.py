@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from anypca import PiecewisePCA
-from anypca.datasets import BentCounts, make_bent_counts
 from anypca.engine import check_data
 from anypca.families import Poisson
 from anypca.models._block_view import open_block
@@ -20,6 +19,7 @@ from anypca.models.piecewise._bound import BoundRowModel
 from anypca.models.piecewise._pieces import Pieces
 from anypca.plotting import plot_hinge, plot_latent_pieces, save_figure
 from experiments._common import Options, Outcome, Table, Target, repeat, run_module
+from experiments._designs import BentCounts, make_bent_counts
 from experiments._piecewise import latent_correlation, rms
 
 P = 8

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from anypca import SPPCA
-from anypca.datasets import make_sppca_classes
 from experiments._cells import Cells, tally
 from experiments._common import Options, Outcome, Table, Target, fit_quietly, run_module
+from experiments._designs import make_sppca_classes
 from experiments._sppca import SGPCA_ALPHA, SPARSITY, draw_scores, published_methods, silhouette
 
 PAPER: Mapping[int, Mapping[str, float]] = {

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from anypca import SPPCA
-from anypca.datasets import make_sppca_loadings
 from experiments._cells import tally
 from experiments._common import Options, Outcome, Table, Target, fit_quietly, repeat, run_module
+from experiments._designs import make_sppca_loadings
 from experiments._sppca import SGPCA_ALPHA, SPARSITY, published_methods
 
 #: As printed, variable by variable: SPPCA, SSPPCA, PCA, SPCA, GPCA, SGPCA.

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from anypca import SPPCA, SSPPCA
-from anypca.datasets import make_sppca_order
 from experiments._cells import Cells, tally
 from experiments._common import Options, Outcome, Table, Target, fit_quietly, run_module
+from experiments._designs import make_sppca_order
 from experiments._sppca import SPARSITY
 from experiments._sppca_printed import TOLERANCE
 from experiments._sppca_printed import n_components as components_as_printed

@@ -11,15 +11,9 @@ import numpy as np
 
 from anypca._typing import Bools, Floats
 from anypca.columns import Layout
-from anypca.engine import Block, check_data
-from anypca.families import Family, Gaussian
-from anypca.models._bilinear.passes import explained_shares
-from anypca.models._covariates import covariates_for
-from anypca.models._description import describe, numbers_for, project_rows
-from anypca.models._row_methods import model_predictor
-from anypca.plotting._common import check_scores
-from anypca.plotting._groups import Groups, is_scale, split_groups
-from anypca.plotting._reading import (
+from anypca.columns.groups import Groups, is_scale, split_groups
+from anypca.columns.reading import (
+    check_scores,
     choose_rows,
     correlate,
     count_rows,
@@ -28,6 +22,12 @@ from anypca.plotting._reading import (
     read_table,
     take_rows,
 )
+from anypca.engine import Block, check_data
+from anypca.families import Family, Gaussian
+from anypca.models._bilinear.passes import explained_shares
+from anypca.models._covariates import covariates_for
+from anypca.models._description import describe, numbers_for, project_rows
+from anypca.models._row_methods import model_predictor
 
 __all__ = ["Groups", "Parts", "SupplementaryColumn", "contributions", "cos2", "supplementary_columns"]
 

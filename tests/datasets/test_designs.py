@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 
+import experiments._designs as designs
 import numpy as np
 import pytest
+from experiments._designs import (
+    make_bent_counts,
+    make_sppca_classes,
+    make_sppca_loadings,
+    make_sppca_order,
+    make_wide_hinge,
+)
 from tests.draws import seed
 
 from anypca import datasets
 from anypca.datasets import (
-    make_bent_counts,
     make_globally_sparse,
     make_hinge,
     make_low_rank,
     make_low_rank_counts,
     make_prototype_bits,
     make_sparse_counts,
-    make_sppca_classes,
-    make_sppca_loadings,
-    make_sppca_order,
-    make_wide_hinge,
 )
 
 LOW_RANK = {"n_samples": 20, "n_features": 5, "n_components": 2}
@@ -41,9 +44,9 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name in datasets.__all__ if name.startswith("make_")])
+@pytest.mark.parametrize("name", CALLS)
 def test_tables_are_values_that_follow_the_seed(name):
-    make = getattr(datasets, name)
+    make = getattr(datasets if name in datasets.__all__ else designs, name)
     first, again, other = (make(**CALLS[name], random_state=seed(k)) for k in (3, 3, 4))
     np.testing.assert_array_equal(first.X, again.X)
     assert not np.array_equal(first.X, other.X)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from experiments._designs import make_sppca_classes, make_sppca_loadings, make_sppca_order
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.decomposition import PCA
 from sklearn.metrics import silhouette_score
@@ -15,9 +16,6 @@ from anypca import SPPCA, SSPPCA, ModeOptions, SePCA
 from anypca.datasets import (
     make_low_rank_counts,
     make_sparse_counts,
-    make_sppca_classes,
-    make_sppca_loadings,
-    make_sppca_order,
 )
 from anypca.families import Poisson, ScaledPoisson
 

@@ -24,9 +24,9 @@ from anypca.cli._models import MODELS
 from anypca.cli._requests import TableRequest
 from anypca.columns import column_forms
 from anypca.columns.labels import Labels
+from anypca.columns.reading import take_rows
 from anypca.families import families
 from anypca.models import EPCA
-from anypca.plotting._reading import take_rows
 
 _PROGRAM = "import sys; from anypca.cli import main; sys.exit(main())"
 #: Options of the roles of columns.

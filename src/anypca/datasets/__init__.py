@@ -2,14 +2,9 @@
 
 from anypca._lazy import public as _public
 from anypca.datasets._dataset import Dataset as Dataset
-from anypca.datasets.counts import ClassedCounts as ClassedCounts
-from anypca.datasets.counts import HiddenFactors as HiddenFactors
 from anypca.datasets.counts import SparseCounts as SparseCounts
 from anypca.datasets.counts import make_low_rank_counts as make_low_rank_counts
 from anypca.datasets.counts import make_sparse_counts as make_sparse_counts
-from anypca.datasets.counts import make_sppca_classes as make_sppca_classes
-from anypca.datasets.counts import make_sppca_loadings as make_sppca_loadings
-from anypca.datasets.counts import make_sppca_order as make_sppca_order
 from anypca.datasets.generators import LowRank as LowRank
 from anypca.datasets.generators import PrototypeBits as PrototypeBits
 from anypca.datasets.generators import make_low_rank as make_low_rank
@@ -37,14 +32,11 @@ from anypca.datasets.loaders import load_trichoptera as load_trichoptera
 from anypca.datasets.loaders import load_usps as load_usps
 from anypca.datasets.loaders import load_usps_012 as load_usps_012
 from anypca.datasets.loaders import load_wine as load_wine
-from anypca.datasets.surfaces import BentCounts as BentCounts
 from anypca.datasets.surfaces import BentSheet as BentSheet
 from anypca.datasets.surfaces import GloballySparse as GloballySparse
 from anypca.datasets.surfaces import SwissRoll as SwissRoll
-from anypca.datasets.surfaces import make_bent_counts as make_bent_counts
 from anypca.datasets.surfaces import make_globally_sparse as make_globally_sparse
 from anypca.datasets.surfaces import make_hinge as make_hinge
 from anypca.datasets.surfaces import make_swiss_roll as make_swiss_roll
-from anypca.datasets.surfaces import make_wide_hinge as make_wide_hinge
 
 __all__ = _public(globals())

@@ -17,7 +17,6 @@ class BentSheet:
     See Also
     --------
     make_hinge : draws one in three columns.
-    make_wide_hinge : draws one in many.
     """
 
     X: Floats
@@ -28,27 +27,6 @@ class BentSheet:
     """Points on the bent sheet, without noise (n_samples, n_features)."""
     pieces: Ints
     """The side of each point (n_samples,): 0 before the corner, 1 after it."""
-
-
-@dataclass(frozen=True, eq=False)
-class BentCounts:
-    """Counts whose log rates lie on a bent sheet.
-
-    See Also
-    --------
-    make_bent_counts : draws it.
-    """
-
-    X: Floats
-    """Counts (n_samples, n_features)."""
-    offset: Floats
-    """Log exposures (n_samples,)."""
-    latent: Floats
-    """Latent points (n_samples, 2); the sheet bends where the second is 0."""
-    maps: Floats
-    """Two slopes and the mean of each column on both sides (2, n_features, 3)."""
-    pieces: Ints
-    """The side of each point (n_samples,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +94,7 @@ def make_hinge(
     See Also
     --------
     anypca.PiecewisePCA : the model of it.
-    make_wide_hinge : more columns.
+    make_swiss_roll : another surface.
 
     References
     ----------
@@ -134,99 +112,6 @@ def make_hinge(
     surface = np.column_stack([latent, np.abs(latent[:, 0] - corner) + jump * right])
     X = surface + np.asarray(noise, dtype=float) * rng.standard_normal((n_samples, 3))
     return BentSheet(X, latent, surface, right.astype(np.int64))
-
-
-def make_wide_hinge(
-    n_samples: int = 500,
-    n_features: int = 8,
-    n_components: int = 3,
-    *,
-    bend: float = 1.5,
-    noise: float = 0.2,
-    random_state: int | np.random.Generator | None = None,
-) -> BentSheet:
-    """Draw points near a sheet of any dimension, bent along its last coordinate and turned at random.
-
-    Parameters
-    ----------
-    n_samples, n_features, n_components : int, default=500, 8, 3
-        With n_components < n_features.
-    bend : float, default=1.5
-        Slope of the direction that the sheet bends into.
-    noise : float, default=0.2
-        Standard deviation.
-    random_state : int, Generator or None, default=None
-        Seed, or generator, of the draws.
-
-    Returns
-    -------
-    drawn : BentSheet
-        The table, and what it was drawn from.
-
-    Raises
-    ------
-    ValueError
-        If the sheet does not fit into the columns.
-
-    See Also
-    --------
-    anypca.PiecewisePCA : the model of it.
-    make_hinge : three columns.
-    """
-    if not 1 <= n_components < n_features:
-        raise ValueError(
-            f"n_components must be between 1 and n_features - 1 = {n_features - 1}; got {n_components}."
-        )
-    rng = np.random.default_rng(random_state)
-    latent = rng.standard_normal((n_samples, n_components))
-    # One direction more than components, for the bend.
-    basis = np.linalg.qr(rng.standard_normal((n_features, n_components + 1)))[0]
-    surface = np.column_stack([latent, bend * np.abs(latent[:, -1])]) @ basis.T
-    X = surface + noise * rng.standard_normal((n_samples, n_features))
-    return BentSheet(X, latent, surface, (latent[:, -1] > 0).astype(np.int64))
-
-
-def make_bent_counts(
-    n_samples: int = 400,
-    n_features: int = 8,
-    *,
-    design_seed: int = 42,
-    random_state: int | np.random.Generator | None = None,
-) -> BentCounts:
-    """Draw counts whose log rates bend, with exposures between 1 and 3.
-
-    Parameters
-    ----------
-    n_samples, n_features : int, default=400, 8
-        Size of the table.
-    design_seed : int, default=42
-        Seed of the slopes and means, apart from that of the rows, so that several tables share a truth.
-    random_state : int, Generator or None, default=None
-        Seed, or generator, of the draws.
-
-    Returns
-    -------
-    drawn : BentCounts
-        The table, and what it was drawn from.
-
-    See Also
-    --------
-    anypca.PiecewisePCA : the model of it.
-    make_hinge : real numbers.
-
-    References
-    ----------
-    M. Adams, Probabilistic piecewise principal component analysis (2022), section 3.6.
-    """
-    maps = _bent_maps(n_features, design_seed)
-    rng = np.random.default_rng(random_state)
-    offset = np.log(rng.uniform(1.0, 3.0, n_samples))
-    latent = rng.standard_normal((n_samples, 2))
-    pieces = (latent[:, 1] > 0).astype(np.int64)
-    extended = np.column_stack([latent, np.ones(n_samples)])
-    eta = np.where(pieces[:, None] == 1, extended @ maps[1].T, extended @ maps[0].T)
-    counts = rng.poisson(np.exp(eta + offset[:, None])).astype(float)
-    return BentCounts(counts, offset, latent, maps, pieces)
 
 
 def make_swiss_roll(
@@ -328,12 +213,3 @@ def make_globally_sparse(
     scores = rng.normal(size=(n_samples, n_components))
     X = scores @ loadings.T + noise * rng.normal(size=(n_samples, n_features))
     return GloballySparse(X, active, scores, loadings.T)
-
-
-def _bent_maps(n_features: int, seed: int) -> Floats:
-    """Slopes and means (2, n_features, 3) of two pieces that meet where the second coordinate is 0."""
-    rng = np.random.default_rng(seed)
-    first = 0.6 * rng.standard_normal(n_features)
-    slope, bend = 0.5 * rng.standard_normal(n_features), 1.2 * rng.standard_normal(n_features)
-    mean = 1.0 + 0.3 * rng.standard_normal(n_features)
-    return np.array([np.column_stack([first, slope + k * bend, mean]) for k in (0, 1)])

@@ -13,6 +13,7 @@ from anypca._optional import optional
 from anypca._typing import Floats
 from anypca._words import listed, percent, shorten
 from anypca.columns import Layout
+from anypca.columns.reading import check_length, check_scores
 from anypca.exceptions import NotFittedError
 from anypca.models._description import describe, find_attribute, is_fitted
 
@@ -208,34 +209,6 @@ def check_plane(axes: tuple[int, int], n_components: int, *, needs_two: bool = F
     return [first - 1, second - 1]
 
 
-def check_scores(what: str, values: Any, n_components: int) -> Floats:
-    """Scores, or their standard deviations, as an array.
-
-    Parameters
-    ----------
-    what : str
-        Name of the argument, for the message.
-    values : array-like
-    n_components : int
-
-    Returns
-    -------
-    scores : ndarray of shape (n_samples, n_components)
-
-    Raises
-    ------
-    ValueError
-        If the shape is another.
-    """
-    found: Floats = np.asarray(values, dtype=float)
-    if found.ndim != 2 or found.shape[1] != n_components:
-        raise ValueError(
-            f"{what} must have shape (n_samples, {n_components}), a column for each component; got shape "
-            f"{found.shape}. Pass what model.transform(X) returned."
-        )
-    return found
-
-
 def check_points(
     scores: Any, axes: tuple[int, int], n_components: int, *, color: Any, row_names: Any
 ) -> tuple[list[int], Floats]:
@@ -251,25 +224,6 @@ def check_points(
     check_length("row_names", row_names, len(points))
     check_length("color", color, len(points))
     return plane, points
-
-
-def check_length(what: str, values: Any, length: int) -> None:
-    """Refuse a list that has not one value for each row.
-
-    Parameters
-    ----------
-    what : str
-        Name of the argument, for the message.
-    values : sequence or None
-    length : int
-
-    Raises
-    ------
-    ValueError
-        If the length is another.
-    """
-    if values is not None and len(values) != length:
-        raise ValueError(f"{what} must hold {length} values, one for each row of scores; got {len(values)}.")
 
 
 def check_names(model: Any, names: Sequence[str] | None, n_features: int) -> list[str]:

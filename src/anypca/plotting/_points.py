@@ -10,8 +10,8 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca._words import shorten
+from anypca.columns.groups import NOT_KNOWN, OTHERS, is_scale, rows_of_groups
 from anypca.plotting._common import BLUE, GREY, MARKERS, PALETTE, write_plainly
-from anypca.plotting._groups import NOT_KNOWN, OTHERS, is_scale, rows_of_groups
 
 #: Directions that are tried for a label, starting with the preferred one and swinging out on both sides.
 _TURNS = np.deg2rad([0, 20, -20, 40, -40, 60, -60, 90, -90, 135, -135, 180])

@@ -9,6 +9,7 @@ import numpy as np
 
 from anypca._typing import Floats, Ints
 from anypca._words import shorten
+from anypca.columns.reading import check_scores, correlate, name_columns
 from anypca.linalg import largest
 from anypca.models._description import describe, numbers_for
 from anypca.plotting._common import (
@@ -19,14 +20,12 @@ from anypca.plotting._common import (
     check_names,
     check_plane,
     check_points,
-    check_scores,
     count_components,
     fitted,
     name_plane,
     new_axes,
 )
 from anypca.plotting._points import Box, along, draw_points, name_rows, place_labels, spread_out
-from anypca.plotting._reading import correlate, name_columns
 
 #: How far arrows reach towards the border of the point cloud, which leaves room for their names.
 _REACH = 0.9

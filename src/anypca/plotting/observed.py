@@ -8,12 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anypca._typing import Bools, Floats
-from anypca.families import Mixed
-from anypca.models._covariates import covariates_for
-from anypca.models._description import describe, numbers_for
-from anypca.plotting._common import BLUE, GREY, VERMILLION, find_column, fitted, new_axes, tidy
-from anypca.plotting._points import golden
-from anypca.plotting._reading import (
+from anypca.columns.reading import (
     choose_rows,
     column_deviations,
     count_rows,
@@ -21,6 +16,11 @@ from anypca.plotting._reading import (
     standardise,
     take_rows,
 )
+from anypca.families import Mixed
+from anypca.models._covariates import covariates_for
+from anypca.models._description import describe, numbers_for
+from anypca.plotting._common import BLUE, GREY, VERMILLION, find_column, fitted, new_axes, tidy
+from anypca.plotting._points import golden
 
 #: Counts that go beyond this are drawn on a logarithmic scale: on a linear one most would lie in a corner.
 _MOST_LINEAR = 20

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats
+from anypca.columns.reading import read_table
 from anypca.models._description import describe
 from anypca.plotting._common import (
     BLACK,
@@ -22,7 +23,6 @@ from anypca.plotting._common import (
     tidy,
 )
 from anypca.plotting._points import spread_out
-from anypca.plotting._reading import read_table
 
 #: Latent points are drawn out to this many standard deviations: 99.9 % of them lie within.
 _REACH = 3.3

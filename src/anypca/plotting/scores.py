@@ -8,17 +8,16 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Floats
+from anypca.columns.groups import NOT_KNOWN, OTHERS, is_scale, rows_of_groups
+from anypca.columns.reading import check_length, check_scores
 from anypca.plotting._common import (
     BLACK,
     GREY,
-    check_length,
     check_points,
-    check_scores,
     count_components,
     name_plane,
     new_axes,
 )
-from anypca.plotting._groups import NOT_KNOWN, OTHERS, is_scale, rows_of_groups
 from anypca.plotting._points import draw_points, golden, group_color, name_rows, spread_out
 
 #: More ellipses than this would hide each other and the points.

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from anypca._typing import Floats, Ints
+from anypca.columns.reading import standardise
 from anypca.interpretation import Entries, open_entries
-from anypca.plotting._reading import standardise
 from anypca.report._subject import Subject
 
 #: Entries that residuals are computed for, some 100 MB of intermediate arrays, and entries for which tables are drawn

@@ -13,11 +13,11 @@ from anypca._typing import Bools, Floats, Ints
 from anypca._words import numbered
 from anypca.columns import Layout
 from anypca.columns.encoding import holds_labels, read_cells
+from anypca.columns.reading import choose_rows, correlate, read_table, take_rows
 from anypca.engine import Block, Data, Summary, executor_for, summarise
 from anypca.linalg import largest
 from anypca.models._description import Description, describe
 from anypca.models._row_methods import model_predictor
-from anypca.plotting._reading import choose_rows, correlate, read_table, take_rows
 from anypca.selection import Diagnostic
 
 #: More points than this hide each other, and drawing them takes seconds.

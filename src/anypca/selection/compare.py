@@ -13,7 +13,6 @@ from anypca.selection.rank_methods import (
     RankTask,
     open_task,
     rank_methods,
-    resolve_method,
 )
 
 #: What a method may raise on a table that is not for it. Anything else is a fault.
@@ -142,9 +141,13 @@ def _resolve(methods: Sequence[str | RankMethod] | str | RankMethod | None) -> l
     if methods is None:
         return [rank_methods.create(name) for name in rank_methods]
     found = [methods] if isinstance(methods, str | RankMethod) else list(methods)
+    known = ", ".join(map(repr, rank_methods))
     if not found:
-        raise ValueError(f"methods is empty; name some of {', '.join(rank_methods)}, or leave it out.")
-    return [resolve_method(method) for method in found]
+        raise ValueError(f"methods is empty; name some of {known}, or leave it out.")
+    wrong = [method for method in found if not isinstance(method, str | RankMethod)]
+    if wrong:
+        raise TypeError(f"a method is one of {known} or a RankMethod; got {wrong[0]!r}.")
+    return [rank_methods.create(method) if isinstance(method, str) else method for method in found]
 
 
 def _ask(method: RankMethod, task: RankTask) -> RankAnswer:

@@ -20,13 +20,13 @@ from scipy.stats import beta, norm
 
 from anypca._typing import Bools, Floats, Ints
 from anypca._words import counted, listed, numbered
+from anypca.columns.reading import count_rows, read_table, take_rows
 from anypca.families import Gaussian
 from anypca.models._covariates import covariates_for
 from anypca.models._description import describe, numbers_for, project_rows
 from anypca.models._row_methods import GenerativeModel, linear_predictor
-from anypca.plotting._reading import count_rows, read_table, take_rows
 from anypca.selection._equal_columns import equal_columns
-from anypca.selection._residuals import deviance, leverages
+from anypca.selection._residuals import deviance
 from anypca.selection._simulated import FittedTable, is_beyond_chance
 from anypca.selection.facts import Companions
 
@@ -354,6 +354,16 @@ class _Residuals:
             centred,
             leverages(fixed, scores, 1.0 - _LEAST_NOISE),
         )
+
+
+def leverages(fixed: Floats, scores: Floats, most: float) -> Floats:
+    """Leverages of rows on themselves, ``most`` at most, and on the next one (0 for the last); shape (2, n_rows)."""
+    features = np.hstack([fixed, scores])
+    # Orthonormal columns of the same span; directions that repeat others are left out.
+    left, size, _ = np.linalg.svd(features, full_matrices=False)
+    left = left[:, size > np.sqrt(np.finfo(float).eps) * size[0]]
+    following = np.append((left[:-1] * left[1:]).sum(axis=1), 0.0)
+    return np.stack([np.minimum((left**2).sum(axis=1), most), following])
 
 
 def _take_out(values: Floats, loadings: Floats, k: int) -> tuple[Floats, Floats]:

@@ -1,4 +1,8 @@
-"""Ways to tell the number of components from a table, all with one signature."""
+"""Methods that choose the number of components of a table, all with one signature.
+
+Parallel analysis and Minka's evidence use the singular values of residuals of the model without components: columns are
+centred, and offsets and covariates are taken out. The other methods fit models to the table.
+"""
 
 from __future__ import annotations
 
@@ -11,29 +15,35 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from anypca._compat import minka_evidence
 from anypca._registry import Registry
-from anypca._typing import Bools
+from anypca._typing import Bools, Floats
 from anypca._words import counted
 from anypca.columns import choose_families, settle_family
 from anypca.engine import check_data
 from anypca.engine._convert import describe_entry
 from anypca.families import Family
-from anypca.models import EPCA
+from anypca.models import EPCA, SePCA
 from anypca.models._arguments import check_ranks, make_generator
 from anypca.models._context import lay_out, open_context
 from anypca.models._row_methods import linear_predictor
 from anypca.selection._numbers import as_numbers, check_numbers, entries_of
-from anypca.selection._residuals import RESIDUALS, NullFit
+from anypca.selection._residuals import NullFit
 from anypca.selection.facts import Companions
+from anypca.selection.select import select_rank
+from anypca.selection.splits import EntryShuffleSplit
 
 #: The largest answer unless another is asked for, as in `select_rank`.
 _DEFAULT_LARGEST = 10
+#: Ratio of the largest to the smallest spread of columns beyond which their noise is hardly equal: components that
+#: make up nine tenths of a column and nothing of another make it 3.
+_UNEQUAL = 10.0
 
 rank_methods: Registry[RankMethod] = Registry("method")
 
 
 class RankAnswer(NamedTuple):
-    """What one method says of a table.
+    """The answer of one method.
 
     See Also
     --------
@@ -43,15 +53,15 @@ class RankAnswer(NamedTuple):
     method: str
     """Its name."""
     rank: int | None
-    """Number of components; ``None`` where the method cannot be used on the table."""
+    """Number of components; ``None`` if the method cannot be used on the table."""
     seconds: float
-    """How long it took."""
+    """Time."""
     remark: str
-    """What is to be known of the answer, or why there is none."""
+    """Caveats, or why there is no answer."""
 
 
 class Finding(NamedTuple):
-    """A number of components, and what is to be known of it."""
+    """A number of components, and caveats."""
 
     rank: int
     remark: str = ""
@@ -59,7 +69,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RankTask:
-    """A checked table as the methods see it."""
+    """A checked table for the methods."""
 
     X: Any
     family: Family
@@ -70,7 +80,7 @@ class RankTask:
 
     @property
     def rng(self) -> np.random.Generator:
-        """A generator that starts anew for each method."""
+        """A new generator for each method."""
         return make_generator(self.random_state)
 
     @cached_property
@@ -96,7 +106,7 @@ class RankTask:
 def open_task(
     X: Any, family: Any, max_rank: int | None, companions: Companions, random_state: Any
 ) -> RankTask:
-    """Check a table and what comes along with it, and resolve its family.
+    """Check a table with its offset and covariates, and resolve its family.
 
     Raises
     ------
@@ -123,10 +133,10 @@ def open_task(
 
 @dataclass(frozen=True)
 class RankMethod(ABC):
-    """A way to tell the number of components from a table.
+    """A method that chooses the number of components of a table.
 
     To add one, write a frozen dataclass with a ``name``, a ``label`` and ``find``, and register it with
-    ``rank_methods.register``: `compare_ranks` and the command line know it at once.
+    ``rank_methods.register``: `compare_ranks` and the command line use it at once.
 
     See Also
     --------
@@ -134,7 +144,7 @@ class RankMethod(ABC):
     """
 
     name: ClassVar[str]
-    #: What it is, in a few words for tables and pictures.
+    #: A few words for tables and pictures.
     label: ClassVar[str]
 
     @abstractmethod
@@ -151,7 +161,7 @@ class RankMethod(ABC):
         covariates: Any = None,
         random_state: Any = 0,
     ) -> RankAnswer:
-        """Tell the number of components of a table.
+        """Choose the number of components of a table.
 
         Parameters
         ----------
@@ -162,7 +172,7 @@ class RankMethod(ABC):
             The largest answer; by default 10, or less than the table's sides.
         offset, covariates : as in `anypca.EPCA`
         random_state : int, RandomState, Generator or None, default=0
-            Seed of what is drawn.
+            Seed of random draws.
 
         Returns
         -------
@@ -171,48 +181,270 @@ class RankMethod(ABC):
         Raises
         ------
         ValueError, TypeError
-            If the method is not for such a table; the message says which are.
+            If the method is not for such a table; the message names others.
         """
-        task = open_task(X, family, max_rank, Companions.of(offset, covariates), random_state)
-        return self.answer(task)
+        return self.answer(open_task(X, family, max_rank, Companions.of(offset, covariates), random_state))
 
     def answer(self, task: RankTask) -> RankAnswer:
-        """The same of a checked table: `find` with its time and what it warned of."""
+        """`find` with its time and its warnings."""
         start = time.perf_counter()
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             found = self.find(task)
         seconds = time.perf_counter() - start
-        remarks = [found.remark, *dict.fromkeys(str(warning.message) for warning in said)]
+        remarks = [found.remark, *dict.fromkeys(str(warning.message) for warning in caught)]
         # An answer at the end of the range may have been cut off by it.
         if found.rank >= task.max_rank:
             remarks.append(f"the largest that was asked for: raise max_rank={task.max_rank}")
         return RankAnswer(self.name, found.rank, seconds, "; ".join(filter(None, remarks)))
 
 
-def resolve_method(method: Any) -> RankMethod:
-    """A method from its name, or itself.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is neither.
-    """
-    if isinstance(method, RankMethod):
-        return method
-    if isinstance(method, str):
-        return rank_methods.create(method)
-    raise TypeError(
-        f"a method is one of {', '.join(map(repr, rank_methods))} or a RankMethod; got {method!r}."
-    )
+# ------------------------------------------------------------------------------------------- singular values
 
 
-def check_residual(kind: Any) -> None:
-    """Raise a ValueError unless residuals of this kind are known."""
-    if kind not in RESIDUALS:
-        raise ValueError(f"residual must be one of {', '.join(map(repr, RESIDUALS))}; got {kind!r}.")
+@dataclass(frozen=True)
+class SpectralMethod(RankMethod):
+    """A method that uses the table of residuals as a whole."""
+
+    #: Whether 0 can replace missing residuals.
+    handles_missing: ClassVar[bool] = False
+    #: Whether the method assumes equal noise of all columns: each family's columns then keep their spreads, since
+    #: variances of 1 would make the noise of columns with much signal the smallest.
+    needs_equal_noise: ClassVar[bool] = True
+
+    def find(self, task: RankTask) -> Finding:
+        if not self.handles_missing:
+            task.refuse_missing(self.name)
+        values = task.null.residuals(is_scaled=not self.needs_equal_noise)
+        if min(values.shape) < 2:
+            return Finding(0, "fewer than two columns vary")
+        found, remarks = self.count(values, task), []
+        if self.needs_equal_noise:
+            spread = values.std(axis=0)
+            ratio = spread.max() / spread.min()
+            if ratio > _UNEQUAL:
+                remarks.append(
+                    f"assumes equal noise of all columns; their spreads differ by a factor of {ratio:.0f}"
+                )
+        return Finding(min(found.rank, task.max_rank), "; ".join(filter(None, [found.remark, *remarks])))
+
+    @abstractmethod
+    def count(self, values: Floats, task: RankTask) -> Finding:
+        """The number of components in residuals (n_samples, n_columns)."""
+
+
+def eigenvalues(values: Floats) -> Floats:
+    """Squared singular values, decreasing, shape (min(n, p),)."""
+    gram = values.T @ values if values.shape[1] <= len(values) else values @ values.T
+    return np.asarray(np.maximum(np.linalg.eigvalsh(gram)[::-1], 0.0))
 
 
 def leading(passes: Bools) -> int:
     """How many of the first are true before one is not."""
     return int(np.argmin(np.append(passes, False)))
+
+
+@rank_methods.register
+@dataclass(frozen=True)
+class ParallelAnalysis(SpectralMethod):
+    """Parallel analysis: components with a larger variance than in tables with permuted columns.
+
+    The k-th eigenvalue is compared with the k-th ones of tables in which each column is permuted by itself, which keeps
+    every column's distribution and nothing else. Missing entries stay where they are. A strong component raises
+    the variance of the permuted columns too and may hide weak ones.
+
+    Parameters
+    ----------
+    n_draws : int, default=99
+        Number of permuted tables.
+    level : float, default=0.95
+        Share of them that an eigenvalue must exceed.
+
+    See Also
+    --------
+    ParametricParallelAnalysis : noise drawn from the family.
+
+    References
+    ----------
+    J. Horn (1965). A rationale and test for the number of factors in factor analysis. Psychometrika.
+    A. Buja, N. Eyuboglu (1992). Remarks on parallel analysis. Multivariate Behavioral Research.
+    """
+
+    name = "parallel"
+    label = "parallel analysis, permuted columns"
+    handles_missing = True
+    needs_equal_noise = False
+
+    n_draws: int = 99
+    level: float = 0.95
+
+    def __post_init__(self) -> None:
+        if isinstance(self.n_draws, bool) or not isinstance(self.n_draws, int) or self.n_draws < 1:
+            raise ValueError(f"n_draws must be a positive integer; got {self.n_draws!r}.")
+        if not 0.0 < self.level < 1.0:
+            raise ValueError(f"level must be between 0 and 1; got {self.level!r}.")
+
+    def count(self, values: Floats, task: RankTask) -> Finding:
+        rng, found = task.rng, eigenvalues(values)
+        above = np.zeros(len(found))
+        for _ in range(self.n_draws):
+            drawn = eigenvalues(self._draw(values, task, rng))
+            # A drawn table may have a constant column that this one has not.
+            above[: len(drawn)] += drawn[: len(found)] >= found[: len(drawn)]
+        # The table counts as one of the draws, which makes the level exact.
+        return Finding(leading((above + 1.0) / (self.n_draws + 1.0) <= 1.0 - self.level + 1e-9))
+
+    def _draw(self, values: Floats, task: RankTask, rng: np.random.Generator) -> Floats:
+        """A table without components."""
+        if task.null.observed.all():
+            return rng.permuted(values, axis=0)
+        drawn = values.copy()
+        for column in drawn.T:
+            # Only missing residuals are exactly 0.
+            seen = np.flatnonzero(column)
+            column[seen] = rng.permutation(column[seen])
+        return drawn
+
+
+@rank_methods.register
+@dataclass(frozen=True)
+class ParametricParallelAnalysis(ParallelAnalysis):
+    """Parallel analysis with tables drawn from the family at the fit without components.
+
+    Columns have the family's distribution rather than their own. Otherwise as `ParallelAnalysis`, with its parameters.
+
+    See Also
+    --------
+    ParallelAnalysis : noise by permutation.
+    """
+
+    name = "parametric"
+    label = "parallel analysis, drawn tables"
+
+    def _draw(self, values: Floats, task: RankTask, rng: np.random.Generator) -> Floats:
+        return task.null.drawn(rng)
+
+
+@rank_methods.register
+@dataclass(frozen=True)
+class Minka(SpectralMethod):
+    """The rank of highest evidence under probabilistic PCA, by Laplace's approximation.
+
+    It needs more rows than columns.
+
+    See Also
+    --------
+    BICMethod : any model with a likelihood.
+
+    References
+    ----------
+    T. Minka (2000). Automatic choice of dimensionality for PCA. NIPS.
+    """
+
+    name = "minka"
+    label = "Minka's evidence"
+
+    def count(self, values: Floats, task: RankTask) -> Finding:
+        n, p = values.shape
+        if n <= p:
+            raise ValueError(
+                f"method 'minka' needs more rows than columns; got {n} rows and {p} columns that vary. Use 'parallel', "
+                "'bic' or 'sepca'."
+            )
+        evidence = minka_evidence(eigenvalues(values) / n, n)
+        return Finding(int(np.argmax(evidence[: task.max_rank + 1])))
+
+
+# ------------------------------------------------------------------------------------------------ fitted models
+
+
+@dataclass(frozen=True)
+class CriterionMethod(RankMethod):
+    """`select_rank` over fits of `EPCA` with the columns' families."""
+
+    criterion: ClassVar[str]
+
+    def find(self, task: RankTask) -> Finding:
+        return Finding(self._select(task))
+
+    def _select(self, task: RankTask, **options: Any) -> int:
+        estimator = EPCA(family=task.family, ridge=1.0, n_jobs=1, random_state=task.random_state)
+        ranks = range(task.max_rank + 1)
+        given = task.companions.for_fit()
+        return select_rank(
+            estimator, task.X, ranks=ranks, criterion=self.criterion, **options, **given
+        ).best_rank
+
+
+@rank_methods.register
+@dataclass(frozen=True)
+class BICMethod(CriterionMethod):
+    """BIC of `EPCA` with the scores integrated out; ``"marginal_bic"`` of `select_rank`.
+
+    See Also
+    --------
+    ICLMethod : counts also how sure scores are.
+    """
+
+    name = "bic"
+    label = "BIC, scores integrated out"
+    criterion = "marginal_bic"
+
+
+@rank_methods.register
+@dataclass(frozen=True)
+class ICLMethod(CriterionMethod):
+    """Integrated completed likelihood of `EPCA`; ``"icl"`` of `select_rank`.
+
+    See Also
+    --------
+    BICMethod : without that.
+    """
+
+    name = "icl"
+    label = "integrated completed likelihood"
+    criterion = "icl"
+
+
+@rank_methods.register
+@dataclass(frozen=True)
+class HiddenEntries(CriterionMethod):
+    """The rank that predicts hidden entries best; ``"held_out"`` of `select_rank`.
+
+    Parameters
+    ----------
+    cv : EntryKFold, EntryShuffleSplit or int, optional
+        Which entries are hidden; by default a tenth, three times.
+
+    See Also
+    --------
+    EntryKFold : hides them.
+    """
+
+    name = "held_out"
+    label = "hidden entries"
+    criterion = "held_out"
+
+    cv: Any = None
+
+    def find(self, task: RankTask) -> Finding:
+        cv = EntryShuffleSplit(3, random_state=task.random_state) if self.cv is None else self.cv
+        return Finding(self._select(task, cv=cv))
+
+
+@rank_methods.register
+@dataclass(frozen=True)
+class SePCAMethod(RankMethod):
+    """The number of components that `anypca.SePCA` chooses.
+
+    See Also
+    --------
+    Minka : for real numbers, in closed form.
+    """
+
+    name = "sepca"
+    label = "SePCA"
+
+    def find(self, task: RankTask) -> Finding:
+        model = SePCA(task.max_rank, family=task.family, n_jobs=1, random_state=task.random_state)
+        return Finding(int(model.fit(task.X, **task.companions.for_fit()).n_components_))

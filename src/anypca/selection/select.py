@@ -24,7 +24,7 @@ from anypca.selection.entry_cv import (
     weakly_penalised,
 )
 from anypca.selection.facts import Companions, describe_fit
-from anypca.selection.splits import check_splitter
+from anypca.selection.splits import EntrySplitter, check_splitter
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,117 +211,83 @@ def select_rank(
     >>> select_rank(EPCA(family="poisson"), counts, ranks=range(1, 5)).best_rank
     2
     """
-    chosen = resolve_criterion(criterion)
-    task = _Task(
-        estimator,
-        rank_parameter(estimator),
-        X,
-        choose_ranks(ranks, X),
-        Companions.of(offset, covariates, sample_weight),
-    )
+    chosen, name = resolve_criterion(criterion), rank_parameter(estimator)
+    candidates, companions = choose_ranks(ranks, X), Companions.of(offset, covariates, sample_weight)
     if one_standard_error and not chosen.is_held_out:
         raise ValueError(
             f"one_standard_error=True needs criterion='held_out'; {chosen.name!r} has no standard error. Leave it out."
         )
-    if chosen.is_held_out:
-        return _by_entries(task, chosen, cv, one_standard_error=one_standard_error, n_jobs=n_jobs)
-    check_splitter(cv)
-    return _by_fits(task, chosen)
-
-
-@dataclass(frozen=True)
-class _Task:
-    """What is to be compared."""
-
-    estimator: Any
-    name: str
-    """Of the parameter that sets the rank."""
-    X: Any
-    ranks: Sequence[int]
-    companions: Companions
-
-    def fit(self, estimator: Any, ranks: Sequence[int]) -> tuple[Any, ...]:
-        return fit_ranks(estimator, self.name, self.X, ranks, self.companions)
-
-
-def _by_fits(task: _Task, criterion: Criterion) -> RankSelection:
-    """Compare fits to the whole table."""
-    compared = weakly_penalised(task.estimator)
-    models = task.fit(compared, task.ranks)
-    rows = []
-    for rank, model in zip(task.ranks, models, strict=True):
-        facts = describe_fit(model, task.X, task.companions)
-        value = criterion.evaluate(facts)
-        if value is None:
-            raise ValueError(_unavailable(criterion.name, model, facts))
-        rows.append({**_describe(rank, model, facts), **evaluate_all(facts), criterion.name: value})
-    best = int(np.argmin([row[criterion.name] for row in rows]))
-    rank, is_same = task.ranks[best], compared is task.estimator
-    model = models[best] if is_same else task.fit(task.estimator, [rank])[0]
-    return RankSelection(criterion.name, criterion.label, tuple(rows), rank, model)
-
-
-def _by_entries(
-    task: _Task, criterion: Criterion, cv: Any, *, one_standard_error: bool, n_jobs: int | None
-) -> RankSelection:
-    """Compare predictions of entries that were left out; fit the chosen rank to the whole table."""
     splitter = check_splitter(cv)
-    check_scorable(task.estimator)
+    if chosen.is_held_out:
+        settled = settle_family(estimator, X)
+        rows, folds = _rows_by_entries(
+            settled, name, X, candidates, splitter, companions, one_standard_error, n_jobs
+        )
+    else:
+        settled = weakly_penalised(estimator)
+        models = fit_ranks(settled, name, X, candidates, companions)
+        facts = [describe_fit(model, X, companions) for model in models]
+        rows, folds = [_row(chosen, *each) for each in zip(candidates, models, facts, strict=True)], None
+    values = np.array([row[chosen.name] for row in rows])
+    best = int(np.argmin(values))
+    if one_standard_error:
+        best = int(np.flatnonzero(values <= values[best] + rows[best]["standard_error"])[0])
+    if folds is None and settled is estimator:
+        model = models[best]
+    else:
+        # Labels of the whole table give more levels than numbers do, so `fit` finds the families of such tables anew.
+        final = settled if folds is not None and not find_labels(X) else estimator
+        (model,) = fit_ranks(final, name, X, [candidates[best]], companions)
+    return RankSelection(
+        chosen.name, chosen.label, tuple(rows), candidates[best], model, folds, one_standard_error
+    )
+
+
+def _row(criterion: Criterion, rank: int, model: Any, facts: FitFacts) -> dict[str, Any]:
+    """A row of the table for a fit to the whole table."""
+    value = criterion.evaluate(facts)
+    if value is None:
+        known = [*evaluate_all(facts), *(["held_out"] if describe(model).has_entries else [])]
+        remedy = (
+            f"It has {', '.join(map(repr, known))}." if known else "It has none; choose another estimator."
+        )
+        raise ValueError(
+            f"criterion {criterion.name!r} is not defined for a fit of {type(model).__name__}. {remedy}"
+        )
+    row = {"rank": rank, "n_components": int(model.n_components_), "converged": bool(model.converged_)}
+    if facts.likelihood is not None:
+        row |= {"log_likelihood": facts.likelihood.value, "n_parameters": facts.likelihood.n_parameters}
+    return {**row, **evaluate_all(facts), criterion.name: value}
+
+
+def _rows_by_entries(
+    estimator: Any,
+    name: str,
+    X: Any,
+    ranks: Sequence[int],
+    splitter: EntrySplitter,
+    companions: Companions,
+    one_standard_error: bool,
+    n_jobs: int | None,
+) -> tuple[list[dict[str, Any]], Floats]:
+    """Rows of the table from predictions of hidden entries, and the losses of the splits (n_splits, n_ranks)."""
+    check_scorable(estimator)
     if one_standard_error and splitter.get_n_splits() < 2:
         raise ValueError(
-            f"one_standard_error=True needs at least two splits to tell a standard error; got cv={cv!r}. Use "
+            f"one_standard_error=True needs at least two splits to tell a standard error; got {splitter!r}. Use "
             "EntryKFold(n_splits=10)."
         )
-    settled = settle_family(task.estimator, task.X)
-    sums, counts = cross_validate_ranks(
-        settled, task.name, task.X, task.ranks, splitter, task.companions, n_jobs
-    )
+    sums, counts = cross_validate_ranks(estimator, name, X, ranks, splitter, companions, n_jobs)
     scores = [EntryScores(column, counts) for column in sums.T]
-    losses = np.array([-score.l_miss for score in scores])
-    errors = np.array([score.standard_error for score in scores])
-    best = int(np.argmin(losses))
-    if one_standard_error:
-        best = int(np.flatnonzero(losses <= losses[best] + errors[best])[0])
-    # The splits have chosen the rank; the model is fitted to all entries.
-    (model,) = task.fit(task.estimator if find_labels(task.X) else settled, [task.ranks[best]])
-    rows = tuple(
-        {
-            "rank": rank,
-            criterion.name: -score.l_miss,
-            "standard_error": score.standard_error,
-            "l_miss": score.l_miss,
-        }
-        for rank, score in zip(task.ranks, scores, strict=True)
-    )
-    folds = -np.column_stack([score.fold_means for score in scores])
-    return RankSelection(
-        criterion.name, criterion.label, rows, task.ranks[best], model, folds, one_standard_error
-    )
-
-
-def _describe(rank: int, model: Any, facts: FitFacts) -> dict[str, Any]:
-    """The columns of the table that are no criteria."""
-    row: dict[str, Any] = {
-        "rank": rank,
-        "n_components": int(model.n_components_),
-        "converged": bool(model.converged_),
-    }
-    if facts.likelihood is not None:
-        row |= {
-            "log_likelihood": facts.likelihood.value,
-            "n_parameters": facts.likelihood.n_parameters,
-        }
-    return row
-
-
-def _unavailable(name: str, model: Any, facts: FitFacts) -> str:
-    known = [*evaluate_all(facts), *(["held_out"] if describe(model).has_entries else [])]
-    remedy = f"It has {', '.join(map(repr, known))}." if known else "It has none; choose another estimator."
-    return f"criterion {name!r} is not defined for a fit of {type(model).__name__}. {remedy}"
+    rows = [
+        {"rank": rank, "held_out": -each.l_miss, "standard_error": each.standard_error, "l_miss": each.l_miss}
+        for rank, each in zip(ranks, scores, strict=True)
+    ]
+    return rows, -np.column_stack([each.fold_means for each in scores])
 
 
 class Trial(NamedTuple):
-    """One fit of a selection."""
+    """Criteria of one fit."""
 
     n_pieces: int
     n_components: int

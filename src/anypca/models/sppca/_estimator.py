@@ -61,8 +61,8 @@ class SPPCA(SePCA):
     Examples
     --------
     >>> from anypca import SPPCA
-    >>> from anypca.datasets import make_sppca_loadings
-    >>> SPPCA(method="paper").fit(make_sppca_loadings(random_state=0).X).n_components_
+    >>> from anypca.datasets import make_low_rank_counts
+    >>> SPPCA(max_components=4).fit(make_low_rank_counts(100, 10, 1, typical_mean=20, random_state=0).X).n_components_
     1
     """
 

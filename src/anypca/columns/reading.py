@@ -1,4 +1,4 @@
-"""Tables of any kind, read for pictures."""
+"""Tables of any kind in memory or block by block, and checks of what comes with them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 
 from anypca._typing import Floats, Ints
 from anypca.engine import Block, Data, check_data, executor_for, summarise
-from anypca.plotting._common import check_length
 
 
 def read_table(X: Any) -> Floats:
@@ -124,6 +123,53 @@ def correlate(X: Any, scores: Floats) -> tuple[Floats, Floats]:
     scale = np.sqrt(squares * np.maximum(score_squares - sums**2 / count, 0.0))
     correlations = np.divide(products, scale, out=np.zeros_like(products), where=scale > 0)
     return correlations, np.sqrt(squares / count)
+
+
+def check_scores(what: str, values: Any, n_components: int) -> Floats:
+    """Scores, or their standard deviations, as an array.
+
+    Parameters
+    ----------
+    what : str
+        Name of the argument, for the message.
+    values : array-like
+    n_components : int
+
+    Returns
+    -------
+    scores : ndarray of shape (n_samples, n_components)
+
+    Raises
+    ------
+    ValueError
+        If the shape is another.
+    """
+    found: Floats = np.asarray(values, dtype=float)
+    if found.ndim != 2 or found.shape[1] != n_components:
+        raise ValueError(
+            f"{what} must have shape (n_samples, {n_components}), a column for each component; got shape "
+            f"{found.shape}. Pass what model.transform(X) returned."
+        )
+    return found
+
+
+def check_length(what: str, values: Any, length: int) -> None:
+    """Refuse a list that has not one value for each row.
+
+    Parameters
+    ----------
+    what : str
+        Name of the argument, for the message.
+    values : sequence or None
+    length : int
+
+    Raises
+    ------
+    ValueError
+        If the length is another.
+    """
+    if values is not None and len(values) != length:
+        raise ValueError(f"{what} must hold {length} values, one for each row of scores; got {len(values)}.")
 
 
 def map_blocks(function: Callable[[Block], Any], data: Data) -> list[Any]:
