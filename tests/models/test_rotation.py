@@ -38,8 +38,8 @@ def test_correlated_factors_are_found(method: str) -> None:
     X, factors = simple_table(0.5, n=2000)
     rotated = PPCA(3).fit(X).rotate(method)
     # Promax is known to leave a part of the correlation in the loadings.
-    assert_allclose(rotated.correlations_, np.corrcoef(factors.T), atol=0.2)
-    assert_allclose(np.diag(rotated.correlations_), 1.0)
+    assert_allclose(rotated.score_correlations_, np.corrcoef(factors.T), atol=0.2)
+    assert_allclose(np.diag(rotated.score_correlations_), 1.0)
     assert np.all(np.diag(np.corrcoef(rotated.transform(X).T, factors.T)[:3, 3:]) > 0.95)
 
 
@@ -57,7 +57,7 @@ def test_fitted_values_stay(method: str, model: Any) -> None:
     assert np.all(np.diff(shares) <= 1e-12)
     if method in ("varimax", "quartimax"):
         assert_allclose(rotated.matrix_ @ rotated.matrix_.T, np.eye(3), atol=1e-10)
-        assert_allclose(rotated.correlations_, np.eye(3), atol=1e-10)
+        assert_allclose(rotated.score_correlations_, np.eye(3), atol=1e-10)
 
 
 def _varimax(A: np.ndarray) -> float:

@@ -22,6 +22,7 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.linalg import fix_signs, nearest_orthonormal
+from anypca.models._correlations import find_dependence, tabulate_loadings
 from anypca.models._description import Described, Description, describe
 
 #: Value and gradient of what is minimised, at loadings (p, k).
@@ -55,11 +56,25 @@ class Rotation(Described):
     components_std_: Floats | None
     """Their posterior standard deviations, where the model has them; those of the model's loadings are taken as
     independent between components."""
-    correlations_: Floats
+    score_correlations_: Floats
     """Of the rotated scores, (n_components, n_components); the identity for varimax and quartimax."""
     explained_deviance_ratio_: Floats
     """The model's explained share, divided in proportion to what each component adds to the variance of the columns'
     predictors, each as a share of its column's variance where noises have units and differ, (n_components,)."""
+
+    @property
+    def correlations_(self) -> Floats:
+        """Correlations of rotated components with columns (n_components, n_columns), as in the model."""
+        return find_dependence(self).correlations
+
+    @property
+    def communalities_(self) -> Floats:
+        """Share of each column's variance that the components explain (n_columns,), as in the model."""
+        return find_dependence(self).communalities
+
+    def loadings_table(self, *, cutoff: float = 0.3) -> Any:
+        """Return correlations and communalities as a data frame; see the method of the model."""
+        return tabulate_loadings(self, cutoff)
 
     def __getattr__(self, name: str) -> Any:
         # Reading a file makes the object before its attributes.

@@ -17,6 +17,7 @@ from anypca.models._arguments import check_entries, check_n_samples, entries_of,
 from anypca.models._base import LatentModel
 from anypca.models._block_view import BlockView
 from anypca.models._context import FitContext
+from anypca.models._correlations import find_dependence, tabulate_loadings
 from anypca.models._description import Description, describe
 from anypca.models._imputation import Expectations, Slopes, fill, leave_one_out_slopes
 from anypca.models._output import to_named_output, to_output_frame
@@ -175,7 +176,8 @@ class RowMethods(LatentModel):
         Returns
         -------
         Rotation
-            With ``components_``, ``components_std_``, ``explained_deviance_ratio_``, ``correlations_``, ``transform``
+            With ``components_``, ``components_std_``, ``explained_deviance_ratio_``, ``score_correlations_``,
+            ``correlations_``, ``communalities_``, ``loadings_table``, ``transform``
             and ``inverse_transform``; pictures, reports and ``anypca.save`` take it as a model.
 
         Examples
@@ -252,6 +254,37 @@ class GenerativeModel(RowMethods):
         super()._report_columns(session)
         summary = session.summary
         self._moments = summary.mean, summary.variance, summary.minimum, summary.maximum
+
+    @property
+    def correlations_(self) -> Floats:
+        """Correlations of components with columns, shape (n_components, n_columns), in [-1, 1].
+
+        The loading times the standard deviation of the score, over the total standard deviation on the scale of the
+        predictor: signal and noise (Nakagawa and Schielzeth 2013). Comparable across units and families.
+        """
+        return find_dependence(self).correlations
+
+    @property
+    def communalities_(self) -> Floats:
+        """Share of each column's variance that the components explain, on the scale of the predictor, (n_columns,)."""
+        return find_dependence(self).communalities
+
+    def loadings_table(self, rotation: str | None = None, *, cutoff: float = 0.3) -> Any:
+        """Return correlations and communalities as a data frame of pandas.
+
+        Parameters
+        ----------
+        rotation : {"varimax", "quartimax", "promax", "oblimin"} or None, default=None
+            Rotate first, see ``rotate``.
+        cutoff : float, default=0.3
+            Correlations that are smaller in absolute value are left blank.
+
+        Returns
+        -------
+        DataFrame
+            A row for each column, sorted by its strongest component. ``to_markdown`` and ``to_latex`` print it.
+        """
+        return tabulate_loadings(self if rotation is None else self.rotate(rotation), cutoff)
 
     @property
     def _limits(self) -> Expectations:
