@@ -30,7 +30,12 @@ class Entries(NamedTuple):
 
 
 class HeldOut(NamedTuple):
-    """The entries that a split hides, and the table without them."""
+    """The entries that a split hides, and the table without them.
+
+    See Also
+    --------
+    cross_validate : passes it to a score.
+    """
 
     table: Any
     """Of the kind of the original table, NaN at hidden entries."""
@@ -89,6 +94,7 @@ def cross_validate(
     score : callable, default=entry_log_likelihood
         Takes a fitted model and a `HeldOut`; what it returns is collected.
     offset, covariates, sample_weight : as in ``fit``
+        Passed to every fit.
     n_jobs : int or None, default=None
         Number of splits worked on at a time, in threads.
 
@@ -96,6 +102,10 @@ def cross_validate(
     -------
     list of list
         ``result[split][estimator]`` is the score.
+
+    See Also
+    --------
+    anypca.selection.select_rank : compares numbers of components.
 
     Notes
     -----

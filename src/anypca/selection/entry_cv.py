@@ -12,14 +12,14 @@ from sklearn.base import clone
 
 from anypca._typing import Floats
 from anypca.columns import choose_families
-from anypca.engine import hide_entries, take_entries
 from anypca.models._arguments import check_ranks
 from anypca.models._bilinear.row_model import BilinearModel
 from anypca.models._context import lay_out, open_context
+from anypca.models._cross_validation import HeldOut, cross_validate, entry_log_likelihood
 from anypca.models._description import describe, find_attribute
 from anypca.selection._numbers import as_numbers, check_numbers
 from anypca.selection.facts import Companions
-from anypca.selection.splits import Entries, check_splitter
+from anypca.selection.splits import check_splitter
 
 #: Parameters that set a rank, in order of preference.
 _RANK_PARAMETERS = ("n_components", "max_components")
@@ -267,16 +267,26 @@ def cross_validate_ranks(
     splitter = check_splitter(cv)
     check_scorable(estimator)
     settled, X = settle_family(estimator, X), as_numbers(X)
-    # Threads: the table need not be copied, and the time goes into array operations that release the lock.
-    parallel = joblib.Parallel(n_jobs=n_jobs, prefer="threads")
     if joblib.effective_n_jobs(n_jobs) > 1 and "n_jobs" in settled.get_params(deep=False):
         settled.set_params(n_jobs=1)
-    found = parallel(
-        joblib.delayed(_score_split)(settled, name, X, ranks, entries, companions)
-        for entries in splitter.split(X)
+    if name is None:
+        estimators: Any = [settled]
+    else:
+
+        def estimators(table: Any, **fit_params: Any) -> tuple[Any, ...]:
+            return fit_ranks(settled, name, table, ranks, companions)
+
+    found = cross_validate(
+        estimators, X, splitter.split(X), score=_total, n_jobs=n_jobs, **companions.for_fit()
     )
-    values, counts = zip(*found, strict=True)
-    return np.array(values), np.array(counts)
+    values, counts = np.moveaxis(np.array(found), 2, 0)
+    return values, counts[:, 0]
+
+
+def _total(model: Any, held_out: HeldOut) -> tuple[float, float]:
+    """Weighted sum of the log-likelihoods of hidden entries, and their weighted number."""
+    terms = entry_log_likelihood(model, held_out)
+    return float(held_out.weight @ terms), float(held_out.weight.sum())
 
 
 def check_scorable(estimator: Any) -> None:
@@ -286,38 +296,4 @@ def check_scorable(estimator: Any) -> None:
         raise TypeError(
             f"{type(estimator).__name__} cannot score held-out entries: it has no method entry_log_likelihood. Use "
             "EPCA, SePCA, PPCA, PLNPCA or PiecewisePCA."
-        )
-
-
-def _score_split(
-    estimator: Any, name: str | None, X: Any, ranks: Sequence[int], entries: Entries, companions: Companions
-) -> tuple[list[float], float]:
-    """Summed log-likelihoods of one split's entries at each rank, and their number."""
-    hidden = hide_entries(X, *entries)
-    values = take_entries(X, *entries)
-    weight = np.ones(len(values))
-    if companions.sample_weight is not None:
-        weight = np.asarray(companions.sample_weight, dtype=float)[entries.rows]
-    if name is None:
-        models: tuple[Any, ...] = (clone(estimator).fit(hidden, **companions.for_fit()),)
-    else:
-        models = fit_ranks(estimator, name, hidden, ranks, companions)
-    totals = []
-    for model in models:
-        terms = model.entry_log_likelihood(hidden, *entries, values, **companions.for_rows())
-        _check_terms(model, terms, entries, values)
-        totals.append(float(weight @ terms))
-    return totals, float(weight.sum())
-
-
-def _check_terms(model: Any, terms: Floats, entries: Entries, values: Floats) -> None:
-    """Raise on an entry that the fit holds impossible: the mean would say nothing of the others."""
-    bad = np.flatnonzero(~np.isfinite(terms))
-    if len(bad):
-        where = int(bad[0])
-        row, column = int(entries.rows[where]), int(entries.columns[where])
-        raise ValueError(
-            f"the log-likelihood of the held-out X[{row}, {column}] = {values[where]:.6g} is {terms[where]} under "
-            f"{model!r}: the other entries made it impossible. Increase the ridge, or choose a family whose support "
-            "holds all values of the column."
         )

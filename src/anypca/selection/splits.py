@@ -6,13 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
 from anypca._typing import Bools, Ints
 from anypca.engine import Block, Data
 from anypca.models._arguments import make_generator
+from anypca.models._cross_validation import Entries
 from anypca.selection._numbers import check_numbers
 
 # Entries labelled at a time. The runs of rows depend on the shape of the table alone, so that the same seed hides the
@@ -23,15 +24,6 @@ ROWS_REMEDY = (
     "Rows of a PCA cannot be held out: the scores of a new row are fitted to the very entries it is scored by, so more "
     "components always look better. Hold out entries instead: cv=EntryKFold(n_splits=10)."
 )
-
-
-class Entries(NamedTuple):
-    """Positions in a table, in row order."""
-
-    rows: Ints
-    """Shape (n_entries,)."""
-    columns: Ints
-    """Shape (n_entries,)."""
 
 
 class EntrySplitter(ABC):
