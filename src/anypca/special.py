@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.polynomial import Polynomial
 from numpy.polynomial.legendre import leggauss
-from scipy.special import digamma, gammaln, kve, log_ndtr
+from scipy.special import gammaln, kve, log_ndtr
 
 from anypca._typing import Bools, Floats
 
@@ -42,9 +42,12 @@ _NEGLIGIBLE = 40.0
 #: Coefficients of the normal distribution's tail over its density (Abramowitz and Stegun 26.2.17), highest power first.
 _TAIL_RATE = 0.2316419
 _TAIL = (1.330274429, -1.821255978, 1.781477937, -0.356563782, 0.319381530)
-#: From this argument on differences of gamma functions and of their derivatives are taken from Stirling's series, whose
-#: first dropped term is below 1e-17 there; the difference itself would lose all digits as the argument grows.
-_STIRLING = 100.0
+#: Recurrence steps before Stirling's series, and its coefficients (Abramowitz and Stegun, 6.1.41 and 6.3.18) from the
+#: last to the first, for the logarithm of the gamma function and for minus its derivative: at arguments from 8 on the
+#: dropped terms are below 2e-14.
+_SHIFT = 8
+_LOG_GAMMA = (-691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
+_DIGAMMA = (-691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)
 
 
 def log1pexp(x: Floats) -> Floats:
@@ -119,28 +122,30 @@ def log_rising(x: Floats, inverse: Floats) -> Floats:
     -------
     ndarray in the dtype of x
 
+    Notes
+    -----
+    Stirling's series at r + 8 and r + 8 + x, and the recurrence ``G(z + 1) = z G(z)``. Only the differences between the
+    two arguments are computed, so that large r cancel no digits.
+
     Examples
     --------
     >>> log_rising(np.array([3.0]), np.array([0.5])).round(6).tolist()  # log(2 * 3 * 4 / 2^3)
     [1.098612]
     """
-    size = 1.0 / inverse
-    small = np.minimum(size, _STIRLING)
-    direct = gammaln(x + small) - gammaln(small) - x * np.log(small)
-    if np.max(size, initial=0.0) < _STIRLING:
-        return np.asarray(direct)
-    # The series overflows where it is not used.
-    with np.errstate(over="ignore", invalid="ignore"):
-        growth = np.log1p(inverse * x)
-        series = size * growth - x + (x - 0.5) * growth + _stirling(x + size) - _stirling(size)
-    return np.where(size < _STIRLING, direct, series)
-
-
-def _stirling(z: Floats) -> Floats:
-    """The part of ``log G(z)`` beyond ``(z - 1/2) log z - z + log(2 pi)/2``, for z >= 100."""
-    inverse = 1.0 / np.maximum(z, _STIRLING)
-    square = inverse * inverse
-    return inverse * (1.0 / 12.0 - square * (1.0 / 360.0 - square / 1260.0))
+    r = 1.0 / inverse
+    far = r + _SHIFT
+    end = far + x
+    growth = np.log1p(x / far)
+    value = far * growth
+    value -= x
+    value += (x - 0.5) * growth
+    value += x * np.log1p(_SHIFT * inverse)
+    value += _even_series(end, _LOG_GAMMA) / end - _even_series(far, _LOG_GAMMA) / far
+    # (r + x + i) (r + x + 7 - i) over (r + i) (r + 7 - i), less 1.
+    span = end + (r - 1.0)
+    for i in range(_SHIFT // 2):
+        value -= np.log1p(x / (r + i) * (span / (r + (_SHIFT - 1 - i))))
+    return np.asarray(value)
 
 
 def digamma_rise(x: Floats, r: Floats) -> Floats:
@@ -155,20 +160,35 @@ def digamma_rise(x: Floats, r: Floats) -> Floats:
     -------
     ndarray in the dtype of x
 
+    Notes
+    -----
+    As in `log_rising`.
+
     Examples
     --------
     >>> digamma_rise(np.array([2.0]), np.array([4.0])).round(6).tolist()  # 1/4 + 1/5
     [0.45]
     """
-    small = np.minimum(r, _STIRLING)
-    direct = digamma(small + x) - digamma(small)
-    if np.max(r, initial=0.0) < _STIRLING:
-        return np.asarray(direct)
-    far = np.maximum(r, _STIRLING)
-    first = x / (far * (far + x))
-    second = first * (1.0 / far + 1.0 / (far + x))
-    series = np.log1p(x / far) + 0.5 * first + second / 12.0
-    return np.where(r < _STIRLING, direct, series)
+    far, start = r + _SHIFT, r + x
+    end = start + _SHIFT
+    inverse, inverse_end = 1.0 / far, 1.0 / end
+    value = np.log1p(x * inverse)
+    value += 0.5 * x * inverse * inverse_end
+    value += _even_series(far, _DIGAMMA) * inverse**2 - _even_series(end, _DIGAMMA) * inverse_end**2
+    for i in range(_SHIFT):
+        value += x / (r + i) / (start + i)
+    return np.asarray(value)
+
+
+def _even_series(z: Floats, coefficients: tuple[float, ...]) -> Floats:
+    """The polynomial in ``1 / z^2`` with these coefficients, from the last to the first."""
+    square = 1.0 / (z * z)
+    value = square * coefficients[0]
+    for coefficient in coefficients[1:-1]:
+        value += coefficient
+        value *= square
+    value += coefficients[-1]
+    return value
 
 
 def log_bessel_k(nu: npt.ArrayLike, x: npt.ArrayLike) -> Floats:

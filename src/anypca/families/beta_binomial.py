@@ -24,6 +24,8 @@ from anypca.special import digamma_rise, log_rising
 _LEAST, _MOST = 1e-4, 0.99
 #: Predictor at which a share is 0 or 1 to rounding, and the halvings that find a point below it to rounding.
 _FAR, _HALVINGS = 45.0, 60
+#: Least shape in units of the smallest normal number, so that counts over shapes do not overflow.
+_LEAST_SHAPE = 1e4
 #: Shape below which numpy's gamma draws are zero anyway.
 _SMALLEST = 1e-300
 
@@ -79,8 +81,8 @@ class BetaBinomial(Dispersed, KnownTrials):
     def evaluate(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, *, order: int = 2) -> Evaluation:
         precision = 1.0 / over_dispersion(dispersion, eta)
         share, rest, failures = expit(eta), expit(-eta), self.trials - x
-        tiny = np.finfo(eta.dtype).tiny
-        a, b = np.maximum(precision * share, tiny), np.maximum(precision * rest, tiny)
+        least = _LEAST_SHAPE * np.finfo(eta.dtype).tiny
+        a, b = np.maximum(precision * share, least), np.maximum(precision * rest, least)
         value = log_rising(x, 1.0 / a) + x * np.log(a) + log_rising(failures, 1.0 / b) + failures * np.log(b)
         # The precision's own power, which cancels: without it values of large precisions have no digits left.
         value -= self.trials * np.log(precision)

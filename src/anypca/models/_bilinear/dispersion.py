@@ -21,7 +21,7 @@ from anypca.models._block_view import BlockView, apply_entry_weights
 DISPERSION_GRID = np.logspace(-4, 2, 25)
 # A dispersion below this fraction of the null model's means that the table is reproduced, to a thousandth of what its
 # columns vary by, and not modelled.
-_SMALLEST_FRACTION = 1e-6
+SMALLEST_FRACTION = 1e-6
 # With fewer residual degrees of freedom per entry than this the components can explain anything, and counting these
 # degrees wrong by a tenth of the entries would make the dispersion zero or twice as large; that of the model without
 # components is then kept.
@@ -161,7 +161,7 @@ def _estimated(
             telling = residual[columns] > _REPRODUCED * count[columns]
             wanted = max(share * float(count[columns][telling].sum()), np.finfo(float).tiny)
             scaled = dispersion[columns] * float(residual[columns].sum()) / wanted
-            dispersion[columns] = np.maximum(scaled, _SMALLEST_FRACTION * start[columns])
+            dispersion[columns] = np.maximum(scaled, SMALLEST_FRACTION * start[columns])
         else:
             wanted = share * float(count[columns].sum())
             dispersion[columns] = _solve_on_grid(fit.statistics(member, columns), wanted)
@@ -269,7 +269,7 @@ def _of_mixture(
             # A column that is reproduced keeps what it has.
             is_reproduced = residual[columns] <= _REPRODUCED * free[columns]
             found = np.where(is_reproduced, dispersion[columns], scaled)
-            dispersion[columns] = np.maximum(found, _SMALLEST_FRACTION * start[columns])
+            dispersion[columns] = np.maximum(found, SMALLEST_FRACTION * start[columns])
         else:
             least = _SMALLEST_SHARE * float(count[columns].sum())
             wanted = max(float((free - taken)[columns].sum()), least)

@@ -16,18 +16,19 @@ from scipy.interpolate import CubicSpline
 from scipy.special import logsumexp
 
 from anypca._typing import Bools, Floats, Ints
-from anypca.engine import Block, Table
-from anypca.families import Exponential, Family, Gamma, ScaledPoisson
+from anypca.engine import Block
+from anypca.families import Exponential, Family, Gamma, LogNormal, ScaledPoisson
 from anypca.models._bilinear.dispersion import (
     DISPERSION_GRID,
+    SMALLEST_FRACTION,
     as_recorded,
     column_scales,
     estimate_dispersion,
     has_settled,
 )
 from anypca.models._bilinear.evaluator import BlockEvaluator
-from anypca.models._block_view import apply_entry_weights, observed_only, open_block
-from anypca.models.sepca._noise import NoiseModel, is_gridded, is_normal, poisson_columns
+from anypca.models._block_view import BlockView, apply_entry_weights, observed_only, open_block
+from anypca.models.sepca._noise import STRONG_EVIDENCE, NoiseModel, is_gridded, is_normal, poisson_columns
 from anypca.models.sepca._posterior import Moments, Scores
 from anypca.models.sepca._state import State
 from anypca.models.sepca._sweep import Expectation
@@ -42,24 +43,14 @@ _FINE = 8
 _SPREADS = np.geomspace(0.1, 2.8, 9)
 # Values of the grid at which a shared dispersion is searched at once: the best, two on either side for the spline.
 _WINDOW = 5
-# A dispersion below this fraction of that without components means that the column is reproduced and not modelled.
-_SMALLEST_FRACTION = 1e-6
 # Relative change of the dispersion at which the alternation ends: the standard error, sqrt(2 / (n p)), of one that is
 # shared by all columns of a 100 x 50 table.
-_ROUND_TOLERANCE = 0.02
+ROUND_TOLERANCE = 0.02
 # Mean from which on Pearson's statistic is reliable for counts, as in the customary rule for chi-square tests.
 _RICH_MEAN = 5.0
-# Share of the variance that must be missing, and standard errors that it must be significant by, for counts to be
-# under-dispersed; a smaller deficit is not worth a parameter in each column. Chance gives 5 once in millions of tables.
+# Share of the variance that must be missing for a family to be replaced; a smaller deficit is not worth a parameter in
+# each column. Besides, it must be significant: chance gives 5 standard errors once in millions of tables.
 _LEAST_DEFICIT, _SIGNIFICANT = 0.1, 5.0
-# Standard errors for amounts: the gamma family includes the exponential one, so that a false finding costs little.
-_SIGNIFICANT_AMOUNTS = 2.5
-# Nats that dispersions of the columns' own must gain before they are tried: a ratio of evidences of 20.
-_WORTH_TRYING = 3.0
-# Columns from which on dispersions of their own can be distinguished from a shared one.
-_FEWEST = 3
-# Steps to the scores of a drawn table, rows of each block that are drawn, and largest mean of a drawn count.
-_DRAWN_STEPS, _DRAWN_ROWS, _LARGEST_MEAN = 20, 200, 1e15
 
 
 class OwnDispersions(NamedTuple):
@@ -96,7 +87,7 @@ def is_settled(state: State, dispersion: Floats, rtol: float | None = None) -> b
 
     By default up to 2 %, or in tall tables the standard error of a column's own dispersion, which costs half a nat.
     """
-    fraction = min(_ROUND_TOLERANCE, float(np.sqrt(2.0 / max(state.weight, 1.0)))) if rtol is None else rtol
+    fraction = min(ROUND_TOLERANCE, float(np.sqrt(2.0 / max(state.weight, 1.0)))) if rtol is None else rtol
     return has_settled(state.noise.family, dispersion, state.loadings.dispersion, rtol=fraction)
 
 
@@ -139,14 +130,16 @@ def dispersion_cost(state: State) -> float:
 def alternative_noise_models(state: State) -> list[NoiseModel]:
     """Noise models that the residuals of a fit suggest.
 
-    A fit starts with one size for all counts, or one share of the variance for all real columns. Three findings
-    suggest others: counts that vary less than Poisson counts, amounts that vary less than exponential ones, and
-    scales that differ between columns. The first two replace the model at hand, which they contradict.
+    A fit starts with one size for all counts, or one share of the variance for all real columns. Four findings suggest
+    others: counts that vary less than Poisson counts, amounts that vary less than exponential ones, amounts whose
+    logarithms are skewed, and scales that differ between columns. The first two replace the model at hand, which they
+    contradict.
     """
     noise, dispersion = state.noise, state.loadings.dispersion
     if not noise.is_sharing_open:
         return []
-    if (counts := _under_dispersed(state)).any():
+    counts = poisson_columns(noise.family, dispersion) & (noise.session.summary.mean >= _RICH_MEAN)
+    if _vary_less(state, counts, 2.0):
         scaled = noise.with_family(counts, ScaledPoisson())
         own = replace(scaled, by_column=True, start=np.where(counts, 1.0, dispersion))
         if len(scaled.members) > 1:
@@ -154,11 +147,11 @@ def alternative_noise_models(state: State) -> list[NoiseModel]:
         # An error that adds to the counts has the same variance at every mean.
         constant = np.where(counts, 1.0 / noise.session.summary.mean, dispersion)
         return [replace(scaled, by_column=False, start=constant), own]
-    if (amounts := _steady_amounts(state)).any():
-        shaped = replace(noise.with_family(amounts, Gamma()), start=dispersion)
-        return [
-            replace(shaped, by_column=by) for by in ([True] if len(shaped.members) > 1 else [False, True])
-        ]
+    # Squared Pearson residuals of exponential amounts have variance E (x - 1)^4 - 1 = 8.
+    if _vary_less(state, amounts := noise.columns_of(Exponential), 8.0):
+        return _gamma_models(noise, amounts, dispersion)
+    if _logs_are_skewed(state, amounts := noise.columns_of(LogNormal)):
+        return [noise, *_gamma_models(noise, amounts, dispersion)]
     if _may_differ(state) or _scales_differ(state):
         # Equal shares are shares of the dispersions without components, which a fit starts with.
         start = noise.start if noise.by_column else dispersion
@@ -166,47 +159,50 @@ def alternative_noise_models(state: State) -> list[NoiseModel]:
     return []
 
 
+def _gamma_models(noise: NoiseModel, columns: Bools, dispersion: Floats) -> list[NoiseModel]:
+    """Models with gamma amounts in some columns, with one shape and with shapes of their own."""
+    gamma = replace(noise.with_family(columns, Gamma()), start=dispersion)
+    return [replace(gamma, by_column=by) for by in ([True] if len(gamma.members) > 1 else [False, True])]
+
+
 def _may_differ(state: State) -> bool:
     """Whether noise of the columns' own is to be tried."""
     noise = state.noise
-    if len(state.loadings.mean) < _FEWEST or not noise.open_members:
+    if not noise.open_members:
         return False
     if is_normal(noise.family):
         # Without components equal shares of the variance are noise of the columns' own.
         return state.n_components > 0
     gridded = [group for group in noise.open_members if is_gridded(group[0])]
-    return any(_own(state, *group).gain > _WORTH_TRYING for group in gridded)
+    return any(_own(state, *group).gain > STRONG_EVIDENCE for group in gridded)
 
 
-def _under_dispersed(state: State) -> Bools:
-    """Columns with counts that vary less than Poisson counts, shape (n_features,).
-
-    The squared residuals are compared with those of a table drawn from the fitted model, whose scores are found in
-    the same way: both contain what scores take from the residuals, and how means of small counts change them.
-    """
-    noise, none = state.noise, np.zeros(len(state.loadings.mean), dtype=bool)
-    rich = poisson_columns(noise.family, state.loadings.dispersion)
-    rich &= noise.session.summary.mean >= _RICH_MEAN
-    if not rich.any():
-        return none
-    residual, drawn, count = _pearson_pair(state, rich)[:, rich].sum(axis=1)
-    free = max(float(count) - float(rich.sum() * state.loadings.mean.shape[1]), 1.0)
-    # Squared residuals of rich counts have variance 2, in the table and in the one that was drawn.
-    limit = 1.0 - _LEAST_DEFICIT - _SIGNIFICANT * np.sqrt(4.0 / free)
-    return rich if float(residual) < limit * float(drawn) else none
-
-
-def _steady_amounts(state: State) -> Bools:
-    """Exponential columns that vary less than exponential amounts, shape (n_features,)."""
-    chosen = np.zeros(len(state.loadings.mean), dtype=bool)
-    for member, columns in state.noise.members:
-        chosen[columns] = isinstance(member, Exponential)
-    if not chosen.any():
-        return chosen
+def _vary_less(state: State, columns: Bools, variance: float) -> bool:
+    """Whether columns vary less than their family, whose squared Pearson residuals have a ``variance``."""
+    if not columns.any():
+        return False
     scale, free = column_scales(state.noise.family, state.coefficients, state.noise.visit, state.score_means)
-    # Squared Pearson residuals of exponential amounts have variance E (x - 1)^4 - 1 = 8.
-    limit = 1.0 - _LEAST_DEFICIT - _SIGNIFICANT_AMOUNTS * np.sqrt(8.0 / free[chosen].sum())
-    return chosen & bool(np.average(scale[chosen], weights=free[chosen]) < limit)
+    limit = 1.0 - _LEAST_DEFICIT - _SIGNIFICANT * np.sqrt(variance / free[columns].sum())
+    return bool(np.average(scale[columns], weights=free[columns]) < limit)
+
+
+def _logs_are_skewed(state: State, columns: Bools) -> bool:
+    """Whether logarithms of amounts are closer to gamma than to log-normal amounts in their third moment.
+
+    With variance v it is 0 for log-normal amounts, and about -v^2 for gamma amounts.
+    """
+    if not columns.any():
+        return False
+    family, coefficients = state.noise.family, state.coefficients
+
+    def moments(rows: BlockView, scores: Floats) -> Floats:
+        eta = BlockEvaluator(family, coefficients, rows).predictor(scores, slice(0, rows.n_features))
+        logs = np.log(np.where(columns & (rows.x > 0.0), rows.x, 1.0)) - np.where(columns, eta, 0.0)
+        terms = (apply_entry_weights(rows, slice(None), logs**power) for power in (0, 2, 3))
+        return np.stack([rows.weights @ term for term in terms])
+
+    count, squares, cubes = state.noise.visit.sum(moments, state.score_means)[:, columns]
+    return bool((cubes / squares + 0.5 * squares / count).sum() < 0.0)
 
 
 def _scales_differ(state: State) -> bool:
@@ -216,44 +212,14 @@ def _scales_differ(state: State) -> bool:
     squared deviations are a chi-square variable.
     """
     noise = state.noise
-    if not isinstance(noise.family, ScaledPoisson) or len(state.loadings.mean) < _FEWEST:
+    if not isinstance(noise.family, ScaledPoisson):
         return False
     scale, free = column_scales(noise.family, state.coefficients, noise.visit, state.score_means)
     varies = scale > 0
-    df = int(varies.sum()) - 1
-    if df < _FEWEST - 1:
-        return False
+    df = max(int(varies.sum()) - 1, 1)
     logs, weights = np.log(scale[varies]), free[varies] / 2.0
     spread = float(weights @ (logs - np.average(logs, weights=weights)) ** 2)
     return bool(spread > df + _SIGNIFICANT * np.sqrt(2.0 * df))
-
-
-def _pearson_pair(state: State, columns: Bools) -> Floats:
-    """Squared Pearson residuals of the table and of one drawn from the fit, and entries, by column: (3, n_features).
-
-    The first rows of each block suffice.
-    """
-    problem, loadings, coefficients = state.problem, state.loadings, state.coefficients
-    family, dispersion = problem.family, coefficients.dispersion
-
-    def visit(block: Block, scores: Floats) -> Floats:
-        first = np.arange(min(block.n_rows, _DRAWN_ROWS))
-        rows = open_block(block, fit_intercept=problem.fit_intercept).take(first)
-        everywhere = slice(0, rows.n_features)
-        eta = BlockEvaluator(family, coefficients, rows).predictor(scores[first], everywhere)
-        rng, x = np.random.default_rng(block.start), rows.x.copy()
-        x[:, columns] = rng.poisson(np.minimum(np.exp(eta[:, columns]), _LARGEST_MEAN))
-        drawn = replace(rows, table=Table(x, rows.observed))
-        found, _ = problem.solve_rows(drawn, loadings, max_iter=_DRAWN_STEPS)
-        eta_drawn = BlockEvaluator(family, coefficients, drawn).predictor(found.mean, everywhere)
-        terms = [
-            family.pearson(values, observed_only(rows, everywhere, at), dispersion.astype(at.dtype))
-            for values, at in ((rows.x, eta), (x, eta_drawn))
-        ]
-        terms.append(np.ones_like(eta))
-        return np.stack([rows.weights @ apply_entry_weights(rows, everywhere, term) for term in terms])
-
-    return np.asarray(state.noise.session.sum(visit, state.score_means))
 
 
 def _typical_noise(noise: Floats, null: Floats) -> Floats:
@@ -280,8 +246,8 @@ def _normal_noise(state: State, member: Family, columns: Ints) -> Floats:
     squares, count = _sum(state, member, columns, 2, terms)
     if not state.noise.has_own(member):
         shared = dispersion * squares.sum() / max(float(count.sum()), 1.0)
-        return np.asarray(np.maximum(shared, _SMALLEST_FRACTION * null))
-    own = np.maximum(dispersion * squares / np.maximum(count, 1.0), _SMALLEST_FRACTION * null)
+        return np.asarray(np.maximum(shared, SMALLEST_FRACTION * null))
+    own = np.maximum(dispersion * squares / np.maximum(count, 1.0), SMALLEST_FRACTION * null)
     pseudo = _PSEUDO_OBSERVATIONS
     return np.asarray((count * own + pseudo * _typical_noise(own, null)) / (count + pseudo))
 

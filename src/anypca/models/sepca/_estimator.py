@@ -78,7 +78,8 @@ class SePCA(StreamingRows, BilinearModel):
         ``"auto"`` estimates open dispersions between fits: one for the columns of a family (for real columns one share
         of their variance, so that units do not matter), and in ``"vb"`` one for each column if it has the
         larger evidence. Counts that vary less than Poisson counts (compared with a table drawn from the fit) become
-        `ScaledPoisson`, steady exponential amounts `Gamma`; ``dispersion_report_`` states it, and a warning does if
+        `ScaledPoisson`, steady exponential amounts `Gamma`, and so do log-normal amounts with skewed logarithms if that
+        has the larger evidence; ``dispersion_report_`` states it, and a warning does if
         ``family`` was not ``"auto"``. ``"shared"`` keeps the family and has one for the columns of a family, for real
         columns one variance, which needs one unit. ``"feature"`` has one for each column, with `ScaledPoisson` for
         Poisson columns. A number fixes open dispersions.
@@ -127,11 +128,11 @@ class SePCA(StreamingRows, BilinearModel):
         ``"map"``: Laplace's approximation, NaN with a loading penalty, whose prior has no known constant. NaN in
         ``"hmc"``, whose draws give none.
     evidence_by_rank_ : dict
-        The same for the dimensions that were compared; bounds of dimensions that could not win are not driven to
-        convergence.
+        The same for the dimensions that were compared. Only the fit of the chosen one converges to ``tol``, the others
+        to about a tenth of a nat.
     rank_probabilities_ : dict
-        ``"vb"`` only: posterior probabilities of the dimensions in ``evidence_by_rank_``, which count as equally likely
-        beforehand; dimensions that were not compared have none.
+        ``"vb"`` only: the evidence of the compared dimensions as probabilities, each dimension being equally likely
+        beforehand. Dimensions that were not compared have none.
     n_above_noise_ : int
         Directions of the residuals without components that lie above the edge of noise (99 % of the Tracy-Widom law),
         at most ``max_components``. Under a logarithmic link strong components bend the means into more directions

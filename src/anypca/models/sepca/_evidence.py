@@ -40,7 +40,7 @@ from anypca.linalg import (
 from anypca.models._block_view import open_block
 from anypca.models.sepca._dispersion import bound_gap, log_prior
 from anypca.models.sepca._posterior import Loadings, Moments, Scores
-from anypca.models.sepca._state import State
+from anypca.models.sepca._state import PRUNE_RATIO, State
 from anypca.models.sepca._sweep import Expectation
 
 
@@ -59,15 +59,19 @@ class GaugeSums(Statistics):
 
 def evidence(state: State) -> float:
     """Bound on the log evidence with all corrections."""
-    loadings, k = state.loadings, state.n_components
-    plain = state.bound + bound_gap(state) + log_prior(state)
-    if k == 0:
-        return plain
-    sums = gauge_sums(state)
+    k, ratio = state.n_components, state.loadings.signal_ratio
     # Fitted ARD precisions cost half the logarithm of the number of loadings each, as in BIC.
-    ard_cost = 0.5 * k * float(np.log(len(loadings.mean)))
-    correction = gauge_correction(loadings, sums) + residual_correction(loadings, sums.unknown, state.weight)
-    return plain + correction - ard_cost
+    ard_cost = 0.5 * k * float(np.log(len(state.loadings.mean)))
+    plain = state.bound + bound_gap(state) + log_prior(state) - ard_cost
+    # The posterior of components at their prior, which only a fixed number of them can contain, does factorise.
+    unused = np.flatnonzero(ratio < PRUNE_RATIO)
+    used = state.without(unused, "relevance") if unused.size else state
+    if used.n_components == 0:
+        return plain
+    loadings, sums = used.loadings, gauge_sums(used)
+    return (
+        plain + gauge_correction(loadings, sums) + residual_correction(loadings, sums.unknown, state.weight)
+    )
 
 
 def gauge_sums(state: State) -> GaugeSums:
@@ -100,17 +104,14 @@ def gauge_correction(shared: Loadings, sums: GaugeSums) -> float:
         _generators(products.T @ part, k, m) for part in (sums.likelihood, shared.with_prior(sums.unknown))
     )
     Y = _generators(sums.rows.T, k, m)
-    # Components without signal can move freely on either side: nothing is lost along such directions.
-    least = max(0.5 * _angle_precision(k), np.finfo(float).tiny)
-    parts = (N + Y, _joint(N, X, Y, _second_order(X, Y, k, m)))
-    apart, joint = (np.log(np.maximum(np.linalg.eigvalsh(part), least)).sum() for part in parts)
-    n_signs = np.count_nonzero(shared.mean[:, :k].any(axis=0))
-    return n_signs * float(np.log(2.0)) + 0.5 * float(apart - joint)
+    joint = np.linalg.eigvalsh(_joint(N, X, Y, _second_order(X, Y, k, m)))
+    logs = np.log(np.maximum(joint, 0.5 * _angle_precision(k))).sum()
+    return k * float(np.log(2.0)) + 0.5 * float(np.linalg.slogdet(N + Y)[1] - logs)
 
 
 def _joint(N: Floats, X: Floats, Y: Floats, K: Floats) -> Floats:
     """Precision of moves of both sides together, S above, without the cancellation of large N."""
-    held = np.linalg.pinv(N + X, hermitian=True) @ np.hstack([X, K])
+    held = np.linalg.solve(N + X, np.hstack([X, K]))
     left, turned = N @ held[:, : len(N)], N @ held[:, len(N) :]
     found = Y + left + turned + turned.T - K.T @ held[:, len(N) :]
     return np.asarray(0.5 * (found + found.T))

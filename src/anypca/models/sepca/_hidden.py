@@ -20,8 +20,6 @@ from anypca.models._warm import cold_clone
 PRICES = (1.0, 2.0, 4.0, 8.0)
 # Share of the entries that is hidden, and how often for a weight: together its splits hide a third of all entries.
 _HIDDEN_SHARE, _SPLITS = 0.1, 4
-# Constants, so that choices do not depend on ``random_state``; their values are arbitrary.
-_PRICE_SEED, _WEIGHT_SEED = 20, 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +67,7 @@ def choose_weight(
     estimator: Any, X: Any, weights: Sequence[float], companions: Mapping[str, Any]
 ) -> dict[float, tuple[float, int]]:
     """For each weight nu the mean log-likelihood of a hidden entry, and the median dimension of its fits."""
-    tables = [HiddenEntries.of(X, _WEIGHT_SEED + number, "nu_path") for number in range(_SPLITS)]
+    tables = [HiddenEntries.of(X, number, "nu_path") for number in range(_SPLITS)]
     tables = [hidden for hidden in tables if len(hidden.rows)] or tables[:1]
     # A price that is to be chosen too is chosen later, at the weight that is taken.
     price = 0.0 if isinstance(estimator.sparsity, str) else estimator.sparsity
@@ -91,7 +89,7 @@ def choose_sparsity(estimator: Any, X: Any, companions: Mapping[str, Any]) -> fl
 
     As well means within one standard error of the difference.
     """
-    hidden = HiddenEntries.of(X, _PRICE_SEED, "sparsity='auto'")
+    hidden = HiddenEntries.of(X, _SPLITS, "sparsity='auto'")
     if not len(hidden.rows):
         return 0.0
 

@@ -13,10 +13,10 @@ from anypca.models._bilinear.dispersion import noise_units
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._bilinear.start import Directions, residual_directions
 from anypca.models._block_view import BlockView, observed_only
-from anypca.models.sepca._dispersion import estimate, is_settled
-from anypca.models.sepca._noise import NoiseModel, count_rows
+from anypca.models.sepca._dispersion import estimate
+from anypca.models.sepca._noise import MAX_ROUNDS, NoiseModel, count_rows
 from anypca.models.sepca._posterior import Loadings, start_precision
-from anypca.models.sepca._state import State, sweep, unswept
+from anypca.models.sepca._state import SWEEPS_PER_LOOK, State, sweep, unswept
 
 # Variance of the loadings before the first sweep, in units of the noise: a predictor at a score of 1 is then uncertain
 # by 3 % of the noise's standard deviation, too little to shrink scores.
@@ -25,55 +25,31 @@ _START_VARIANCE = 1e-3
 # exp(10) or a probability of 1 - exp(-10) is beyond what such a column can show.
 _INTERCEPT_PRECISION = 0.01
 # Components beyond those that stand out of the noise: the sweeps prune those that are too many.
-MARGIN = 4
+_MARGIN = 4
 # Strength, n + p + 1.75 sqrt(n p), from which on a direction of the residuals is tried. Squared singular values of n x
 # p unit noise end at n + p + 2 sqrt(n p), and components that variational PCA keeps begin at n + p + 2.91 sqrt(n p)
 # (Nakajima et al. 2013). The dispersion includes the missing component, so that its direction may lie below the edge.
 _EDGE = 1.75
-# Rounds with a shared ARD precision, of three sweeps each, and the change of the dispersion that ends them: what
-# follows brings it into closer agreement.
-_MAX_TIED_ROUNDS, _TIED_SWEEPS, _TIED_TOLERANCE = 25, 3, 0.1
+# Rounds with a shared ARD precision.
+_TIED_ROUNDS = 4
 # The 99 % quantile of the Tracy-Widom law of real noise (Johnstone 2001).
 _TRACY_WIDOM = 2.024
 # Standardised residuals beyond 8 come from rare events, which a chi-square limit law does not have.
 _CLIP = 8.0
-# Rounds of the fixed point of noise and signal, and the change that ends them.
-_NOISE_ROUNDS, _NOISE_TOLERANCE = 20, 1e-6
 # Columns up to which all singular values are found at once, from a matrix of 8 MB; beyond, the leading ones by so many
 # products.
 _MOST_COLUMNS, _PRODUCTS = 1000, 8
 
 
-def initialise(noise: NoiseModel, seed: int) -> State:
-    """Start from the directions above the noise and a few more.
-
-    An open dispersion is first brought down to what the visible directions leave: with the dispersion of the model
-    without components, signal would count as noise, and no component could grow.
-    """
+def initialise(noise: NoiseModel) -> State:
+    """Start from the directions above the noise and a few more, with the dispersion that they leave."""
     rank, fixed = noise.max_rank, noise.mean_fixed()
-    if noise.settings.is_rank_fixed or rank == 0:
-        return start_with(noise, rank, seed)
-    visible = max(1, count_above_noise(noise, noise.null(noise.start, fixed)))
-    if not noise.is_open:
-        return start_with(noise, min(rank, visible + MARGIN), seed)
-    few = start_with(noise, min(rank, visible), seed)
-    return restart_with_more(few, estimate(few), seed)
+    if rank and not noise.settings.is_rank_fixed:
+        rank = min(rank, max(1, count_above_noise(noise, noise.null(noise.start, fixed))) + _MARGIN)
+    return warm_up_with_tied_ard(_start(noise, rank, noise.start, fixed))
 
 
-def start_with(noise: NoiseModel, rank: int, seed: int) -> State:
-    """Start from the strongest directions, held until an open dispersion has come down to what they leave."""
-    start = _start(noise, rank, noise.start, noise.mean_fixed(), seed)
-    return warm_up_with_tied_ard(start) if rank and noise.is_open else start
-
-
-def restart_with_more(state: State, dispersion: Floats, seed: int) -> State:
-    """Start again with another dispersion, from a few more components than were found."""
-    rank = min(state.noise.max_rank, state.n_components + MARGIN)
-    start = _start(state.noise, rank, dispersion, state.null.fixed, seed)
-    return replace(start, n_sweeps=state.n_sweeps)
-
-
-def warm_state(noise: NoiseModel, known: Loadings, seed: int) -> State | None:
+def warm_state(noise: NoiseModel, known: Loadings) -> State | None:
     """Start from the posterior of another fit; ``None`` if it had other columns.
 
     Its dispersions may be those of another noise model, so that they are estimated anew.
@@ -82,34 +58,35 @@ def warm_state(noise: NoiseModel, known: Loadings, seed: int) -> State | None:
     if len(known.mean) != noise.session.data.n_features or k > noise.settings.max_components:
         return None
     dispersion = known.dispersion if noise.is_open else noise.start
-    state = _start(noise, k, dispersion, noise.mean_fixed(), seed)
+    state = _start(noise, k, dispersion, noise.mean_fixed())
     if state.loadings.mean.shape != known.mean.shape:
         return None
     start = replace(state.loadings, ard_precision=known.ard_precision)
-    state = state.with_posterior(start.with_posterior(known.mean, known.precision), None)
-    return warm_up_with_tied_ard(state) if noise.is_open else state
+    return warm_up_with_tied_ard(
+        state.with_posterior(start.with_posterior(known.mean, known.precision), None)
+    )
 
 
-def continued_state(noise: NoiseModel, sample: State, seed: int) -> State:
+def continued_state(noise: NoiseModel, sample: State) -> State:
     """Continue with the whole table from a fit to a sample of its rows."""
     known = sample.loadings
     noise = replace(
         noise, family=sample.noise.family, by_column=sample.noise.by_column, start=sample.noise.start
     )
-    start = _start(noise, 0, known.dispersion, noise.mean_fixed(), seed)
+    start = _start(noise, 0, known.dispersion, noise.mean_fixed())
     # More rows determine the loadings better; with the precision of the sample scores would be shrunken.
     precision = known.precision * (count_rows(noise.session) / sample.weight)
     loadings = replace(known, fixed_precision=start.loadings.fixed_precision, change=None)
     state = start.with_posterior(loadings.with_posterior(known.mean, precision), None)
-    for _ in range(_TIED_SWEEPS):  # solve the rows, nearly, before the loadings move
+    for _ in range(SWEEPS_PER_LOOK):  # solve the rows, nearly, before the loadings move
         state = sweep(state, 1)
         state = state.with_posterior(loadings.with_posterior(known.mean, precision), state.local)
     return replace(state, removals=sample.removals, n_sweeps=sample.n_sweeps)
 
 
-def with_leading_direction(state: State, seed: int) -> State | None:
+def with_leading_direction(state: State) -> State | None:
     """The state with one more component, the strongest direction in its residuals; ``None`` if that is noise."""
-    noise, rng = state.noise, np.random.default_rng(seed)
+    noise, rng = state.noise, np.random.default_rng(state.noise.seed)
     found = residual_directions(noise.family, state.coefficients, noise.visit, 1, rng, state.score_means)
     # Noise has as many dimensions less, of rows and of columns, as components have taken.
     n, p = (max(size - state.n_components, 1.0) for size in (state.weight, float(len(state.loadings.mean))))
@@ -119,27 +96,25 @@ def with_leading_direction(state: State, seed: int) -> State | None:
 
 
 def warm_up_with_tied_ard(state: State) -> State:
-    """Bring dispersion and posterior into agreement while all components share one ARD precision.
+    """Bring an open dispersion and the posterior into agreement while all components share one ARD precision.
 
     A dispersion that was found without a component includes its signal, and would make the component vanish.
     """
     k = state.n_components
-    tied = np.full(k, state.loadings.ard_precision.min(initial=np.inf))
+    if k == 0 or not state.noise.is_open:
+        return state
+    tied = np.full(k, state.loadings.ard_precision.min())
     state = state.with_posterior(replace(state.loadings, ard_precision=tied), state.local)
-    for _ in range(_MAX_TIED_ROUNDS):
-        state = sweep(state, _TIED_SWEEPS, holds_ard=True)
-        new = estimate(state)
-        settled = is_settled(state, new, _TIED_TOLERANCE)
-        state = state.with_noise(state.noise, new)
-        if settled:
-            break
+    for _ in range(_TIED_ROUNDS):
+        state = sweep(state, SWEEPS_PER_LOOK, holds_ard=True)
+        state = state.with_noise(state.noise, estimate(state))
     return state
 
 
-def _start(noise: NoiseModel, rank: int, dispersion: Floats, fixed: Floats, seed: int) -> State:
+def _start(noise: NoiseModel, rank: int, dispersion: Floats, fixed: Floats) -> State:
     """A state before its first sweep; intercepts and covariates are fitted from ``fixed``."""
     null = noise.null(dispersion, fixed)
-    found = residual_directions(noise.family, null, noise.visit, rank, np.random.default_rng(seed))
+    found = residual_directions(noise.family, null, noise.visit, rank, np.random.default_rng(noise.seed))
     mean, units = np.hstack([found.loadings, null.fixed]), noise_units(noise.family, dispersion)
     variance = _start_variance(units, found)
     precision = np.outer(1.0 / variance, pack_symmetric(np.eye(mean.shape[1])))
@@ -196,13 +171,11 @@ def _noise_variance(squared: Floats, total: float, n: float, p: int, k: int) -> 
     """
     lead = squared[:k]
     noise = (total - float(lead.sum())) / ((n - k) * (p - k))
-    for _ in range(_NOISE_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         above = lead - noise * (n + p)
         root = np.sqrt(np.maximum(above**2 - 4.0 * noise**2 * n * p, 0.0))
         signal = float(np.where(above > 0, 0.5 * (above + root), 0.0).sum())
-        before, noise = noise, max((total - signal) / (n * p), np.finfo(float).tiny)
-        if abs(noise - before) <= _NOISE_TOLERANCE * before:
-            break
+        noise = max((total - signal) / (n * p), np.finfo(float).tiny)
     return noise
 
 

@@ -20,6 +20,11 @@ from anypca.models._block_view import BlockView, apply_entry_weights
 from anypca.models._context import FitContext
 from anypca.priors import AdaptiveL0
 
+# Nats of strong evidence, a ratio of evidences of 20: dimensions further behind are given up with the smaller ones, and
+# noise models that promise less are not tried.
+STRONG_EVIDENCE = 3.0
+# Most rounds of a fixed point that alternates, of which two to five are usual.
+MAX_ROUNDS = 25
 # Largest dispersion of the grid over that of the model without components, whose moments may have missed a long tail.
 _LARGEST_SHARE = 10.0
 
@@ -65,6 +70,8 @@ class NoiseModel(BilinearFitter[Settings]):
     """Each column has a dispersion of its own; otherwise the ratios of ``start`` are kept."""
     start: Floats
     """Dispersions up to a common factor, shape (n_features,)."""
+    seed: int
+    """Of the random start of leading directions."""
 
     @property
     def is_raw(self) -> bool:
@@ -89,6 +96,13 @@ class NoiseModel(BilinearFitter[Settings]):
     def open_members(self) -> list[tuple[Family, Ints]]:
         """Families that leave the dispersion to be estimated, and their columns."""
         return [(member, columns) for member, columns in self.members if member.fixed_dispersion is None]
+
+    def columns_of(self, kind: type[Family]) -> Bools:
+        """Columns of a family, shape (n_features,)."""
+        found = np.zeros(self.session.data.n_features, dtype=bool)
+        for member, columns in self.members:
+            found[columns] = isinstance(member, kind)
+        return found
 
     @property
     def is_quadratic(self) -> bool:
@@ -163,14 +177,20 @@ class NoiseModel(BilinearFitter[Settings]):
         return replace(self, family=_replaced(self.family, columns, other))
 
 
-def first_noise_model(session: FitContext, family: Family, settings: Settings) -> NoiseModel:
-    """One dispersion for the columns of a family, or one for each column if the settings say so."""
-    ones = np.ones(session.data.n_features)
-    by_column = settings.sharing == "feature"
+def first_noise_model(session: FitContext, family: Family, settings: Settings, seed: int) -> NoiseModel:
+    """One dispersion for the columns of a family, or one for each column if the settings say so.
+
+    Real columns of wide tables begin with noise of their own, which their number determines for any rank.
+    """
+    ones, by_column = np.ones(session.data.n_features), settings.sharing == "feature"
     if by_column:  # Poisson counts have no dispersion that a column could have of its own
         family = _replaced(family, poisson_columns(family, ones), ScaledPoisson())
-    noise = NoiseModel(session, family, settings, by_column, ones)
-    return replace(noise, start=noise.null_dispersion)
+    noise = NoiseModel(session, family, settings, by_column, ones, seed)
+    noise = replace(noise, start=noise.null_dispersion)
+    is_determined = settings.max_components <= determined_rank(session.data.n_features)
+    return replace(
+        noise, by_column=by_column or (noise.is_sharing_open and is_normal(family) and is_determined)
+    )
 
 
 def null_dispersion(fitter: BilinearFitter, *, by_column: bool = False) -> Floats:  # type: ignore[type-arg]

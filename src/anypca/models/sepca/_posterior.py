@@ -34,9 +34,6 @@ _COLUMNS_AT_ONCE = 1024
 # Expected squares of loadings, in units of delta, that count as zeros: the penalty of non-zeros shrinks loadings to
 # less than delta, and others settle at far larger values.
 _NEAR_ZERO = 100.0
-# Least size of a new component in units of the variance that its loadings start with: a direction without loadings
-# would have an infinite precision, and could not grow.
-_LEAST_SIZE = 1e-3
 
 
 class Scores(NamedTuple):
@@ -327,8 +324,7 @@ class Loadings:
 
 def start_precision(loadings: Floats, variance: Floats, units: Floats) -> Floats:
     """ARD precisions (k,) of components with loadings (n_features, k) that start with variances (n_features,)."""
-    sizes = (loadings**2 / units[:, None]).mean(axis=0)
-    return np.asarray(1.0 / np.maximum(sizes, _LEAST_SIZE * (variance / units).mean()))
+    return np.asarray(1.0 / ((loadings**2 + variance[:, None]) / units[:, None]).mean(axis=0))
 
 
 def _runs(n_columns: int) -> Iterator[slice]:

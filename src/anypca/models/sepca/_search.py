@@ -21,23 +21,19 @@ from anypca.models._context import FitContext
 from anypca.models.sepca._dispersion import alternative_noise_models, dispersion_cost, estimate, is_settled
 from anypca.models.sepca._evidence import evidence
 from anypca.models.sepca._initialise import (
-    MARGIN,
     continued_state,
     count_above_noise,
     initialise,
-    restart_with_more,
-    start_with,
     warm_state,
-    warm_up_with_tied_ard,
     with_leading_direction,
 )
 from anypca.models.sepca._noise import (
+    MAX_ROUNDS,
+    STRONG_EVIDENCE,
     DispersionReport,
     NoiseModel,
     Settings,
-    determined_rank,
     first_noise_model,
-    is_normal,
     name_replaced,
 )
 from anypca.models.sepca._posterior import Affine, Loadings
@@ -48,17 +44,8 @@ from anypca.models.sepca._subsample import open_subsample
 from anypca.models.sepca._sweep import VariationalProblem
 from anypca.solvers import Result
 
-# Nats by which a smaller dimension may fall behind before those below it are given up: a ratio of evidences of 20, the
-# usual mark of strong evidence.
-_NEAR_TIE = 3.0
-# Nats that the bound of a fit with fewer components cannot make up for: its corrections are smaller, and each component
-# saves an ARD precision only.
-_HOPELESS = 20.0
-# Rounds of fit and dispersion, and the change of the bound in nats that ends them; two to five are usual.
-_MAX_ROUNDS, _SMALL_CHANGE = 25, 0.1
-# Relative change of the dispersion from which on a round starts again with more components: with a smaller dispersion
-# more of them may stand out.
-_LARGE_CHANGE = 0.2
+# Change of the bound in nats that ends rounds of fit and dispersion: it changes no comparison.
+_SMALL_CHANGE = 0.1
 
 
 class Search(NamedTuple):
@@ -76,60 +63,51 @@ def fit_posterior(
     session: FitContext, family: Family, settings: Settings, start: Loadings | None = None
 ) -> PosteriorFit:
     """Fit a table, starting from another fit's loadings if they are given."""
-    seed = int(session.rng.integers(2**31))
-    noise = first_noise_model(session, family, settings)
-    room = determined_rank(session.data.n_features) - MARGIN
-    if noise.is_sharing_open and is_normal(family) and settings.max_components <= room:
-        noise = replace(noise, by_column=True)
-    state = None if start is None else warm_state(noise, start, seed)
-    state = _from_subsample(noise, seed) if state is None else state
-    found = search(initialise(noise, seed) if state is None else state, seed, may_restart=state is None)
-    return PosteriorFit.of(found, family)
+    noise = first_noise_model(session, family, settings, int(session.rng.integers(2**31)))
+    state = None if start is None else warm_state(noise, start)
+    if state is None:
+        state = _from_subsample(noise)
+    return PosteriorFit.of(search(initialise(noise) if state is None else state), family)
 
 
-def search(state: State, seed: int, *, may_restart: bool = True) -> Search:
+def search(state: State) -> Search:
     """The fit with the largest evidence: over noise models, then over neighbouring numbers of components."""
-    state = alternate_fit_and_dispersion(state, seed, may_restart=may_restart)
+    state = alternate_fit_and_dispersion(state)
     fits = [
-        state if noise is state.noise else _refit(state, noise, seed)
-        for noise in alternative_noise_models(state)
+        state if noise is state.noise else _refit(state, noise) for noise in alternative_noise_models(state)
     ]
-    judged = [(evidence(fit) - dispersion_cost(fit), fit) for fit in fits]
+    judged = sorted(((evidence(fit) - dispersion_cost(fit), fit) for fit in fits), key=_value)
     by_noise = {fit.noise.name: value for value, fit in judged}
-    if judged:
-        state = max(judged, key=lambda pair: pair[0])[1]
-    compared = (
-        [(evidence(state), state)] if state.noise.settings.is_rank_fixed else compare_ranks(state, seed)
-    )
-    best_evidence, best = max(compared, key=lambda pair: pair[0])
+    state = judged[-1][1] if judged else state
+    settings = state.noise.settings
+    compared = [(evidence(state), state)] if settings.is_rank_fixed else compare_ranks(state)
     by_rank = {
         fit.n_components: value for value, fit in sorted(compared, key=lambda pair: pair[1].n_components)
     }
-    if best.noise.settings.share is not None:
-        best = _leading(best, best.noise.settings.share, seed)
-        best_evidence = by_rank[best.n_components] = evidence(best)
-    if best.noise.settings.sparsity > 0:
+    best = alternate_fit_and_dispersion(max(compared, key=_value)[1], rough=False)
+    if settings.share is not None:
+        best = _leading(best, settings.share)
+    by_rank[best.n_components] = evidence(best)
+    if settings.sparsity > 0:
         best = _sparse(best)
-        best_evidence = evidence(best)
-    return Search(best, best_evidence, by_noise, by_rank)
+    return Search(best, evidence(best), by_noise, by_rank)
 
 
-def compare_ranks(state: State, seed: int) -> list[tuple[float, State]]:
-    """Fits with fewer components while the evidence grows or nearly ties, else with more while it grows."""
-    compared = [(evidence(state), state)]
-    best, fit = compared[0], state
-    while fit.n_components and best[0] - compared[-1][0] <= _NEAR_TIE:
-        fewer = _with_fewer(fit, seed)
-        if fewer is None:
-            break
-        compared.append((evidence(fewer), fewer))
-        best, fit = max(best, compared[-1], key=_value), fewer
+def compare_ranks(state: State) -> list[tuple[float, State]]:
+    """Fits with fewer components while the evidence grows or nearly ties, then with more while it grows."""
+    compared: list[tuple[float, State]] = []
+    fit: State | None = state
+    while fit is not None:
+        compared.append((evidence(fit), fit))
+        best = max(compared, key=_value)
+        is_open = fit.n_components > 0 and best[0] - compared[-1][0] <= STRONG_EVIDENCE
+        fit = _with_fewer(fit) if is_open else None
     while best[1].n_components == max(fit.n_components for _, fit in compared):
-        more = _with_more(best[1], seed)
+        more = _with_more(best[1])
         if more is None:
             break
         compared.append((evidence(more), more))
-        best = max(best, compared[-1], key=_value)
+        best = max(compared, key=_value)
     return compared
 
 
@@ -137,109 +115,65 @@ def _value(pair: tuple[float, State]) -> float:
     return pair[0]
 
 
-def _with_fewer(state: State, seed: int) -> State | None:
+def _with_fewer(state: State) -> State | None:
     """A fit without the weakest component; ``None`` if it diverges."""
     weakest = np.array([int(np.argmin(state.loadings.signal_ratio))])
     try:
         # Intercepts of answers that a component separates grow without bound.
         with np.errstate(over="ignore"):
-            fewer = state.without(weakest, "evidence")
-            return alternate_fit_and_dispersion(fewer, seed, may_restart=False, rival=state.bound)
+            return alternate_fit_and_dispersion(state.without(weakest, "evidence"))
     except NonFiniteError:
         return None
 
 
-def _with_more(state: State, seed: int) -> State | None:
+def _with_more(state: State) -> State | None:
     """A fit with one more component; ``None`` if the residuals contain none, or if it is pruned."""
-    if state.n_components >= state.noise.max_rank:
-        return None
-    start = with_leading_direction(state, seed)
+    start = with_leading_direction(state) if state.n_components < state.noise.max_rank else None
     if start is None:
         return None
-    more = prune(warm_up_with_tied_ard(start) if state.noise.is_open else start, rough=True)
-    if more.n_components <= state.n_components:
-        return None
-    more = alternate_fit_and_dispersion(more, seed, may_restart=False)
+    more = alternate_fit_and_dispersion(start)
     if more.n_components <= state.n_components:
         return None
     # A component that was removed has come back: the path ends where it is still true.
     return replace(more, removals=tuple(r for r in more.removals if r.n_components > more.n_components))
 
 
-def alternate_fit_and_dispersion(
-    state: State, seed: int, *, may_restart: bool = True, rival: float = -np.inf
-) -> State:
-    """Fit in rounds, each with the dispersions that the last one's residuals give, until they change no more.
+def alternate_fit_and_dispersion(state: State, *, rough: bool = True) -> State:
+    """Fit in rounds, each with the dispersions of the last one's residuals, until these or the bound are stationary.
 
-    After a round in which all components survived, or that changed the dispersions by much, the next one starts again
-    from more components than were found. All rounds but the last converge roughly. A fit whose bound is far below a
-    rival's in its second round is given up there.
+    Fits that are compared converge roughly, to a tenth of a nat; the best one then converges to the tolerance.
     """
-    rough, found, bound = True, -1, -np.inf
-    for number in range(_MAX_ROUNDS):
-        started = state.n_components
-        state = prune(state, rough=rough)
-        new = estimate(state)
+    bound = -np.inf
+    for _ in range(MAX_ROUNDS):
+        before, state = bound, prune(state, rough=rough)
+        bound, new = state.bound, estimate(state)
         family = refined_family(state.noise.family, state.coefficients, state.noise.visit, state.score_means)
-        stands = found == state.n_components and abs(state.bound - bound) <= _SMALL_CHANGE
-        settled = stands or (is_settled(state, new) and family is state.noise.family)
-        is_full = found != state.n_components == started < state.noise.max_rank
-        is_far = not is_settled(state, new, _LARGE_CHANGE)
-        found, bound = state.n_components, state.bound
-        if number > 0 and state.bound < rival - _HOPELESS:
-            break
-        if may_restart and number < _MAX_ROUNDS - 2 and (is_full or is_far):
-            state = restart_with_more(state.with_family(family), new, seed)
-        elif number == _MAX_ROUNDS - 1 or (settled and not rough):
-            break
-        else:
-            rough = not settled and number < _MAX_ROUNDS - 2
-            state = state if settled else _with_new(state, family, new)
-    return state
+        is_same = is_settled(state, new) and family is state.noise.family
+        if is_same or abs(bound - before) <= _SMALL_CHANGE:
+            return state
+        state = state.with_family(family)
+        state = state.with_noise(state.noise, new)
+    return prune(state, rough=rough)
 
 
-def _with_new(state: State, family: Family, dispersion: Floats) -> State:
-    state = state.with_family(family)
-    return state.with_noise(state.noise, dispersion)
-
-
-def _from_subsample(noise: NoiseModel, seed: int) -> State | None:
+def _from_subsample(noise: NoiseModel) -> State | None:
     """The start of a tall table: the fit to a sample of its rows; ``None`` for other tables."""
     with open_subsample(noise.session) as sample:
         if sample is None:
             return None
-        first = first_noise_model(sample, noise.family, noise.settings)
-        return continued_state(noise, search(initialise(first, seed), seed).best, seed)
+        first = first_noise_model(sample, noise.family, noise.settings, noise.seed)
+        return continued_state(noise, search(initialise(first)).best)
 
 
-def _refit(state: State, noise: NoiseModel, seed: int) -> State:
-    """A fit under another noise model, from the fit at hand unless that may have too many components for it."""
-    if min(state.n_components + MARGIN, noise.settings.max_components) > noise.max_rank:
-        return _grow(replace(noise, start=noise.null_dispersion), seed)
+def _refit(state: State, noise: NoiseModel) -> State:
+    """A fit under another noise model, from the fit at hand unless that has too many components for it."""
+    if state.n_components > noise.max_rank:
+        return alternate_fit_and_dispersion(initialise(replace(noise, start=noise.null_dispersion)))
     start = state.with_noise(noise, noise.start)
-    start = warm_up_with_tied_ard(start.with_noise(noise, estimate(start)))
-    return alternate_fit_and_dispersion(start, seed, may_restart=False)
+    return alternate_fit_and_dispersion(start.with_noise(noise, estimate(start)))
 
 
-def _grow(noise: NoiseModel, seed: int) -> State:
-    """A fit whose noise leaves room for few components: with one, two and more of them while the evidence grows.
-
-    With too many of them columns are explained that contain only noise, and sweeps do not lead away from there.
-    """
-    best: tuple[float, State] | None = None
-    for rank in range(1, noise.max_rank + 1):
-        fit = alternate_fit_and_dispersion(start_with(noise, rank, seed), seed, may_restart=False)
-        value = evidence(fit) - dispersion_cost(fit)
-        if best is not None and value <= best[0]:
-            break
-        best = value, fit
-        if fit.n_components < rank:
-            break
-    assert best is not None
-    return best[1]
-
-
-def _leading(state: State, share: float, seed: int) -> State:
+def _leading(state: State, share: float) -> State:
     """The fit with the fewest components that explain a share of the deviance which all of them explain."""
     noise = state.noise
     null = noise.null(state.loadings.dispersion, state.null.fixed)
@@ -249,7 +183,7 @@ def _leading(state: State, share: float, seed: int) -> State:
     leaving = order[int(np.searchsorted(shares, share)) + 1 :]
     fixed = replace(noise, settings=replace(noise.settings, is_rank_fixed=True))
     state = state.without(leaving, "share").with_noise(fixed, state.loadings.dispersion)
-    return alternate_fit_and_dispersion(state, seed, may_restart=False)
+    return alternate_fit_and_dispersion(state, rough=False)
 
 
 def _sparse(state: State) -> State:

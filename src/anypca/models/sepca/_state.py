@@ -22,12 +22,12 @@ from anypca.solvers import Result, Status
 # singular values of n + p + n / r + r p, which is least there. Below it a component goes to zero.
 PRUNE_RATIO = 0.05
 # Sweeps between two looks at the signal ratios.
-_SWEEPS_PER_LOOK = 5
-# Nats that the bound must gain between two looks while dispersion or rank are open, and later for each unit of the
-# tolerance: components of nearly equal size turn for hundreds of sweeps that gain nothing.
-_ROUGH_PLATEAU, _PLATEAU = 0.5, 100.0
-# Tolerance while dispersion or rank are still open, ten times the default one.
-_ROUGH_TOLERANCE = 1e-3
+SWEEPS_PER_LOOK = 5
+# Nats that the bound must gain between two looks for each unit of the tolerance: components of nearly equal size turn
+# for hundreds of sweeps that gain nothing.
+_PLATEAU = 100.0
+# Tolerances while the dispersion is open, in units of the final ones.
+_ROUGH = 10.0
 
 
 class Removal(NamedTuple):
@@ -141,8 +141,8 @@ def unswept(noise: NoiseModel, null: Coefficients, loadings: Loadings) -> State:
 def sweep(state: State, max_iter: int, *, rough: bool = False, holds_ard: bool = False) -> State:
     """At most ``max_iter`` sweeps after those that led here, to the tolerance of the fit or a rough one."""
     session, known = state.noise.session, state.sums
-    tol = max(session.tol, _ROUGH_TOLERANCE) if rough else session.tol
     problem = replace(state.problem, holds_ard=holds_ard)
+    tol = session.tol * (_ROUGH if rough else 1.0)
     loop = session.loop(problem, max_iter=max_iter + int(known is not None), tol=tol, accelerate=False)
     loadings = problem.without_gauge(state.loadings) if known is None else state.loadings
     update = state.result.update if problem.holds_ard == state.problem.holds_ard else None
@@ -160,19 +160,19 @@ def sweep(state: State, max_iter: int, *, rough: bool = False, holds_ard: bool =
     )
 
 
-def prune(state: State, *, rough: bool = False, holds_ard: bool = False) -> State:
+def prune(state: State, *, rough: bool = False) -> State:
     """Sweep until convergence; remove components whose signal ratio falls below the limit."""
-    left = state.noise.session.max_iter
+    session, left = state.noise.session, state.noise.session.max_iter
+    limit = 0.0 if state.noise.settings.is_rank_fixed else PRUNE_RATIO
     while True:
         start, before = state.n_sweeps, state.bound if len(state.result.trace) else -np.inf
-        state = sweep(state, min(_SWEEPS_PER_LOOK, left), rough=rough, holds_ard=holds_ard)
+        state = sweep(state, min(SWEEPS_PER_LOOK, left), rough=rough)
         left -= max(state.n_sweeps - start, 1)
-        limit = 0.0 if state.noise.settings.is_rank_fixed else PRUNE_RATIO
         weak = np.flatnonzero(state.loadings.signal_ratio < limit)
         if weak.size:
             # A bound with fewer components may be lower, so the trace starts anew.
-            state, left = state.without(weak, "relevance"), state.noise.session.max_iter
+            state, left = state.without(weak, "relevance"), session.max_iter
         elif state.result.status is not Status.MAX_ITER or left <= 0:
             return state
-        elif state.bound - before <= (_ROUGH_PLATEAU if rough else _PLATEAU * state.noise.session.tol):
+        elif state.bound - before <= _PLATEAU * session.tol * (_ROUGH if rough else 1.0):
             return replace(state, result=replace(state.result, status=Status.PLATEAU))

@@ -10,42 +10,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from anypca._typing import Floats, Ints
+from anypca._typing import Floats
 from anypca.engine import Block, check_data, check_values, executor_for, summarise
 from anypca.engine.streams import store
 from anypca.models._context import FitContext, ignore
 from anypca.solvers.checkpoint import NULL_CHECKPOINTER
 
-# Rows of a sample, at least; to each column of the table; and their share of the table. Components that stand out of
-# the whole table by little are not seen in it, and are looked for later one by one.
-_FEWEST, _PER_COLUMN, _SHARE = 5000, 10, 0.05
+# Rows of a sample, at least, and to each column of the table. Components that stand out of the whole table by little
+# are not seen in it, and are looked for later one by one.
+_FEWEST, _PER_COLUMN = 5000, 10
 # Tables have at least so many times the rows of their sample: with fewer there would be little to gain.
 _LEAST_RATIO = 4
 # Entries of a sample, at most: 32 MB, beside which sweeps over a table larger than memory still fit.
 _MOST_ENTRIES = 2**22
-# Of the rows that are drawn; a constant, so that they do not depend on ``random_state``. Its value is arbitrary.
-_SEED = 50
-
-
-class _Rows(NamedTuple):
-    """Some rows of a block with all that belongs to them."""
-
-    values: Floats
-    weight: Floats | None
-    offset: Floats | None
-    covariates: Floats
-    entry_weight: Floats | None
 
 
 def sample_size(n_samples: int, n_features: int) -> int:
     """Rows of the sample that a fit begins on; 0 where it begins on the whole table."""
-    most = _MOST_ENTRIES // n_features
-    size = max(_FEWEST, _PER_COLUMN * n_features, min(int(_SHARE * n_samples), most))
-    return size if size <= most and n_samples >= _LEAST_RATIO * size else 0
+    size = max(_FEWEST, _PER_COLUMN * n_features)
+    return size if size * n_features <= _MOST_ENTRIES and n_samples >= _LEAST_RATIO * size else 0
 
 
 @contextmanager
@@ -72,45 +59,31 @@ def open_subsample(session: FitContext) -> Iterator[FitContext | None]:
             executor=executor,
             summary=replace(summary, resolution=whole.resolution),
             callback=ignore,
-            rng=np.random.default_rng(_SEED),
+            rng=np.random.default_rng(0),
             checkpointer=NULL_CHECKPOINTER,
         )
 
 
 def _drawn(session: FitContext, size: int) -> dict[str, Any]:
     """The sample with its weights, offsets and covariates, as `check_data` takes them."""
-    chosen = np.sort(np.random.default_rng(_SEED).choice(session.data.n_samples, size, replace=False))
-    parts = session.gather(lambda block: _rows(block, chosen))
-    join = _stored if session.data.is_in_file else _joined
-    return {
-        "X": join([part.values for part in parts]),
-        "sample_weight": _joined([part.weight for part in parts]),
-        "offset": join([part.offset for part in parts]),
-        "covariates": _joined([part.covariates for part in parts]),
-        "entry_weight": join([part.entry_weight for part in parts]),
-    }
+    chosen = np.sort(np.random.default_rng(0).choice(session.data.n_samples, size, replace=False))
+
+    def rows(block: Block) -> dict[str, Floats]:
+        at = chosen[(chosen >= block.start) & (chosen < block.stop)] - block.start
+        parts = {
+            "X": block.values(),
+            "sample_weight": block.weight,
+            "offset": block.offset(),
+            "covariates": block.covariates,
+            "entry_weight": block.entry_weight(),
+        }
+        return {name: part[at] for name, part in parts.items() if part is not None}
+
+    parts = session.gather(rows)
+    wide = ("X", "offset", "entry_weight") if session.data.is_in_file else ()
+    return {name: _joined([part[name] for part in parts], in_file=name in wide) for name in parts[0]}
 
 
-def _rows(block: Block, chosen: Ints) -> _Rows:
-    """The rows of a block that are among those chosen, by their numbers in the whole table."""
-    at = chosen[(chosen >= block.start) & (chosen < block.stop)] - block.start
-    offset, entry_weight = block.offset(), block.entry_weight()
-    return _Rows(
-        block.values()[at],
-        None if block.weight is None else block.weight[at],
-        None if offset is None else offset[at],
-        block.covariates[at],
-        None if entry_weight is None else entry_weight[at],
-    )
-
-
-def _joined(parts: Sequence[Floats | None]) -> Floats | None:
-    """Parts of all blocks one after the other; ``None`` if there are none."""
-    known = [part for part in parts if part is not None]
-    return np.concatenate(known) if known else None
-
-
-def _stored(parts: Sequence[Floats | None]) -> Floats | None:
-    """The same in a temporary file."""
-    known = [part for part in parts if part is not None]
-    return store(known, known[0].dtype, known[0].shape[1]) if known else None
+def _joined(parts: Sequence[Floats], *, in_file: bool) -> Floats:
+    """Rows of all blocks in one array, if asked for in a temporary file."""
+    return store(parts, parts[0].dtype, parts[0].shape[1]) if in_file else np.concatenate(parts)

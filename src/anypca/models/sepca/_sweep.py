@@ -50,13 +50,12 @@ _MAX_ROW_STEPS, _FULL_STEPS = 500, 30
 _FAR = 1e-4
 # Change of a row's mean, relative to its standard deviation and 1, at which it has converged: scores agree to eight
 # digits, or to some units in the last place of the blocks' arithmetic.
-_SOLVED, _SOLVED_ULPS = 1e-9, 50.0
+_SOLVED = 1e-9
 # Relative error of close expectations of yes/no answers: their normal distribution function is right to 7.5e-8, so that
 # over a step of 1e-6 values and derivatives disagree by about this much.
 _EXPECTATION_EPS = 1e-13
-# Bounds of rows and columns are compared up to this many units in the last place of their terms, and the whole bound up
-# to fewer, since errors average out.
-_SLACK_ULPS, _SUM_ULPS = 64.0, 16.0
+# Bounds and means are compared up to this many units in the last place of their terms.
+_ULPS = 64.0
 # A column's step that is this small a part of the column has only rounding to gain.
 _TINY_STEP = 1e-7
 
@@ -156,7 +155,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, SweepSums]):
         expectation = self.expectation(shared, rows)
         # Converged rows leave: a few slow ones do not hold up the others.
         active = np.arange(rows.n_rows)
-        limit = max(_SOLVED, _SOLVED_ULPS * self._accuracy)
+        limit = max(_SOLVED, _ULPS * self._accuracy)
         with np.errstate(over="ignore", invalid="ignore"):
             for iteration in range(max_iter):
                 features = expectation.rows.features
@@ -192,7 +191,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, SweepSums]):
 
     def resolution(self, shared: Loadings, stats: SweepSums) -> float:
         """Rounding level of the bound."""
-        return _SUM_ULPS * self._accuracy * (float(np.abs(stats.exit_columns).sum()) + abs(self.constant))
+        return _ULPS * self._accuracy * (float(np.abs(stats.exit_columns).sum()) + abs(self.constant))
 
     def update(self, shared: Loadings, stats: SweepSums) -> Update[Loadings]:
         """The best posterior of every column, then the best latent coordinates and ARD precisions."""
@@ -259,7 +258,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, SweepSums]):
 
     def _slack(self, value: Floats) -> Floats:
         """Rounding level of the bounds of rows or columns."""
-        return _SLACK_ULPS * self._accuracy * (1.0 + np.abs(value))
+        return _ULPS * self._accuracy * (1.0 + np.abs(value))
 
     def _start(self, rows: BlockView, shared: Loadings, local: Scores | None) -> Scores:
         """q(z) to start from, in the coordinates of ``shared``: of the last sweep, or the prior."""

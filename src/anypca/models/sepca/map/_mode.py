@@ -32,7 +32,8 @@ from anypca.models._bilinear.row_model import ModeRowModel, Reported
 from anypca.models._bilinear.start import BilinearFitter, link_loadings, residual_loadings
 from anypca.models._block_view import BlockView
 from anypca.models._context import FitContext
-from anypca.models.sepca._noise import count_rows, null_dispersion
+from anypca.models.sepca._dispersion import ROUND_TOLERANCE
+from anypca.models.sepca._noise import MAX_ROUNDS, count_rows, null_dispersion
 from anypca.models.sepca._state import Removal
 from anypca.models.sepca.map._loading_prior import NOTHING, LoadingPrior, relevance
 from anypca.models.sepca.map._options import ModeSettings
@@ -52,10 +53,6 @@ _REACH = 2.0
 # that are far from converged would let components leave that grow.
 _SWEEPS_PER_ROUND = 20
 _SWEEP_TOLERANCE = 0.1
-# Rounds of mode and dispersion, and the relative change of the dispersion that ends them: as in the variational fit,
-# but each round starts anew.
-_MAX_ROUNDS = 5
-_ROUND_TOLERANCE = 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,13 +137,13 @@ def _fit_weight(fitter: BilinearFitter[ModeSettings], nu: float, seed: int) -> M
         free = replace(fitter, settings=replace(settings, sparsity=0.0, penalty=None))
         other_seed = int(np.random.default_rng(seed).integers(2**31))
         dispersion = _fit_weight(free, nu, other_seed).coefficients.dispersion
-    for _ in range(_MAX_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         fit = ModeFitter(session, family, settings, nu, dispersion).fit(seed)
         new = dispersion
         if is_open:
             new = estimate_dispersion(family, fit.coefficients, fitter.visit, fit.local, start, fit.weight)
         better = refined_family(family, fit.coefficients, fitter.visit, fit.local)
-        if better is family and has_settled(family, new, dispersion, rtol=_ROUND_TOLERANCE):
+        if better is family and has_settled(family, new, dispersion, rtol=ROUND_TOLERANCE):
             break
         family, dispersion = better, new
     return fit
