@@ -18,8 +18,7 @@ from anypca.models._description import Description
 from anypca.models._gaussian.regression import RegressionRowModel
 from anypca.models._row_methods import RowMethods
 from anypca.models._validation import AT_LEAST_ONE, NOT_NEGATIVE
-from anypca.models.spca._alternation import Pair
-from anypca.models.spca._deflation import DEFLATIONS
+from anypca.models.spca._eigen import DEFLATIONS
 from anypca.models.spca._fit import Settings, SparseComponents, fit_sparse
 from anypca.solvers import Result
 
@@ -46,10 +45,11 @@ class SPCA(RowMethods):
         L1 penalty, for all components or for each, in the units of the criterion below: it grows with the
         number of rows. At most one of ``n_nonzero`` and ``penalty`` may be given; without either the
         components are the principal ones.
-    ridge : float, default=1e-6
-        Ridge penalty, which makes the regressions unique when there are more columns than rows.
-        ``numpy.inf`` is the limit of a large ridge: soft thresholding in place of regressions, the fast way for
-        many columns and the only one above 10000.
+    ridge : float or "auto", default="auto"
+        Ridge penalty, which makes the regressions unique if there are more columns than rows. ``numpy.inf`` is the
+        limit of a large ridge: soft thresholding in place of regressions, which is fast for many columns and the only
+        choice above 10000. ``"auto"``: infinite for tables with more columns than rows, as Zou et al. recommend, else
+        1e-6.
     input : {"data", "gram"}, default="data"
         Whether ``fit`` gets a table of rows, which is centred, or a matrix of inner products: ``X.T @ X``, a
         covariance or a correlation matrix.
@@ -134,10 +134,9 @@ class SPCA(RowMethods):
     and ``ridge`` here. Both steps of the alternation are exact minimisations.
 
     With ``n_nonzero`` the regressions stop on the LARS path where the number of non-zero entries is reached,
-    which amounts to a new penalty in each alternation; ``penalty_`` has the last. A support is kept while the path
-    has a piece with it. Such alternations need not settle: with columns that can stand in for one another they may
-    go round between supports. Then the supports of the best fit are kept, and the criterion without L1 penalty is
-    minimised on them (``penalty_`` is 0).
+    which amounts to a new penalty in each alternation; ``penalty_`` has the last. Such alternations need not
+    converge: with nearly collinear columns they may cycle between supports. Then the supports of the best fit are kept,
+    and the criterion without L1 penalty is minimised on them (``penalty_`` is 0).
 
     *Sparse eigenvectors.* For a given support the best direction is the leading eigenvector of a submatrix. Supports
     are searched greedily and by truncated power iterations from seven starts, and improved by exchanges of one
@@ -170,7 +169,7 @@ class SPCA(RowMethods):
         "n_components": [AT_LEAST_ONE, None],
         "n_nonzero": [AT_LEAST_ONE, "array-like", None],
         "penalty": [NOT_NEGATIVE, "array-like", None],
-        "ridge": [Interval(Real, 0, np.inf, closed="both")],
+        "ridge": [Interval(Real, 0, np.inf, closed="both"), StrOptions({"auto"})],
         "input": [StrOptions({"data", "gram"})],
         "method": [StrOptions({"elastic_net", "eigen"})],
         "deflation": [StrOptions(set(DEFLATIONS))],
@@ -182,7 +181,7 @@ class SPCA(RowMethods):
     _: KW_ONLY
     n_nonzero: int | Sequence[int] | None = None
     penalty: float | Sequence[float] | None = None
-    ridge: float = 1e-6
+    ridge: float | str = "auto"
     input: str = "data"
     method: str = "elastic_net"
     deflation: str = "schur"
@@ -214,17 +213,17 @@ class SPCA(RowMethods):
         self._warn_unless_converged(result)
         return self
 
-    def _store(self, found: SparseComponents, result: Result[Pair]) -> None:
+    def _store(self, found: SparseComponents, result: Result[Any]) -> None:
         """Set the fitted attributes."""
         self.family_ = Gaussian()
         self.components_ = found.components
         self.mean_ = self.intercept_ = found.mean
         self.n_nonzero_ = np.count_nonzero(found.components, axis=1)
         self.penalty_ = found.penalties
-        proof = found.certificate
-        self.eigenvalues_ = None if proof is None else proof.values
-        self.upper_bound_ = None if proof is None else proof.bounds
-        self.optimal_ = None if proof is None else proof.is_optimal
+        is_eigen = self.method == "eigen"
+        self.eigenvalues_ = np.array([one.value for one in found.vectors]) if is_eigen else None
+        self.upper_bound_ = np.array([one.upper_bound for one in found.vectors]) if is_eigen else None
+        self.optimal_ = np.array([one.is_optimal for one in found.vectors]) if is_eigen else None
         self.explained_variance_ = found.variances
         self.explained_variance_ratio_ = self.explained_deviance_ratio_ = found.shares
         self._store_result(result)

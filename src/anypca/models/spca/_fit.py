@@ -7,32 +7,43 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
-from anypca._typing import Bools, Floats
+from anypca._typing import Floats
 from anypca.linalg import fix_signs
+from anypca.models._arguments import check_largest, check_rank, check_symmetric
 from anypca.models._context import FitContext
-from anypca.models._gaussian.gram import StoredGram
+from anypca.models._gaussian.gram import Gram, StoredGram, StreamedGram, sum_gram
+from anypca.models._gaussian.principal import count_rows
 from anypca.models._gaussian.regression import regress_on_scores
-from anypca.models.spca._alternation import Alternation, Pair, run_counted
-from anypca.models.spca._deflation import start_deflation
-from anypca.models.spca._eigen import find_sparse_vectors
-from anypca.models.spca._regression import Counted, Penalised
-from anypca.models.spca._start import Start, start_from_data, start_from_gram
+from anypca.models.spca._eigen import SparseVector, find_sparse_vectors, start_deflation
+from anypca.models.spca._elastic_net import Alternation, counted, penalised, run_counted
 from anypca.solvers import Result, Status
+from anypca.solvers.closed_form import Centring
+
+# Above, the p x p matrix of a finite ridge and its working copies take several gigabytes.
+_MAX_GRAM = 10_000
+# With an infinite ridge the p x p matrix is a convenience; above this size rows are cheaper.
+_SMALL_GRAM = 2_000
+# Entries of a matrix that its user computed may differ from symmetry, and its eigenvalues fall below 0, by this share
+# of the largest entry: half of the digits.
+_ROUNDING = 1e-8
+# Ridge that makes regressions unique without changing them.
+_SMALL_RIDGE = 1e-6
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the user asked for; one number per component where it is a sequence."""
+    """Parameters of a fit, see `anypca.SPCA`; sequences have one number per component."""
 
     n_components: int | None
     n_nonzero: int | Sequence[int] | None
     penalty: float | Sequence[float] | None
-    ridge: float
+    ridge: float | str
     input: str
-    method: str = "elastic_net"
-    deflation: str = "schur"
-    max_nodes: int = 0
+    method: str
+    deflation: str
+    max_nodes: int
 
     @property
     def n_asked(self) -> int | None:
@@ -43,14 +54,36 @@ class Settings:
         return lengths[0] if lengths else None
 
     @property
-    def is_eigen(self) -> bool:
-        """Whether components are sparse eigenvectors."""
-        return self.method == "eigen"
+    def is_free(self) -> bool:
+        """Whether neither numbers of loadings nor penalties are given: components are principal for any ridge."""
+        return self.n_nonzero is None and (self.penalty is None or not np.any(self.penalty))
 
-    @property
-    def is_soft(self) -> bool:
-        """Whether G itself is not needed: the ridge is infinite, or the method has no ridge."""
-        return self.is_eigen or bool(np.isinf(self.ridge))
+    def find_ridge(self, session: FitContext) -> float:
+        """The ridge; infinite if none is needed."""
+        if self.method == "eigen" or self.is_free:
+            return np.inf
+        if not isinstance(self.ridge, str):
+            return float(self.ridge)
+        # Zou, Hastie and Tibshirani (2006), section 4.
+        is_wide = self.input == "data" and session.data.n_features > session.data.n_samples
+        return np.inf if is_wide else _SMALL_RIDGE
+
+
+@dataclass(frozen=True)
+class Start:
+    """G = X'X with its leading eigenvectors."""
+
+    gram: Gram
+    values: Floats
+    """Eigenvalues, decreasing (m,)."""
+    vectors: Floats
+    """(n_features, m)"""
+    mean: Floats
+    """Means of the columns (n_features,), 0 if G was given."""
+    divisor: float
+    """Makes variances of sums of squares."""
+    squares: Floats
+    """Diagonal of G (n_features,)."""
 
 
 @dataclass(frozen=True)
@@ -69,95 +102,39 @@ class SparseComponents:
     """The same as shares of the variance of the table; 0 for a constant table."""
     penalties: Floats
     """(n_components,)"""
-    certificate: Certificate | None
-    """Of sparse eigenvectors."""
+    vectors: Sequence[SparseVector]
+    """Of ``method="eigen"``, with values and bounds as variances."""
 
 
-@dataclass(frozen=True)
-class Certificate:
-    """How good sparse eigenvectors are, arrays (n_components,)."""
-
-    values: Floats
-    """Variance in what the components before it left."""
-    bounds: Floats
-    """No direction with as few loadings has more of that."""
-    is_optimal: Bools
-    """Whether the values are proved to be the largest."""
-
-
-def fit_sparse(session: FitContext, settings: Settings) -> tuple[SparseComponents, Result[Pair]]:
-    """Fit the components.
-
-    Parameters
-    ----------
-    session : FitContext
-        Of a complete table, or of a matrix of inner products.
-    settings : Settings
-
-    Returns
-    -------
-    components : SparseComponents
-    result : Result of Pair
-        As it came from the alternation.
-    """
-    if settings.input == "gram":
-        start = start_from_gram(session, settings.n_asked)
-    else:
-        start = start_from_data(session, settings.n_asked, is_soft=settings.is_soft)
-    k = _count_components(settings, start)
-    counts, penalties = _check_sparsity(settings, k, len(start.vectors))
-    certificate = None
-    if settings.is_eigen:
-        result, certificate = _find_eigenvectors(settings, start, counts or [len(start.vectors)] * k)
-    elif counts is None and not any(penalties):
-        result = _without_penalty(settings, start, k)
-    else:
-        result = _alternate(session, settings, start, counts, penalties)
-    return _finish(result.shared, start, certificate), result
-
-
-def _find_eigenvectors(
-    settings: Settings, start: Start, counts: Sequence[int]
-) -> tuple[Result[Pair], Certificate]:
-    """Sparse eigenvectors, with the variance found so far as the objective."""
-    S = start_deflation(start.gram, start.squares, float(start.values[0]))
-    found = find_sparse_vectors(S, counts, settings.deflation, settings.max_nodes)
-    vectors = np.column_stack([one.vector for one in found])
-    values, bounds = (np.array(v) for v in zip(*((one.value, one.upper_bound) for one in found), strict=True))
-    certificate = Certificate(
-        values / start.divisor, bounds / start.divisor, np.array([one.is_optimal for one in found])
-    )
-    pair = Pair(vectors, vectors, np.zeros(len(found)))
-    return Result(pair, np.cumsum(values), Status.CONVERGED, 0.0, len(found)), certificate
-
-
-def _alternate(
-    session: FitContext, settings: Settings, start: Start, counts: list[int] | None, penalties: list[float]
-) -> Result[Pair]:
-    """Alternate from the principal components, with penalties or until numbers of non-zero entries are met."""
-    matrix = None
-    if not settings.is_soft:
-        assert isinstance(start.gram, StoredGram)
-        matrix = np.ascontiguousarray(start.gram.matrix + settings.ridge * np.eye(len(start.vectors)))
-    scale = max(float(start.values[0]), float(np.finfo(np.float64).tiny))
-    alternation = Alternation(start.gram, Penalised(matrix, penalties), scale, session)
-    axes = start.vectors[:, : len(penalties)]
-    return (
-        alternation.run(axes) if counts is None else run_counted(alternation, Counted(matrix, counts), axes)
-    )
-
-
-def _count_components(settings: Settings, start: Start) -> int:
-    """The number asked for, or the rank."""
-    if settings.n_asked is not None:
-        return settings.n_asked
+def fit_sparse(session: FitContext, settings: Settings) -> tuple[SparseComponents, Result[Any]]:
+    """Fit the components to a complete table, or to a matrix of inner products."""
+    ridge = settings.find_ridge(session)
+    find = _from_gram if settings.input == "gram" else _from_data
+    start = find(session, settings.n_asked, is_soft=bool(np.isinf(ridge)))
     noise = start.values[0] * len(start.vectors) * np.finfo(np.float64).eps
-    return max(1, int(np.count_nonzero(start.values > noise)))
+    k = settings.n_asked or max(1, int(np.count_nonzero(start.values > noise)))
+    counts, penalties = _check_sparsity(settings, k, len(start.vectors))
+    if settings.method == "eigen":
+        S = start_deflation(start.gram, start.squares, float(start.values[0]))
+        counts = counts or [len(start.vectors)] * k
+        vectors = find_sparse_vectors(S, counts, settings.deflation, settings.max_nodes)
+        B, trace = np.column_stack([one.vector for one in vectors]), np.cumsum([one.value for one in vectors])
+        found = _finish(B, np.zeros(k), start, [one.scaled(1.0 / start.divisor) for one in vectors])
+        return found, Result(None, trace, Status.CONVERGED, 0.0, k)
+    matrix = None
+    if np.isfinite(ridge):
+        assert isinstance(start.gram, StoredGram)
+        matrix = np.ascontiguousarray(start.gram.matrix + ridge * np.eye(len(start.vectors)))
+    scale = max(float(start.values[0]), float(np.finfo(np.float64).tiny))
+    solve = penalised(matrix, penalties) if counts is None else counted(matrix, counts)
+    alternation, axes = Alternation(start.gram, matrix, solve, scale, session), start.vectors[:, :k]
+    result = alternation.run(axes) if counts is None else run_counted(alternation, axes)
+    return _finish(result.shared.coefficients, result.shared.penalties, start, []), result
 
 
 def _check_sparsity(settings: Settings, k: int, p: int) -> tuple[list[int] | None, list[float]]:
     """Numbers of non-zero entries or ``None``, and penalties, one per component."""
-    if settings.is_eigen and settings.penalty is not None:
+    if settings.method == "eigen" and settings.penalty is not None:
         raise ValueError("method='eigen' has no penalty. Give n_nonzero, or use method='elastic_net'.")
     if settings.n_nonzero is not None and settings.penalty is not None:
         raise ValueError("give n_nonzero or penalty, not both: each determines the other.")
@@ -184,28 +161,60 @@ def _one_each(name: str, value: Any, k: int) -> Floats:
     return np.array(np.broadcast_to(values, (k,)))
 
 
-def _without_penalty(settings: Settings, start: Start, k: int) -> Result[Pair]:
-    """Principal components, where the alternation would stay at once (Zou et al., theorem 3)."""
-    values, axes = start.values[:k], start.vectors[:, :k]
-    if settings.is_soft:
-        factors, objective = values, float(values @ values)
-    else:
-        curvature = values + settings.ridge
-        factors = np.divide(values, curvature, out=np.zeros_like(values), where=curvature > 0)
-        objective = float(values @ factors) - start.gram.trace
-    pair = Pair(axes, axes * factors, np.zeros(k))
-    return Result(pair, np.array([objective]), Status.CONVERGED, 0.0, 1)
+def _from_data(session: FitContext, n_components: int | None, *, is_soft: bool) -> Start:
+    """G of a complete table; only its products if it is large and the ridge infinite (``is_soft``)."""
+    n, p = session.data.n_samples, session.data.n_features
+    weight, _ = count_rows(session, "SPCA")
+    if not is_soft and p > _MAX_GRAM:
+        raise ValueError(
+            f"SPCA with a finite ridge holds an n_features x n_features matrix; X has {p} columns, and at most "
+            f"{_MAX_GRAM} are allowed. Use ridge=numpy.inf, which needs no such matrix."
+        )
+    if n_components is not None:
+        check_rank(n_components, session.data)
+    mean = session.summary.mean
+    centring = Centring(mean)
+    if p <= (_SMALL_GRAM if is_soft else n):
+        return _leading(sum_gram(session, centring), n_components, mean, weight - 1.0)
+    found = session.spectrum(centring, divisor=1.0, n_components=n_components)
+    product: Gram = StreamedGram(session, centring, found.trace) if is_soft else sum_gram(session, centring)
+    return Start(product, found.values, found.vectors, mean, weight - 1.0, session.summary.variance * weight)
 
 
-def _finish(pair: Pair, start: Start, certificate: Certificate | None) -> SparseComponents:
+def _from_gram(session: FitContext, n_components: int | None, *, is_soft: bool) -> Start:
+    """G as the user gave it in place of rows."""
+    if session.data.has_weights:
+        raise ValueError("sample_weight is for rows; with input='gram' there are none. Leave it out.")
+    G = np.concatenate(session.gather(lambda block: block.read().x)).astype(np.float64)
+    remedy = "Pass X.T @ X, a covariance or a correlation matrix, or use input='data' for a table of rows."
+    check_symmetric(G, "input='gram'", remedy, _ROUNDING)
+    G = 0.5 * (G + G.T)
+    smallest = float(scipy.linalg.eigvalsh(G, subset_by_index=(0, 0))[0])
+    if smallest < -_ROUNDING * len(G) * np.abs(G).max():
+        raise ValueError(
+            f"input='gram' needs a positive semi-definite matrix; X has the eigenvalue {smallest:.3g}. "
+            "Correlations computed pair by pair from incomplete data are a common cause: compute them from "
+            "complete rows."
+        )
+    check_largest(n_components, len(G), "n_features")
+    return _leading(StoredGram(G), n_components, np.zeros(len(G)), 1.0)
+
+
+def _leading(gram: StoredGram, n_components: int | None, mean: Floats, divisor: float) -> Start:
+    p = len(mean)
+    wanted = None if n_components is None else (p - n_components, p - 1)
+    values, vectors = scipy.linalg.eigh(gram.matrix, subset_by_index=wanted, check_finite=False)
+    squares = np.diag(gram.matrix).copy()
+    return Start(gram, np.maximum(values[::-1], 0.0), vectors[:, ::-1], mean, divisor, squares)
+
+
+def _finish(B: Floats, penalties: Floats, start: Start, vectors: Sequence[SparseVector]) -> SparseComponents:
     """Components of unit length, their scores' adjusted variances, and the way back to the columns."""
-    B, gram = pair.coefficients, start.gram
     lengths = np.linalg.norm(B, axis=0)
     components = (B / np.where(lengths > 0, lengths, 1.0)).T
     components = components * fix_signs(components)[:, None] + 0.0  # no negative zeros
-    total = gram.trace
-    back, squares = regress_on_scores(components, gram.times(components.T))
+    total = start.gram.trace
+    back, squares = regress_on_scores(components, start.gram.times(components.T))
     shares = squares / total if total > 0 else np.zeros_like(squares)
-    return SparseComponents(
-        components, back, start.mean, squares / start.divisor, shares, pair.penalties, certificate
-    )
+    variances = squares / start.divisor
+    return SparseComponents(components, back, start.mean, variances, shares, penalties, vectors)
