@@ -139,14 +139,19 @@ def test_roles_of_columns_and_several_tables(served, counts):
     assert not [path for path in folder.rglob("results") if second["id"] in str(path)]
 
 
-def test_what_cannot_be_done_is_told(client, counts):
+def test_what_cannot_be_done_is_told(served, client, counts):
+    before = set(served[0].rglob("*"))
     answer = client.post("/tables?name=t.xlsx", content=b"PK nothing")
     assert answer.status_code == 422
     assert "t.xlsx" in answer.json()["error"]
     answer = client.post("/tables?name=t.csv", content=b"1,2\n" * 250_001)
     assert (answer.status_code, "1 MB" in answer.json()["error"]) == (413, True)
+    assert set(served[0].rglob("*")) == before  # what was refused is not kept
     job = client.post("/tables?name=t.csv", content=counts.read_bytes()).json()["id"]
-    assert client.post(f"/tables/{job}/fit", content=b"no json").status_code == 422
+    for content, code in ((b"no json", 422), (b"[" * 100_000, 422), (b" " * 10_000_000, 413)):
+        assert client.post(f"/tables/{job}/fit", content=content).status_code == code
+    strange = httpx.get(f"{client.base_url}tables/{job}", headers={"cookie": b"anypca=\xff"}, trust_env=False)
+    assert strange.status_code == 403
     assert client.post(f"/tables/{job}/fit", json={"roles": {"a": "king"}}).status_code == 422
     assert client.post("/tables/none/fit", json={}).status_code == 404
     client.post(f"/tables/{job}/fit", json={"model": "nonsense", "family": "--force"})

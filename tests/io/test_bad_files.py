@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import re
 import zipfile
 
@@ -120,6 +121,13 @@ def test_bad_reading(tmp_path, path, options, error, words):
     (tmp_path / "table.csv").write_text("a,who\n1,u\n3,v\n")
     with pytest.raises(error, match=words):
         read_table(None if path is None else tmp_path / path, **options)
+
+
+def test_special_files_and_too_many_names_are_refused(tmp_path):
+    os.mkfifo(tmp_path / "t.csv")
+    check(tmp_path / "t.csv", "is a pipe or a device", "Copy its content")
+    (tmp_path / "u.csv").write_bytes(PLAIN)
+    check(tmp_path / "u.csv", "1000000 rows of column names", "smaller", header=1_000_000)
 
 
 BANNER = b"%%MatrixMarket matrix coordinate real general\n"

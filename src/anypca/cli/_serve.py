@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import socket
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from anypca._optional import optional
-from anypca.cli._serve_jobs import Job, TooLarge, look, pack, receive, start, stop
+from anypca.cli._serve_jobs import Job, TooLarge, discard, look, pack, read_limited, receive, start, stop
 
 with optional("anypca serve", "starlette and uvicorn", "serve"):
     import uvicorn
@@ -22,11 +23,16 @@ with optional("anypca serve", "starlette and uvicorn", "serve"):
     from starlette.concurrency import run_in_threadpool
     from starlette.middleware import Middleware
     from starlette.middleware.base import BaseHTTPMiddleware
-    from starlette.requests import Request
+    from starlette.requests import ClientDisconnect, Request
     from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
     from starlette.routing import Route
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _COOKIE = "anypca"
+#: Bytes of the largest document that asks for a fit: a word for each of many columns.
+_MOST_JSON = 2**23
+#: Seconds in which a new connection must send something, and for which the end waits for stalled uploads.
+_PATIENCE = 10
 #: What readers raise on files that they cannot read; the page shows the sentence.
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError)
 #: Nothing from elsewhere, nothing in frames of others, no address told to others.
@@ -63,12 +69,18 @@ class Service:
             return "another host"  # a name that was made to point here
         if request.headers.get("origin", f"http://{self.host}") != f"http://{self.host}":
             return "another origin"
-        is_known = secrets.compare_digest(request.cookies.get(_COOKIE, ""), self.session)
-        return (
-            None
-            if is_known or request.url.path == "/"
-            else "no session: open the address that anypca serve printed"
-        )
+        if self.knows(request) or request.url.path == "/":
+            return None
+        return "no session: open the address that anypca serve printed"
+
+    def knows(self, request: Request) -> bool:
+        """Whether a request has the session."""
+        return _equal(request.cookies.get(_COOKIE, ""), self.session)
+
+
+def _equal(given: str, secret: str) -> bool:
+    """Compare in a time that does not depend on the letters, which may be any."""
+    return secrets.compare_digest(given.encode(errors="replace"), secret.encode())
 
 
 def make_app(service: Service) -> Starlette:
@@ -123,7 +135,10 @@ def _routes(service: Service) -> list[Route]:
 
     async def report(request: Request) -> Response:
         # Its scripts work in it, and reach nothing else here.
-        sandbox = {"Content-Security-Policy": "sandbox allow-scripts allow-downloads"}
+        sandbox = {
+            "Content-Security-Policy": "sandbox allow-scripts allow-downloads; frame-ancestors 'self'",
+            "X-Frame-Options": "SAMEORIGIN",
+        }
         return FileResponse(service.job(request).out / "report.html", headers=sandbox)
 
     async def files(request: Request) -> Response:
@@ -166,15 +181,16 @@ def _done(service: Service, endpoint: Endpoint) -> Endpoint:
 def _open(service: Service, request: Request) -> Response:
     """The page for those who have the session; the token of the address is good for one."""
     given = request.query_params.get("token")
-    if given is not None and service.token is not None and secrets.compare_digest(given, service.token):
+    if given is not None and service.token is not None and _equal(given, service.token):
         service.token = None
         response: Response = RedirectResponse("/", 303)
         response.set_cookie(_COOKIE, service.session, httponly=True, samesite="strict")
         return response
-    if not secrets.compare_digest(request.cookies.get(_COOKIE, ""), service.session):
+    if not service.knows(request):
         return JSONResponse({"error": "open the address that anypca serve printed; it works once"}, 403)
     nonce = secrets.token_urlsafe(16)
-    policy = f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; connect-src 'self'"
+    own = f"script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'"
+    policy = f"default-src 'none'; {own}; connect-src 'self'; frame-src 'self'"
     # Names and messages enter the page as text only.
     page = resources.files("anypca.cli").joinpath("assets", "serve.html").read_text(encoding="utf-8")
     return HTMLResponse(page.replace("NONCE", nonce), headers={"Content-Security-Policy": policy})
@@ -182,13 +198,18 @@ def _open(service: Service, request: Request) -> Response:
 
 async def _upload(service: Service, request: Request) -> Response:
     name = request.query_params.get("name", "table.csv")
+    job = Job.create(service.root, name)
     try:
-        job = await receive(service.root, name, request.stream(), service.limit)
+        await receive(job, request.stream(), service.limit)
         found = await run_in_threadpool(look, job)
-    except TooLarge as error:
-        return JSONResponse({"error": str(error)}, 413)
-    except _EXPECTED as error:
-        return JSONResponse({"error": " ".join(str(error).split())}, 422)
+    except ClientDisconnect:
+        discard(job)
+        return Response(status_code=400)
+    except (TooLarge, *_EXPECTED) as error:
+        discard(job)
+        return JSONResponse(
+            {"error": " ".join(str(error).split())}, 413 if isinstance(error, TooLarge) else 422
+        )
     service.jobs[job.folder.name] = job
     return JSONResponse({"id": job.folder.name, **found})
 
@@ -197,11 +218,23 @@ async def _fit(job: Job, request: Request) -> Response:
     if job.state == "running":
         return JSONResponse({"error": "this table is being fitted; stop that first"}, 409)
     try:
-        wanted: Any = await request.json()
+        wanted: Any = json.loads(await read_limited(request.stream(), _MOST_JSON))
         await start(job, wanted)
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except ClientDisconnect:
+        return Response(status_code=400)
+    except TooLarge as error:
+        return JSONResponse({"error": str(error)}, 413)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return JSONResponse({"error": "what was asked for is not understood"}, 422)
     return JSONResponse({"state": job.state})
+
+
+class _Impatient(H11Protocol):
+    """Closes connections that send nothing."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.timeout_keep_alive_task = self.loop.call_later(_PATIENCE, transport.close)
 
 
 def serve(port: int, limit: int) -> None:
@@ -220,5 +253,12 @@ def serve(port: int, limit: int) -> None:
         service = Service(f"127.0.0.1:{bound.getsockname()[1]}", Path(folder), limit)
         sys.stdout.write(f"Open http://{service.host}/?token={service.token}\nIt works once. Ctrl-C ends.\n")
         sys.stdout.flush()
-        config = uvicorn.Config(make_app(service), log_level="warning", access_log=False, server_header=False)
+        config = uvicorn.Config(
+            make_app(service),
+            http=_Impatient,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=_PATIENCE,
+        )
         uvicorn.Server(config).run(sockets=[bound])

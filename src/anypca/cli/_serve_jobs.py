@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import secrets
+import shutil
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -61,6 +62,13 @@ class Job:
     stopped: bool = False
     watcher: asyncio.Task[None] | None = field(default=None, repr=False)
 
+    @classmethod
+    def create(cls, root: Path, name: str) -> Job:
+        """A job in a new folder, for a file under a name that is safe: its last part in plain letters."""
+        folder = root / secrets.token_hex(8)
+        folder.mkdir()
+        return cls(folder, folder / (_UNSAFE.sub("_", Path(name).name)[-80:].lstrip(".-") or "table.csv"))
+
     @property
     def out(self) -> Path:
         """The folder of results."""
@@ -82,31 +90,21 @@ class TooLarge(ValueError):
     """An upload is larger than allowed."""
 
 
-async def receive(root: Path, name: str, chunks: AsyncIterator[bytes], limit: int) -> Job:
-    """Store an upload under a name that is safe.
+async def receive(job: Job, chunks: AsyncIterator[bytes], limit: int) -> None:
+    """Store an upload.
 
     Parameters
     ----------
-    root : Path
-        Where folders are made.
-    name : str
-        As the browser has it; only its last part, in plain letters, is used.
+    job : Job
     chunks : async iterator of bytes
     limit : int
-        Bytes that are taken.
-
-    Returns
-    -------
-    Job
+        Largest number of bytes.
 
     Raises
     ------
     TooLarge
         If there are more.
     """
-    folder = root / secrets.token_hex(8)
-    folder.mkdir()
-    job = Job(folder, folder / (_UNSAFE.sub("_", Path(name).name)[-80:].lstrip(".-") or "table.csv"))
     size = 0
     with job.table.open("wb") as stream:
         async for chunk in chunks:
@@ -116,7 +114,21 @@ async def receive(root: Path, name: str, chunks: AsyncIterator[bytes], limit: in
                     f"the file is larger than {limit / 1e6:.0f} MB. Start anypca serve with --limit."
                 )
             stream.write(chunk)
-    return job
+
+
+async def read_limited(chunks: AsyncIterator[bytes], limit: int) -> bytes:
+    """The content of a request of at most ``limit`` bytes."""
+    content = b""
+    async for chunk in chunks:
+        content += chunk
+        if len(content) > limit:
+            raise TooLarge(f"the request is larger than {limit / 1e6:.0f} MB.")
+    return content
+
+
+def discard(job: Job) -> None:
+    """Remove the files of a table that was refused."""
+    shutil.rmtree(job.folder, ignore_errors=True)
 
 
 def look(job: Job) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import io
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from anypca._words import counted, numbered, quoted
 from anypca.io._columns import is_missing
@@ -38,7 +39,7 @@ class Head:
         return self.n_titles + self.n_header
 
 
-def find_head(rows: Rows, given: ReadOptions) -> Head:
+def find_head(rows: Rows, given: ReadOptions, path: Path) -> Head:
     """Find titles and column names in the first rows of a table.
 
     Parameters
@@ -46,6 +47,8 @@ def find_head(rows: Rows, given: ReadOptions) -> Head:
     rows : sequence of sequences of str
         Not blank.
     given : ReadOptions
+    path : Path
+        For the message.
 
     Returns
     -------
@@ -56,8 +59,8 @@ def find_head(rows: Rows, given: ReadOptions) -> Head:
     if given.header is not None:
         if given.header > len(rows):
             raise ValueError(
-                f"{given.header} rows of column names were asked for; the file begins with {len(rows)} rows. Give a "
-                "smaller number."
+                f"{path}: {given.header} rows of column names were asked for, and the file begins with {len(rows)} "
+                "rows. Give a smaller number."
             )
         n_titles, n_header = max(n_titles + n_header - int(given.header), 0), int(given.header)
     notes = []

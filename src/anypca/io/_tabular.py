@@ -37,8 +37,9 @@ def read_parquet(path: Path, options: ReadOptions) -> Frame:
     """
     pandas = import_pandas()
     with optional("reading parquet", "pyarrow", "io"):
+        from pyarrow.lib import ArrowException
         from pyarrow.parquet import read_metadata
-    with reading(path, "pandas' to_parquet") as stream:
+    with reading(path, "pandas' to_parquet", ArrowException) as stream:
         found = read_metadata(stream)
         # Repeated cells take no room in the file and 8 bytes each in memory.
         check_size(path, 8.0 * found.num_rows * found.num_columns)
@@ -76,7 +77,7 @@ def read_xlsx(path: Path, options: ReadOptions) -> Frame:
     cells = cells.iloc[options.skip or 0 :].dropna(how="all").dropna(how="all", axis=1)
     if cells.empty:
         raise ValueError(f"{path}: sheet {sheet!r} is empty. Expected column names and rows of numbers.")
-    table, said = _behead(cells, options)
+    table, said = _behead(cells, options, path)
     return frame_from_pandas(table, path, options, (*notes, *said))
 
 
@@ -101,10 +102,10 @@ def _say_formulas(stream: IO[bytes], sheet: str, cells: Any) -> list[str]:
     ]
 
 
-def _behead(cells: Any, options: ReadOptions) -> tuple[Any, list[str]]:
+def _behead(cells: Any, options: ReadOptions, path: Path) -> tuple[Any, list[str]]:
     """The data below titles and column names, each column of its own type, and notes."""
     rows = [["" if cell is None else str(cell) for cell in row] for row in _peek(cells)]
-    head = find_head(rows, options)
+    head = find_head(rows, options, path)
     names, joined = join_names(rows[head.n_titles : head.n_rows], cells.shape[1])
     table = cells.iloc[head.n_rows :].reset_index(drop=True).infer_objects()
     table.columns = [name or (f"column {j + 1}" if j else "") for j, name in enumerate(names)]

@@ -236,7 +236,7 @@ def _lay_out(text: str, delimiter: str, given: ReadOptions, path: Path) -> tuple
     if not rows:
         # The quotation mark is in the first row; this says where.
         rows = [row for _, row in _rows(text, delimiter)]
-    head = find_head(rows, given)
+    head = find_head(rows, given, path)
     width = len(rows[min(head.n_titles, len(rows) - 1)])
     header, joined = join_names(rows[head.n_titles : head.n_rows], width)
     names, short = _check_widths(text, delimiter, header, head, path)

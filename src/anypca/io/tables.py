@@ -195,8 +195,10 @@ def _suffix(path: Path) -> str:
 def _check_exists(path: Path) -> None:
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder. Give the path of a file in it.")
-    if path.exists():
+    if path.is_file():
         return
+    if path.exists():
+        raise ValueError(f"{path} is a pipe or a device and no file. Copy its content into a file first.")
     if not path.parent.is_dir():
         raise FileNotFoundError(
             f"there is no file {path}: the folder {path.parent} does not exist. Check the path; relative ones "
