@@ -19,8 +19,7 @@ from anypca.datasets import make_prototype_bits
 from anypca.engine import Table as Entries
 from anypca.families import Bernoulli
 from anypca.models._block_view import BlockView
-from anypca.models.isfa._sampler import BuffetSampler, Settings
-from anypca.models.isfa._table import MaskedTable
+from anypca.models.isfa._sampler import BuffetSampler, MaskedTable, Settings
 from experiments._cells import Cells, tally
 from experiments._common import Options, Outcome, Table, Target, fit_quietly, run_module
 from experiments._held_out import mask

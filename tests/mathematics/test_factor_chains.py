@@ -13,8 +13,7 @@ from anypca.engine import Table
 from anypca.families import Bernoulli, Binomial, Gaussian, NegativeBinomial, Poisson
 from anypca.models._bayes.augment import augment, draw_normal
 from anypca.models._block_view import BlockView
-from anypca.models.isfa._sampler import BuffetSampler, Settings
-from anypca.models.isfa._table import MaskedTable
+from anypca.models.isfa._sampler import BuffetSampler, MaskedTable, Settings
 
 pytest.importorskip("polyagamma")
 

@@ -55,12 +55,12 @@ def predict(model: Any, w: np.ndarray) -> np.ndarray:
 
 
 def latent_rule(
-    edges: Any, centre: Any = (0.0, 0.0), width: Any = (1.0, 1.0), n: int = 401
+    edges: Any, centre: Any = (0.0, 0.0), width: Any = (1.0, 1.0), n: int = 1201
 ) -> tuple[Any, Any]:
     """Return points (n, 2) and weights for a normal density of two coordinates that has kinks at the edges."""
     first, step = np.linspace(-8, 8, n, retstep=True)
     ends = np.clip((np.r_[-np.inf, edges, np.inf] - centre[1]) / width[1], -9, 9)
-    nodes, weights = np.polynomial.legendre.leggauss(60)
+    nodes, weights = np.polynomial.legendre.leggauss(200)
     half = np.diff(ends)[:, None] / 2
     z = (ends[:-1, None] + half * (nodes + 1)).ravel()
     a, t = np.meshgrid(first, z, indexing="ij")

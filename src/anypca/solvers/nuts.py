@@ -11,6 +11,7 @@ import numpy as np
 from anypca._arviz import import_arviz
 from anypca._optional import optional
 from anypca._typing import Bools, Floats, Ints
+from anypca.exceptions import NonFiniteError
 
 _NAME = "position"
 # Correlations are learned in directions whose variance is off by more than this factor.
@@ -99,24 +100,32 @@ def sample_nuts(
     ------
     ImportError
         If nutpie or arviz is missing.
+    NonFiniteError
+        If the sampler cannot start.
     """
     chains, draws, dim = options.n_chains, options.n_draws, starts.shape[1]
     if dim == 0:  # nothing to draw, and the sampler does not accept it
         nothing = np.zeros((chains, draws))
         return Draws(nothing[:, :, None][:, :, :0], nothing, nothing.astype(bool), nothing.astype(int))
     nutpie = import_sampler()
-    found = nutpie.sample(
-        _compile(nutpie, density, starts),
-        draws=draws * options.thin,
-        tune=options.n_tune,
-        chains=chains,
-        cores=min(options.cores, chains),
-        seed=seed,
-        target_accept=options.target_accept,
-        progress_bar=progress,
-        save_warmup=False,
-        **(_learn_correlations(nutpie) if options.low_rank else {}),
-    )
+    try:
+        found = nutpie.sample(
+            _compile(nutpie, density, starts),
+            draws=draws * options.thin,
+            tune=options.n_tune,
+            chains=chains,
+            cores=min(options.cores, chains),
+            seed=seed,
+            target_accept=options.target_accept,
+            progress_bar=progress,
+            save_warmup=False,
+            **(_learn_correlations(nutpie) if options.low_rank else {}),
+        )
+    except RuntimeError as error:
+        raise NonFiniteError(
+            "the sampler found no start at which the log density and its gradient are finite. "
+            "Look for extreme values in X."
+        ) from error
     kept, stats = slice(options.thin - 1, None, options.thin), found.sample_stats
     return Draws(
         found.posterior[_NAME].values[:, kept],

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from anypca._arviz import join_groups, make_group
+from anypca._arviz import import_arviz, join_groups, make_group
 from anypca._typing import Floats
 from anypca.engine import Data
 from anypca.exceptions import NonFiniteError
-from anypca.models._bayes.agreement import judge_draws
 from anypca.models._bayes.points import Point
 from anypca.solvers import Result
 from anypca.solvers.nuts import import_sampler
 
 Shared = TypeVar("Shared")
+State = TypeVar("State")
 
 # Fewer draws than this have no R-hat, which needs four in each half of a chain, nor a covariance of a column's
 # coefficients.
@@ -33,6 +33,8 @@ _MAX_BYTES = 4 * 2**30
 # which the worst of thousands of scores reaches with many more draws only.
 MAX_R_HAT = 1.05
 _INSTEAD = "use SePCA, which takes minutes"
+# Sweeps between two reports of progress: some ten lines in a fit of the default length.
+_REPORT_EVERY = 50
 # Rows of the table are no "sample": ArviZ calls draws of all chains so.
 _DIMS = {
     "scores": ["row", "component"],
@@ -85,7 +87,7 @@ def check_sampling(data: Data, n_draws: int, default: int, who: str, remedy: str
     n_draws, default : int
         Of each chain.
     who, remedy : str
-        What samples, and what to do instead, for the messages.
+        The sampler, and what to use instead, for the messages.
 
     Raises
     ------
@@ -111,18 +113,11 @@ def check_sampling(data: Data, n_draws: int, default: int, who: str, remedy: str
 
 def check_memory(n_numbers: int, who: str, remedy: str = _INSTEAD) -> None:
     """Refuse more draws than memory can hold."""
-    needed = 8 * n_numbers
-    if needed > _MAX_BYTES:
+    if 8 * n_numbers > _MAX_BYTES:
         raise ValueError(
-            f"{who} keeps all draws in memory; those asked for take {needed / 2**30:.1f} GiB, more than "
+            f"{who} keeps all draws in memory; they take {8 * n_numbers / 2**30:.1f} GiB, more than "
             f"{_MAX_BYTES / 2**30:.0f}. Ask for fewer draws, or {remedy}."
         )
-
-
-def refuse_non_finite(log_density: Floats) -> None:
-    """Raise if the log density of some draw is no number."""
-    if not np.isfinite(log_density).all():
-        raise NonFiniteError("a chain left the finite range. Look for extreme values in X.")
 
 
 def summarise(
@@ -155,6 +150,8 @@ def summarise(
         feature) and, where the model has them, ``intercept`` (chain, draw, feature) and ``coef`` (chain, draw,
         covariate, feature); the group ``sample_stats`` has the stats.
     """
+    if not np.isfinite(stats["lp"]).all():
+        raise NonFiniteError("a chain left the finite range. Look for extreme values in X.")
     chains = stats["lp"].shape
     fixed = np.swapaxes(draws.fixed, -1, -2)
     variables = {"scores": draws.scores, "loadings": np.swapaxes(draws.loadings, -1, -2), **(more or {})}
@@ -176,17 +173,38 @@ def summarise(
 
 
 def _compare_chains(drawn: Mapping[str, Floats]) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """R-hat and bulk effective sample size of each variable, (chains, draws, ...)."""
-    judged = {name: judge_draws(_at_least_two(draws)) for name, draws in drawn.items() if draws.size}
-    return {name: r_hat for name, (r_hat, _) in judged.items()}, {
-        name: size for name, (_, size) in judged.items()
-    }
+    """R-hat and bulk effective sample size of each variable, (chains, draws, ...); of halves of a single chain."""
+    arviz, r_hat, ess = import_arviz(), {}, {}
+    for name, draws in drawn.items():
+        half, shape = draws.shape[1] // 2, draws.shape[2:]
+        several = draws if len(draws) > 1 else draws[0, : 2 * half].reshape(2, half, *shape)
+        if draws.size:
+            flat = several.reshape(*several.shape[:2], -1)
+            group = make_group({name: flat}, {}, {})
+            with np.errstate(divide="ignore", invalid="ignore"):
+                found, ess[name] = (np.asarray(how(group)[name]) for how in (arviz.rhat, arviz.ess))
+            # Chains in which a quantity does not vary agree.
+            r_hat[name] = np.where(np.ptp(flat, axis=(0, 1)) == 0, 1.0, found).reshape(shape)
+            ess[name] = ess[name].reshape(shape)
+    return r_hat, ess
 
 
-def _at_least_two(draws: Floats) -> Floats:
-    """The chains, or the halves of a single one."""
-    half = draws.shape[1] // 2
-    return draws if len(draws) > 1 else np.concatenate([draws[:, :half], draws[:, half : 2 * half]])
+def keep_sweeps(
+    sweep: Callable[[State], State],
+    start: State,
+    n_tune: int,
+    n_draws: int,
+    thin: int,
+    report: Callable[[int, int], None],
+) -> Iterator[State]:
+    """The states of a Markov chain that are kept: after ``n_tune`` draws, each of ``thin`` sweeps."""
+    state, n_sweeps = start, thin * (n_tune + n_draws)
+    for number in range(1, n_sweeps + 1):
+        state = sweep(state)
+        if number > thin * n_tune and number % thin == 0:
+            yield state
+        if number % _REPORT_EVERY == 0:
+            report(number, n_sweeps)
 
 
 def judge(shared: Shared, trace: Floats, r_hat: Floats) -> SampledResult[Shared]:
@@ -200,7 +218,6 @@ def judge(shared: Shared, trace: Floats, r_hat: Floats) -> SampledResult[Shared]
         Mean log density of the chains.
     r_hat : ndarray
     """
-    # A quantity that does not vary, as the mean of a column of one value, has none.
-    worst = float(np.nanmax(r_hat, initial=1.0))
+    worst = float(np.max(r_hat, initial=1.0))
     status = Mixing.CONVERGED if worst <= MAX_R_HAT else Mixing.DISAGREE
     return SampledResult(shared, trace, status, worst, len(trace))

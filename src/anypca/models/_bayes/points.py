@@ -1,4 +1,4 @@
-"""Scores and coefficients that are drawn together, the table that they are drawn given, and their alignment."""
+"""Scores and coefficients that are drawn together: their likelihood given a table, and their alignment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from anypca._typing import Bools, Floats, Ints
 from anypca.engine import Table
 from anypca.families import Family
 from anypca.linalg import fix_signs, procrustes
-from anypca.models._bilinear.evaluator import Coefficients
+from anypca.models._bilinear.evaluator import Coefficients, weighted_terms
 from anypca.models._bilinear.passes import Deviances, Pass
 from anypca.models._bilinear.start import mean_coefficients
 from anypca.models._block_view import BlockView, open_block
@@ -36,6 +36,31 @@ class Point(NamedTuple):
     def fixed(self) -> Floats:
         """B, shape (..., n_features, m - k)."""
         return self.joint[..., self.scores.shape[-1] :]
+
+
+class LikelihoodTerms(NamedTuple):
+    """Log-likelihood of a table and its gradient."""
+
+    value: float
+    scores: Floats
+    """(n_samples, k)."""
+    joint: Floats
+    """Loadings, then intercept and covariates, shape (n_features, m)."""
+
+
+def likelihood_terms(
+    family: Family, rows: BlockView, dispersion: Floats, scores: Floats, joint: Floats
+) -> LikelihoodTerms:
+    """Value without constants and gradient; if an exponential overflows the value is -inf."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = family.evaluate(
+            rows.x, rows.shifted(np.hstack([scores, rows.features]) @ joint.T), dispersion, order=1
+        )
+        found = weighted_terms(rows, slice(None), found)
+        value = float(rows.weights @ found.value.sum(axis=1))
+        slope = found.gradient * rows.weights[:, None]
+        by_column = slope.T @ np.hstack([scores, rows.features])
+        return LikelihoodTerms(value, slope @ joint[:, : scores.shape[1]], by_column)
 
 
 def collect_rows(session: FitContext, *, fit_intercept: bool) -> BlockView:

@@ -12,14 +12,22 @@ likelihood of pseudo-observations: :math:`c(t) = \nu\, \ell(x_0, t)`, that is :m
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from anypca._typing import Floats
 from anypca.families import Family
-from anypca.models._bayes.density import likelihood_terms
+from anypca.models._bayes.points import Point, likelihood_terms
 from anypca.models._block_view import BlockView
+from anypca.models._context import FitContext
+
+# The prior of an intercept is one observation at the mean of its column: the least that keeps columns of one value
+# finite.
+_INTERCEPT_WEIGHT = 1.0
+# Spread of the coefficients that chains start from, in units of their priors: small, since loadings need to find their
+# signs, and not zero, where some of the gradient would vanish.
+_SCATTER = 0.1
 
 
 class Factors(NamedTuple):
@@ -35,14 +43,13 @@ class Factors(NamedTuple):
     """s of the scores, shape (..., k)."""
 
     @property
-    def loadings(self) -> Floats:
-        """Loadings of the scores, shape (..., n_features, k)."""
-        return self.joint[..., : self.scores.shape[-1]]
+    def point(self) -> Point:
+        """Scores and coefficients alone."""
+        return Point(self.scores, self.joint)
 
-    @property
-    def fixed(self) -> Floats:
-        """Intercepts, shape (..., n_features, m - k)."""
-        return self.joint[..., self.scores.shape[-1] :]
+    def take(self, index: Any) -> Factors:
+        """Some along the leading axis."""
+        return Factors(*(part[index] for part in self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,3 +127,34 @@ class FactorDensity:
         with np.errstate(over="ignore"):
             variance = np.exp(parts[3])
         return Factors(parts[0].reshape(*lead, n, k), parts[1].reshape(*lead, -1, m), parts[2], variance)
+
+
+def make_prior(session: FitContext, family: Family, model: Any) -> FactorPrior:
+    """The prior of a table: loadings centred where a predictor is 0, or at a given value; intercepts at the means."""
+    p, k = session.data.n_features, model.n_components
+    centre = family.mean(np.zeros(p)) if model.prior_value is None else np.full(p, model.prior_value)
+    value, weight = np.tile(centre, (k, 1)), np.full((k, 1), model.prior_weight)
+    if model.fit_intercept:
+        summary = session.summary
+        mean = family.interior_mean(summary.mean * summary.weight, summary.weight)
+        value, weight = np.vstack([value, mean]), np.vstack([weight, [[_INTERCEPT_WEIGHT]]])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        is_inside = np.isfinite(family.link(value))
+    if not is_inside.all():
+        raise ValueError(
+            f"prior_value must be a mean that {family!r} can have, inside of its range; got {model.prior_value!r}. "
+            "Leave it out for the mean of an entry whose predictor is 0."
+        )
+    return FactorPrior(value, weight, model.variance_shape, model.variance_rate)
+
+
+def start_factors(session: FitContext, density: FactorDensity, n_starts: int) -> Factors:
+    """Random scores, and coefficients about the modes of their priors; leading axis: starts."""
+    n, k, rng = session.data.n_samples, density.n_components, session.rng
+    prior = density.prior
+    centre = density.family.link(prior.value)
+    curvature = density.family.evaluate(prior.value, centre, density.dispersion, order=2).curvature
+    spread = _SCATTER / np.sqrt(prior.weight * curvature)
+    joint = centre + spread * rng.standard_normal((n_starts, *centre.shape))
+    scores = rng.standard_normal((n_starts, n, k))
+    return Factors(scores, np.swapaxes(joint, 1, 2), np.zeros((n_starts, k)), np.ones((n_starts, k)))

@@ -11,12 +11,11 @@ import numpy as np
 from anypca._compat import StrOptions
 from anypca._typing import Floats
 from anypca.families import Family
-from anypca.models._arguments import check_rank, read_settings
+from anypca.models._arguments import check_rank
 from anypca.models._bayes.estimator import DrawnModel
 from anypca.models._context import FitContext
 from anypca.models._validation import POSITIVE
 from anypca.models.bepca._fit import BEPCAFit, fit_factors
-from anypca.models.bepca._settings import Settings
 
 
 @dataclass(eq=False, repr=False)
@@ -151,8 +150,7 @@ class BEPCA(DrawnModel):
         return self.n_components
 
     def _draw(self, session: FitContext, family: Family, dispersion: Floats) -> BEPCAFit:
-        settings = read_settings(Settings, self, progress=bool(self.verbose))
-        return fit_factors(session, family, dispersion, settings)
+        return fit_factors(session, family, dispersion, self)
 
     def _store(self, fit: BEPCAFit) -> None:
         super()._store(fit)

@@ -6,7 +6,6 @@ the weights, columns, then rows, are drawn from their exact normal conditionals.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,13 +25,6 @@ class GibbsSampler:
     features: Floats
     """F, shape (n_samples, m - k)."""
     prior: FactorPrior
-
-    def run(self, start: Factors, n_sweeps: int, rng: np.random.Generator) -> Iterator[Factors]:
-        """The factors after each sweep; leading axes are chains."""
-        factors = start
-        for _ in range(n_sweeps):
-            factors = self.sweep(factors, rng)
-            yield factors
 
     def sweep(self, factors: Factors, rng: np.random.Generator) -> Factors:
         """One draw of everything given the rest."""
@@ -58,8 +50,8 @@ class GibbsSampler:
         self, factors: Factors, weights: Floats, features: Floats, rng: np.random.Generator
     ) -> Factors:
         """Scores, their means and variances."""
-        loadings, (scores, _, mean, variance) = factors.loadings, factors
-        known = features @ np.swapaxes(factors.fixed, -1, -2) + self.table.shift
+        loadings, (_, _, mean, variance) = factors.point.loadings, factors
+        known = features @ np.swapaxes(factors.point.fixed, -1, -2) + self.table.shift
         precision = weighted_products(weights, loadings)
         precision += np.eye(loadings.shape[-1]) / variance[..., None, None, :]
         linear = (self.table.kappa - weights * known) @ loadings + (mean / variance)[..., None, :]

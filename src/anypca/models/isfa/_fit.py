@@ -2,32 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
-from anypca._typing import Floats, Ints
+from anypca._typing import Bools, Floats, Ints
 from anypca.families import Family
-from anypca.models._bayes.chains import check_memory, check_sampling, judge, refuse_non_finite, summarise
+from anypca.linalg import fix_signs
+from anypca.models._bayes.chains import check_memory, check_sampling, judge, keep_sweeps, summarise
 from anypca.models._bayes.estimator import DrawnFit
-from anypca.models._bayes.normal_rows import NormalRowModel
 from anypca.models._bayes.points import Point, collect_rows, deviances_at
-from anypca.models._bayes.rows import DrawnRowModel, choose_entries, thin
+from anypca.models._bayes.rows import DrawnRowModel, NormalRowModel, choose_entries, thin
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.passes import Deviances
 from anypca.models._bilinear.start import mean_coefficients
 from anypca.models._context import FitContext
-from anypca.models.isfa._report import USED_SHARE, Draw, match_draws, most_frequent, pad
 from anypca.models.isfa._row_model import MaskedRowModel
-from anypca.models.isfa._sampler import BuffetSampler, Settings, State
-from anypca.models.isfa._table import MaskedTable
+from anypca.models.isfa._sampler import BuffetSampler, MaskedTable, Settings, State
 from anypca.solvers import Progress
 
 # Sweeps for each draw that is kept: factors live for tens of sweeps.
 _THIN = 5
 # Factors of a draw that memory is asked for in advance: as many as ``max_factors`` has by default.
 _EXPECTED_FACTORS = 10
+# Share of the rows (columns for masked loadings) that a factor must be used by to count: rows get factors of their own
+# that come and go.
+USED_SHARE = 0.05
+# Cosine of two factors' parts of the predictor above which they are the same factor in two draws.
+_SAME = 0.25
+
+
+class Draw(NamedTuple):
+    """Factors of a table, seen from the table; those that no row uses are left out."""
+
+    scores: Floats
+    """(n_samples, k)."""
+    loadings: Floats
+    """(n_features, k)."""
+    used: Bools
+    """Which factors count, shape (k,)."""
+    shares: Floats
+    """Of rows, or columns, that use each, shape (k,)."""
+    precision: float
+    """Of the side without mask."""
 
 
 class Run(NamedTuple):
@@ -68,15 +88,15 @@ def fit_buffet(session: FitContext, family: Family, dispersion: Floats, settings
     dispersion : ndarray of shape (n_features,)
     settings : Settings
     """
+    numbers = _EXPECTED_FACTORS * (session.data.n_samples + session.data.n_features)
+    numbers *= settings.n_chains * settings.n_draws
     check_sampling(session.data, settings.n_draws, Settings.n_draws, "ISFA")
-    n, p = session.data.n_samples, session.data.n_features
-    check_memory(_EXPECTED_FACTORS * (n + p) * settings.n_chains * settings.n_draws, "ISFA")
+    check_memory(numbers, "ISFA")
     rows = collect_rows(session, fit_intercept=False)
     has_intercept = settings.fit_intercept
     offset = mean_coefficients(family, session.summary, 0, fit_intercept=has_intercept).sum(axis=1)
     table = MaskedTable.of(family, rows, dispersion, offset, is_turned=settings.mask == "loadings")
     run = sample_buffet(session, table, settings)
-    refuse_non_finite(run.log_likelihood)
     return _conclude(session, table, run, settings)
 
 
@@ -84,25 +104,26 @@ def sample_buffet(session: FitContext, table: MaskedTable, settings: Settings) -
     """The chains, one after the other."""
     sampler = BuffetSampler(table, settings)
     draws: list[Draw] = []
-    values, numbers, used = [], [], []
-    n_sweeps = _THIN * (settings.n_tune + settings.n_draws)
+    stats: list[tuple[float, int, int]] = []
+    lengths = settings.n_tune, settings.n_draws, _THIN
     for chain in range(settings.n_chains):
         # A generator for each chain: its draws do not depend on how long the others are.
         rng = np.random.default_rng(session.rng.integers(2**63))
-        state = sampler.start(rng)
-        for sweep in range(1, n_sweeps + 1):
-            state = sampler.sweep(state, rng)
-            if sweep % _THIN or sweep <= _THIN * settings.n_tune:
-                continue
+
+        def report(number: int, n_sweeps: int, chain: int = chain) -> None:
+            done = chain * n_sweeps + number
+            session.callback(Progress(done, settings.n_chains * n_sweeps, np.nan, np.nan))
+
+        def sweep(state: State, rng: np.random.Generator = rng) -> State:
+            return sampler.sweep(state, rng)
+
+        for state in keep_sweeps(sweep, sampler.start(rng), *lengths, report):
             draw = read_draw(table, state)
+            value = float(table.evaluate(state.active @ state.loadings, 0).value.sum())
             draws.append(draw)
-            eta = table.turn(state.active @ state.loadings)
-            values.append(float(table.evaluate(table.turn(eta), 0).value.sum()))
-            numbers.append(draw.scores.shape[1])
-            used.append(int(draw.used.sum()))
-        session.callback(Progress(chain + 1, settings.n_chains, values[-1], np.nan))
+            stats.append((value, draw.scores.shape[1], int(draw.used.sum())))
     shape = settings.n_chains, settings.n_draws
-    return Run(draws, *(np.reshape(some, shape) for some in (values, numbers, used)))
+    return Run(draws, *(np.reshape(some, shape) for some in zip(*stats, strict=True)))
 
 
 def read_draw(table: MaskedTable, state: State) -> Draw:
@@ -192,3 +213,53 @@ def make_row_model(table: MaskedTable, draws: list[Draw], picks: Floats) -> Draw
     shares = np.array([pad(draw.shares, width) for draw in some]) * n / (n + 1.0)
     odds = np.log(np.maximum(shares, 1e-12)) - np.log1p(-shares)
     return MaskedRowModel(table.family, table.dispersion, loadings, table.offset, odds, picks)
+
+
+def most_frequent(numbers: Ints) -> int:
+    """The number of factors in most draws, the smaller of two."""
+    return int(np.bincount(numbers.ravel()).argmax())
+
+
+def match_draws(draws: Sequence[Draw], log_likelihood: Floats, n_components: int) -> Floats:
+    """Which factor of each draw is which component, with its sign.
+
+    Parameters
+    ----------
+    draws : sequence of Draw
+    log_likelihood : ndarray of shape (n_draws,)
+        The best draw with the right number of factors is what the others are matched to.
+    n_components : int
+
+    Returns
+    -------
+    ndarray of shape (n_draws, n_components, largest k)
+        1, -1 or 0: components are ``pick @ factors``. A component that a draw does not have is 0.
+    """
+    widest = max([1, *(draw.loadings.shape[1] for draw in draws)])
+    picks = np.zeros((len(draws), n_components, widest))
+    right = np.array([int(draw.used.sum()) == n_components for draw in draws])
+    if n_components == 0:
+        return picks
+    best = draws[int(np.argmax(np.where(right, log_likelihood, -np.inf)))]
+    chosen = np.flatnonzero(best.used)
+    sizes = np.linalg.norm(best.loadings[:, chosen], axis=0) * np.linalg.norm(best.scores[:, chosen], axis=0)
+    chosen = chosen[np.argsort(-sizes, kind="stable")]
+    signs = fix_signs(best.loadings[:, chosen].T)
+    for pick, draw in zip(picks, draws, strict=True):
+        of_loadings = _cosines(best.loadings[:, chosen] * signs, draw.loadings)
+        same = of_loadings * _cosines(best.scores[:, chosen] * signs, draw.scores)
+        for a, b in zip(*linear_sum_assignment(-same), strict=True):
+            if same[a, b] > _SAME:
+                pick[a, b] = 1.0 if of_loadings[a, b] > 0 else -1.0
+    return picks
+
+
+def _cosines(left: Floats, right: Floats) -> Floats:
+    """Between the columns of two matrices; 0 where one has no length."""
+    lengths = np.outer(np.linalg.norm(left, axis=0), np.linalg.norm(right, axis=0))
+    return np.divide(left.T @ right, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+
+
+def pad(array: Floats, width: int) -> Floats:
+    """Zeros behind the last axis."""
+    return np.concatenate([array, np.zeros((*array.shape[:-1], width - array.shape[-1]))], axis=-1)

@@ -14,7 +14,7 @@ from scipy.stats import norm
 from anypca._typing import Floats
 from anypca.engine import Data
 from anypca.families import Family
-from anypca.models._bayes.rows import Cloud, DrawnRowModel, apply_entry_weights, normal_points
+from anypca.models._bayes.rows import Cloud, DrawnRowModel, normal_points, weighted_cloud
 from anypca.models._block_view import BlockView, observed_only
 
 # Points of a row under each draw: masks are harder to propose than values. With 16 the log-likelihood of bits comes out
@@ -69,7 +69,7 @@ class MaskedRowModel(DrawnRowModel):
             log_weight += _log_mask(used, odds) - _log_mask(used, near_odds)
             ratio = norm.logpdf(active) - norm.logpdf(nodes)[:, None, :] + np.log(near.deviation)
             log_weight += np.where(used, ratio, 0.0).sum(axis=-1)
-            yield apply_entry_weights(active @ pick.T, eta, log_weight)
+            yield weighted_cloud(active @ pick.T, eta, log_weight)
 
     def _approximate(self, rows: BlockView, loadings: Floats, odds: Floats) -> _MeanField:
         """Coordinate ascent from the prior, all rows at once."""

@@ -25,19 +25,16 @@ from anypca.models._description import Description
 from anypca.models._posterior_model import PosteriorModel
 from anypca.models._row_model import RowModel
 from anypca.models._validation import AT_LEAST_ONE
-from anypca.models.piecewise._bound import BoundRowModel
 from anypca.models.piecewise._fit import (
     Fit,
     Settings,
     count_parameters,
-    fit_bound,
-    fit_gaussian,
+    fit_pieces,
     make_settings,
-    open_groups,
     pseudo_r2,
     score_shares,
 )
-from anypca.models.piecewise._gaussian import GaussianRowModel, PieceRowModel
+from anypca.models.piecewise._gaussian import PieceRowModel
 from anypca.models.piecewise._pieces import COUPLINGS, make_frame, mean_components
 
 
@@ -246,10 +243,9 @@ class PiecewisePCA(PosteriorModel):
         companions = {"sample_weight": sample_weight, "offset": offset, "covariates": covariates}
         with self._open_fit(X, **companions, checkpoint=checkpoint) as session:
             self.family_, self.family_report_ = settle_family(session)
-            is_exact = self._is_exact
-            settings = make_settings(self, self.family_, session, is_exact=is_exact)
-            fit = (fit_gaussian if is_exact else fit_bound)(settings, session)
-            self._store(fit.in_canonical_form(settings, may_rotate=is_exact), settings, session)
+            settings = make_settings(self, self.family_, session, is_exact=self._is_exact)
+            fit = fit_pieces(settings, session)
+            self._store(fit, settings, session)
         self._warn_unless_converged(fit.result)
         self._warn_of_empty(fit.sums.empty_pieces(self.n_components_))
         return self
@@ -261,16 +257,12 @@ class PiecewisePCA(PosteriorModel):
         self.piece_means_ = self._covariates.intercept(pieces.maps[:, :, -1], pieces.coef)
         self.dispersion_ = pieces.dispersion
         self.noise_variance_ = pieces.noise if type(self.family_) is Gaussian else None
-        self._rows: PieceRowModel[Any] = (GaussianRowModel if self._is_exact else BoundRowModel)(
-            pieces, self.family_
-        )
+        self._rows = fit.row_model(settings)
         self.components_ = mean_components(pieces)
         self._store_fixed(pieces.predict(np.zeros((1, pieces.n_components)))[0], pieces.coef)
         self.piece_shares_ = sums.occupancy / sums.weight
         self.log_likelihood_ = sums.log_likelihood
-        n_features = session.data.n_features
-        n_dispersions = len(open_groups(self.family_, n_features))
-        self.n_parameters_ = count_parameters(settings, n_features) + pieces.coef.size + n_dispersions
+        self.n_parameters_ = count_parameters(settings, pieces)
         likelihood = Likelihood.integrated(sums.log_likelihood, self.n_parameters_, sums.weight)
         self.bic_, self.aic_ = likelihood.bic, likelihood.aic
         self.pseudo_r2_ = pseudo_r2(fit, settings, session)

@@ -14,7 +14,7 @@ from scipy.special import ndtr, ndtri
 from anypca._typing import Floats, Ints
 from anypca.engine import Block, check_data, mark_missing, summarise
 from anypca.families import Family
-from anypca.models._bilinear.dispersion import start_dispersion
+from anypca.models._bilinear.dispersion import noise_units, start_dispersion
 from anypca.models._bilinear.evaluator import Coefficients as Null
 from anypca.models._bilinear.passes import Pass
 from anypca.models._bilinear.start import fixed_precision, mean_coefficients, null_coefficients
@@ -23,16 +23,14 @@ from anypca.models._context import FitContext, ignore
 from anypca.models._gaussian.principal import Principal, fit_principal
 from anypca.models._gaussian.row_model import PrincipalRowModel
 from anypca.models.piecewise._ascent import Climbed, PieceProblem, PieceSums, climb, compare
-from anypca.models.piecewise._bound import BoundProblem
-from anypca.models.piecewise._gaussian import GaussianProblem, PieceRowModel
+from anypca.models.piecewise._bound import BoundProblem, BoundRowModel
+from anypca.models.piecewise._gaussian import GaussianProblem, GaussianRowModel, PieceRowModel
 from anypca.models.piecewise._pieces import (
     COUPLINGS,
     Coefficients,
     Pieces,
     contract,
-    is_symmetric,
     make_canonical,
-    quantile_breakpoints,
 )
 from anypca.solvers import Result
 
@@ -50,8 +48,6 @@ _START_STEPS, _COMPARE_STEPS, _N_CONTINUED = 15, 50, 3
 # Scaled gradient of the model without components: its deviance, the denominator of the pseudo-R2, is then right to
 # working precision.
 _NULL_TOL = 1e-8
-# Columns that are regressed at once, 2.5 MB of a sample of 5000 rows.
-_COLUMNS_AT_ONCE = 64
 # Furthest move of a random breakpoint, in shares of a piece's probability: below a half they keep their order.
 _LARGEST_SHIFT = 0.45
 # Smallest noise variance, as a share of the mean variance: rows that lie on the pieces would have an infinite
@@ -81,6 +77,8 @@ class Settings:
     fit_breakpoints: bool
     n_init: int
     family: Family
+    is_exact: bool
+    """Whether the likelihood is exact."""
 
     @property
     def n_pieces(self) -> int:
@@ -90,20 +88,22 @@ class Settings:
     @property
     def may_mirror(self) -> bool:
         """Whether t may change its sign: not if that would move breakpoints that were given."""
-        return self.fit_breakpoints or is_symmetric(self.breakpoints)
+        # Quantiles of symmetric probabilities are off by rounding, 1e-15; no fit resolves a shift of 1e-12.
+        return self.fit_breakpoints or np.allclose(self.breakpoints, -self.breakpoints[::-1], 0.0, 1e-12)
 
 
-def count_parameters(settings: Settings, n_features: int) -> int:
-    """Number of free parameters of the maps and of the breakpoints; dispersions and covariates come on top.
+def count_parameters(settings: Settings, pieces: Pieces) -> int:
+    """Number of free parameters.
 
     Rotations that leave the density as it is are taken off: of the first q - 1 latent coordinates (of each piece by
-    itself if they are free), and of all q when there is one piece.
+    itself if they are free), and of all q if there is one piece.
     """
     q, n = settings.n_components, settings.n_pieces
-    size = int(COUPLINGS[settings.coupling](q, settings.breakpoints).shape[1])
+    size, p = int(COUPLINGS[settings.coupling](q, settings.breakpoints).shape[1]), len(pieces.dispersion)
     turned = q if n == 1 else q - 1
     rotations = turned * (turned - 1) // 2 * (n if settings.coupling == "free" else 1)
-    return n_features * size - rotations + (n - 1 if settings.fit_breakpoints else 0)
+    others = pieces.coef.size + len(open_groups(settings.family, p)) + (n - 1) * settings.fit_breakpoints
+    return p * size - rotations + others
 
 
 def make_settings(model: Any, family: Family, session: FitContext, *, is_exact: bool) -> Settings:
@@ -125,14 +125,14 @@ def make_settings(model: Any, family: Family, session: FitContext, *, is_exact: 
     _check_sizes(model.n_components, model.n_pieces, session.data.n_samples, session.data.n_features)
     is_fitted = is_fitted and model.n_pieces > 1
     return Settings(
-        int(model.n_components), model.coupling, breakpoints, is_fitted, int(model.n_init), family
+        int(model.n_components), model.coupling, breakpoints, is_fitted, int(model.n_init), family, is_exact
     )
 
 
 def _check_breakpoints(breakpoints: Any, n_pieces: int) -> Floats:
     """Breakpoints as an increasing array (n_pieces - 1,): the given ones, or normal quantiles for a string."""
     if isinstance(breakpoints, str):
-        return quantile_breakpoints(n_pieces)
+        return np.asarray(ndtri(np.arange(1, n_pieces) / n_pieces))
     try:
         values = np.asarray(breakpoints, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -322,16 +322,10 @@ def regress(sample: Sample, problem: GaussianProblem, w: Floats, breakpoints: Fl
     u = np.column_stack([w, np.ones(len(w))])
     design = np.einsum("ima,ia->im", T[np.searchsorted(breakpoints, w[:, -1])], u)
     root = np.sqrt(sample.weight)[:, None]
-    weighted = design * root
-    matrix, squares = np.empty((sample.filled.shape[1], design.shape[1])), 0.0
-    # Slabs of columns: the sample may be the largest array of a fit, and is not copied.
-    for start in range(0, len(matrix), _COLUMNS_AT_ONCE):
-        columns = slice(start, start + _COLUMNS_AT_ONCE)
-        response = sample.filled[:, columns] * root
-        matrix[columns] = np.linalg.lstsq(weighted, response, rcond=None)[0].T
-        response -= weighted @ matrix[columns].T
-        squares += float(np.vdot(response, response))
-    noise = squares / (sample.weight.sum() * len(matrix))
+    weighted, response = design * root, sample.filled * root
+    matrix = np.linalg.lstsq(weighted, response, rcond=None)[0].T
+    response -= weighted @ matrix.T
+    noise = float(np.vdot(response, response)) / (sample.weight.sum() * len(matrix))
     # Off the floor, where the gradient of the noise vanishes.
     return Coefficients(matrix, breakpoints, np.maximum(noise, 2.0 * problem.floors))
 
@@ -356,11 +350,8 @@ def working_values(family: Family, session: FitContext, null: Null) -> tuple[Fit
     units : ndarray of shape (n_features,)
         By which its columns were divided: standard deviations if predictors have units, else 1.
     """
-    units = np.ones(len(null.fixed))
-    for member, columns in family.member_columns(len(units)):
-        if member.has_units:
-            spread = np.sqrt(session.summary.variance[columns])
-            units[columns] = np.where(spread > 0, spread, 1.0)
+    units = np.sqrt(noise_units(family, session.summary.variance))
+    units[units == 0] = 1.0
 
     def read(block: Block) -> tuple[Floats, Floats]:
         rows = open_block(block)
@@ -387,34 +378,44 @@ class Fit:
     """Log-likelihoods of the starts after their first steps, on the rows they were tried on."""
 
     @classmethod
-    def of(cls, problem: PieceProblem, found: Climbed) -> Fit:
-        """The fit where a climb ended."""
-        return cls(problem.pieces(found.point.shared), found.result, found.point.sums)
-
-    def in_canonical_form(self, settings: Settings, *, may_rotate: bool) -> Fit:
-        """The same fit with its pieces rotated or put in order, and mirrored if need be, as they are reported."""
+    def of(cls, problem: PieceProblem, settings: Settings, found: Climbed, search: Search | None) -> Fit:
+        """The fit where a climb ended, its pieces rotated or put in order, and mirrored if need be."""
         pieces, is_mirrored = make_canonical(
-            self.pieces,
+            problem.pieces(found.point.shared),
             is_free=settings.coupling == "free",
             may_mirror=settings.may_mirror,
-            may_rotate=may_rotate,
+            may_rotate=settings.is_exact,
         )
-        sums = replace(self.sums, occupancy=self.sums.occupancy[:: -1 if is_mirrored else 1])
-        return replace(self, pieces=pieces, sums=sums)
+        occupancy = found.point.sums.occupancy[:: -1 if is_mirrored else 1]
+        fit = cls(pieces, found.result, replace(found.point.sums, occupancy=occupancy))
+        return (
+            fit
+            if search is None
+            else replace(fit, n_restarts=search.n_restarts, start_objectives=search.scores)
+        )
+
+    def row_model(self, settings: Settings) -> PieceRowModel[Any]:
+        """Inference for rows."""
+        kind = GaussianRowModel if settings.is_exact else BoundRowModel
+        return kind(self.pieces, settings.family)
 
 
-def fit_gaussian(settings: Settings, session: FitContext) -> Fit:
+def fit_pieces(settings: Settings, session: FitContext) -> Fit:
+    """Fit exactly if the likelihood is exact, else by the bound."""
+    return (_fit_gaussian if settings.is_exact else _fit_bound)(settings, session)
+
+
+def _fit_gaussian(settings: Settings, session: FitContext) -> Fit:
     """Fit gaussian columns by maximum likelihood."""
     if not np.any(session.summary.variance > 0):
         raise ValueError("all columns of X are constant: there is nothing to fit. Check how X was read.")
     if settings.n_pieces == 1:
         problem = GaussianProblem.of(settings.coupling, settings.n_components, session, _NOISE_FLOOR)
-        return Fit.of(problem, climb(problem, _one_piece(problem, session), session))
+        return Fit.of(problem, settings, climb(problem, _one_piece(problem, session), session), None)
     part = sample_rows(session, settings.n_components + 1)
     search = search_couplings(settings, part, _NOISE_FLOOR)
     found = climb(search.problem, search.best, session, fit_breakpoints=settings.fit_breakpoints)
-    fit = Fit.of(search.problem, found)
-    return replace(fit, n_restarts=search.n_restarts, start_objectives=search.scores)
+    return Fit.of(search.problem, settings, found, search)
 
 
 def _one_piece(problem: GaussianProblem, session: FitContext) -> Coefficients:
@@ -425,7 +426,7 @@ def _one_piece(problem: GaussianProblem, session: FitContext) -> Coefficients:
     return contract(Pieces(maps, np.empty(0), noise, np.zeros((len(noise), 0))), problem.transfer)
 
 
-def fit_bound(settings: Settings, session: FitContext) -> Fit:
+def _fit_bound(settings: Settings, session: FitContext) -> Fit:
     """Fit entries of any family by maximising the variational bound, from Gaussian fits to their predictors.
 
     Several pieces that hardly gain over one, which they contain, start again from it, and the better fit counts: few
@@ -443,7 +444,7 @@ def fit_bound(settings: Settings, session: FitContext) -> Fit:
         problem, _from_working(start, units, null, null.dispersion), session if is_straight else rough
     )
     if is_straight:
-        return Fit.of(problem, straight)
+        return Fit.of(problem, settings, straight, None)
     search = search_couplings(settings, working, _WORKING_NOISE_FLOOR)
     dispersion = straight.point.shared.dispersion
     starts = [search.best, *search.others][:_N_CONTINUED]
@@ -458,7 +459,7 @@ def fit_bound(settings: Settings, session: FitContext) -> Fit:
     if found.point.value < straight.point.value + (settings.n_pieces - 1) * session.data.n_features:
         near = best_of(_bendable(problem.pieces(straight.point.shared), settings, problem))
         found = max(found, near, key=lambda one: one.point.value)
-    return replace(Fit.of(problem, found), n_restarts=search.n_restarts, start_objectives=search.scores)
+    return Fit.of(problem, settings, found, search)
 
 
 def _bound_problem(settings: Settings, session: FitContext, null: Null) -> BoundProblem:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 
 from anypca._optional import optional
 from anypca._typing import Floats
@@ -152,11 +152,6 @@ def contract(pieces: Pieces, transfer: Transfer) -> Coefficients:
     return Coefficients(np.hstack([pieces.coef, matrix]), pieces.breakpoints, pieces.dispersion)
 
 
-def quantile_breakpoints(n_pieces: int) -> Floats:
-    """Breakpoints that make the pieces equally probable (K - 1,)."""
-    return np.asarray(ndtri(np.arange(1, n_pieces) / n_pieces))
-
-
 def make_canonical(
     pieces: Pieces, *, is_free: bool, may_mirror: bool, may_rotate: bool = True
 ) -> tuple[Pieces, bool]:
@@ -193,12 +188,6 @@ def make_canonical(
 def mean_components(pieces: Pieces) -> Floats:
     """Loadings averaged over the latent space, (q, n_features): the mean slope of the map."""
     return np.asarray(np.einsum("k,kpa->ap", pieces.prior, pieces.maps[:, :, :-1]))
-
-
-def is_symmetric(breakpoints: Floats) -> bool:
-    """Whether breakpoints stay the same when t changes its sign."""
-    # Quantiles of symmetric probabilities are off by rounding, 1e-15; no fit resolves a shift of 1e-12.
-    return bool(np.allclose(breakpoints, -breakpoints[::-1], rtol=0.0, atol=1e-12))
 
 
 def _rotate(pieces: Pieces, *, is_free: bool, may_rotate: bool) -> Pieces:

@@ -26,11 +26,9 @@ from anypca.models._bayes.chains import (
     Summary,
     check_memory,
     check_sampling,
-    refuse_non_finite,
     summarise,
 )
-from anypca.models._bayes.density import likelihood_terms
-from anypca.models._bayes.points import Point, align, collect_rows
+from anypca.models._bayes.points import Point, align, collect_rows, likelihood_terms
 from anypca.models._block_view import BlockView, open_block
 from anypca.models._context import FitContext
 from anypca.models.sepca._noise import Settings
@@ -133,7 +131,6 @@ def fit_draws(
     run = NutsOptions(options.n_draws, options.n_tune, options.n_chains, low_rank=True)
     seed = int(session.rng.integers(2**31))
     found = sample_nuts(density, starts, run, seed=seed, progress=progress)
-    refuse_non_finite(found.log_density)
     draws = align(density.restore(found.position.reshape(-1, size)), density.centre)
     return _conclude(session, start, found, draws)
 
