@@ -30,6 +30,7 @@ from anypca import (
 )
 from anypca.columns import resolve_family
 from anypca.families import families
+from anypca.families.mixed import known_dispersion
 
 N_FIT, N_NEW, N_FEATURES = 100, 20, 10
 GPCA_FAMILIES = ("bernoulli", "binomial", "gaussian", "poisson")
@@ -115,7 +116,7 @@ def draw(
         effects = rng.uniform(-0.4, 0.4, size=(2, p))
         eta += companions["offset"][:, None] + companions["covariates"] @ effects
     found = resolve_family(family, p)
-    known = found.known_dispersion(p)
+    known = known_dispersion(found, p)
     values = found.sample(eta, np.where(np.isnan(known), DISPERSION, known), rng)
     return hide(values, n_fit, companions, rng, share=0.06 if full else 0.0)
 

@@ -25,6 +25,7 @@ from anypca.columns import resolve_family
 from anypca.datasets import make_low_rank
 from anypca.engine import check_data
 from anypca.families import Family
+from anypca.families.mixed import known_dispersion
 from anypca.linalg import pack_symmetric
 from anypca.models._bilinear.alternating import Shared
 from anypca.models._bilinear.evaluator import Coefficients
@@ -71,7 +72,7 @@ def sweeps(session: FitContext, family: Family, k: int) -> tuple[Callable[[], An
     """A sweep of EPCA and one of the variational posterior, with k components."""
     visit = Pass(session, fit_intercept=True)
     p = session.data.n_features
-    ones = family.known_dispersion(p)
+    ones = known_dispersion(family, p)
     fixed = mean_coefficients(family, session.summary, 0, fit_intercept=True)
     start = Coefficients(np.zeros((p, 0)), fixed, ones)
     null = null_coefficients(family, start, visit, tol=1e-5)

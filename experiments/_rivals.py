@@ -14,6 +14,8 @@ from scipy.optimize import brentq
 
 from anypca._typing import Floats, Ints
 from anypca.families import Binomial, Exponential, Family, Gamma, Gaussian, NegativeBinomial, Poisson, combine
+from anypca.families._columns import ColumnFamily
+from anypca.families.mixed import known_dispersion
 from anypca.models import EPCA
 from anypca.models._row_methods import linear_predictor
 from anypca.selection import RankMethod
@@ -192,7 +194,7 @@ def noise_variances(family: Family, x: Floats, name: str) -> Floats:
     for member, index in family.member_columns(x.shape[1]):
         known = member.fixed_dispersion
         # A bit says nothing of its variance: x (1 - x) is 0; levels of the columns' own make no common function.
-        bend = None if known is None or member.has_parameters else _quadratic_term(member, known)
+        bend = None if known is None or isinstance(member, ColumnFamily) else _quadratic_term(member, known)
         if known is None or bend is None or bend <= -1.0 + 1e-9:
             raise ValueError(
                 f"method {name!r} needs a variance that is a known quadratic function of the mean, as of poisson, "
@@ -293,7 +295,7 @@ class DataThinning(RankMethod):
         """The columns of each family split, with their numbers."""
         null, rng = task.null, task.rng
         dispersion = null.dispersion
-        if np.isnan(task.family.known_dispersion(len(dispersion))).any():
+        if np.isnan(known_dispersion(task.family, len(dispersion))).any():
             full = EPCA(
                 task.max_rank, family=task.family, ridge=1.0, n_jobs=1, random_state=task.random_state
             )

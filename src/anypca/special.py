@@ -286,7 +286,7 @@ def _bessel_debye(nu: Floats, x: Floats) -> Floats:
 class TruncatedNormal(NamedTuple):
     """Mass and moments of a standard normal on an interval, elementwise."""
 
-    log_mass: Floats
+    log_interval_probability: Floats
     """Logarithm of the probability of the interval."""
     mean: Floats
     """Mean given the interval."""
@@ -311,7 +311,7 @@ def log_ndtr_difference(a: npt.ArrayLike, b: npt.ArrayLike) -> Floats:
     >>> float(round(log_ndtr_difference(8.0, 9.0), 6))
     -35.013619
     """
-    return truncated_normal(a, b).log_mass
+    return truncated_normal(a, b).log_interval_probability
 
 
 def truncated_normal(a: npt.ArrayLike, b: npt.ArrayLike) -> TruncatedNormal:
@@ -351,22 +351,24 @@ def truncated_normal(a: npt.ArrayLike, b: npt.ArrayLike) -> TruncatedNormal:
     # Intervals are mirrored so that the end nearer to the mode is the lower one: log_ndtr is accurate on the left.
     mirrored = high < -low
     near, far = np.where(mirrored, -high, low), np.where(mirrored, -low, high)
-    log_mass, mean, variance = (np.empty(low.shape) for _ in range(3))
+    log_interval_probability, mean, variance = (np.empty(low.shape) for _ in range(3))
     closed = (far - near > _WIDE) & (near < _NEAR) if low.size else np.zeros(low.shape, bool)
     for branch, where in ((_moments_closed, closed), (_moments_quadrature, ~closed)):
         if where.any():
-            log_mass[where], mean[where], variance[where] = branch(near[where], far[where])
-    return TruncatedNormal(log_mass[()], np.where(mirrored, -mean, mean)[()], variance[()])
+            log_interval_probability[where], mean[where], variance[where] = branch(near[where], far[where])
+    return TruncatedNormal(log_interval_probability[()], np.where(mirrored, -mean, mean)[()], variance[()])
 
 
 def _moments_closed(a: Floats, b: Floats) -> tuple[Floats, Floats, Floats]:
     """The closed forms; a is the end nearer to zero, so the mass is a difference of upper tails."""
     log_upper_a, log_upper_b = log_ndtr(-a), log_ndtr(-b)
-    log_mass: Floats = log_upper_a + np.log1p(-np.exp(log_upper_b - log_upper_a))
-    ratio_a, ratio_b = (np.exp(-0.5 * (e * e + np.log(2.0 * np.pi)) - log_mass) for e in (a, b))
+    log_interval_probability: Floats = log_upper_a + np.log1p(-np.exp(log_upper_b - log_upper_a))
+    ratio_a, ratio_b = (
+        np.exp(-0.5 * (e * e + np.log(2.0 * np.pi)) - log_interval_probability) for e in (a, b)
+    )
     mean = ratio_a - ratio_b
     variance = 1.0 + _edge_product(a, ratio_a) - _edge_product(b, ratio_b) - mean * mean
-    return log_mass, mean, variance
+    return log_interval_probability, mean, variance
 
 
 def _edge_product(edge: Floats, ratio: Floats) -> Floats:
@@ -391,8 +393,8 @@ def _moments_quadrature(a: Floats, b: Floats) -> tuple[Floats, Floats, Floats]:
     shift = (density * u).sum(axis=1) / total
     variance = (density * (u - shift[:, None]) ** 2).sum(axis=1) / total
     with np.errstate(divide="ignore"):  # an empty interval has log mass -inf
-        log_mass = np.log(width * total) - 0.5 * (a * a + np.log(2.0 * np.pi))
-    return log_mass, a + shift, variance
+        log_interval_probability = np.log(width * total) - 0.5 * (a * a + np.log(2.0 * np.pi))
+    return log_interval_probability, a + shift, variance
 
 
 def inverted(goal: Floats, start: Floats, function: Callable[[Floats], tuple[Floats, Floats]]) -> Floats:

@@ -13,6 +13,8 @@ from tests.draws import generator
 
 import anypca.families
 from anypca.families import Family, Mixed, families
+from anypca.families._canonical import CanonicalFamily
+from anypca.families.mixed import known_dispersion
 
 EXAMPLES = [example for name in families for example in families[name].examples()]
 STEP = 1e-5
@@ -162,11 +164,15 @@ def test_value_is_concave_unless_the_family_is_not(family, phi):
 def test_expectation_has_consistent_derivatives(family, phi):
     x, mean = table(family, phi)
     variance = generator("variance").uniform(0.05, 1.5, mean.shape)
-    found = family.expect(x, mean, variance, phi)
-    high, low = (family.expect(x, mean + sign * STEP, variance, phi).value for sign in (1, -1))
+    found = family.expected_log_likelihood(x, mean, variance, phi)
+    high, low = (
+        family.expected_log_likelihood(x, mean + sign * STEP, variance, phi).value for sign in (1, -1)
+    )
     scale = np.abs(found.gradient).max()
     assert_allclose((high - low) / (2 * STEP), found.gradient, rtol=2e-6, atol=2e-6 * scale)
-    high, low = (family.expect(x, mean, variance + sign * STEP, phi).value for sign in (1, -1))
+    high, low = (
+        family.expected_log_likelihood(x, mean, variance + sign * STEP, phi).value for sign in (1, -1)
+    )
     # A value that is not concave may grow with the variance; the curvature is then zero.
     slopes = (low - high) / STEP
     slopes = slopes if family.is_concave else np.maximum(slopes, 0.0)
@@ -178,11 +184,13 @@ def test_expectation_has_consistent_derivatives(family, phi):
 def test_expectation_is_near_the_integral(family, phi):
     x, mean = table(family, phi)
     at_mean = family.evaluate(x, mean, phi, order=0).value
-    assert_allclose(family.expect(x, mean, np.zeros_like(mean), phi).value, at_mean, rtol=1e-9)
+    assert_allclose(
+        family.expected_log_likelihood(x, mean, np.zeros_like(mean), phi).value, at_mean, rtol=1e-9
+    )
     nodes, weights = np.polynomial.hermite_e.hermegauss(60)
     values = [family.evaluate(x, mean + 0.2 * node, phi, order=0).value for node in nodes]
     integral = np.tensordot(weights / weights.sum(), values, 1)
-    found = family.expect(x, mean, np.full_like(mean, 0.04), phi).value
+    found = family.expected_log_likelihood(x, mean, np.full_like(mean, 0.04), phi).value
     if family.expectation == "exact":
         assert_allclose(found, integral, rtol=1e-9)
         return
@@ -194,11 +202,9 @@ def test_expectation_is_near_the_integral(family, phi):
 
 @each_family
 def test_linear_families_have_a_cumulant(family):
-    """With ``is_linear`` the terms are x eta - A, x - A' and A''; other families refuse."""
+    """The terms are x eta - A, x - A' and A''."""
     eta = np.linspace(-6, 6, 25)
-    if not family.is_linear:
-        with pytest.raises(NotImplementedError):
-            family.cumulant(eta)
+    if not isinstance(family, CanonicalFamily):
         return
     x = family.sample(eta, 1.0, generator("cumulant"))
     value, gradient, curvature = family.evaluate(x, eta)
@@ -238,7 +244,8 @@ def test_saturated_value_is_the_supremum(family, phi):
     assert_allclose(best, saturated, rtol=1e-3, atol=2e-3)
     deviance = family.deviance(*both, phi)
     assert (deviance >= 0).all()
-    gap = family.saturated_log_likelihood(x, phi) - family.log_likelihood(*both, phi)
+    best = family.saturated(x, phi) + family.log_base_measure(x, phi)
+    gap = best - family.log_likelihood(*both, phi)
     assert_allclose(deviance, 2 * gap, rtol=1e-8, atol=1e-8 * (1 + np.abs(saturated).max()))
 
 
@@ -349,22 +356,21 @@ def test_support(family):
 def test_starts_are_inside(family):
     values = np.arange(0.0, 20.0)
     values = values[family.in_support(values)]
-    start = family.interior_mean(10 * values, np.full_like(values, 10.0))
+    start = family.smoothed_mean(10 * values, np.full_like(values, 10.0))
     assert np.isfinite(family.link(start)).all()
     share = 0.4 if family.in_support(np.array([0.4]))[0] else 1.4
-    assert_allclose(family.interior_mean(np.array([share * 1e9]), np.array([1e9])), share, rtol=1e-6)
-    dispersion = family.initial_dispersion(values, np.zeros_like(values))
-    assert ((dispersion > 0) & np.isfinite(dispersion)).all()
-    mean = family.mean(np.array([0.3, 1.0]), 0.7)
-    dispersion = family.initial_dispersion(mean, family.variance(mean, 0.7))
+    assert_allclose(family.smoothed_mean(np.array([share * 1e9]), np.array([1e9])), share, rtol=1e-6)
     if family.fixed_dispersion is None:
+        dispersion = family.dispersion_from_moments(values, np.zeros_like(values))
+        assert ((dispersion > 0) & np.isfinite(dispersion)).all()
+        mean = family.mean(np.array([0.3, 1.0]), 0.7)
+        dispersion = family.dispersion_from_moments(mean, family.variance(mean, 0.7))
         assert family.dispersion_kind is not None
-        assert np.isnan(family.known_dispersion(2)).all()
+        assert np.isnan(known_dispersion(family, 2)).all()
         # The dispersion itself if moments have a closed form, else a value near it.
         assert_allclose(np.log(dispersion / 0.7), 0.0, atol=1.0)
     else:
-        assert_array_equal(dispersion, family.fixed_dispersion)
-        assert_array_equal(family.known_dispersion(2), family.fixed_dispersion)
+        assert_array_equal(known_dispersion(family, 2), family.fixed_dispersion)
 
 
 @each_family
@@ -372,20 +378,23 @@ def test_starts_are_inside(family):
 def test_masses_are_log_probabilities(family, step):
     phi = 0.7 if family.fixed_dispersion is None else family.fixed_dispersion
     x, eta = table(family, phi)
-    mass = family.log_mass(x, eta, phi, step)
+    mass = family.log_interval_probability(x, eta, phi, step)
     assert (mass <= 1e-12).all()
     assert mass.dtype == eta.dtype
     if family.is_discrete:
         assert_array_equal(mass, np.minimum(family.log_likelihood(x, eta, phi), 0.0))
     elif step < 1e-3:  # the density times the step
         assert_allclose(mass, family.log_likelihood(x, eta, phi) + family.log_step(x, step), atol=1e-8)
-    assert family.log_mass(x.astype(np.float32), eta.astype(np.float32), phi, step).dtype == np.float32
+    assert (
+        family.log_interval_probability(x.astype(np.float32), eta.astype(np.float32), phi, step).dtype
+        == np.float32
+    )
 
 
 @each_family
 def test_families_are_values(family):
     ((member, index),) = family.member_columns(4)
-    assert member == family == family.columns(slice(1, 3))
+    assert member == family == family.take(slice(1, 3))
     assert_array_equal(index, np.arange(4))
     twin = eval(repr(family), vars(anypca.families))
     for other in (twin, pickle.loads(pickle.dumps(family)), clone(family, safe=False)):
@@ -414,7 +423,7 @@ def mixture(request):
     index = np.tile(np.arange(len(EXAMPLES)), 2)
     index = {"interleaved": index, "contiguous": np.sort(index), "irregular": rng.permutation(index)}
     family = Mixed(tuple(EXAMPLES), index[request.param])
-    phi = family.known_dispersion(len(family.assignment))
+    phi = known_dispersion(family, len(family.assignment))
     phi[np.isnan(phi)] = rng.uniform(0.3, 2.0, np.isnan(phi).sum())
     eta = rng.normal(size=(20, phi.size))
     return family, family.sample(eta, phi, rng), eta, phi
@@ -425,14 +434,14 @@ def all_values(family, x, eta, phi, step):
     found, mean = family.evaluate(x, eta, phi), family.mean(eta, phi)
     return [
         *found,
-        *family.expect(x, eta, np.full_like(eta, 0.3), phi),
+        *family.expected_log_likelihood(x, eta, np.full_like(eta, 0.3), phi),
         family.observed_curvature(x, eta, found, phi),
         family.newton_curvature(x, eta, found, phi),
         family.log_likelihood(x, eta, phi),
         family.deviance(x, eta, phi),
         family.pearson(x, eta, phi),
         family.saturated(x, phi),
-        family.log_mass(x, eta, phi, step),
+        family.log_interval_probability(x, eta, phi, step),
         mean,
         family.link(mean, phi),
         family.variance(mean, phi),
@@ -445,15 +454,12 @@ def test_a_mixture_equals_its_members_column_by_column(mixture):
     step = np.linspace(0.1, 2.0, phi.size)
     whole = all_values(family, x, eta, phi, step)
     count = np.full(phi.size, float(len(x)))
-    start = family.interior_mean(x.sum(axis=0), count)
-    dispersion = family.initial_dispersion(x.mean(axis=0), x.var(axis=0))
+    start = family.smoothed_mean(x.sum(axis=0), count)
     for j, number in enumerate(family.assignment):
         member, one = EXAMPLES[number], slice(j, j + 1)
-        assert family.columns(one) == member
+        assert family.take(one) == member
         for mine, part in zip(
             whole, all_values(member, x[:, one], eta[:, one], phi[j], step[one]), strict=True
         ):
             assert_allclose(mine[:, one], part, rtol=1e-12, atol=1e-12)
-        assert_allclose(start[one], member.interior_mean(x[:, one].sum(axis=0), count[one]), rtol=1e-12)
-        moments = x[:, one].mean(axis=0), x[:, one].var(axis=0)
-        assert_allclose(dispersion[one], member.initial_dispersion(*moments), rtol=1e-12)
+        assert_allclose(start[one], member.smoothed_mean(x[:, one].sum(axis=0), count[one]), rtol=1e-12)

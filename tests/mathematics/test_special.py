@@ -116,14 +116,14 @@ def test_truncated_normal_mirror_and_shape():
     a, b = np.array([[-3.0], [1.0]]), np.array([1.0, 5.0, np.inf])
     left, right = truncated_normal(a, b), truncated_normal(-b, -a)
     assert left.mean.shape == (2, 3)
-    assert_allclose(left.log_mass, right.log_mass, rtol=1e-14)
+    assert_allclose(left.log_interval_probability, right.log_interval_probability, rtol=1e-14)
     assert_allclose(left.mean, -right.mean, rtol=1e-14)
     assert_allclose(left.variance, right.variance, rtol=1e-14)
 
 
 def test_truncated_normal_empty_interval_and_array():
-    log_mass, mean, variance = truncated_normal(2.0, 2.0)
-    assert (log_mass, mean, variance) == (-np.inf, 2.0, 0.0)
+    log_interval_probability, mean, variance = truncated_normal(2.0, 2.0)
+    assert (log_interval_probability, mean, variance) == (-np.inf, 2.0, 0.0)
     assert truncated_normal(np.zeros(0), np.ones(0)).mean.shape == (0,)
 
 

@@ -358,7 +358,7 @@ def test_families_by_list_by_name_and_by_values_agree() -> None:
     assert by_list.family_report_ is None
     np.testing.assert_allclose(by_name.components_, by_list.components_, rtol=0, atol=1e-6)
     auto = EPCA(1, family="auto", n_jobs=1).fit(X)
-    members = [auto.family_.columns(slice(j, j + 1)).name for j in range(5)]
+    members = [auto.family_.take(slice(j, j + 1)).name for j in range(5)]
     assert members[1] == "bernoulli"
     assert all(name in str(auto.family_report_) for name in X.columns)
     assert abs(np.corrcoef(auto.transform(X)[:, 0], by_list.transform(X)[:, 0])[0, 1]) > 0.95

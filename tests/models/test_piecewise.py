@@ -15,6 +15,7 @@ from anypca import PLNPCA, PPCA, PiecewisePCA
 from anypca.columns import resolve_family
 from anypca.exceptions import ConvergenceWarning
 from anypca.families import families
+from anypca.families.mixed import known_dispersion
 
 COUPLINGS = ["continuous", "shared", "free"]
 each_coupling = pytest.mark.parametrize("coupling", COUPLINGS)
@@ -34,7 +35,7 @@ def bent(family: Any, n: int = 40, p: int = 5, q: int = 2) -> np.ndarray:
     rng, family = generator("bent", str(family)), resolve_family(family, p)
     w = rng.normal(size=(n, q))
     eta = 0.3 + w @ rng.normal(0, 0.7, (q, p)) + np.abs(w[:, -1:]) * rng.normal(0, 0.7, p)
-    dispersion = np.where(np.isnan(family.known_dispersion(p)), 0.3, family.known_dispersion(p))
+    dispersion = np.where(np.isnan(known_dispersion(family, p)), 0.3, known_dispersion(family, p))
     return family.sample(eta, dispersion, rng)
 
 

@@ -146,7 +146,7 @@ def test_probabilities_of_entries_are_integrals_over_the_predictor(
     mean, std = model.entry_posterior(X, rows, columns)
     eta = mean + np.linspace(-30.0, 30.0, 60_001)[:, None] * std
     phi, step = model.dispersion_[columns], model.resolution_[columns]
-    mass = np.exp(model.family_.log_mass(np.broadcast_to(values, eta.shape), eta, phi, step))
+    mass = np.exp(model.family_.log_interval_probability(np.broadcast_to(values, eta.shape), eta, phi, step))
     density = stats.norm.pdf(eta, mean, std)
     expected = np.log(np.trapezoid(mass * density, eta, axis=0))
     assert_allclose(model.entry_log_likelihood(X, rows, columns, values), expected, atol=1e-3)

@@ -203,7 +203,9 @@ def _normal(values: Floats, weights: Floats, step: float) -> float:
     if variance < (_WIDE * step) ** 2:
         # Sheppard's correction removes the variance that rounding adds.
         variance = max(variance - step**2 / 12.0, (_LEAST_NOISE * step) ** 2)
-    return _total(Gaussian().log_mass(values, np.full_like(values, mean), variance, step), weights)
+    return _total(
+        Gaussian().log_interval_probability(values, np.full_like(values, mean), variance, step), weights
+    )
 
 
 def _student(values: Floats, weights: Floats, step: float) -> float:
@@ -215,7 +217,9 @@ def _student(values: Floats, weights: Floats, step: float) -> float:
         weight = weights * (_DF + 1.0) / (_DF + (values - mean) ** 2 / scale)
         mean = float(weight @ values / weight.sum())
         scale = max(float(weight @ (values - mean) ** 2) / weights.sum(), least)
-    return _total(StudentT(df=_DF).log_mass(values, np.full_like(values, mean), scale, step), weights)
+    return _total(
+        StudentT(df=_DF).log_interval_probability(values, np.full_like(values, mean), scale, step), weights
+    )
 
 
 def _log_normal(values: Floats, weights: Floats, step: float) -> float:
@@ -223,7 +227,7 @@ def _log_normal(values: Floats, weights: Floats, step: float) -> float:
     positive = np.maximum(values, 0.25 * step)
     mean, variance = _moments(np.log(positive), weights)
     eta = np.full_like(values, mean)
-    return _total(LogNormal().log_mass(positive, eta, max(variance, 1e-12), step), weights)
+    return _total(LogNormal().log_interval_probability(positive, eta, max(variance, 1e-12), step), weights)
 
 
 def _gamma(values: Floats, weights: Floats, step: float) -> float:
@@ -236,7 +240,7 @@ def _gamma(values: Floats, weights: Floats, step: float) -> float:
         slope = 1.0 / shape - polygamma(1, shape)
         shape = max(shape - (np.log(shape) - digamma(shape) - gap) / slope, 1e-3)
     eta = np.full_like(values, np.log(mean))
-    return _total(Gamma().log_mass(positive, eta, 1.0 / min(shape, 1e8), step), weights)
+    return _total(Gamma().log_interval_probability(positive, eta, 1.0 / min(shape, 1e8), step), weights)
 
 
 #: Log-probabilities of positive amounts.
@@ -248,7 +252,7 @@ def _logit_normal(values: Floats, weights: Floats, step: float) -> float:
     family = LogitNormal(step=min(step, 0.002))
     mean, variance = _moments(family._transformed(values), weights)
     eta = np.full_like(values, mean)
-    return _total(family.log_mass(values, eta, max(variance, 1e-12), step), weights)
+    return _total(family.log_interval_probability(values, eta, max(variance, 1e-12), step), weights)
 
 
 def _multinomial(weights: Floats) -> float:

@@ -14,7 +14,7 @@ from anypca._typing import Floats
 from anypca._words import counted, quoted
 from anypca.columns.auto import KINDS, infer_families
 from anypca.columns.forms import Excluded, Form
-from anypca.columns.given import divide, given_entries
+from anypca.columns.given import divide, given_entries, is_nonnegative
 from anypca.columns.labels import DATES
 from anypca.columns.layout import Layout
 from anypca.columns.report import GIVEN, FamilyRecord, FamilyReport
@@ -144,8 +144,6 @@ def settle_family(columns: Any) -> tuple[Family, FamilyReport | None]:
     if choice.report is None or any(record.rule == GIVEN for record in choice.report):
         check_support(family, columns)
         warn_fractions(family, columns)
-    if not family.has_parameters:
-        return family, choice.report
 
     def total(function: Callable[..., Floats]) -> Floats:
         def visit(block: Block, _: Any) -> Floats:
@@ -158,8 +156,8 @@ def settle_family(columns: Any) -> tuple[Family, FamilyReport | None]:
         return np.asarray(columns.sum(visit))
 
     summary = columns.summary
-    family = family.recorded(summary.resolution)
-    return family.adapted(summary.minimum, summary.maximum, total), choice.report
+    family = family.initialised_from(summary.minimum, summary.maximum, summary.resolution, total)
+    return family, choice.report
 
 
 def _name(data: Data, column: int) -> Any:
@@ -180,7 +178,7 @@ def _check_labels(data: Data, choice: FamilyChoice) -> None:
     """Raise if a column of text or categories has a family of numbers."""
     for column, labels in data.labels.items():
         form, count = choice.forms.get(column), len(labels.levels)
-        name = choice.family.columns(slice(column, column + 1)).name if form is None else form.name
+        name = choice.family.take(slice(column, column + 1)).name if form is None else form.name
         if labels.kind == "bool" or name in ("nominal", "excluded") or (name == "bernoulli" and count <= 2):
             continue
         label = _name(data, column)
@@ -202,7 +200,7 @@ def check_support(family: Family, columns: Any) -> None:
     found = first_outside(columns.data, columns.executor, family.in_support)
     if found is not None:
         row, column, value = found
-        member, source = family.columns(slice(column, column + 1)), int(columns.layout.sources[column])
+        member, source = family.take(slice(column, column + 1)), int(columns.layout.sources[column])
         raise_outside(member, row, source, value, columns.layout.table_names)
 
 
@@ -210,7 +208,7 @@ def raise_outside(member: Family, row: int, column: int, value: float, names: Se
     """Raise on an entry of the user's table that its column's family cannot have produced."""
     name = "" if names is None else f" (column {names[column]!r})"
     # scikit-learn's words for its tag positive_only.
-    reason = "Negative values in data: " if value < 0 and member.is_nonnegative else ""
+    reason = "Negative values in data: " if value < 0 and is_nonnegative(member) else ""
     raise ValueError(
         f"{reason}family {member.name!r} needs {member.support}; X[{row}, {column}]{name} is {value:.10g}. "
         f"{member.remedy}"

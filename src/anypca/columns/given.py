@@ -155,7 +155,10 @@ def is_nonnegative(family: Any) -> bool:
         single = _single(family)
     except (TypeError, ValueError):  # fit will complain about it
         return False
-    return single is not None and bool(single.is_nonnegative)
+    if single is None or isinstance(single, Form):
+        return single is not None and single.is_nonnegative
+    members = single.members if isinstance(single, Mixed) else (single,)
+    return not any(member.in_support(np.array([-1.0])).any() for member in members)
 
 
 def _single(family: Any) -> Family | Form | None:

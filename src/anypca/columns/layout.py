@@ -191,7 +191,7 @@ class Layout(ColumnMap):
             isinstance(family, Mixed) and self.is_one_to_one and len(family.assignment) == self.n_features
         )
         places = np.arange(self.n_features) if is_table else self.starts
-        return [forms.get(j) or family.columns(slice(int(i), int(i) + 1)) for j, i in enumerate(places)]
+        return [forms.get(j) or family.take(slice(int(i), int(i) + 1)) for j, i in enumerate(places)]
 
     # ------------------------------------------------------------------------------------ and back
 

@@ -9,6 +9,7 @@ import numpy as np
 from anypca._typing import Bools, Floats
 from anypca.datasets.generators import LowRank, check_missing, check_rank
 from anypca.families import NegativeBinomial, Poisson
+from anypca.families.mixed import known_dispersion
 from anypca.linalg import fix_signs
 
 
@@ -93,7 +94,7 @@ def make_low_rank_counts(
     loadings = strength * rng.standard_normal((n_features, n_components))
     raw = rng.standard_normal((n_samples, n_components))
     eta = intercept + raw @ loadings.T
-    X = family.sample(eta, family.known_dispersion(n_features), rng)
+    X = family.sample(eta, known_dispersion(family, n_features), rng)
     X[rng.random(X.shape) < missing] = np.nan
     # The same product in canonical form: orthonormal loadings, and scores of decreasing size.
     left, values, right = np.linalg.svd(loadings, full_matrices=False)

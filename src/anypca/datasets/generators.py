@@ -10,6 +10,7 @@ import numpy as np
 from anypca._typing import Floats, Ints
 from anypca.columns import resolve_family
 from anypca.families import Family
+from anypca.families.mixed import known_dispersion
 from anypca.linalg import fix_signs
 
 
@@ -133,7 +134,7 @@ def _deviations(n_features: int, n_components: int, signal: float) -> Floats:
 
 def _dispersion(family: Family, given: Any, n_features: int) -> Floats:
     """The family's own dispersion where it is fixed, else the given one, shape (n_features,)."""
-    known = family.known_dispersion(n_features)
+    known = known_dispersion(family, n_features)
     return np.asarray(np.where(np.isnan(known), np.asarray(given, dtype=float), known))
 
 

@@ -14,7 +14,7 @@ from anypca._typing import Bools, Floats, Ints, PerColumn
 
 families: Registry[Family] = Registry("family")
 
-#: Sums a function of blocks over a table, for each column; see `Family.adapted`.
+#: Sums a function of blocks over a table, for each column; see `Family.initialised_from`.
 Total = Callable[[Callable[..., Floats]], Floats]
 
 
@@ -51,34 +51,26 @@ class Evaluation(NamedTuple):
 class Family(ABC):
     r"""A distribution for the entries of one column, with its link.
 
-    A family knows densities and derivatives in the linear predictor eta and nothing of scores, loadings or
-    solvers. All methods are elementwise on arrays whose last axis is the columns; ``dispersion`` is a scalar
-    or one value per column.
+    A family defines densities and derivatives in the linear predictor eta; it knows no scores, loadings or solvers.
+    All methods are elementwise on arrays whose last axis is the columns; ``dispersion`` is a scalar or one value per
+    column.
 
     See Also
     --------
-    Form : columns that do not enter a model as they are.
-    resolve_family : a family by its name.
+    Mixed : one family for each column.
 
     Notes
     -----
-    A family must satisfy the following; `tests/conformance/test_families.py` asks it of every family in the registry.
+    `tests/mathematics/test_families.py` checks every family in the registry:
 
-    - The log-likelihood is ``evaluate(x, eta, dispersion).value + log_base(x, dispersion)``, normalised over the
-      support, and `mean`, `variance` and `sample` belong to it.
-    - It is concave in eta, so that Newton steps with halving never fail, or says that it is not (`is_concave`). eta
-      may be any real number: the link maps the means onto the whole line.
-    - The curvature of `evaluate` is the expected information, or the family says that it is not
-      (`has_information`): a majoriser of the log-likelihood, or an approximation, by which steps are still good.
-    - `pearson` is score squared over curvature, of mean 1 under the model; another family overrides it. In an
-      exponential dispersion family that is the squared standardised residual.
-    - Values, means and deviances are finite at eta of -700 and 700, where exp is. Beyond, where exp overflows, values
-      may be minus infinity, but nothing is NaN, and a NaN in one cell leaves the others alone. Nothing is clipped.
-    - 1.0 is in the support of every family: missing entries hold it while arrays are evaluated whole.
-    - Work is done in the dtype of eta, float32 or float64.
-    - Families are values: frozen, hashable, comparable, and printed as the call that makes them.
-
-    The class docstring says the formula, the domain of x, the link, the dispersion, and what `evaluate` drops.
+    - The log-likelihood is ``evaluate(x, eta, dispersion).value + log_base_measure(x, dispersion)``, normalised over
+      the support, for every real eta; `mean`, `variance` and `sample` belong to it.
+    - It is concave in eta unless ``is_concave = False``, and the curvature of `evaluate` is the expected information
+      unless ``has_information = False``.
+    - Values, means and deviances are finite at eta of -700 and 700. Nothing is NaN beyond, nothing is clipped, and a
+      NaN in one cell leaves the others alone.
+    - 1.0 is in the support: missing entries hold it while arrays are evaluated whole.
+    - Arrays are new and in the dtype of eta. Families are values: frozen, hashable, printed as their constructor call.
     """
 
     name: ClassVar[str]
@@ -89,13 +81,8 @@ class Family(ABC):
     support: ClassVar[str]
     #: What to do about values outside the support, for error messages.
     remedy: ClassVar[str] = "Choose another family for these columns."
-    #: The log-likelihood is ``x eta - A(eta)`` up to terms without eta, with dispersion 1: sums over x are then
-    #: matrix products. Families that say so derive from `CanonicalFamily`.
-    is_linear: ClassVar[bool] = False
-    #: What `expect` returns: the exact expectation, a lower bound of it, or a stand-in without either property.
+    #: What `expected_log_likelihood` returns: the expectation, a lower bound of it, or an approximation.
     expectation: ClassVar[Literal["exact", "bound", "approximate"]] = "exact"
-    #: `expect` puts expectations into a convex function, which `looseness` makes good.
-    is_loose: ClassVar[bool] = False
     #: eta has the units of x: penalties on it are then measured in standard deviations of the noise.
     has_units: ClassVar[bool] = False
     #: What adding to eta does: it shifts the mean, multiplies it (or the rate), or multiplies odds.
@@ -119,11 +106,6 @@ class Family(ABC):
     def fixed_dispersion(self) -> float | None:
         """The dispersion when it is given or 1 by definition, ``None`` when it is to be estimated."""
         return 1.0
-
-    @property
-    def is_nonnegative(self) -> bool:
-        """Whether negative values are outside the support."""
-        return not np.any(self.in_support(np.array([-1.0])))
 
     @classmethod
     def examples(cls) -> tuple[Family, ...]:
@@ -149,7 +131,9 @@ class Family(ABC):
             NaN.
         """
 
-    def expect(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Evaluation:
+    def expected_log_likelihood(
+        self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0
+    ) -> Evaluation:
         """The value under a normal distribution of eta: its expectation, or a stand-in with consistent derivatives.
 
         Parameters
@@ -184,24 +168,12 @@ class Family(ABC):
             curvature = np.where(is_small, self.observed_curvature(x, mean, found, dispersion), curvature)
         return Evaluation(value, gradient, np.maximum(curvature, 0.0))
 
-    def expected_value(
-        self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0
-    ) -> Floats:
-        """The value of `expect` alone, with fewer evaluations if that is the Gauss-Hermite rule."""
-        if type(self).expect is not Family.expect:
-            return self.expect(x, mean, variance, dispersion).value
-        spread = np.sqrt(3.0 * variance)
-        middle, low, high = (
-            self.evaluate(x, mean + s * spread, dispersion, order=0).value for s in (0.0, -1.0, 1.0)
-        )
-        return np.asarray(2.0 / 3.0 * middle + (low + high) / 6.0)
-
-    def looseness(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Floats:
-        """What the expectation is above `expect`, >= 0, where ``is_loose``; evidence counts it, sweeps do not."""
+    def bound_gap(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Floats:
+        """Return the distance from `expected_log_likelihood` up to the expectation if it is a loose bound, else 0."""
         return np.zeros_like(mean)
 
     @abstractmethod
-    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
+    def log_base_measure(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         """The terms of the log-likelihood that do not depend on eta."""
 
     @abstractmethod
@@ -232,7 +204,7 @@ class Family(ABC):
         """Draw x given eta."""
 
     @abstractmethod
-    def interior_mean(self, total: Floats, count: Floats) -> Floats:
+    def smoothed_mean(self, total: Floats, count: Floats) -> Floats:
         """Mean ``total / count`` pulled a little into the open mean space, as a start for the intercept."""
 
     def observed_curvature(
@@ -245,72 +217,36 @@ class Family(ABC):
         """
         return found.curvature
 
-    def _differenced_curvature(self, x: Floats, eta: Floats, dispersion: PerColumn) -> Floats:
-        """The observed curvature by differences of the gradient, for families whose own form is long."""
-        step = np.cbrt(np.finfo(eta.dtype).eps)
-        low, high = (self.evaluate(x, eta + s * step, dispersion, order=1).gradient for s in (-1.0, 1.0))
-        return np.asarray((low - high) / (2.0 * step))
-
     def newton_curvature(
         self, x: Floats, eta: Floats, found: Evaluation, dispersion: PerColumn = 1.0
     ) -> Floats:
         """The observed curvature where the log-likelihood is concave; elsewhere the one of ``evaluate``, >= 0."""
         return self.observed_curvature(x, eta, found, dispersion) if self.is_concave else found.curvature
 
-    def cumulant(self, eta: Floats, *, order: int = 2) -> Evaluation:
-        """A(eta), A'(eta) and A''(eta) where ``is_linear``; the arrays may be one and must not be changed."""
-        raise NotImplementedError(f"the log-likelihood of {self!r} is not linear in x")
-
-    def expected_cumulant(self, mean: Floats, variance: Floats) -> Evaluation:
-        """A under a normal distribution of eta where ``is_linear``; the arrays may be one and must not be changed."""
-        raise NotImplementedError(f"the log-likelihood of {self!r} is not linear in x")
-
-    @property
-    def sharp(self) -> Family:
-        """The same family with a slower `expect` that is close to the expectation, where this one's is a bound."""
+    def take(self, index: slice | Ints) -> Family:
+        """Return the family of some of the columns, in the order of ``index``."""
         return self
 
-    def columns(self, index: slice) -> Family:
-        """The family of a slice of the columns (the same for all columns unless they have parameters of their own)."""
-        return self
-
-    def take(self, index: Ints) -> Family:
-        """The family of some of the columns, each possibly several times, in the order of ``index``."""
-        return self
-
-    @property
-    def has_parameters(self) -> bool:
-        """Whether columns have parameters of their own that are estimated between fits, as dispersions are."""
-        return False
-
-    def count_estimated(self, n_features: int) -> int:
-        """How many of these a table has told, in all columns, beyond what an intercept would tell."""
-        return 0
-
-    def recorded(self, steps: Floats) -> Family:
-        """The family of columns that are recorded in these steps, (n_columns,); most families do not ask."""
-        return self
-
-    def adapted(self, low: Floats, high: Floats, total: Total) -> Family:
-        """The family with parameters of its columns that suit a table; most families have none.
+    def initialised_from(self, low: Floats, high: Floats, steps: Floats, total: Total) -> Family:
+        """Return the family with parameters of its columns that suit a table; most families have none.
 
         Parameters
         ----------
-        low, high : ndarray of shape (n_columns,)
-            Smallest and largest value of each column.
+        low, high, steps : ndarray of shape (n_columns,)
+            Smallest and largest value of each column, and the resolution with which it is recorded.
         total : callable
             ``total(function)`` sums ``function(x, weights)`` over the blocks of the table, arrays of shape
             (n_columns, m). The weights are those of the entries, (rows, columns), zero where they are missing.
         """
         return self
 
-    def refined(self, total: Total) -> Family:
+    def updated_from_fit(self, total: Total) -> Family:
         """The family with better parameters, given fitted predictors; the same object if hardly any changes.
 
         Parameters
         ----------
         total : callable
-            As for `adapted`, of ``function(x, weights, eta, dispersion)``.
+            As for `initialised_from`, of ``function(x, weights, eta, dispersion)``.
         """
         return self
 
@@ -318,32 +254,17 @@ class Family(ABC):
         """Groups of columns with one family each: its family and the indices, together all columns."""
         return [(self, np.arange(n_features))]
 
-    def known_dispersion(self, n_features: int) -> Floats:
-        """The fixed dispersion of every column, NaN where it is to be estimated, shape (n_features,)."""
-        fixed = self.fixed_dispersion
-        return np.full(n_features, np.nan if fixed is None else fixed)
-
-    def initial_dispersion(self, mean: Floats, variance: Floats) -> Floats:
-        """A start for the dispersion from the columns' means and variances, shape (n_columns,), > 0.
-
-        Where the dispersion is fixed this is the fixed value.
-        """
-        fixed = self.fixed_dispersion
-        return self._moment_dispersion(mean, variance) if fixed is None else np.full_like(mean, fixed)
-
-    def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
-        """Dispersion that gives a column of this mean its variance; needed when it can be estimated."""
-        raise NotImplementedError(f"{type(self).__name__} has no dispersion to estimate")
-
     def log_likelihood(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0) -> Floats:
         """Log density or log probability of x, with all constants."""
-        return self.evaluate(x, eta, dispersion, order=0).value + self.log_base(x, dispersion)
+        return self.evaluate(x, eta, dispersion, order=0).value + self.log_base_measure(x, dispersion)
 
     def log_step(self, x: Floats, step: PerColumn) -> Floats:
-        """What turns a log-density into the log-probability of a step around x: its logarithm, 0 for whole numbers."""
+        """Return the log of a step, which turns a log-density into a log-probability; 0 for whole numbers."""
         return np.zeros_like(x) if self.is_discrete else filled(np.log(like(step, x)), x)
 
-    def log_mass(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, step: PerColumn = 1.0) -> Floats:
+    def log_interval_probability(
+        self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, step: PerColumn = 1.0
+    ) -> Floats:
         """Log-probability of x as it is recorded, in steps: of x itself, or of the interval of a step around it.
 
         Masses of different families are probabilities of the same event and may be compared; densities may not. A
@@ -351,17 +272,6 @@ class Family(ABC):
         """
         found = self.log_likelihood(x, eta, dispersion) + self.log_step(x, step)
         return np.minimum(found, 0.0, out=found)
-
-    def finest_dispersion(self, mean: Floats, step: PerColumn) -> Floats:
-        """The dispersion (n_columns,) at which a step around x = ``mean`` has mass 1 at most; 0 if there is no limit.
-
-        With less a column would be reproduced more finely than it is recorded, and be paid for it without bound.
-        """
-        return np.zeros_like(mean)
-
-    def saturated_log_likelihood(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
-        """Largest log-likelihood of x over eta, with all constants."""
-        return self.saturated(x, dispersion) + self.log_base(x, dispersion)
 
     def deviance(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0) -> Floats:
         """Twice the distance to the saturated log-likelihood, >= 0.
@@ -381,6 +291,13 @@ class Family(ABC):
             _, gradient, curvature = self.evaluate(x, eta, dispersion, order=2)
             ratio = np.divide(gradient, curvature, out=np.zeros_like(gradient), where=gradient != 0)
             return ratio * gradient
+
+
+def differenced_curvature(family: Family, x: Floats, eta: Floats, dispersion: PerColumn) -> Floats:
+    """Return the observed curvature by differences of the gradient, for families whose own form is long."""
+    step = np.cbrt(np.finfo(eta.dtype).eps)
+    low, high = (family.evaluate(x, eta + s * step, dispersion, order=1).gradient for s in (-1.0, 1.0))
+    return np.asarray((low - high) / (2.0 * step))
 
 
 def like(dispersion: PerColumn, eta: Floats) -> Floats:

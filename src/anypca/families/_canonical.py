@@ -18,8 +18,6 @@ class CanonicalFamily(Family):
     A subclass writes the cumulant A with its derivatives (mean and variance); the rest follows.
     """
 
-    is_linear = True
-
     @abstractmethod
     def cumulant(self, eta: Floats, *, order: int = 2) -> Evaluation:
         """A(eta), A'(eta) and A''(eta); the arrays may be one and must not be changed."""
@@ -35,12 +33,14 @@ class CanonicalFamily(Family):
     def expected_cumulant(self, mean: Floats, variance: Floats) -> Evaluation:
         """A under a normal distribution of eta, or a bound; its derivative in the mean, and twice that in the variance.
 
-        By default the rule with three nodes of `Family.expect`. The arrays may be one and must not be changed.
+        By default the three nodes of `Family.expected_log_likelihood`. The arrays may be one and must not be changed.
         """
-        found = Family.expect(self, np.zeros_like(mean), mean, variance)
+        found = Family.expected_log_likelihood(self, np.zeros_like(mean), mean, variance)
         return Evaluation(-found.value, -found.gradient, found.curvature)
 
-    def expect(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Evaluation:
+    def expected_log_likelihood(
+        self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0
+    ) -> Evaluation:
         found = self.expected_cumulant(mean, variance)
         value = x * mean
         value -= found.value

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -37,11 +36,8 @@ class ColumnFamily(Family):
             raise ValueError(f"{type(self).__name__} needs {needs}; got {name}={given!r}. {remedy}".rstrip())
         object.__setattr__(self, name, tuple(found.tolist()))
 
-    @property
-    def has_parameters(self) -> bool:
-        return self._n_columns == 0 or self.is_estimated
-
-    def count_estimated(self, n_features: int) -> int:
+    def n_estimated(self, n_features: int) -> int:
+        """Return how many parameters of columns a table has estimated."""
         if not self.is_estimated:
             return 0
         entries = getattr(self, self.per_column[0])
@@ -57,23 +53,10 @@ class ColumnFamily(Family):
         first = getattr(self, self.per_column[0])
         return 0 if first is None else len(first)
 
-    def columns(self, index: slice) -> Self:
-        if self._n_columns <= 1:
+    def take(self, index: slice | Ints) -> Self:
+        if self._n_columns <= 1 or (isinstance(index, slice) and index == slice(0, self._n_columns)):
             return self
-        key = index.indices(self._n_columns)
-        if key not in self._parts:
-            self._parts[key] = replace(self, **{name: getattr(self, name)[index] for name in self.per_column})
-        return self._parts[key]
-
-    @cached_property
-    def _parts(self) -> dict[tuple[int, int, int], Self]:
-        """Restrictions to slices of the columns: sweeps ask for the same ones again and again."""
-        return {}
-
-    def take(self, index: Ints) -> Self:
-        if self._n_columns <= 1:
-            return self
-        picked = index.tolist()
+        picked = np.arange(self._n_columns)[index].tolist()
         taken: dict[str, Any] = {
             name: tuple(getattr(self, name)[j] for j in picked) for name in self.per_column
         }

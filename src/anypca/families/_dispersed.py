@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from anypca._typing import Floats, PerColumn
 from anypca.families._base import Family
 
 
@@ -28,6 +30,17 @@ class Dispersed(Family):
     def fixed_dispersion(self) -> float | None:
         given: float | None = getattr(self, self.given_by)
         return 1.0 / given if self.is_reciprocal and given is not None else given
+
+    @abstractmethod
+    def dispersion_from_moments(self, mean: Floats, variance: Floats) -> Floats:
+        """Return the dispersion that gives columns of this mean their variance, shape (n_columns,), > 0."""
+
+    def finest_dispersion(self, mean: Floats, step: PerColumn) -> Floats:
+        """The dispersion (n_columns,) at which a step around x = ``mean`` has mass 1 at most; 0 if there is no limit.
+
+        With less a column would be reproduced more finely than it is recorded, and be paid for it without bound.
+        """
+        return np.zeros_like(mean)
 
 
 def positive_or_none(value: Any, parameter: str, family: str) -> float | None:

@@ -39,7 +39,7 @@ class Counts(LogLink):
         # Double precision does not distinguish larger counts from their neighbours.
         return np.isfinite(x) & (x >= 0) & (x <= _LARGEST)
 
-    def interior_mean(self, total: Floats, count: Floats) -> Floats:
+    def smoothed_mean(self, total: Floats, count: Floats) -> Floats:
         # Half a count instead of none: the log of a mean of zero is not a start.
         return np.maximum(total, 0.5) / count
 
@@ -75,7 +75,9 @@ class Amounts(LogLink):
                 ratio *= shape
         return Evaluation(value, ratio, filled(shape, eta) if order >= 2 else NOT_ASKED)
 
-    def expect(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Evaluation:
+    def expected_log_likelihood(
+        self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0
+    ) -> Evaluation:
         """Exact: ``shape (-mean - x exp(-mean + variance / 2))``."""
         shape = 1.0 / self._phi(dispersion, mean)
         ratio = x * np.exp(0.5 * variance - mean)
@@ -97,5 +99,5 @@ class Amounts(LogLink):
     def in_support(self, x: Floats) -> Bools:
         return np.isfinite(x) & (x > 0)
 
-    def interior_mean(self, total: Floats, count: Floats) -> Floats:
+    def smoothed_mean(self, total: Floats, count: Floats) -> Floats:
         return total / count

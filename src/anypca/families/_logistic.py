@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.special import expit, gammaln, xlogy
@@ -68,12 +68,12 @@ _SELDOM = 16
 _SMALL_TILT = 1e-3
 
 
-def expected_softplus(mean: Floats, variance: Floats, *, is_sharp: bool) -> Evaluation:
+def expected_softplus(mean: Floats, variance: Floats, *, is_tight: bool) -> Evaluation:
     """``log(1 + exp(eta))`` under a normal distribution of eta: close to the expectation, or a bound from above.
 
     The value comes with its derivative in the mean and twice that in the variance.
     """
-    return _near_softplus(mean, variance) if is_sharp else _softplus_bound(mean, variance)
+    return _near_softplus(mean, variance) if is_tight else _softplus_bound(mean, variance)
 
 
 def _softplus_bound(mean: Floats, variance: Floats) -> Evaluation:
@@ -166,7 +166,7 @@ class Trials(Family):
     def link(self, mu: Floats, dispersion: PerColumn | None = None) -> Floats:
         return np.log(mu / (self.trials - mu))
 
-    def interior_mean(self, total: Floats, count: Floats) -> Floats:
+    def smoothed_mean(self, total: Floats, count: Floats) -> Floats:
         # Half a success and half a failure added: the empirical logit, finite for columns of one value.
         n = self.trials
         return n * (total + 0.5) / (n * count + 1.0)
@@ -208,23 +208,19 @@ class Logistic(Trials, CanonicalFamily):
 
     expectation = "bound"
 
-    is_sharp: bool = field(default=False, repr=False, kw_only=True)
-    """`expect` is close to the expectation; otherwise a bound, which takes half of the time."""
+    is_tight: bool = field(default=False, repr=False, kw_only=True)
+    """`expected_log_likelihood` is close to the expectation; otherwise a bound, which takes half of the time."""
 
     def cumulant(self, eta: Floats, *, order: int = 2) -> Evaluation:
         return logistic_cumulant(eta, self.trials, order)
 
     def expected_cumulant(self, mean: Floats, variance: Floats) -> Evaluation:
-        found = expected_softplus(mean, variance, is_sharp=self.is_sharp)
+        found = expected_softplus(mean, variance, is_tight=self.is_tight)
         if self.trials == 1:
             return found
         return Evaluation(*(self.trials * part for part in found if part is not None))
 
-    @property
-    def sharp(self) -> Family:
-        return replace(self, is_sharp=True)
-
-    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
+    def log_base_measure(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         n = self.trials
         return np.asarray(gammaln(np.asarray(n + 1.0, x.dtype)) - gammaln(x + 1.0) - gammaln(n - x + 1.0))
 

@@ -29,8 +29,8 @@ class TransformedNormal(Gaussian):
     def evaluate(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, *, order: int = 2) -> Evaluation:
         return super().evaluate(self._transformed(x), eta, dispersion, order=order)
 
-    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
-        return super().log_base(x, dispersion) + self._log_slope(x)
+    def log_base_measure(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
+        return super().log_base_measure(x, dispersion) + self._log_slope(x)
 
     def _slope(self, x: Floats) -> PerColumn:
         return np.exp(self._log_slope(x))

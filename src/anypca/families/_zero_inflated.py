@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import expit
 
 from anypca._typing import Floats, PerColumn
-from anypca.families._base import Evaluation, Family, Total
+from anypca.families._base import Evaluation, Family, Total, differenced_curvature
 from anypca.families._columns import ColumnFamily
 from anypca.families._log_link import Counts
 
@@ -31,7 +31,6 @@ class ZeroInflated(ColumnFamily, Counts):
     is_discrete = True
     is_concave = False
     has_information = False
-    is_loose = True
     per_column = ("share",)
     #: The family of the counts that are no extra zeros; its log-likelihood of a zero has no terms without eta.
     core: ClassVar[Family]
@@ -68,16 +67,17 @@ class ZeroInflated(ColumnFamily, Counts):
     def _log_zero(self, eta: Floats, dispersion: PerColumn) -> Floats:
         return self.core.evaluate(np.zeros_like(eta), eta, dispersion, order=0).value
 
-    def expect(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Evaluation:
+    def expected_log_likelihood(
+        self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0
+    ) -> Evaluation:
         """The terms with those of the counts averaged: the logarithm of the mixture is convex in them, so a bound."""
-        zero = self.core.expect(np.zeros_like(mean), mean, variance, dispersion)
-        return self._mixed(x, self.core.expect(x, mean, variance, dispersion), zero.value)
+        zero = self.core.expected_log_likelihood(np.zeros_like(mean), mean, variance, dispersion)
+        return self._mixed(x, self.core.expected_log_likelihood(x, mean, variance, dispersion), zero.value)
 
-    def looseness(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Floats:
-        """Of zeros, by the quadrature of `Family.expect`: a mixture's mean logarithm less that of mean log-chances.
+    def bound_gap(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Floats:
+        """The gap of zeros, by quadrature: a mixture's mean logarithm less the logarithm of mean log-probabilities.
 
-        `expect` takes a zero to tell as much of eta as if it were known whether it is a count, which costs each
-        component several nats.
+        The bound treats a zero as if it were known whether it is a count, which costs each component several nats.
         """
         pi, spread = self._pi(mean), np.sqrt(3.0 * variance)
         nodes = [self._log_zero(mean + s * spread, dispersion) for s in (0.0, -1.0, 1.0)]
@@ -88,10 +88,10 @@ class ZeroInflated(ColumnFamily, Counts):
     def observed_curvature(
         self, x: Floats, eta: Floats, found: Evaluation, dispersion: PerColumn = 1.0
     ) -> Floats:
-        return self._differenced_curvature(x, eta, dispersion)
+        return differenced_curvature(self, x, eta, dispersion)
 
-    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
-        return self.core.log_base(x, dispersion)
+    def log_base_measure(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
+        return self.core.log_base_measure(x, dispersion)
 
     def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         counted = np.log1p(-self._pi(x)) + self.core.saturated(x, dispersion)
@@ -122,14 +122,14 @@ class ZeroInflated(ColumnFamily, Counts):
         counts = self.core.sample(eta, dispersion, rng)
         return np.where(rng.random(eta.shape) < self._pi(np.asarray(eta, float)), 0.0, counts)
 
-    def adapted(self, low: Floats, high: Floats, total: Total) -> Family:
+    def initialised_from(self, low: Floats, high: Floats, steps: Floats, total: Total) -> Family:
         """Half of the zeros of each column are extra ones, to start with."""
         if self.share is not None:
             return self
         found = total(_zeros_and_entries)
         return self._with_shares(_START * found[:, 0] / np.maximum(found[:, 1], 1.0))
 
-    def refined(self, total: Total) -> Family:
+    def updated_from_fit(self, total: Total) -> Family:
         """Shares by one step of EM at given predictors, drawn to their mean on the logit scale."""
 
         def extra(x: Floats, weights: Floats, eta: Floats, dispersion: Floats) -> Floats:

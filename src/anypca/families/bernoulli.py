@@ -43,5 +43,5 @@ class Bernoulli(Logistic):
     def in_support(self, x: Floats) -> Bools:
         return np.asarray((x == 0) | (x == 1))
 
-    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
+    def log_base_measure(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return np.zeros_like(x)

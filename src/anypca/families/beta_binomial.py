@@ -11,6 +11,7 @@ from anypca._typing import Floats, PerColumn
 from anypca.families._base import (
     NOT_ASKED,
     Evaluation,
+    differenced_curvature,
     families,
     like,
     over_dispersion,
@@ -96,9 +97,9 @@ class BetaBinomial(Dispersed, KnownTrials):
     def observed_curvature(
         self, x: Floats, eta: Floats, found: Evaluation, dispersion: PerColumn = 1.0
     ) -> Floats:
-        return self._differenced_curvature(x, eta, dispersion)
+        return differenced_curvature(self, x, eta, dispersion)
 
-    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
+    def log_base_measure(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         n = np.asarray(self.trials, x.dtype)
         ways = gammaln(n + 1.0) - gammaln(x + 1.0) - gammaln(n - x + 1.0)
         return np.asarray(ways - log_rising(np.broadcast_to(n, x.shape), over_dispersion(dispersion, x)))
@@ -141,7 +142,7 @@ class BetaBinomial(Dispersed, KnownTrials):
         share = np.divide(first, total, out=expit(eta), where=total > 0)
         return np.asarray(rng.binomial(self.trials, share).astype(float))
 
-    def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
+    def dispersion_from_moments(self, mean: Floats, variance: Floats) -> Floats:
         single = np.maximum(mean * (self.trials - mean) / self.trials, np.finfo(mean.dtype).tiny)
         correlation = np.clip((variance / single - 1.0) / max(self.trials - 1, 1), _LEAST, _MOST)
         return (correlation / (1.0 - correlation)).astype(mean.dtype)

@@ -37,7 +37,7 @@ class Exponential(Amounts):
     def _phi(self, dispersion: PerColumn, eta: Floats) -> float:
         return 1.0
 
-    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
+    def log_base_measure(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return np.zeros_like(x)
 
     def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:

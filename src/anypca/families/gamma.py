@@ -53,13 +53,15 @@ class Gamma(Dispersed, Amounts):
     def _phi(self, dispersion: PerColumn, eta: Floats) -> Floats:
         return like(dispersion, eta)
 
-    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
+    def log_base_measure(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         shape = 1.0 / like(dispersion, x)
         return np.asarray((shape - 1.0) * np.log(x) + shape * np.log(shape) - gammaln(shape))
 
-    def log_mass(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, step: PerColumn = 1.0) -> Floats:
+    def log_interval_probability(
+        self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, step: PerColumn = 1.0
+    ) -> Floats:
         """The density will do where the noise is wide beside the step and x is not next to zero."""
-        found = super().log_mass(x, eta, dispersion, step)
+        found = super().log_interval_probability(x, eta, dispersion, step)
         phi, width = like(dispersion, eta), like(step, eta)
         with np.errstate(over="ignore"):
             is_coarse = (width > 2.0 * np.sqrt(phi) * np.exp(eta)) | (x < 2.0 * width)
@@ -78,7 +80,7 @@ class Gamma(Dispersed, Amounts):
         # A shape far below 1 puts mass on numbers too small to hold; zero is outside the support.
         return np.asarray(np.maximum(draw, np.finfo(float).tiny))
 
-    def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
+    def dispersion_from_moments(self, mean: Floats, variance: Floats) -> Floats:
         return np.maximum(variance / (mean * mean), _SMALL)
 
 

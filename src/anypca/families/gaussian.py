@@ -34,7 +34,7 @@ class RealNumbers(Family):
     def in_support(self, x: Floats) -> Bools:
         return np.isfinite(x)
 
-    def interior_mean(self, total: Floats, count: Floats) -> Floats:
+    def smoothed_mean(self, total: Floats, count: Floats) -> Floats:
         return total / count
 
 
@@ -91,15 +91,19 @@ class Gaussian(Dispersed, RealNumbers):
             value *= -0.5
         return Evaluation(value, gradient, filled(precision, eta) if order >= 2 else NOT_ASKED)
 
-    def expect(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Evaluation:
+    def expected_log_likelihood(
+        self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0
+    ) -> Evaluation:
         """Exact: ``-((x - mean)^2 + variance) / (2 v)``."""
         found = self.evaluate(x, mean, dispersion)
         return found._replace(value=found.value - 0.5 * found.curvature * variance)
 
-    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
+    def log_base_measure(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return filled(-0.5 * np.log(2.0 * np.pi * like(dispersion, x)), x)
 
-    def log_mass(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, step: PerColumn = 1.0) -> Floats:
+    def log_interval_probability(
+        self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, step: PerColumn = 1.0
+    ) -> Floats:
         """The density will do where the noise is wide beside the step; elsewhere the interval's probability."""
         found = self.log_likelihood(x, eta, dispersion) + self.log_step(x, step)
         spread, width = np.sqrt(like(dispersion, eta)), like(step, eta)
@@ -132,7 +136,7 @@ class Gaussian(Dispersed, RealNumbers):
     def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
         return eta + np.sqrt(dispersion) * rng.standard_normal(eta.shape)
 
-    def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
+    def dispersion_from_moments(self, mean: Floats, variance: Floats) -> Floats:
         # A spread of some units in the last place is that of a constant column, for which any variance will do.
         rounding = 8.0 * np.finfo(variance.dtype).eps * np.abs(mean)
         return np.where(np.sqrt(variance) > rounding, variance, 1.0).astype(variance.dtype)

@@ -71,5 +71,5 @@ class LogNormal(TransformedNormal):
         draw = np.exp(self._normal(eta, dispersion, rng))
         return np.clip(draw, np.finfo(float).tiny, np.finfo(float).max)
 
-    def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
+    def dispersion_from_moments(self, mean: Floats, variance: Floats) -> Floats:
         return np.maximum(np.log1p(variance / (mean * mean)), _SMALL).astype(mean.dtype)

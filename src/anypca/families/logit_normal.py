@@ -143,11 +143,11 @@ class LogitNormal(TransformedNormal):
     def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
         return np.asarray(self.upper * expit(self._normal(eta, dispersion, rng)))
 
-    def interior_mean(self, total: Floats, count: Floats) -> Floats:
+    def smoothed_mean(self, total: Floats, count: Floats) -> Floats:
         # A share of a half added: the logit of a column of zeros is finite.
         return (total + 0.5 * self.upper) / (count + 1.0)
 
-    def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
+    def dispersion_from_moments(self, mean: Floats, variance: Floats) -> Floats:
         share = np.clip(mean / self.upper, 0.5 * self.step / self.upper, 1.0 - 0.5 * self.step / self.upper)
         # The delta method: the slope of the logit is 1 / (share (1 - share)).
         found = variance / (self.upper * share * (1.0 - share)) ** 2

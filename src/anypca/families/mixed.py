@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from anypca._typing import Bools, Floats, Ints, PerColumn
 from anypca.families._base import Evaluation, Family, Total
+from anypca.families._columns import ColumnFamily
 
 #: How a member's columns are picked: a slice wherever possible, since a slice is a view and indices copy.
 Picker = slice | Ints
@@ -49,7 +50,7 @@ class Mixed(Family):
     Examples
     --------
     >>> from anypca.families import Bernoulli, Poisson
-    >>> Mixed((Poisson(), Bernoulli()), (0, 1, 1)).columns(slice(1, 3))
+    >>> Mixed((Poisson(), Bernoulli()), (0, 1, 1)).take(slice(1, 3))
     Bernoulli()
     """
 
@@ -77,31 +78,18 @@ class Mixed(Family):
         values = {member.fixed_dispersion for member, _ in self._groups}
         return values.pop() if len(values) == 1 else None
 
-    @property
-    def is_nonnegative(self) -> bool:
-        return all(member.is_nonnegative for member, _ in self._groups)
-
     def member_columns(self, n_features: int) -> list[tuple[Family, Ints]]:
         self._check_width(n_features)
         columns = np.arange(n_features)
         return [(member, columns[pick]) for member, pick in self._groups]
 
-    def known_dispersion(self, n_features: int) -> Floats:
-        result = np.empty(n_features)
-        for member, index in self.member_columns(n_features):
-            result[index] = member.known_dispersion(index.size)
-        return result
-
-    def columns(self, index: slice) -> Family:
-        key = index.indices(len(self.assignment))
-        if key not in self._parts:
-            self._parts[key] = self.take(np.arange(*key))
-        return self._parts[key]
-
-    def take(self, index: Ints) -> Family:
-        numbers = np.asarray(self.assignment, dtype=np.intp)[index]
+    def take(self, index: slice | Ints) -> Family:
+        if isinstance(index, slice) and index.indices(len(self.assignment)) == (0, len(self.assignment), 1):
+            return self
+        columns = np.arange(len(self.assignment))[index]
+        numbers = np.asarray(self.assignment, dtype=np.intp)[columns]
         order = {number: position for position, number in enumerate(dict.fromkeys(numbers.tolist()))}
-        places = {number: self._positions[index[numbers == number]] for number in order}
+        places = {number: self._positions[columns[numbers == number]] for number in order}
         members: list[Family] = [self.members[number].take(place) for number, place in places.items()]
         if len(members) == 1:
             return members[0]
@@ -115,22 +103,14 @@ class Mixed(Family):
             positions[pick] = np.arange(positions[pick].size)
         return positions
 
-    @property
-    def has_parameters(self) -> bool:
-        return any(member.has_parameters for member in self.members)
+    def initialised_from(self, low: Floats, high: Floats, steps: Floats, total: Total) -> Family:
+        def change(member: Family, pick: Picker) -> Family:
+            return member.initialised_from(low[pick], high[pick], steps[pick], _part(total, pick))
 
-    def count_estimated(self, n_features: int) -> int:
-        groups = self.member_columns(n_features)
-        return sum(member.count_estimated(len(columns)) for member, columns in groups)
+        return self._changed(change)
 
-    def recorded(self, steps: Floats) -> Family:
-        return self._changed(lambda member, pick: member.recorded(steps[pick]))
-
-    def adapted(self, low: Floats, high: Floats, total: Total) -> Family:
-        return self._changed(lambda member, pick: member.adapted(low[pick], high[pick], _part(total, pick)))
-
-    def refined(self, total: Total) -> Family:
-        return self._changed(lambda member, pick: member.refined(_part(total, pick)))
+    def updated_from_fit(self, total: Total) -> Family:
+        return self._changed(lambda member, pick: member.updated_from_fit(_part(total, pick)))
 
     def _changed(self, change: Callable[[Family, Picker], Family]) -> Family:
         """The same with members changed; the same object if none is."""
@@ -138,11 +118,6 @@ class Mixed(Family):
         members = tuple(found.get(id(member), member) for member in self.members)
         is_same = all(new is old for new, old in zip(members, self.members, strict=True))
         return self if is_same else Mixed(members, self.assignment)
-
-    @cached_property
-    def _parts(self) -> dict[tuple[int, int, int], Family]:
-        """Restrictions to slices of the columns: sweeps ask for the same ones again and again."""
-        return {}
 
     @cached_property
     def _groups(self) -> tuple[tuple[Family, Picker], ...]:
@@ -169,7 +144,7 @@ class Mixed(Family):
         if width != len(self.assignment):
             raise ValueError(
                 f"this family describes {len(self.assignment)} columns; the array has {width}. "
-                f"Use family.columns(slice) for a part of the columns."
+                f"Use family.take(slice) for a part of the columns."
             )
 
     def _apply(self, call: Callable[..., npt.NDArray[Any]], *arrays: PerColumn | None) -> npt.NDArray[Any]:
@@ -207,15 +182,13 @@ class Mixed(Family):
         outputs = self._fill(order + 1, call, eta, x, eta, dispersion)
         return Evaluation(*outputs)
 
-    def expect(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Evaluation:
+    def expected_log_likelihood(
+        self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0
+    ) -> Evaluation:
         def call(member: Family, *parts: Floats) -> Evaluation:
-            return member.expect(*parts)
+            return member.expected_log_likelihood(*parts)
 
         return Evaluation(*self._fill(3, call, mean, x, mean, variance, dispersion))
-
-    @property
-    def sharp(self) -> Family:
-        return Mixed(tuple(member.sharp for member in self.members), self.assignment)
 
     def observed_curvature(
         self, x: Floats, eta: Floats, found: Evaluation, dispersion: PerColumn = 1.0
@@ -238,17 +211,18 @@ class Mixed(Family):
     def pearson(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return self._apply(lambda member, *parts: member.pearson(*parts), x, eta, dispersion)
 
-    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
-        return self._apply(lambda member, *parts: member.log_base(*parts), x, dispersion)
+    def log_base_measure(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
+        return self._apply(lambda member, *parts: member.log_base_measure(*parts), x, dispersion)
 
     def log_step(self, x: Floats, step: PerColumn) -> Floats:
         return self._apply(lambda member, *parts: member.log_step(*parts), x, step)
 
-    def log_mass(self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, step: PerColumn = 1.0) -> Floats:
-        return self._apply(lambda member, *parts: member.log_mass(*parts), x, eta, dispersion, step)
-
-    def finest_dispersion(self, mean: Floats, step: PerColumn) -> Floats:
-        return self._apply(lambda member, *parts: member.finest_dispersion(*parts), mean, step)
+    def log_interval_probability(
+        self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, step: PerColumn = 1.0
+    ) -> Floats:
+        return self._apply(
+            lambda member, *parts: member.log_interval_probability(*parts), x, eta, dispersion, step
+        )
 
     def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return self._apply(lambda member, *parts: member.saturated(*parts), x, dispersion)
@@ -268,11 +242,8 @@ class Mixed(Family):
     def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
         return self._apply(lambda member, *parts: member.sample(*parts, rng), eta, dispersion)
 
-    def interior_mean(self, total: Floats, count: Floats) -> Floats:
-        return self._apply(lambda member, *parts: member.interior_mean(*parts), total, count)
-
-    def initial_dispersion(self, mean: Floats, variance: Floats) -> Floats:
-        return self._apply(lambda member, *parts: member.initial_dispersion(*parts), mean, variance)
+    def smoothed_mean(self, total: Floats, count: Floats) -> Floats:
+        return self._apply(lambda member, *parts: member.smoothed_mean(*parts), total, count)
 
 
 def combine(families: Sequence[Family]) -> Family:
@@ -299,6 +270,31 @@ def combine(families: Sequence[Family]) -> Family:
         return members[0]
     number = {member: position for position, member in enumerate(members)}
     return Mixed(members, tuple(number[family] for family in families))
+
+
+def known_dispersion(family: Family, n_features: int) -> Floats:
+    """Return the fixed dispersion of every column, NaN if it is to be estimated, shape (n_features,)."""
+    result = np.empty(n_features)
+    for member, columns in family.member_columns(n_features):
+        fixed = member.fixed_dispersion
+        result[columns] = np.nan if fixed is None else fixed
+    return result
+
+
+def with_tight_expectation(family: Family) -> Family:
+    """Return the family with an expected log-likelihood close to the expectation, if it has a cheaper bound."""
+    if isinstance(family, Mixed):
+        return Mixed(tuple(with_tight_expectation(member) for member in family.members), family.assignment)
+    has_bound = any(field.name == "is_tight" for field in fields(family))
+    return replace(family, is_tight=True) if has_bound else family  # type: ignore[call-arg]
+
+
+def count_estimated(family: Family, n_features: int) -> int:
+    """Return how many parameters of columns a table has estimated, in all columns, beyond those of an intercept."""
+    groups = family.member_columns(n_features)
+    return sum(
+        member.n_estimated(columns.size) for member, columns in groups if isinstance(member, ColumnFamily)
+    )
 
 
 def _picker(index: Ints) -> Picker:

@@ -82,7 +82,9 @@ class NegativeBinomial(Dispersed, Counts):
         mu /= growth
         return Evaluation(value, gradient, mu)
 
-    def expect(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Evaluation:
+    def expected_log_likelihood(
+        self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0
+    ) -> Evaluation:
         """``x (mean - log(1 + a mu)) - log(1 + a rate) / a`` with mu = exp(mean), rate = exp(mean + variance / 2).
 
         Exact in the Poisson limit. Elsewhere a stand-in whose curvature, ``rate / (1 + a rate)``, is the expected
@@ -103,7 +105,7 @@ class NegativeBinomial(Dispersed, Counts):
         # mu (1 + a x) / (1 + a mu)^2 in terms of the score and the expected information.
         return found.curvature * (1.0 + like(dispersion, found.gradient) * found.gradient)
 
-    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
+    def log_base_measure(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return np.asarray(log_rising(x, over_dispersion(dispersion, x)) - gammaln(x + 1.0))
 
     def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
@@ -119,7 +121,7 @@ class NegativeBinomial(Dispersed, Counts):
         rate = rng.gamma(1.0 / a, a, size=eta.shape) * np.exp(eta)
         return rng.poisson(rate).astype(float)
 
-    def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
+    def dispersion_from_moments(self, mean: Floats, variance: Floats) -> Floats:
         square = np.maximum(mean * mean, np.finfo(mean.dtype).tiny)
         with np.errstate(over="ignore"):
             excess = (variance - mean) / square

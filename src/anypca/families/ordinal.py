@@ -73,8 +73,8 @@ class Ordinal(ColumnFamily):
 
     cuts: Any = None
     levels: Any = None
-    is_sharp: bool = field(default=False, repr=False, kw_only=True)
-    """`expect` is close to the expectation; otherwise a bound, which takes half of the time."""
+    is_tight: bool = field(default=False, repr=False, kw_only=True)
+    """`expected_log_likelihood` is close to the expectation; otherwise a bound, which takes half of the time."""
 
     def __post_init__(self) -> None:
         cuts = self.cuts if self.cuts is None else _rows(self.cuts)
@@ -97,10 +97,6 @@ class Ordinal(ColumnFamily):
     @classmethod
     def examples(cls) -> tuple[Family, ...]:
         return (cls(cuts=(-1.0, 0.5, 2.0)),)
-
-    @property
-    def sharp(self) -> Family:
-        return replace(self, is_sharp=True)
 
     # ------------------------------------------------------------------------------ columns of their own
 
@@ -174,11 +170,13 @@ class Ordinal(ColumnFamily):
         above, below = self._bounds(x, eta)
         return np.asarray(expit(above) * expit(-above) + expit(below) * expit(-below))
 
-    def expect(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Evaluation:
+    def expected_log_likelihood(
+        self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0
+    ) -> Evaluation:
         """Two Bernoulli terms, each as that family has it."""
         above, below = self._bounds(x, mean)
-        upper = expected_softplus(np.maximum(-above, -_FAR), variance, is_sharp=self.is_sharp)
-        lower = expected_softplus(np.maximum(below, -_FAR), variance, is_sharp=self.is_sharp)
+        upper = expected_softplus(np.maximum(-above, -_FAR), variance, is_tight=self.is_tight)
+        lower = expected_softplus(np.maximum(below, -_FAR), variance, is_tight=self.is_tight)
         has_upper, has_lower = ~np.isposinf(above), ~np.isneginf(below)
         return Evaluation(
             -np.where(has_upper, upper.value, 0.0) - np.where(has_lower, lower.value, 0.0),
@@ -191,7 +189,7 @@ class Ordinal(ColumnFamily):
         above, below = self._bounds(x, np.zeros_like(x))
         return above - below
 
-    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
+    def log_base_measure(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return np.log(-np.expm1(-self._gap(x)))
 
     def saturated(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
@@ -232,14 +230,14 @@ class Ordinal(ColumnFamily):
         values = self._values
         return np.asarray(values[number, np.arange(values.shape[1]) if values.shape[1] > 1 else 0])
 
-    def interior_mean(self, total: Floats, count: Floats) -> Floats:
+    def smoothed_mean(self, total: Floats, count: Floats) -> Floats:
         # One answer in the middle added: the mean of a column of one level is then inside.
         middle = 0.5 * (self._values[0] + self._values[-1])
         return np.asarray((total + middle) / (count + 1.0))
 
     # ------------------------------------------------------------------------------------ cut points
 
-    def adapted(self, low: Floats, high: Floats, total: Total) -> Family:
+    def initialised_from(self, low: Floats, high: Floats, steps: Floats, total: Total) -> Family:
         """Levels that occur, and cut points at the logits of the shares of answers up to each."""
         if self.cuts is not None:
             return self
@@ -261,7 +259,7 @@ class Ordinal(ColumnFamily):
         # An intercept moves all cut points together.
         return max(len(entry) - 1, 0)
 
-    def refined(self, total: Total) -> Family:
+    def updated_from_fit(self, total: Total) -> Family:
         """The cut points that fit best at given predictors."""
         n_levels, n_bins = len(self._values), int(2 * _REACH / _BIN)
 

@@ -50,7 +50,7 @@ class Poisson(Counts, CanonicalFamily):
         np.exp(rate, out=rate)
         return Evaluation(rate, rate, rate)
 
-    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
+    def log_base_measure(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         # Most counts of many tables are 0 or 1, whose term is 0, and logarithms of factorials take as long as a sweep.
         x = np.asarray(x)
         base, is_many = np.zeros_like(x), x > 1.0

@@ -13,6 +13,7 @@ from anypca.families._base import (
     NOT_ASKED,
     Evaluation,
     Family,
+    Total,
     families,
     filled,
     like,
@@ -35,7 +36,7 @@ _ROOT_HALF_PI, _ROOT_TWO_PI = np.sqrt(0.5 * np.pi), np.sqrt(2.0 * np.pi)
 class _Interval(NamedTuple):
     """A standard normal on an interval, seen from the side on which its middle is."""
 
-    log_mass: Floats
+    log_interval_probability: Floats
     """Logarithm of the probability of the interval."""
     near: Floats
     far: Floats
@@ -100,7 +101,7 @@ class RoundedGaussian(Dispersed, ColumnFamily, RealNumbers):
     def examples(cls) -> tuple[Family, ...]:
         return (cls(), cls(step=0.5))
 
-    def recorded(self, steps: Floats) -> Family:
+    def initialised_from(self, low: Floats, high: Floats, steps: Floats, total: Total) -> Family:
         return self if self.step is not None else replace(self, step=tuple(steps.tolist()))
 
     def _steps(self) -> Floats:
@@ -120,7 +121,7 @@ class RoundedGaussian(Dispersed, ColumnFamily, RealNumbers):
         is_fine = np.broadcast_to(width < _FINE, gap.shape)
         with np.errstate(over="ignore"):
             normal = np.log(steps / np.sqrt(2.0 * np.pi * total)) - 0.5 * gap / total * gap
-            value = np.where(is_fine, normal, interval.log_mass).astype(eta.dtype)
+            value = np.where(is_fine, normal, interval.log_interval_probability).astype(eta.dtype)
             if order == 0:
                 return Evaluation(value)
             slope = np.where(is_fine, gap / total, np.sign(gap) * interval.mean / spread).astype(eta.dtype)
@@ -137,7 +138,7 @@ class RoundedGaussian(Dispersed, ColumnFamily, RealNumbers):
         exact = np.clip(bend, 0.0, 1.0) / spread**2
         return np.where(steps / spread < _FINE, found.curvature, exact).astype(eta.dtype)
 
-    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
+    def log_base_measure(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return filled(-np.log(self._steps()), x)
 
     def finest_dispersion(self, mean: Floats, step: PerColumn) -> Floats:
@@ -160,7 +161,7 @@ class RoundedGaussian(Dispersed, ColumnFamily, RealNumbers):
         rounding = self._steps() * (rng.random(eta.shape) - 0.5)
         return np.asarray(eta + np.sqrt(dispersion) * rng.standard_normal(eta.shape) + rounding)
 
-    def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
+    def dispersion_from_moments(self, mean: Floats, variance: Floats) -> Floats:
         return np.maximum(variance - self._steps() ** 2 / 12.0, self.finest_dispersion(mean, 1.0))
 
 
@@ -178,7 +179,9 @@ def _interval(distance: Floats, width: Floats) -> _Interval:
         ratio = _ROOT_HALF_PI * (erfcx(outside / np.sqrt(2.0)) - decay * erfcx(far / np.sqrt(2.0)))
         mass = np.where(is_inside, ndtr(-near) - ndtr(-far), 1.0)
         peak = np.exp(-0.5 * near**2) / _ROOT_TWO_PI
-        log_mass = np.where(is_inside, np.log(mass), np.log(ratio / _ROOT_TWO_PI) - 0.5 * outside**2)
+        log_interval_probability = np.where(
+            is_inside, np.log(mass), np.log(ratio / _ROOT_TWO_PI) - 0.5 * outside**2
+        )
         at_near = np.where(is_inside, peak / mass, 1.0 / ratio)
         at_far = np.where(decay > 0, at_near * decay, 0.0)
-    return _Interval(log_mass, at_near, at_far, at_near - at_far)
+    return _Interval(log_interval_probability, at_near, at_far, at_near - at_far)

@@ -63,13 +63,15 @@ class ScaledPoisson(Dispersed, Counts):
             gradient = (x - mu) * scale if order >= 1 else NOT_ASKED
             return Evaluation(value, gradient, mu * scale if order >= 2 else NOT_ASKED)
 
-    def expect(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Evaluation:
+    def expected_log_likelihood(
+        self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0
+    ) -> Evaluation:
         """Exact: ``(x mean - exp(mean + variance / 2)) / phi``."""
         scale = 1.0 / like(dispersion, mean)
         rate = np.exp(mean + 0.5 * variance)
         return Evaluation((x * mean - rate) * scale, (x - rate) * scale, rate * scale)
 
-    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
+    def log_base_measure(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         phi = like(dispersion, x)
         ratio = x / phi
         return np.asarray(-ratio * np.log(phi) - gammaln(ratio + 1.0) - np.log(phi))
@@ -84,6 +86,6 @@ class ScaledPoisson(Dispersed, Counts):
         phi = np.broadcast_to(np.asarray(dispersion, float), np.shape(eta))
         return np.asarray(rng.poisson(np.exp(eta) / phi) * phi)
 
-    def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
+    def dispersion_from_moments(self, mean: Floats, variance: Floats) -> Floats:
         ratio = np.divide(variance, mean, out=np.ones_like(mean), where=mean > 0)
         return np.maximum(ratio, _SMALL).astype(mean.dtype)

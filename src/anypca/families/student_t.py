@@ -69,7 +69,6 @@ class StudentT(Dispersed, ColumnFamily, RealNumbers):
     is_concave = False
     has_information = False
     expectation = "bound"
-    is_loose = True
 
     per_column = ("df",)
 
@@ -107,14 +106,16 @@ class StudentT(Dispersed, ColumnFamily, RealNumbers):
         curvature = (df + 1.0) / (df * scale * (1.0 + square))
         return Evaluation(value, curvature * residual, curvature if order >= 2 else NOT_ASKED)
 
-    def expect(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Evaluation:
+    def expected_log_likelihood(
+        self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0
+    ) -> Evaluation:
         """A lower bound: the logarithm is concave in the squared residual, whose expectation adds the variance."""
         return self._terms(x - mean, variance, like(dispersion, mean), 2)
 
-    def looseness(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Floats:
-        """By quadrature: in `expect` an uncertain eta makes residuals wider, which costs components their place."""
-        close = Family.expect(self, x, mean, variance, dispersion).value
-        return np.maximum(close - self.expect(x, mean, variance, dispersion).value, 0.0)
+    def bound_gap(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Floats:
+        """By quadrature: in the bound an uncertain eta makes residuals wider, which costs components their place."""
+        close = Family.expected_log_likelihood(self, x, mean, variance, dispersion).value
+        return np.maximum(close - self.expected_log_likelihood(x, mean, variance, dispersion).value, 0.0)
 
     def observed_curvature(
         self, x: Floats, eta: Floats, found: Evaluation, dispersion: PerColumn = 1.0
@@ -122,7 +123,7 @@ class StudentT(Dispersed, ColumnFamily, RealNumbers):
         """The curvature of the steps less ``2 score^2 / (df + 1)``, negative for outliers."""
         return found.curvature - 2.0 / (self.degrees(eta) + 1.0) * found.gradient**2
 
-    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
+    def log_base_measure(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return filled(_log_peak(self.degrees(x)) - 0.5 * np.log(like(dispersion, x)), x)
 
     def finest_dispersion(self, mean: Floats, step: PerColumn) -> Floats:
@@ -139,17 +140,17 @@ class StudentT(Dispersed, ColumnFamily, RealNumbers):
     def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
         return eta + np.sqrt(dispersion) * rng.standard_t(self.degrees(eta), eta.shape)
 
-    def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
+    def dispersion_from_moments(self, mean: Floats, variance: Floats) -> Floats:
         df = self.degrees(variance)
         # A constant column has no scale; any will do.
         found = np.where(variance > 0, variance * (df - 2.0) / df, 1.0)
         return np.asarray(found, variance.dtype)
 
-    def adapted(self, low: Floats, high: Floats, total: Total) -> Family:
+    def initialised_from(self, low: Floats, high: Floats, steps: Floats, total: Total) -> Family:
         """The same degrees of freedom in each column, to start with."""
         return self if self.df is not None else replace(self, df=(_START,) * len(low), is_estimated=True)
 
-    def refined(self, total: Total) -> Family:
+    def updated_from_fit(self, total: Total) -> Family:
         """The degrees of freedom that suit the residuals best, each with its best scale."""
         if not self.is_estimated:
             return self

@@ -109,7 +109,7 @@ class TruncatedNegativeBinomial(Dispersed, Truncated):
         observed = self.observed_curvature(x, eta, found, dispersion)
         return np.asarray(np.maximum(observed, _LEAST_BEND * found.curvature))
 
-    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
+    def log_base_measure(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return np.asarray(log_rising(x, over_dispersion(dispersion, x)) - gammaln(x + 1.0))
 
     def mean(self, eta: Floats, dispersion: PerColumn | None = None) -> Floats:
@@ -148,7 +148,7 @@ class TruncatedNegativeBinomial(Dispersed, Truncated):
         first = -np.log1p(rng.random(eta.shape) * np.expm1(-rate))
         return 1.0 + rng.poisson(np.maximum(rate - first, 0.0))
 
-    def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
+    def dispersion_from_moments(self, mean: Floats, variance: Floats) -> Floats:
         # E x^2 / E x - 1 is (1 + a) mu, and the mean then falls with a.
         above = np.maximum(variance / mean + mean - 1.0, np.finfo(mean.dtype).tiny)
         low, high = np.full_like(mean, np.log(_LEAST)), np.full_like(mean, np.log(_MOST))

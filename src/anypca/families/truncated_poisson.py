@@ -39,7 +39,7 @@ class Truncated(Family):
         value = self.evaluate(above, self.link(above, dispersion), dispersion, order=0).value
         return np.where(x > 1, value, 0.0).astype(x.dtype)
 
-    def interior_mean(self, total: Floats, count: Floats) -> Floats:
+    def smoothed_mean(self, total: Floats, count: Floats) -> Floats:
         return np.asarray(np.maximum(total, count + 0.5) / count)
 
 
@@ -78,7 +78,7 @@ class TruncatedPoisson(Truncated, CanonicalFamily):
             curvature = _variance(rate, mean) if order >= 2 else NOT_ASKED
         return Evaluation(value, mean, curvature)
 
-    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
+    def log_base_measure(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         return np.asarray(-gammaln(x + 1.0))
 
     def mean(self, eta: Floats, dispersion: PerColumn | None = None) -> Floats:

@@ -110,7 +110,9 @@ class Tweedie(Dispersed, ColumnFamily, LogLink):
             value, amount - rate if order >= 1 else NOT_ASKED, rate if order >= 2 else NOT_ASKED
         )
 
-    def expect(self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0) -> Evaluation:
+    def expected_log_likelihood(
+        self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0
+    ) -> Evaluation:
         """Exact, as the expectations of the two exponentials are."""
         below, above = self.powers(mean) - 1.0, 2.0 - self.powers(mean)
         low = -below * mean + 0.5 * below**2 * variance
@@ -124,7 +126,7 @@ class Tweedie(Dispersed, ColumnFamily, LogLink):
         """``((p - 1) x mu^(1-p) + (2 - p) mu^(2-p)) / phi``, positive."""
         return (self.powers(eta) - 1.0) * found.gradient + found.curvature
 
-    def log_base(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
+    def log_base_measure(self, x: Floats, dispersion: PerColumn = 1.0) -> Floats:
         """Zero at x = 0, elsewhere the logarithm of Dunn and Smyth's series around its largest term."""
         phi, power = (np.broadcast_to(part, x.shape) for part in (like(dispersion, x), self.powers(x)))
         result = np.zeros_like(x)
@@ -154,21 +156,21 @@ class Tweedie(Dispersed, ColumnFamily, LogLink):
         shape = np.maximum(number, 1) * (2.0 - p) / (p - 1.0)
         return np.where(number > 0, rng.standard_gamma(shape) * phi * (p - 1.0) * mu ** (p - 1.0), 0.0)
 
-    def interior_mean(self, total: Floats, count: Floats) -> Floats:
+    def smoothed_mean(self, total: Floats, count: Floats) -> Floats:
         # A column of zeros has no logarithm of its mean; half a unit in all is the same start that counts have.
         return np.where(total > 0, total, 0.5) / count
 
-    def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
+    def dispersion_from_moments(self, mean: Floats, variance: Floats) -> Floats:
         found = np.divide(variance, mean ** self.powers(mean), out=np.ones_like(mean), where=mean > 0)
         return np.maximum(found, _SMALL).astype(mean.dtype)
 
-    def adapted(self, low: Floats, high: Floats, total: Total) -> Family:
+    def initialised_from(self, low: Floats, high: Floats, steps: Floats, total: Total) -> Family:
         """The same power in each column, to start with."""
         return (
             self if self.power is not None else replace(self, power=(_START,) * len(low), is_estimated=True)
         )
 
-    def refined(self, total: Total) -> Family:
+    def updated_from_fit(self, total: Total) -> Family:
         """The power of the largest log-likelihood in each column, each with the dispersion of its own residuals."""
         if not self.is_estimated:
             return self

@@ -51,6 +51,6 @@ class ZeroInflatedNegativeBinomial(Dispersed, ZeroInflated):
     def examples(cls) -> tuple[Family, ...]:
         return (cls(share=0.3),)
 
-    def _moment_dispersion(self, mean: Floats, variance: Floats) -> Floats:
+    def dispersion_from_moments(self, mean: Floats, variance: Floats) -> Floats:
         # Extra zeros are part of the variance; estimates by residuals sort that out.
-        return self.core.initial_dispersion(mean, variance)
+        return self.core.dispersion_from_moments(mean, variance)

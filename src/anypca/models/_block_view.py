@@ -14,6 +14,7 @@ from anypca.columns import raise_outside
 from anypca.engine import Block, Table
 from anypca.engine._convert import describe_entry
 from anypca.families import Family
+from anypca.families._canonical import CanonicalFamily
 from anypca.models._context import FitContext
 
 # Bytes of the entries of a tile: half or twice of it take as long to some percent, less makes many thin products.
@@ -186,7 +187,7 @@ def open_block(
     offset = block.offset()
     table: Table | None = None
     product: Any = None
-    is_linear = family is not None and family.is_linear
+    is_linear = isinstance(family, CanonicalFamily)
     has_wide_offset = offset is not None and offset.shape[1] > 1
     entry = block.entry_weight()
     if is_linear and not block.may_miss and entry is None:
@@ -283,6 +284,6 @@ def check_rows(family: Family, rows: BlockView, names: Sequence[str] | None = No
         bad &= rows.observed
     if bad.any():
         row, column = np.argwhere(bad)[0]
-        member = family.columns(slice(column, column + 1))
+        member = family.take(slice(column, column + 1))
         place = int(rows.numbers[row]), rows.table_column(int(column))
         raise_outside(member, *place, float(rows.x[row, column]), names)

@@ -189,7 +189,7 @@ class PosteriorModel(GenerativeModel):
         """Mean and standard deviation of the linear predictor at some entries, hidden or observed.
 
         For an interval in the units of the entries send its ends through the inverse link: ``family_.mean`` where
-        all columns have one family, that of ``family_.columns(slice(j, j + 1))`` for column j of a mixed table.
+        all columns have one family, that of ``family_.take(slice(j, j + 1))`` for column j of a mixed table.
 
         Parameters
         ----------

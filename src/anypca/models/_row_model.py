@@ -122,7 +122,9 @@ class RowModel(ABC, Generic[Solved]):
     ) -> Floats:
         """Log-probability of values at entries (index, columns), recorded in steps, at the rows' own scores."""
         eta = plugged_in(self, block, rows)[index, columns]
-        return self.family.take(columns).log_mass(values, eta, self.dispersion[columns], steps[columns])
+        return self.family.take(columns).log_interval_probability(
+            values, eta, self.dispersion[columns], steps[columns]
+        )
 
     def draw_posterior(
         self,
@@ -194,7 +196,7 @@ def predictive_log_mass(
     eta = centre + np.multiply.outer(_NODES, width)
     log_prior = -0.5 * (eta - mean) ** 2 / variance - 0.5 * np.log(variance)
     log_nodes = (np.log(_WEIGHTS / _WEIGHTS.sum()) + 0.5 * _NODES**2)[:, None] + np.log(width)
-    terms = family.log_mass(np.broadcast_to(values, eta.shape), eta, dispersion, steps)
+    terms = family.log_interval_probability(np.broadcast_to(values, eta.shape), eta, dispersion, steps)
     return np.asarray(logsumexp(terms + log_prior + log_nodes, axis=0))
 
 
@@ -259,7 +261,7 @@ def plug_in(model: RowModel[Any], block: Block, rows: BlockView, steps: Floats, 
     x = rows.x.astype(np.float64, copy=False)
     # At missing entries eta may be anything, also too large for its exponential.
     eta = observed_only(rows, slice(None), plugged_in(model, block, rows))
-    terms = model.family.log_mass(x, eta, model.dispersion, steps)
+    terms = model.family.log_interval_probability(x, eta, model.dispersion, steps)
     return np.asarray(np.sum(apply_entry_weights(rows, slice(None), terms), axis=axis))
 
 

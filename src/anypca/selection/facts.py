@@ -9,6 +9,7 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.engine import executor_for, summarise
+from anypca.families.mixed import known_dispersion
 from anypca.models import EPCA, PPCA
 from anypca.models._covariates import encode_covariates
 from anypca.models._criteria import FitFacts, Likelihood
@@ -136,7 +137,7 @@ def _count_entries(model: EPCA, X: Any, companions: Companions) -> float:
 def _count_dispersions(model: EPCA) -> int:
     """Dispersions that were estimated; columns of one family share one where the fit made them share it."""
     rows = model._row_model()
-    is_open = np.isnan(rows.family.known_dispersion(rows.dispersion.size))
+    is_open = np.isnan(known_dispersion(rows.family, rows.dispersion.size))
     return sum(
         len(np.unique(rows.dispersion[columns]))
         for _, columns in rows.family.member_columns(rows.dispersion.size)

@@ -13,6 +13,7 @@ from anypca._typing import Floats
 from anypca.columns import settle_family
 from anypca.exceptions import ConvergenceWarning
 from anypca.families import Family
+from anypca.families.mixed import known_dispersion
 from anypca.models._bayes.chains import SampledResult, Summary
 from anypca.models._bayes.rows import DrawnRowModel
 from anypca.models._bilinear.passes import Deviances
@@ -120,7 +121,7 @@ def find_dispersion(
     ndarray of shape (n_columns,)
         For the columns of the model.
     """
-    known = family.known_dispersion(session.data.n_features)
+    known = known_dispersion(family, session.data.n_features)
     if not np.isnan(known).any():
         return known
     if not isinstance(given, str):

@@ -131,7 +131,7 @@ class DrawnRowModel(RowModel[Averages]):
         found = []
         for cloud in self.clouds(rows.take(used)):
             eta = cloud.eta[:, index, columns]
-            terms = family.log_mass(np.broadcast_to(values, eta.shape), eta, *known)
+            terms = family.log_interval_probability(np.broadcast_to(values, eta.shape), eta, *known)
             found.append(logsumexp(terms, axis=0, b=cloud.weight[:, index]))
         return log_mean(np.array(found))
 
@@ -141,7 +141,7 @@ class DrawnRowModel(RowModel[Averages]):
         x = rows.x.astype(float, copy=False)
         with np.errstate(over="ignore", invalid="ignore"):
             terms = self.family.evaluate(np.broadcast_to(x, eta.shape), eta, self.dispersion, order=0).value
-        terms = terms + self.family.log_base(x, self.dispersion)
+        terms = terms + self.family.log_base_measure(x, self.dispersion)
         if rows.observed is not None:
             terms = np.where(rows.observed, terms, 0.0)
         return np.asarray(terms.sum(axis=-1))

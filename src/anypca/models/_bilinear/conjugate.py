@@ -16,6 +16,7 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.engine import Block, alone
+from anypca.families._canonical import CanonicalFamily
 from anypca.models._bilinear.alternating import RowStep, Shared, SweepSums
 from anypca.models._bilinear.evaluator import (
     BlockEvaluator,
@@ -278,7 +279,7 @@ class ConjugateProblem(BilinearProblem):
         else:
             step = conjugate_gradients(
                 lambda p: self._with_ridges(total(_ColumnProducts(self, shared, p)), p, k),
-                slope.astype(np.float32) if self.family.is_linear else slope,
+                slope.astype(np.float32) if isinstance(self.family, CanonicalFamily) else slope,
                 lambda r: metric.solve(r, information, ridge),
                 max_steps=_COLUMN_STEPS,
                 tol=_INNER_TOLERANCE,

@@ -10,6 +10,8 @@ import numpy as np
 from anypca._typing import Floats, Ints
 from anypca.engine import Summary
 from anypca.families import Family
+from anypca.families._dispersed import Dispersed
+from anypca.families.mixed import count_estimated
 from anypca.linalg import PackedCholesky, pack_symmetric, packed_products
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._bilinear.passes import Pass
@@ -51,7 +53,8 @@ def start_dispersion(family: Family, mean: Floats, variance: Floats, *, by_colum
         if member.fixed_dispersion is not None:
             dispersion[columns] = member.fixed_dispersion
             continue
-        found = member.initial_dispersion(mean[columns], variance[columns])
+        assert isinstance(member, Dispersed)
+        found = member.dispersion_from_moments(mean[columns], variance[columns])
         # A constant column tells nothing of its dispersion; it gets that of the others.
         varies = (found > 0) & (variance[columns] > _CONSTANT * mean[columns] ** 2)
         positive = found[varies]
@@ -100,7 +103,7 @@ def estimate_dispersion(
 ) -> Floats:
     """New dispersion (n_features,): the Pearson statistic of each family equals its degrees of freedom.
 
-    No column is taken to be known more finely than it is recorded; see `Family.finest_dispersion`.
+    No column is taken to be known more finely than it is recorded; see `Dispersed.finest_dispersion`.
 
     Parameters
     ----------
@@ -133,6 +136,7 @@ def as_recorded(dispersion: Floats, groups: list[tuple[Family, Ints]], summary: 
     """Dispersions of groups of columns that are not finer than the columns are recorded, shape (n_features,)."""
     found = dispersion.copy()
     for member, columns in groups:
+        assert isinstance(member, Dispersed)
         finest = member.finest_dispersion(summary.mean[columns], summary.resolution[columns])
         found[columns] = np.maximum(found[columns], finest)
     return found
@@ -168,11 +172,11 @@ def _estimated(
     return dispersion
 
 
-def refined_family(
+def updated_family(
     family: Family, coefficients: Coefficients, visit: Pass, local: Sequence[Any] | None
 ) -> Family:
     """The family with better parameters of its columns at fitted predictors; the same object if they stand."""
-    if not family.has_parameters:
+    if not count_estimated(family, len(coefficients.dispersion)):
         return family
 
     def total(function: Callable[..., Floats]) -> Floats:
@@ -182,7 +186,7 @@ def refined_family(
 
         return visit.sum(of_block, local)
 
-    return family.refined(total)
+    return family.updated_from_fit(total)
 
 
 class _Fit(NamedTuple):

@@ -16,6 +16,7 @@ import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
 from anypca.families import Evaluation, Family
+from anypca.families._canonical import CanonicalFamily
 from anypca.linalg import packed_products
 from anypca.models._block_view import BlockView, observed_only
 
@@ -152,7 +153,7 @@ class BlockEvaluator:
     def means(self, points: Floats, tile: slice) -> Floats:
         """Expected entries of a tile, 0 where they are missing, shape (rows, columns of the tile)."""
         dispersion = self._working.dispersion[tile]
-        mean = self.family.columns(tile).mean(self.predictor(points, tile), dispersion)
+        mean = self.family.take(tile).mean(self.predictor(points, tile), dispersion)
         return observed_only(self.rows, tile, mean)
 
     def tiles(
@@ -167,8 +168,9 @@ class BlockEvaluator:
 
     def _terms(self, eta: Floats, tile: slice, order: int, *, observed: bool = False) -> Evaluation:
         """Terms of a tile at its predictor."""
-        rows, family = self.rows, self.family.columns(tile)
+        rows, family = self.rows, self.family.take(tile)
         if rows.product is not None:
+            assert isinstance(family, CanonicalFamily)
             found = family.cumulant(eta, order=order)
         else:
             dispersion = self._working.dispersion[tile]

@@ -119,12 +119,12 @@ class Pass:
 
         return visit
 
-    def log_base(self, family: Family, dispersion: Floats) -> float:
+    def log_base_measure(self, family: Family, dispersion: Floats) -> float:
         """Weighted sum of the likelihood's terms without eta, with those that make densities probabilities of steps."""
         steps = self.session.summary.resolution
 
         def terms(member: Family, x: Floats, columns: slice) -> Floats:
-            return member.log_base(x, dispersion[columns]) + member.log_step(x, steps[columns])
+            return member.log_base_measure(x, dispersion[columns]) + member.log_step(x, steps[columns])
 
         return float(self.sum(lambda rows, _: _totals(family, rows, terms), family=family).sum())
 
@@ -184,7 +184,7 @@ class Pass:
                 # At missing entries eta may be anything, also too large for its exponential.
                 eta = observed_only(rows, tile, evaluator.predictor(scores, tile))
                 dispersion = coefficients.dispersion[tile].astype(eta.dtype)
-                terms = family.columns(tile).pearson(rows.x[:, tile], eta, dispersion)
+                terms = family.take(tile).pearson(rows.x[:, tile], eta, dispersion)
                 found[0, tile] = rows.weights @ apply_entry_weights(rows, tile, terms)
                 found[1, tile] = rows.weights @ apply_entry_weights(rows, tile, np.ones_like(terms))
             return found
@@ -217,6 +217,6 @@ def _totals(family: Family, rows: BlockView, terms: Callable[[Family, Floats, sl
     sums = np.empty(rows.n_features)
     for tile in rows.tiles():
         sums[tile] = rows.weights @ apply_entry_weights(
-            rows, tile, terms(family.columns(tile), rows.x[:, tile], tile)
+            rows, tile, terms(family.take(tile), rows.x[:, tile], tile)
         )
     return sums

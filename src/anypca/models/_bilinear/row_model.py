@@ -67,7 +67,7 @@ def integrate_rows(
 
     ``found`` are the modes under ``prior``, whose precision is diagonal.
     """
-    base = family.log_base(rows.x, dispersion)
+    base = family.log_base_measure(rows.x, dispersion)
     if rows.observed is not None:
         base = np.where(rows.observed, base, 0.0)
     k = found.points.shape[1]

@@ -49,7 +49,7 @@ def mean_coefficients(family: Family, summary: Summary, n_covariates: int, *, fi
     """
     fixed = np.zeros((len(summary.mean), int(fit_intercept) + n_covariates))
     if fit_intercept:
-        fixed[:, 0] = family.link(family.interior_mean(summary.mean * summary.weight, summary.weight))
+        fixed[:, 0] = family.link(family.smoothed_mean(summary.mean * summary.weight, summary.weight))
     return fixed
 
 
@@ -265,7 +265,7 @@ def link_loadings(
 
 def _link_product(family: Family, rows: BlockView, basis: Floats) -> Floats:
     """``E' (E basis)`` with E the entries on the scale of eta, and the rows' weight, shape (n_features, width + 1)."""
-    eta = family.link(family.interior_mean(rows.x, np.ones_like(rows.x)))
+    eta = family.link(family.smoothed_mean(rows.x, np.ones_like(rows.x)))
     if rows.offset is not None:
         eta = eta - rows.offset
     eta = observed_only(rows, slice(None), eta)

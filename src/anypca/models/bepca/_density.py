@@ -136,7 +136,7 @@ def make_prior(session: FitContext, family: Family, model: Any) -> FactorPrior:
     value, weight = np.tile(centre, (k, 1)), np.full((k, 1), model.prior_weight)
     if model.fit_intercept:
         summary = session.summary
-        mean = family.interior_mean(summary.mean * summary.weight, summary.weight)
+        mean = family.smoothed_mean(summary.mean * summary.weight, summary.weight)
         value, weight = np.vstack([value, mean]), np.vstack([weight, [[_INTERCEPT_WEIGHT]]])
     with np.errstate(divide="ignore", invalid="ignore"):
         is_inside = np.isfinite(family.link(value))

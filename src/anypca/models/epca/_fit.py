@@ -10,6 +10,7 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.families import Family
+from anypca.families.mixed import count_estimated
 from anypca.linalg import packed_size, varimax
 from anypca.models._bilinear.alternating import Gauge, Shared, SweepSums
 from anypca.models._bilinear.canonical import Canonical, orthonormal, reorder, unit_loadings, whitened
@@ -17,8 +18,8 @@ from anypca.models._bilinear.conjugate import MOST_EXACT, ConjugateProblem
 from anypca.models._bilinear.dispersion import (
     estimate_dispersion,
     noise_units,
-    refined_family,
     start_dispersion,
+    updated_family,
 )
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.passes import Deviances
@@ -179,7 +180,8 @@ class EPCAFitter(BilinearFitter[Settings]):
 
     def _settled(self, stand: _Stand, start: Floats) -> _Stand:
         """Rounds of sweeps until dispersions do not change, if there is something to estimate between them."""
-        for _ in range(_MAX_ROUNDS if self.open_columns() or self.family.has_parameters else 0):
+        n_estimated = count_estimated(self.family, self.session.data.n_features)
+        for _ in range(_MAX_ROUNDS if self.open_columns() or n_estimated else 0):
             stand = self._round(stand, start)
             if stand.has_settled:
                 break
@@ -194,7 +196,7 @@ class EPCAFitter(BilinearFitter[Settings]):
         fitted = result.shared.coefficients
         found = fitter._dispersion(fitted, local, start, stats.weight)
         found = _damped(stand.last, dispersion, found)
-        family = refined_family(stand.family, fitted, self.visit, local)
+        family = updated_family(stand.family, fitted, self.visit, local)
         # A shape may go to zero; a variance is in the units of its column, as is its start.
         slack = _ROUND_TOLERANCE * dispersion + 1e-6 * start
         has_settled = family is stand.family and bool(np.all(np.abs(found - dispersion) <= slack))
@@ -219,7 +221,7 @@ class EPCAFitter(BilinearFitter[Settings]):
             self.settings.score_prior,
             self._loading_prior(units),
             fit_intercept=self.settings.fit_intercept,
-            constant=self.visit.log_base(self.family, dispersion),
+            constant=self.visit.log_base_measure(self.family, dispersion),
             ridges=None if ridges is None else (ridges[0], ridges[1] / units),
             fixed_ridge=self.fixed_precision,
             precision="float64",

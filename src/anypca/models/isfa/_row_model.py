@@ -83,7 +83,7 @@ class MaskedRowModel(DrawnRowModel):
                 share = expit(log_odds)
                 eta = (share * mean) @ loadings.T + self.intercept
                 spread = (share * (variance + mean**2) - (share * mean) ** 2) @ squares.T
-                _, gradient, curvature = self.family.expect(x, eta, spread, self.dispersion)
+                _, gradient, curvature = self.family.expected_log_likelihood(x, eta, spread, self.dispersion)
                 weight = observed_only(rows, slice(None), curvature)
                 slope = observed_only(rows, slice(None), gradient) @ loadings[:, a]
                 information = weight @ squares[:, a]

@@ -80,7 +80,7 @@ class MaskedTable:
     def row_value(self, row: int, eta: Floats) -> float:
         """Log-likelihood of one row of the sampler at its predictors."""
         if self.is_turned:
-            family, phi = self.family.columns(slice(row, row + 1)), self.dispersion[row : row + 1]
+            family, phi = self.family.take(slice(row, row + 1)), self.dispersion[row : row + 1]
             part, at = (slice(None), slice(row, row + 1)), eta[:, None] + self.offset[row]
         else:
             family, phi = self.family, self.dispersion

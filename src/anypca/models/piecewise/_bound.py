@@ -203,7 +203,7 @@ class Entries:
         """Expected log-likelihoods, all constants included (rows, n_features)."""
         total = np.zeros_like(self.x)
         for member, columns in self.members:
-            total[:, columns] = member.log_base(self.x[:, columns], self.dispersion[columns])
+            total[:, columns] = member.log_base_measure(self.x[:, columns], self.dispersion[columns])
         if self.observed is not None:
             total[~self.observed] = 0.0
         for nodes in everywhere:
@@ -232,7 +232,7 @@ def _expected_terms(
         found = (
             family.evaluate(x, mean, dispersion)
             if is_known
-            else family.expect(x, mean, np.broadcast_to(variance, mean.shape), dispersion)
+            else family.expected_log_likelihood(x, mean, np.broadcast_to(variance, mean.shape), dispersion)
         )
         return found.value, found.gradient, -found.curvature
     z, weights = _hermite(_ACROSS)
@@ -247,7 +247,7 @@ def _expected_terms(
 def read_entries(rows: BlockView, family: Family, pieces: Pieces) -> Entries:
     """The entries of opened rows in float64, with what the covariates of pieces add to their offsets."""
     x = rows.x.astype(np.float64, copy=False)
-    base = observed_only(rows, slice(None), family.log_base(x, pieces.dispersion)).sum(axis=1)
+    base = observed_only(rows, slice(None), family.log_base_measure(x, pieces.dispersion)).sum(axis=1)
     offset = np.zeros((len(x), 1)) if rows.offset is None else rows.offset.astype(np.float64, copy=False)
     if pieces.coef.size:
         offset = offset + rows.features @ pieces.coef.T

@@ -14,6 +14,7 @@ from scipy.special import ndtr, ndtri
 from anypca._typing import Floats, Ints
 from anypca.engine import Block, check_data, mark_missing, summarise
 from anypca.families import Family
+from anypca.families._dispersed import Dispersed
 from anypca.models._bilinear.dispersion import noise_units, start_dispersion
 from anypca.models._bilinear.evaluator import Coefficients as Null
 from anypca.models._bilinear.passes import Pass
@@ -356,7 +357,7 @@ def working_values(family: Family, session: FitContext, null: Null) -> tuple[Fit
     def read(block: Block) -> tuple[Floats, Floats]:
         rows = open_block(block)
         x = rows.x.astype(np.float64)
-        eta = family.link(family.interior_mean(x, np.ones_like(x))) - rows.features @ null.fixed[:, 1:].T
+        eta = family.link(family.smoothed_mean(x, np.ones_like(x))) - rows.features @ null.fixed[:, 1:].T
         eta = eta if rows.offset is None else eta - rows.offset
         return np.where(True if rows.observed is None else rows.observed, eta / units, np.nan), rows.weights
 
@@ -488,8 +489,9 @@ def _floors(family: Family, dispersion: Floats, session: FitContext) -> Floats:
     """Smallest dispersion of each column, (n_features,), from those of the model without components."""
     summary, floors = session.summary, _LEAST_SHARE * dispersion
     for member, columns in family.member_columns(len(floors)):
-        finest = member.finest_dispersion(summary.mean[columns], summary.resolution[columns])
-        floors[columns] = np.maximum(floors[columns], finest)
+        if isinstance(member, Dispersed):
+            finest = member.finest_dispersion(summary.mean[columns], summary.resolution[columns])
+            floors[columns] = np.maximum(floors[columns], finest)
         if member.dispersion_kind == "shape":
             floors[columns] = _LEAST_SHAPE
     for columns in open_groups(family, len(floors)):
@@ -540,7 +542,8 @@ def pseudo_r2(fit: Fit, settings: Settings, session: FitContext) -> float:
     null, visit = null_model(family, session, dispersion), Pass(session, fit_intercept=True)
 
     def saturated(rows: BlockView, _: Floats) -> Floats:
-        terms = family.saturated_log_likelihood(rows.x.astype(np.float64), dispersion)
+        x = rows.x.astype(np.float64)
+        terms = family.saturated(x, dispersion) + family.log_base_measure(x, dispersion)
         return np.array([rows.weights @ observed_only(rows, slice(None), terms).sum(axis=1)])
 
     best, deviance = float(visit.sum(saturated)[0]), visit.deviance(family, null)

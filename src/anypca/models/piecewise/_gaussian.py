@@ -80,9 +80,9 @@ def find_mixture(table: Table, pieces: Pieces, patterns: Patterns) -> Mixture:
     parts, log_joint = [], np.empty((len(table.x), len(pieces.maps)))
     for k, (matrix, low, high) in enumerate(pieces.slabs):
         whole = find_posterior(table, Parameters(matrix[:, -1], matrix[:, :-1], pieces.noise), patterns)
-        part, log_mass = _truncate(whole, low, high, pieces.noise, patterns)
+        part, log_interval_probability = _truncate(whole, low, high, pieces.noise, patterns)
         parts.append(part)
-        log_joint[:, k] = whole.log_likelihood + log_mass
+        log_joint[:, k] = whole.log_likelihood + log_interval_probability
     largest = log_joint.max(axis=1)
     # The whole density is finite for every finite row, so the density of at least one piece is.
     joint = np.exp(log_joint - largest[:, None])
@@ -103,7 +103,9 @@ def _truncate(
         return Part(whole, scale, direction, whole.mean, zero), zero
     moments = truncated_normal((low - centre) / scale, (high - centre) / scale)
     mean = whole.mean + (scale * moments.mean)[:, None] * patterns.spread(direction)
-    return Part(whole, scale, direction, mean, scale**2 * (1.0 - moments.variance)), moments.log_mass
+    return Part(
+        whole, scale, direction, mean, scale**2 * (1.0 - moments.variance)
+    ), moments.log_interval_probability
 
 
 def sum_posteriors(table: Table, mixture: Mixture, pieces: Pieces, weight: Floats) -> PieceSums:

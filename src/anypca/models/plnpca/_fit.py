@@ -75,7 +75,7 @@ class PLNFitter(BilinearFitter[Settings]):
         settings = self.settings
         problem = PLNProblem(settings.fit_intercept, kept, settings.ridge, precision, eps=eps)
         null = coefficients = null_coefficients(self.visit, problem)
-        problem = replace(problem, constant=self.visit.log_base(self.family, null.dispersion))
+        problem = replace(problem, constant=self.visit.log_base_measure(self.family, null.dispersion))
         null_deviance = self.visit.deviance(self.family, null)
         local: Sequence[Any] | None = None
         fits = []

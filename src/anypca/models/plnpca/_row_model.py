@@ -43,7 +43,9 @@ class CountRowModel(BilinearRowModel[RowFit]):
 
     def log_likelihood(self, rows: BlockView) -> Floats:
         """A lower bound of each row's, shape (rows,)."""
-        base = apply_entry_weights(rows, slice(None), self.family.log_base(np.asarray(rows.x, dtype=float)))
+        base = apply_entry_weights(
+            rows, slice(None), self.family.log_base_measure(np.asarray(rows.x, dtype=float))
+        )
         return np.asarray(self.solve(rows).value + base.sum(axis=1))
 
     def expected(self, block: Block, rows: BlockView, solved: RowFit) -> Floats:

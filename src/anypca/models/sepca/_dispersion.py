@@ -97,9 +97,9 @@ def bound_gap(state: State) -> float:
 
     def terms(cells: _Cells) -> list[Floats]:
         phi = dispersion[cells.columns].astype(cells.mean.dtype, copy=False)
-        return [cells.family.looseness(cells.x, cells.mean, cells.variance, phi)]
+        return [cells.family.bound_gap(cells.x, cells.mean, cells.variance, phi)]
 
-    groups = [group for group in state.noise.members if group[0].is_loose]
+    groups = [group for group in state.noise.members if type(group[0]).bound_gap is not Family.bound_gap]
     return sum(float(_sum(state, *group, 1, terms).sum()) for group in groups)
 
 
@@ -240,7 +240,9 @@ def _normal_noise(state: State, member: Family, columns: Ints) -> Floats:
 
     def terms(cells: _Cells) -> list[Floats]:
         phi = known[cells.columns].astype(cells.mean.dtype, copy=False)
-        _, gradient, curvature = cells.family.expect(cells.x, cells.mean, cells.variance, phi)
+        _, gradient, curvature = cells.family.expected_log_likelihood(
+            cells.x, cells.mean, cells.variance, phi
+        )
         return [gradient * gradient / curvature + curvature * cells.variance, np.ones_like(cells.mean)]
 
     squares, count = _sum(state, member, columns, 2, terms)
@@ -330,7 +332,7 @@ def _grid_values(state: State, member: Family, columns: Ints, numbers: slice = s
     def terms(cells: _Cells) -> list[Floats]:
         unit = units[cells.columns].astype(cells.mean.dtype, copy=False)
         moments = cells.x, cells.mean, cells.variance
-        return [cells.family.expected_value(*moments, phi * unit) for phi in grid]
+        return [cells.family.expected_log_likelihood(*moments, phi * unit).value for phi in grid]
 
     return _sum(state, member, columns, len(grid), terms) + state.noise.grid_constants[numbers][:, columns]
 

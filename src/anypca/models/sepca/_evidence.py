@@ -30,6 +30,7 @@ from scipy.special import gammaln
 
 from anypca._typing import Floats
 from anypca.engine import Block, Statistics
+from anypca.families.mixed import with_tight_expectation
 from anypca.linalg import (
     pack_symmetric,
     packed_diagonal,
@@ -86,7 +87,9 @@ def gauge_sums(state: State) -> GaugeSums:
         likelihood, unknown = (np.empty_like(shared.precision) for _ in range(2))
         covariance = shared.covariance[:, packed_position(m, k)]
         precision = np.tile(pack_symmetric(np.eye(k)), (rows.n_rows, 1))
-        for tile, _, _, curvature in Expectation(problem.family.sharp, shared, rows).tiles(moments):
+        for tile, _, _, curvature in Expectation(with_tight_expectation(problem.family), shared, rows).tiles(
+            moments
+        ):
             likelihood[tile] = curvature.T @ (outer * weights)
             unknown[tile] = curvature.T @ ((moments.second - outer) * weights)
             precision += curvature @ covariance[tile]

@@ -14,6 +14,7 @@ from anypca._typing import Bools, Floats, Ints
 from anypca.columns import FamilyReport
 from anypca.columns.report import GIVEN
 from anypca.families import Family, Gaussian, NegativeBinomial, Poisson, ScaledPoisson, StudentT, combine
+from anypca.families.mixed import count_estimated
 from anypca.models._bilinear.dispersion import DISPERSION_GRID, start_dispersion
 from anypca.models._bilinear.start import BilinearFitter
 from anypca.models._block_view import BlockView, apply_entry_weights
@@ -143,9 +144,9 @@ class NoiseModel(BilinearFitter[Settings]):
 
         Estimated parameters of columns, such as cut points, cost half the logarithm of the number of rows each (BIC).
         """
-        n_rows, count = count_rows(self.session), self.family.count_estimated(self.session.data.n_features)
+        n_rows, count = count_rows(self.session), count_estimated(self.family, self.session.data.n_features)
         penalty = 0.5 * count * float(np.log(max(n_rows, 1.0)))
-        return self.visit.log_base(self.family, dispersion) + self.log_fixed_prior - penalty
+        return self.visit.log_base_measure(self.family, dispersion) + self.log_fixed_prior - penalty
 
     @cached_property
     def grid_units(self) -> Floats:
@@ -167,7 +168,7 @@ class NoiseModel(BilinearFitter[Settings]):
         family, units = self.family, self.grid_units
 
         def function(rows: BlockView, _: Floats) -> Floats:
-            terms = (family.log_base(rows.x, phi * units) for phi in DISPERSION_GRID)
+            terms = (family.log_base_measure(rows.x, phi * units) for phi in DISPERSION_GRID)
             return np.stack([rows.weights @ apply_entry_weights(rows, slice(None), term) for term in terms])
 
         return self.visit.sum(function)

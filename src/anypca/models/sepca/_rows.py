@@ -44,7 +44,7 @@ class PosteriorRowModel(BilinearRowModel[Scores]):
 
     def log_likelihood(self, rows: BlockView) -> Floats:
         """A lower bound of each row's, shape (rows,)."""
-        base = apply_entry_weights(rows, slice(None), self.family.log_base(rows.x, self.dispersion))
+        base = apply_entry_weights(rows, slice(None), self.family.log_base_measure(rows.x, self.dispersion))
         bound: Floats = self.problem.row_bounds(rows, self.loadings, self.solve(rows)) + base.sum(axis=1)
         return bound
 

@@ -13,7 +13,7 @@ from anypca._typing import Floats, Ints
 from anypca.exceptions import NonFiniteError
 from anypca.families import Family
 from anypca.linalg import varimax
-from anypca.models._bilinear.dispersion import refined_family
+from anypca.models._bilinear.dispersion import updated_family
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.passes import Deviances, Pass
 from anypca.models._bilinear.row_model import Reported
@@ -147,7 +147,7 @@ def alternate_fit_and_dispersion(state: State, *, rough: bool = True) -> State:
     for _ in range(MAX_ROUNDS):
         before, state = bound, prune(state, rough=rough)
         bound, new = state.bound, estimate(state)
-        family = refined_family(state.noise.family, state.coefficients, state.noise.visit, state.score_means)
+        family = updated_family(state.noise.family, state.coefficients, state.noise.visit, state.score_means)
         is_same = is_settled(state, new) and family is state.noise.family
         if is_same or abs(bound - before) <= _SMALL_CHANGE:
             return state

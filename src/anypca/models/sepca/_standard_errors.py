@@ -19,6 +19,7 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.engine import Block
+from anypca.families.mixed import with_tight_expectation
 from anypca.linalg import pack_symmetric, packed_diagonal, unpack_symmetric
 from anypca.models._block_view import open_block
 from anypca.models.sepca._evidence import GaugeSums, gauge_sums
@@ -69,7 +70,9 @@ def _outer_products(problem: VariationalProblem, shared: Loadings, block: Block,
     rows = open_block(block, fit_intercept=problem.fit_intercept)
     moments, root = Moments.of(scores, rows.features), np.sqrt(rows.weights)[None, :, None]
     covariance, products = unpack_symmetric(moments.covariance, k), np.empty_like(shared.precision)
-    for tile, _, working, curvature in Expectation(problem.family.sharp, shared, rows).tiles(moments):
+    for tile, _, working, curvature in Expectation(
+        with_tight_expectation(problem.family), shared, rows
+    ).tiles(moments):
         slope = working - curvature * (moments.design @ shared.mean[tile].T)
         found = slope.T[:, :, None] * moments.design
         found[:, :, :k] -= curvature.T[:, :, None] * (covariance @ shared.mean[tile, :k].T).transpose(2, 0, 1)

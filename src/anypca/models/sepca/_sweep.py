@@ -24,6 +24,8 @@ import scipy.linalg
 from anypca._typing import Bools, Floats, Ints
 from anypca.engine import Block, Statistics
 from anypca.families import Family
+from anypca.families._canonical import CanonicalFamily
+from anypca.families.mixed import with_tight_expectation
 from anypca.linalg import (
     doubled,
     pack_symmetric,
@@ -118,7 +120,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, SweepSums]):
     def expectation(self, shared: Loadings, rows: BlockView) -> Expectation:
         """The expected log-likelihood of rows under a posterior of the loadings."""
         kind = QuadraticExpectation if self.is_quadratic else Expectation
-        return kind(self.family.sharp, shared, rows)
+        return kind(with_tight_expectation(self.family), shared, rows)
 
     def step(self, block: Block, shared: Loadings, local: Scores | None) -> tuple[Scores, SweepSums]:
         """The best posterior of the block's rows, and sums for the columns."""
@@ -181,7 +183,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, SweepSums]):
     def row_bounds(self, rows: BlockView, shared: Loadings, scores: Scores) -> Floats:
         """The part of the bound that belongs to each row, without constants, shape (rows,)."""
         moments = Moments.of(scores, rows.features)
-        found = Expectation(self.family.sharp, shared, rows).row_sums(moments)
+        found = Expectation(with_tight_expectation(self.family), shared, rows).row_sums(moments)
         return np.asarray(found.rows - moments.divergence)
 
     def objective(self, shared: Loadings, stats: SweepSums) -> float:
@@ -411,10 +413,13 @@ class Expectation:
         rows, dispersion = self.rows, self.loadings.dispersion.astype(self.rows.dtype, copy=False)
         for tile, inner, eta, variance in self.predictors(moments):
             if rows.table is None:
+                assert isinstance(self.family, CanonicalFamily)
                 value, mean, curvature = self.family.expected_cumulant(eta, variance)
                 yield tile, value, inner * curvature - mean, curvature
                 continue
-            found = self.family.columns(tile).expect(rows.x[:, tile], eta, variance, dispersion[tile])
+            found = self.family.take(tile).expected_log_likelihood(
+                rows.x[:, tile], eta, variance, dispersion[tile]
+            )
             value, gradient, curvature = weighted_terms(rows, tile, found)
             yield tile, value, gradient + curvature * inner, curvature
 

@@ -87,7 +87,7 @@ class Model:
     def bound(self, rows: BlockView, noise: Floats) -> Floats:
         """A lower bound of the log-likelihood of each row, (rows,), by draws of standard normals (draws, rows, k)."""
         found = self.encode(self.inputs.of(rows))
-        base = rows.only_observed(self.family.log_base(rows.x, self.dispersion)).sum(axis=1)
+        base = rows.only_observed(self.family.log_base_measure(rows.x, self.dispersion)).sum(axis=1)
         total = base - found.divergence
         for draw in noise:
             eta = rows.shifted(self.decoder(found.mean + found.deviation * draw))

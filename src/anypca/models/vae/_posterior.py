@@ -187,7 +187,7 @@ def marginal(likelihood: Likelihood, rows: BlockView, starts: list[Floats], nois
     noise : ndarray of shape (draws, k)
         Standard normals, the same for all rows, so that a row's answer does not depend on its neighbours.
     """
-    base = likelihood.family.log_base(rows.x, likelihood.dispersion)
+    base = likelihood.family.log_base_measure(rows.x, likelihood.dispersion)
     constant = rows.only_observed(base).sum(axis=1) - 0.5 * noise.shape[1] * _LOG_2PI
     size = max(1, _MOST_NUMBERS // (rows.x.shape[1] * len(noise)))
     found = []

@@ -24,7 +24,7 @@ from anypca._typing import Floats, Ints
 from anypca.families import Bernoulli, Binomial, Family
 from anypca.linalg import PackedCholesky, packed_diagonal, varimax
 from anypca.models._bilinear.alternating import Gauge, Shared, SweepSums, intercept_shift
-from anypca.models._bilinear.dispersion import estimate_dispersion, has_settled, refined_family
+from anypca.models._bilinear.dispersion import estimate_dispersion, has_settled, updated_family
 from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._bilinear.passes import Deviances
 from anypca.models._bilinear.problem import BilinearProblem
@@ -142,7 +142,7 @@ def _fit_weight(fitter: BilinearFitter[ModeSettings], nu: float, seed: int) -> M
         new = dispersion
         if is_open:
             new = estimate_dispersion(family, fit.coefficients, fitter.visit, fit.local, start, fit.weight)
-        better = refined_family(family, fit.coefficients, fitter.visit, fit.local)
+        better = updated_family(family, fit.coefficients, fitter.visit, fit.local)
         if better is family and has_settled(family, new, dispersion, rtol=ROUND_TOLERANCE):
             break
         family, dispersion = better, new
@@ -159,7 +159,7 @@ class ModeFitter(BilinearFitter[ModeSettings]):
     @cached_property
     def constant(self) -> float:
         """Terms of the log-likelihood without the predictor."""
-        return self.visit.log_base(self.family, self.dispersion)
+        return self.visit.log_base_measure(self.family, self.dispersion)
 
     @cached_property
     def loading_prior(self) -> LoadingPrior:
