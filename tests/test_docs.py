@@ -90,6 +90,5 @@ def test_the_example_of_the_readme_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}
     exec(compile(example, str(README), "exec"), names)
-    assert (tmp_path / "digits.png").read_bytes().startswith(b"\x89PNG")
-    assert names["mean"].shape == names["std"].shape == (5, 2)
+    assert names["filled"].notna().all(axis=None)
     assert [link for link in re.findall(r"\]\((?!http)([^)]+)\)", text) if not (ROOT / link).is_file()] == []
