@@ -13,20 +13,17 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca._words import percent
-from anypca.columns import FamilyRecord
 from anypca.interpretation import contributions
 from anypca.linalg import largest
 from anypca.models._rotation import Rotation
 from anypca.report import _figures
-from anypca.report._page import name_text, number, plural, some, with_values
+from anypca.report._page import family_name, name_text, number, plural, some, with_values
 from anypca.report._quality import Quality
 from anypca.report._rows import MOST_COMPONENTS, choose_columns
 from anypca.report._subject import Subject
 
 Content = dict[str, Any]
 
-#: Columns with a line of their own in the table of columns.
-_MOST_LISTED = 200
 #: Components with a picture, and bars in it. The table names the strongest columns of all components.
 _MOST_DRAWN, _MOST_BARS = 8, 15
 #: Columns named at each end of a component, rows named at each end, and columns or rows that fit best or worst.
@@ -41,44 +38,25 @@ _FAR = 15.0
 #: Factors beyond exp(20) are shown by their exponent.
 _HUGE = 20.0
 _PACKAGES = ("anypca", "numpy", "scipy", "scikit-learn")
-_CRITERIA = {
-    "bic": "BIC",
-    "icl": "ICL",
-    "aic": "AIC",
-    "log_likelihood": "log-likelihood",
-    "n_parameters": "free parameters",
-    "evidence": "log evidence (variational)",
-}
 
 
 def page_content(subject: Subject, quality: Quality | None) -> Content:
     """Variables of all sections."""
-    model, facts = subject.description, subject.facts
-    total, converged = percent(float(model.explained.sum())), bool(subject.model.converged_)
-    tiles = [
-        ("rows", number(facts.n_rows)),
-        ("columns", number(facts.n_columns)),
-        ("missing cells", percent(facts.missing_share)),
-        ("components", number(subject.n_components)),
-        ("explained deviance", total),
-        ("converged", "yes" if converged else "no"),
-    ]
+    model = subject.description
     return {
-        "title": subject.title,
-        "name": subject.name,
-        "n_components": subject.n_components,
+        "subject": subject,
         "model": model,
-        "facts": facts,
-        "n_shown": subject.sample.n_rows,
-        "converged": converged,
-        "n_iter": int(subject.model.n_iter_),
-        "total": total,
-        "tiles": tiles,
+        "facts": subject.facts,
         "quality": quality,
+        "n_components": subject.n_components,
+        "n_shown": subject.sample.n_rows,
+        "converged": bool(subject.model.converged_),
+        "n_iter": int(subject.model.n_iter_),
+        "total": percent(float(model.explained.sum())),
         **_about_table(subject),
         **_about_number(subject),
         **(_about_components(subject) if subject.n_components else {}),
-        **_about_quality(subject, quality),
+        **({} if quality is None else _about_quality(subject, quality)),
         **_about_reproduction(subject),
     }
 
@@ -104,8 +82,7 @@ def page_figures(subject: Subject, quality: Quality | None) -> dict[str, _figure
             names = [subject.model_names[j] for j in known]
             found["shares"] = _figures.shares(names, quality.column_share[known])
         for i, curve in enumerate(quality.curves):
-            if len(curve.fitted) > 1:
-                found[f"calibration{i}"] = _figures.calibration(curve)
+            found[f"calibration{i}"] = _figures.calibration(curve)
         if quality.ranks is not None:
             found["ranks"] = _figures.rank_histogram(quality.ranks)
     if len(model.trace) > 1:
@@ -119,24 +96,14 @@ def page_figures(subject: Subject, quality: Quality | None) -> dict[str, _figure
 def _about_table(subject: Subject) -> Content:
     families = subject.description.column_families(subject.facts.column_names)
     kinds = {record.column: record.kind or "–" for record in families}
-    doubts = [
-        f"{name_text(record.column)} ({_words(record.family)}, {_words(record.doubt)})"
-        for record in families
-        if record.is_unsure
-    ]
-    rows = [
-        _column_row(subject, j, families[j] if families else None)
-        for j in range(min(subject.facts.n_columns, _MOST_LISTED))
-    ]
     return {
         "table_notes": [*_table_notes(subject), *subject.notes],
-        "families": bool(families),
+        "families": families,
         "family_groups": [
-            (kinds[names[0]], _words(family), number(len(names)), some(names, 6), rule)
+            (kinds[names[0]], family_name(family), number(len(names)), some(names, 6), rule)
             for names, family, rule in families.groups()
         ],
-        "doubts": doubts,
-        "column_rows": rows,
+        "label_columns": dict(subject.layout.labels),
     }
 
 
@@ -182,64 +149,16 @@ def _zeros(subject: Subject) -> str:
     return f"{percent(share)} of the observed cells are zero; {rows if count else 'no row is all zeros'}."
 
 
-def _column_row(subject: Subject, j: int, record: FamilyRecord | None) -> tuple[str, ...]:
-    """A line of the table of columns."""
-    facts, summary = subject.facts, subject.facts.summary
-    values: tuple[str, ...] = ("–",) * 4
-    if j not in dict(subject.layout.labels):
-        zeros = percent(summary.n_zero[j] / max(1, int(summary.n_observed[j])))
-        values = (
-            zeros,
-            *(number(float(each[j])) for each in (summary.minimum, summary.mean, summary.maximum)),
-        )
-    family = ("–",) * 4
-    if record is not None:
-        lead = f"{record.lead:.1f}" if np.isfinite(record.lead) else "–"
-        unsure = " (unsure)" if record.is_unsure and lead != "–" else ""
-        family = (record.kind or "–", _words(record.family), lead + unsure, record.reason)
-    return (
-        name_text(facts.column_names[j]),
-        *family[:3],
-        number(int(facts.n_missing[j])),
-        *values,
-        family[3],
-    )
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ")
-
-
 # ------------------------------------------------------------------------------------- number of components
 
 
 def _about_number(subject: Subject) -> Content:
     model, facts = subject.description, subject.facts
-    titles = _CRITERIA | (
-        {"log_likelihood": "lower bound of the log-likelihood"} if model.likelihood == "bound" else {}
-    )
-    criteria = [
-        (title, number(round(model.criteria[name])))
-        for name, title in titles.items()
-        if np.isfinite(model.criteria.get(name, np.nan))
-    ]
     sparse = model.loadings if model.has_sparse_loadings else None
     return {
         "reason": _reason(subject),
         "few_rows": facts.n_rows < _FEW_ROWS_EACH * facts.n_columns,
-        "n_selected": 0 if model.support is None else int(model.support.sum()),
         "nonzero": [] if sparse is None else np.count_nonzero(sparse, axis=1).tolist(),
-        "criteria": criteria,
-        "removals": [
-            (
-                each.iteration,
-                f"{each.n_components} → {each.n_components - 1}",
-                number(each.alpha),
-                each.reason,
-            )
-            for each in model.removals
-        ],
-        "pieces": _pieces(subject),
     }
 
 
@@ -264,15 +183,6 @@ def _reason(subject: Subject) -> str:
     return f"{subject.name} chose {count} for n_components={asked!r}."
 
 
-def _pieces(subject: Subject) -> list[tuple[Any, ...]]:
-    """Limits and shares of the pieces of a piecewise model."""
-    breakpoints, shares = subject.description.breakpoints, subject.description.piece_shares
-    if breakpoints is None or shares is None:
-        return []
-    edges = ["−∞", *map(number, breakpoints), "∞"]
-    return [(k + 1, edges[k], edges[k + 1], percent(float(share))) for k, share in enumerate(shares)]
-
-
 # ---------------------------------------------------------------------------------------- components and rows
 
 
@@ -287,15 +197,12 @@ def _about_components(subject: Subject) -> Content:
         )
         for k, name in enumerate(subject.component_names)
     ]
-    kept = len(choose_columns(subject))
     return {
         "overview": overview,
         "has_effects": effects is not None,
         "single_columns": _single_columns(subject),
         "cards": [_card(subject, k, effects) for k in range(min(subject.n_components, _MOST_DRAWN))],
-        "has_arrows": subject.has_arrows,
-        "has_std": subject.std is not None,
-        "n_coloured": kept,
+        "n_coloured": len(choose_columns(subject)),
         "ends": [
             (name, *_rows_at_ends(subject, k))
             for k, name in enumerate(subject.component_names[:MOST_COMPONENTS])
@@ -404,37 +311,12 @@ def _rows_at_ends(subject: Subject, component: int) -> tuple[str, str]:
 # --------------------------------------------------------------------------------- quality and reproduction
 
 
-def _about_quality(subject: Subject, quality: Quality | None) -> Content:
-    findings = [
-        (title, [found.text for found in subject.findings if found.is_warning == is_warning])
-        for title, is_warning in (
-            ("What may have made false components", True),
-            ("Notes on the residuals", False),
-        )
-    ]
-    if quality is None:
-        return {"findings": findings, "curves": [], "worst_cells": []}
+def _about_quality(subject: Subject, quality: Quality) -> Content:
     order = np.argsort(-quality.row_deviance, kind="stable")[:_N_WORST]
     names = [subject.sample.row_names[i] for i in order]
     return {
-        "findings": findings,
         "verdict": _verdict(quality),
         "column_ends": _column_ends(subject, quality),
-        "curves": [
-            (f"calibration{i}", _words(curve.family).capitalize(), curve.has_units)
-            for i, curve in enumerate(quality.curves)
-            if len(curve.fitted) > 1
-        ],
-        "worst_cells": [
-            (
-                name_text(subject.sample.row_names[cell.row]),
-                name_text(subject.model_names[cell.column]),
-                number(cell.observed),
-                number(cell.fitted),
-                f"{cell.residual:+.1f}".replace("-", "\N{MINUS SIGN}"),
-            )
-            for cell in quality.worst
-        ],
         "median_deviance": float(np.median(quality.row_deviance)),
         "worst_rows": with_values(names, map(number, quality.row_deviance[order])),
     }
@@ -478,7 +360,6 @@ def _about_reproduction(subject: Subject) -> Content:
         "code": subject.code or _code(subject),
         "seed": int(seed) if isinstance(seed, int | np.integer) else seed,
         "versions": [("Python", platform.python_version()), *((name, _version(name)) for name in _PACKAGES)],
-        "parameters": [(name, repr(value)) for name, value in subject.parameters.items()],
     }
 
 

@@ -137,7 +137,7 @@ def rank_histogram(ranks: Ints) -> Figure:
 def trace(values: Floats) -> Figure:
     """The objective after each iteration."""
     line = _mark("line", range(1, len(values) + 1), values, lambda x, y: f"iteration {x}: {y:.8g}", digits=12)
-    return {"x": {"title": "iteration"}, "y": {"title": "objective"}, "marks": [line]}
+    return {"x": {"title": "iteration", "whole": True}, "y": {"title": "objective"}, "marks": [line]}
 
 
 def _mark(

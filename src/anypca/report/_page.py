@@ -12,6 +12,7 @@ import numpy as np
 
 from anypca._optional import optional
 from anypca._words import listed, percent, shorten
+from anypca.columns import FamilyRecord
 from anypca.report._encode import to_json
 
 #: Longer names would break tables; the start and the end are kept.
@@ -47,6 +48,35 @@ def some(names: Sequence[object], most: int = 8) -> str:
     return listed(names, most, name_text)
 
 
+def family_name(name: str) -> str:
+    """A family in words."""
+    return name.replace("_", " ")
+
+
+def _lead(record: FamilyRecord) -> str:
+    """By how much a family is ahead, if likelihoods decided."""
+    if not np.isfinite(record.lead):
+        return "–"
+    return f"{record.lead:.1f}{' (unsure)' if record.is_unsure else ''}"
+
+
+def _doubt(record: FamilyRecord) -> str:
+    return f"{name_text(record.column)} ({family_name(record.family)}, {family_name(record.doubt)})"
+
+
+_FILTERS = {
+    "number": number,
+    "plural": plural,
+    "some": some,
+    "percent": percent,
+    "repr": repr,
+    "name": name_text,
+    "words": family_name,
+    "lead": _lead,
+    "doubt_text": _doubt,
+}
+
+
 def build_page(content: dict[str, Any], figures: dict[str, Any], rows: dict[str, Any] | None) -> str:
     """The whole report as HTML.
 
@@ -73,7 +103,7 @@ def build_page(content: dict[str, Any], figures: dict[str, Any], rows: dict[str,
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    environment.filters.update(number=number, plural=plural, some=some, percent=percent, repr=repr)
+    environment.filters.update(_FILTERS)
     script = _asset("script.js")
     trusted = {
         "policy": _policy(script),

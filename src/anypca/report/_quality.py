@@ -119,7 +119,7 @@ def _curves(entries: Entries) -> list[Curve]:
         if member.has_units:  # columns in different units share a picture
             x, m = standardise(np.where(seen, x, np.nan), m)
         curves.append(Curve(member.name, *_binned(m[seen], x[seen]), member.has_units))
-    return curves
+    return [curve for curve in curves if len(curve.fitted) > 1]
 
 
 def _binned(fitted: Floats, observed: Floats) -> tuple[Floats, Floats, Floats]:

@@ -296,10 +296,9 @@ def check_companions(model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         If the model takes no such argument.
     """
     found = describe(model)
-    known = {"offset": found.takes_offset, "covariates": found.takes_covariates}
     wanted = {name: value for name, value in given.items() if value is not None}
     for name in wanted:
-        if not known[name]:
+        if not getattr(found, f"takes_{name}"):
             raise TypeError(f"{found.name} has no {name}. Leave out {name}= in report.")
     return wanted
 

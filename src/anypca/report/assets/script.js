@@ -71,8 +71,8 @@
   }
 
   // Round numbers, and as many decimals as tell them apart.
-  function roundTicks([low, high], most) {
-    const raw = (high - low) / Math.max(most, 3), power = 10 ** Math.floor(Math.log10(raw));
+  function roundTicks([low, high], most, least = 0) {
+    const raw = Math.max((high - low) / Math.max(most, 3), least), power = 10 ** Math.floor(Math.log10(raw));
     const step = [1, 2, 5, 10].find((factor) => factor * power >= raw * 0.999) * power;
     const decimals = Math.max(0, -Math.floor(Math.log10(step) + 1e-9)), found = [];
     for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k += 1) {
@@ -104,7 +104,7 @@
   function Plane(place, x, y, height) {
     const width = Math.max(place.clientWidth, 200);
     const ticksOf = (axis, most) => axis.ticks ? axis.ticks.map((value, i) => [value, axis.labels ? axis.labels[i] : String(value)])
-      : axis.log ? logTicks(axis.range) : roundTicks(axis.range, most);
+      : axis.log ? logTicks(axis.range) : roundTicks(axis.range, most, axis.whole ? 1 : 0);
     const yTicks = ticksOf(y, height / 45).map(([value, text]) => [value, cut(text, 0.42 * width)]);
     const wide = Math.max(0, ...yTicks.map(([, text]) => widthOf(text)));
     const box = { left: wide + (y.title ? 34 : 14), right: width - 14, top: 10, bottom: height - (x.title ? 46 : 28) };
