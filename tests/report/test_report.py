@@ -29,7 +29,7 @@ from anypca.exceptions import NotFittedError
 from anypca.report import write_report
 
 # Chains that are short enough for a test are too short to agree.
-pytestmark = pytest.mark.filterwarnings("ignore:ISFA. the chains disagree")
+pytestmark = pytest.mark.filterwarnings("ignore:(ISFA|BEPCA). the chains disagree")
 
 SECTIONS = ["table", "number", "components", "rows", "quality", "convergence", "reproduction"]
 
