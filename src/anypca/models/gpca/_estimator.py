@@ -16,8 +16,8 @@ from anypca.models._description import Description
 from anypca.models._row_methods import GenerativeModel
 from anypca.models._validation import NOT_NEGATIVE, POSITIVE
 from anypca.models._warm import WarmStart
-from anypca.models.gpca._fit import USUAL_BOUND, GPCAFit, Settings, choose_bound, compare_bounds, fit_gpca
-from anypca.models.gpca._reader import find_family, guess_family
+from anypca.models.gpca._fit import GPCAFit, Settings, compare_bounds, fit_gpca
+from anypca.models.gpca._reader import find_family, guess_family, usual_bound
 from anypca.models.gpca._row_model import ProjectionRowModel
 from anypca.priors import Prior, Ridge, find_prior
 
@@ -46,9 +46,9 @@ class GPCA(WarmStart, GenerativeModel):
         Step with which columns are recorded, such as 0.1 for one decimal: one for all, one per column, or a dict from
         column to step. None finds it from the values.
     bound : float, "auto" or "cv", default="auto"
-        M. ``"auto"`` takes of 1, 2, 4 and 8 the one with the smallest deviance of a third of the entries, hidden from
-        two to four rough fits; 4 in tables of more than a million entries. ``"cv"`` takes of 1, 2, 3, 4, 6, 8 and 10
-        the one with the smallest deviance of held-out entries (five folds, 35 fits). Not used by the gaussian family.
+        M. ``"auto"``: 4 for yes and no, as in the authors' software; log(8/3) for counts, so that a zero has the
+        logarithm of 3/8 (Anscombe 1948). ``"cv"``: of 1, 2, 3, 4, 6, 8 and 10 the bound with the smallest deviance of
+        held-out entries (five folds, 35 fits). Not used by the gaussian family.
     penalty : str, Prior or None, default=None
         Of the loadings. ``"l1"`` (absolute values) and ``"scad"`` (the same, smoothly clipped, so that large loadings
         are left alone) make single loadings zero; ``"group"`` (lengths of the rows of loadings) takes columns out of
@@ -84,7 +84,7 @@ class GPCA(WarmStart, GenerativeModel):
     bound_ : float or None
         The bound used; None for the gaussian family, which needs none.
     bound_deviances_ : dict or None
-        With ``bound="auto"`` and ``"cv"``: deviance per held-out entry for each bound that was compared.
+        With ``bound="cv"``: deviance per held-out entry for each bound.
     dispersion_ : float
         Variance of the noise for the gaussian family, else 1.
     calibration_slope_ : ndarray of shape (n_columns,) or None
@@ -210,7 +210,7 @@ class GPCA(WarmStart, GenerativeModel):
             check_rank(self.n_components, session.data)
             family = find_family(session)
             settings = self._settings()
-            bound, deviances = self._find_bound(session, family, settings)
+            bound, deviances = self._find_bound(session, family)
             fit = fit_gpca(session, family, settings, bound)
             self.family_ = family
             self.bound_, self.bound_deviances_ = None if family.has_units else bound, deviances
@@ -230,17 +230,16 @@ class GPCA(WarmStart, GenerativeModel):
             prior = None  # it is the same for all orthonormal loadings
         return Settings(self.n_components, prior, float(self.alpha), bool(self.fit_intercept))
 
-    def _find_bound(
-        self, session: FitContext, family: Family, settings: Settings
-    ) -> tuple[float, dict[float, float] | None]:
-        """The bound and, if it was chosen, what was compared."""
-        if not isinstance(self.bound, str):
-            return float(self.bound), None
+    def _find_bound(self, session: FitContext, family: Family) -> tuple[float, dict[float, float] | None]:
+        """The bound and, if it was chosen by cross-validation, the deviances."""
         if family.has_units:
             return np.inf, None
-        compare = compare_bounds if self.bound == "cv" else choose_bound
-        deviances = compare(session, family, settings)
-        return min(deviances, key=lambda bound: deviances[bound], default=USUAL_BOUND), deviances
+        if not isinstance(self.bound, str):
+            return float(self.bound), None
+        if self.bound == "auto":
+            return usual_bound(family), None
+        deviances = compare_bounds(self, session, family)
+        return min(deviances, key=lambda bound: deviances[bound], default=usual_bound(family)), deviances
 
     def _store(self, fit: GPCAFit) -> None:
         """Set the fitted attributes."""

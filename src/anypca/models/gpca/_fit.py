@@ -1,9 +1,8 @@
-"""Generalised PCA: from a session to a reported fit; the bound may be chosen by entries that the fit has not seen."""
+"""Generalised PCA: from a table to a reported fit; the bound may be chosen by cross-validation."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,13 @@ from anypca.families import Family
 from anypca.linalg import fix_signs
 from anypca.models._bilinear.passes import Deviances
 from anypca.models._context import FitContext
-from anypca.models._cross_validation import hash_folds
+from anypca.models._cross_validation import HeldOut, cross_validate, hash_folds
+from anypca.models._warm import cold_clone
 from anypca.models.gpca._penalised import PenalisedProblem, start_penalised
-from anypca.models.gpca._problem import Iterate, ProjectionProblem, SubspaceProblem
+from anypca.models.gpca._problem import Iterate, ProjectionProblem
 from anypca.models.gpca._projection import Subspace, Sums, project
-from anypca.models.gpca._reader import Hidden, HoldOut, Reader, SaturatedRows
-from anypca.models.gpca._start import Facts, facts_of, null_deviance, start
+from anypca.models.gpca._reader import Reader, SaturatedRows
+from anypca.models.gpca._start import Start, find_start
 from anypca.priors import Prior, Scaled
 from anypca.solvers import Result
 
@@ -45,16 +45,6 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
-    """Where the iterations ended."""
-
-    result: Result[Any]
-    stats: Sums
-    null_deviance: Floats
-    """(n_features,)."""
-
-
-@dataclass(frozen=True, eq=False)
 class GPCAFit:
     """A fit in reporting coordinates."""
 
@@ -70,57 +60,34 @@ class GPCAFit:
     result: Result[Any]
 
 
-def fit_gpca(session: FitContext, family: Family, settings: Settings, bound: float) -> GPCAFit:
+def fit_gpca(context: FitContext, family: Family, settings: Settings, bound: float) -> GPCAFit:
     """Fit with a given bound and report."""
     reader = Reader(family, bound)
-    solution = solve(session, reader, settings)
-    canonical, squares = _canonical(solution, settings)
-    found = np.vstack([solution.null_deviance, _deviances(session, reader, canonical)])
-    deviances, order = Deviances(found).ordered()
-    return GPCAFit(
-        _arrange(canonical, order),
-        reader,
-        squares[order],
-        solution.stats.weight,
-        solution.stats.entries,
-        deviances,
-        solution.result,
+    start = find_start(
+        context, reader, n_components=settings.n_components, fit_intercept=settings.fit_intercept
     )
+    result, stats = _solve(context, reader, settings, start)
+    canonical, squares = _canonical(result.shared, stats, settings)
+    found = np.vstack([start.null, _deviances(context, reader, canonical)])
+    deviances, order = Deviances(found).ordered()
+    subspace = _arrange(canonical, order)
+    return GPCAFit(subspace, reader, squares[order], stats.weight, stats.entries, deviances, result)
 
 
-def solve(
-    session: FitContext,
-    reader: Reader,
-    settings: Settings,
-    *,
-    tol: float | None = None,
-    is_reported: bool = True,
-) -> Solution:
-    """Start and iterate; ``reader`` says what is read, with which bound."""
-    tol = session.tol if tol is None else tol
-    if not is_reported:
-        session = replace(session, max_iter=min(session.max_iter, _MOST_ITERATIONS))
-    fit_intercept = settings.fit_intercept
-    facts = reader.sum(session, partial(facts_of, reader.family))
-    null = null_deviance(session, reader, facts, fit_intercept=fit_intercept)
+def _solve(context: FitContext, reader: Reader, settings: Settings, start: Start) -> tuple[Result[Any], Sums]:
+    """Iterate from a start; a penalised fit starts from a rough one without penalty."""
     # Without units a typical entry has a deviance of about 1.
-    total = float(null.sum())
-    unit = total / float(facts.weight.sum()) if reader.family.has_units and total > 0 else 1.0
-    dense = ProjectionProblem(reader, _free(facts, settings), float(facts.saturated.sum()), unit)
-    begin = start(session, reader, facts, n_components=settings.n_components, fit_intercept=fit_intercept)
-    first = Iterate(begin.loadings, begin.intercept, begin.typical)
+    total = float(start.null.sum())
+    unit = total / start.weight if reader.family.has_units and total > 0 else 1.0
+    plain = ProjectionProblem(reader, _free(start, settings), start.saturated, unit)
+    first = Iterate(start.subspace.loadings, start.subspace.intercept, start.subspace.typical)
     if settings.prior is None:
-        return Solution(*_run(session, dense, first, tol, is_reported), null)
-    found = _run(session, dense, first, max(tol, _START_TOLERANCE), False)[0].shared
-    prior = _in_units(settings.prior, 0.5 * settings.alpha * total, session.data.n_features)
-    problem = PenalisedProblem(dense.reader, dense.free, dense.saturated, dense.unit, prior)
-    return Solution(*_run(session, problem, start_penalised(found, prior), tol, is_reported), null)
-
-
-def _run(
-    session: FitContext, problem: SubspaceProblem[Any], first: Subspace, tol: float, is_reported: bool
-) -> tuple[Result[Any], Sums]:
-    result, _, stats = session.loop(problem, tol=tol, is_reported=is_reported).run(first)
+        result, _, stats = context.loop(plain).run(first)
+        return result, stats
+    rough = context.loop(plain, tol=max(context.tol, _START_TOLERANCE), is_reported=False).run(first)[0]
+    prior = _in_units(settings.prior, 0.5 * settings.alpha * total, context.data.n_features)
+    problem = PenalisedProblem(reader, plain.free, plain.saturated, unit, prior)
+    result, _, stats = context.loop(problem).run(start_penalised(rough.shared, prior))
     return result, stats
 
 
@@ -133,22 +100,21 @@ def _in_units(prior: Prior, strength: float, n_features: int) -> Prior:
     return Scaled(prior, strength * unit, unit)
 
 
-def _free(facts: Facts, settings: Settings) -> Bools:
+def _free(start: Start, settings: Settings) -> Bools:
     """What is estimated: nothing of a column with one value, which its main effect fits as well as can be."""
-    free = np.ones((len(facts.varies), settings.n_components + 1), dtype=bool)
+    free = np.ones((len(start.varies), settings.n_components + 1), dtype=bool)
     if settings.fit_intercept:
-        return free & facts.varies[:, None]
+        return free & start.varies[:, None]
     free[:, -1] = False
     return free
 
 
-def _canonical(solution: Solution, settings: Settings) -> tuple[Subspace, Floats]:
+def _canonical(at: Subspace, stats: Sums, settings: Settings) -> tuple[Subspace, Floats]:
     """Main effects at the centre of the scores, axes along their principal directions; their squares.
 
     The predictor depends on the main effects only through what the loadings do not span; the rest is free to
     be chosen. Sparse loadings are left as they are.
     """
-    at, stats = solution.result.shared, solution.stats
     mean = stats.score_sum / stats.weight * float(settings.fit_intercept)
     gram = stats.score_gram - stats.weight * np.outer(mean, mean)
     effects = at.intercept + at.loadings @ mean
@@ -159,7 +125,7 @@ def _canonical(solution: Solution, settings: Settings) -> tuple[Subspace, Floats
     return turned, np.maximum(values[::-1], 0.0)
 
 
-def _deviances(session: FitContext, reader: Reader, at: Subspace) -> Floats:
+def _deviances(context: FitContext, reader: Reader, at: Subspace) -> Floats:
     """Deviance of the columns under the model, then without each component, shape (k + 1, n_features)."""
     k = at.loadings.shape[1]
     models = [at, *(replace(at, loadings=np.delete(at.loadings, a, axis=1)) for a in range(k))]
@@ -169,7 +135,7 @@ def _deviances(session: FitContext, reader: Reader, at: Subspace) -> Floats:
         terms = reader.family.deviance(rows.x, rows.only_observed(eta))
         return np.asarray(rows.weight @ rows.weigh(terms))
 
-    return reader.sum(session, lambda rows: np.array([deviance(rows, model) for model in models]))
+    return reader.sum(context, lambda rows: np.array([deviance(rows, model) for model in models]))
 
 
 def _arrange(at: Subspace, order: Ints) -> Subspace:
@@ -183,74 +149,34 @@ def _arrange(at: Subspace, order: Ints) -> Subspace:
 
 #: Bounds that are compared. Beyond 10 the odds and means of the bounded parameters are 0 or infinite for any purpose.
 BOUNDS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
-#: Those that are compared by default, and the one of tables that are too large, or too small, for that.
-DOUBLED_BOUNDS = (1.0, 2.0, 4.0, 8.0)
-USUAL_BOUND = 4.0
-# Entries beyond which fits to compare would take as long as others' fits.
-_MOST_ENTRIES = 1_000_000
-# As usual in cross-validation; fits of four fifths of the entries are nearly those of all.
+# As usual in cross-validation; fits of four fifths of the entries are nearly fits of all.
 _N_FOLDS = 5
 # Deviances of held-out entries differ by far more than what a better solved fit would change.
 _TOLERANCE = 1e-2
 _MOST_ITERATIONS = 50
 
 
-def compare_bounds(session: FitContext, family: Family, settings: Settings) -> dict[float, float]:
-    """Deviance per held-out entry for each bound, by cross-validation over entries.
-
-    Returns
-    -------
-    dict
-        From bound to mean deviance; every observed entry is held out once, the same ones for all bounds.
-    """
-    seed = int(session.rng.integers(2**31))
-    folds = [HoldOut(fold, _N_FOLDS, seed) for fold in range(_N_FOLDS)]
-    totals = {
-        bound: np.sum([_held_out(session, Reader(family, bound, fold), settings) for fold in folds], axis=0)
-        for bound in BOUNDS
+def compare_bounds(model: Any, context: FitContext, family: Family) -> dict[float, float]:
+    """Deviance per held-out entry for each bound, by cross-validation over entries; empty if too few to hide any."""
+    parts = context.gather(lambda block: (block.values().astype(float), block.weights, block.entry_weight()))
+    x, weight = (np.concatenate([part[i] for part in parts]) for i in range(2))
+    if context.data.has_entry_weights:
+        x[np.concatenate([part[2] for part in parts]) == 0] = np.nan
+    limits = {"max_iter": min(context.max_iter, _MOST_ITERATIONS), "tol": max(context.tol, _TOLERANCE)}
+    given = {"family": family, "resolution": None, "verbose": 0, **limits}
+    candidates = [cold_clone(model).set_params(bound=bound, **given) for bound in BOUNDS]
+    splits = hash_folds(x, _N_FOLDS, weight)
+    found = cross_validate(candidates, x, splits, score=_held_out_deviance, sample_weight=weight)
+    totals = np.sum(found, axis=0)
+    return {
+        bound: float(total / count) for bound, (total, count) in zip(BOUNDS, totals, strict=True) if count
     }
-    return {bound: float(total[0] / total[1]) for bound, total in totals.items()}
 
 
-def choose_bound(session: FitContext, family: Family, settings: Settings) -> dict[float, float]:
-    """Deviance per hidden entry for bounds that double as long as it falls; a third of the entries is hidden once.
-
-    Which ones hangs neither on the order of rows and columns nor on weights in place of repeated rows. Nothing is
-    compared in large tables.
-
-    Returns
-    -------
-    dict
-        From bound to mean deviance.
-    """
-    deviances: dict[float, float] = {}
-    if session.data.n_samples * session.data.n_features > _MOST_ENTRIES:
-        return deviances
-    parts = session.gather(lambda block: (block.values().astype(float), block.weights))
-    x, weight = (np.concatenate(part) for part in zip(*parts, strict=True))
-    mask = np.zeros(x.shape, dtype=bool)
-    mask[hash_folds(x, 3, weight)[0]] = True
-    hidden = Hidden(mask)
-    for bound in DOUBLED_BOUNDS:
-        total, count = _held_out(session, Reader(family, bound, hidden), settings)
-        if count == 0:  # too few entries to hide any
-            break
-        least = min(deviances.values(), default=np.inf)
-        deviances[bound] = float(total / count)
-        if deviances[bound] >= least:
-            break
-    return deviances
-
-
-def _held_out(session: FitContext, reader: Reader, settings: Settings) -> Floats:
-    """Deviance and number of the entries of a fold, weighted, under a fit without them, shape (2,)."""
-    found = solve(session, reader, settings, tol=max(session.tol, _TOLERANCE), is_reported=False)
-    return reader.sum(session, lambda rows: _judge(reader.family, rows, found.result.shared))
-
-
-def _judge(family: Family, rows: SaturatedRows, at: Subspace) -> Floats:
-    assert rows.held is not None
-    eta = at.intercept + project(rows, at).scores @ at.loadings.T
-    terms = np.where(rows.held, family.deviance(rows.x, np.where(rows.held, eta, 0.0)), 0.0)
-    entry = np.where(rows.held, 1.0 if rows.entry is None else rows.entry, 0.0)
-    return np.array([rows.weight @ (entry * terms).sum(axis=1), rows.weight @ entry.sum(axis=1)])
+def _held_out_deviance(model: Any, held_out: HeldOut) -> Floats:
+    """Weighted deviance and number of hidden entries under a fit without them, shape (2,)."""
+    (rows, columns), weight = held_out.entries, held_out.weight
+    scores = model.transform(held_out.table)[rows]
+    eta = model.intercept_[columns] + (scores * model.components_.T[columns]).sum(axis=1)
+    deviance = model.family_.deviance(held_out.values[:, None], eta[:, None])[:, 0]
+    return np.array([weight @ deviance, weight.sum()])

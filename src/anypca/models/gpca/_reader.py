@@ -1,4 +1,4 @@
-"""How a table is read: rows in float64 with their saturated natural parameters, some entries held out.
+"""Rows in float64 with their saturated natural parameters.
 
 A saturated parameter is the value of eta that fits an entry as well as a bound allows.
 """
@@ -16,7 +16,6 @@ import numpy as np
 from anypca._typing import Bools, Floats
 from anypca.columns import settle_family
 from anypca.engine import Block, Summary
-from anypca.engine.entries import mix
 from anypca.families import Bernoulli, Family, Gaussian, Poisson
 from anypca.families._logistic import Logistic
 from anypca.models._block_view import BlockView, open_block
@@ -68,6 +67,14 @@ def _(family: Logistic, x: Floats, bound: float) -> Floats:
     return np.asarray(np.clip(np.log(share) - np.log(rest), -bound, bound))
 
 
+def usual_bound(family: Family) -> float:
+    """The bound that ``"auto"`` stands for: 4 for logits, as in the authors' software.
+
+    For counts a zero has the logarithm of 3/8, which stabilises variances of small counts (Anscombe 1948).
+    """
+    return 4.0 if isinstance(family, Logistic) else float(np.log(8.0 / 3.0))
+
+
 def find_family(session: FitContext) -> Family:
     """Check the family of a table against its values.
 
@@ -103,34 +110,6 @@ _CHUNK_ENTRIES = 2**17
 _MIN_CHUNK = 64
 
 
-@dataclass(frozen=True)
-class HoldOut:
-    """A fold of entries that are hidden from a fit, the same however the rows are cut into blocks."""
-
-    fold: int
-    n_folds: int
-    seed: int
-
-    def mask(self, start: int, shape: tuple[int, int]) -> Bools:
-        """True where an entry of the rows from ``start`` on is held out."""
-        first = np.arange(start, start + shape[0], dtype=np.int64) * shape[1]
-        numbers = np.add.outer(first, np.arange(shape[1], dtype=np.int64)).astype(np.uint64)
-        folds = mix(numbers + np.uint64(self.seed << 32)) % np.uint64(self.n_folds)
-        return np.asarray(folds == np.uint64(self.fold))
-
-
-@dataclass(frozen=True, eq=False)
-class Hidden:
-    """Entries of a table in this process that are hidden from a fit."""
-
-    entries: Bools
-    """(n_samples, n_features)."""
-
-    def mask(self, start: int, shape: tuple[int, int]) -> Bools:
-        """True where an entry of the rows from ``start`` on is held out."""
-        return self.entries[start : start + shape[0]].copy()
-
-
 @dataclass(frozen=True, eq=False)
 class SaturatedRows:
     """Some rows in float64 with their saturated parameters."""
@@ -140,9 +119,7 @@ class SaturatedRows:
     saturated: Floats
     """Saturated parameters (n, p); of no meaning where missing."""
     observed: Bools | None
-    """False where missing or held out (n, p), ``None`` when complete."""
-    held: Bools | None
-    """True where held out (n, p)."""
+    """False where missing (n, p), ``None`` when complete."""
     weight: Floats
     """(n,)."""
     entry: Floats | None = None
@@ -173,12 +150,10 @@ class Reader:
     family : Family
     bound : float
         M, see `saturated_parameters`.
-    held_out : HoldOut, Hidden or None
     """
 
     family: Family
     bound: float
-    held_out: HoldOut | Hidden | None = None
 
     def sum(self, session: FitContext, function: Callable[[SaturatedRows], Sum]) -> Sum:
         """Sum of what ``function`` makes of some rows, over all rows of a table."""
@@ -200,12 +175,7 @@ class Reader:
             part = slice(first, min(first + size, opened.n_rows))
             x = opened.x[part].astype(np.float64)
             observed = None if opened.observed is None else opened.observed[part]
-            held = None
-            if self.held_out is not None:
-                held = self.held_out.mask(int(opened.numbers[first]), x.shape)
-                held &= True if observed is None else observed
-                observed = ~held if observed is None else observed & ~held
             weight = opened.weights[part].astype(np.float64)
             saturated = saturated_parameters(self.family, x, self.bound)
             entry = None if opened.entry is None else opened.entry[part].astype(np.float64)
-            yield SaturatedRows(x, saturated, observed, held, weight, entry)
+            yield SaturatedRows(x, saturated, observed, weight, entry)

@@ -1,4 +1,4 @@
-"""Where a fit starts: the columns' means and the principal components of the saturated parameters."""
+"""The start of a fit: the columns' means and the principal components of the saturated parameters."""
 
 from __future__ import annotations
 
@@ -8,91 +8,35 @@ import numpy as np
 
 from anypca._typing import Bools, Floats
 from anypca.engine import Block
-from anypca.families import Family
 from anypca.linalg import fix_signs, leading_directions
 from anypca.models._context import FitContext
+from anypca.models._gaussian.gram import StreamedGram
 from anypca.models.gpca._projection import Subspace
 from anypca.models.gpca._reader import Reader, SaturatedRows, saturated_parameters
 from anypca.solvers.closed_form import Centring
 
 _TINY = np.finfo(float).tiny
-# Rows or columns up to which principal components are found exactly: the eigenproblem is then nothing beside a fit.
+# Rows or columns up to which principal components are found exactly: the eigenproblem then costs little next to a fit.
 _DENSE_LIMIT = 500
 # Products of the range finder; the iterations of the fit correct what five of them leave.
 _PRODUCTS = 5
+# Variance below this share of the squared mean is the rounding of a constant: (100 units in the last place)^2 or so.
+_CONSTANT = 1e-28
 
 
 @dataclass(frozen=True, eq=False)
-class Facts:
-    """What one pass tells of the observed entries, column by column (p,); they add."""
+class Start:
+    """A subspace to start from, with sums over the table that the fit needs."""
 
-    weight: Floats
-    total: Floats
-    """Weighted sum of the entries."""
-    parameters: Floats
-    """Weighted sum of the saturated parameters."""
-    saturated: Floats
-    """The value of a saturated model."""
-    low: Floats
-    """Smallest entry of a row of positive weight."""
-    high: Floats
-
-    def __add__(self, other: Facts) -> Facts:
-        return Facts(
-            self.weight + other.weight,
-            self.total + other.total,
-            self.parameters + other.parameters,
-            self.saturated + other.saturated,
-            np.minimum(self.low, other.low),
-            np.maximum(self.high, other.high),
-        )
-
-    @property
-    def varies(self) -> Bools:
-        """Which columns have more than one value."""
-        return self.high > self.low
-
-    @property
-    def mean(self) -> Floats:
-        """Means of the entries; 1 for a column without any, which every family supports."""
-        # Rounding may take the mean of a constant column out of the support.
-        mean = np.clip(self.total / np.maximum(self.weight, _TINY), self.low, self.high)
-        return np.where(self.weight > 0, mean, 1.0)
-
-
-def facts_of(family: Family, rows: SaturatedRows) -> Facts:
-    """The facts that some rows tell."""
-    w = rows.weight
-    counts = (w > 0)[:, None] & (True if rows.observed is None else rows.observed)
-    return Facts(
-        w @ rows.weigh(np.ones(rows.x.shape)),
-        w @ rows.weigh(rows.x),
-        w @ rows.weigh(rows.saturated),
-        w @ rows.weigh(family.saturated(rows.x)),
-        rows.x.min(axis=0, where=counts, initial=np.inf),
-        rows.x.max(axis=0, where=counts, initial=-np.inf),
-    )
-
-
-def null_deviance(session: FitContext, reader: Reader, facts: Facts, *, fit_intercept: bool) -> Floats:
-    """Deviances of the columns' means, or of eta = 0 without main effects, (n_features,)."""
-    family, varies = reader.family, facts.varies
-    eta = family.link(np.where(varies, facts.mean, 0.5)) if fit_intercept else np.zeros(len(varies))
-    # A column with one value has an infinite link and no deviance.
-    used = varies.astype(float) if fit_intercept else np.ones(len(varies))
-
-    def deviance(rows: SaturatedRows) -> Floats:
-        terms = rows.weigh(family.deviance(rows.x, np.broadcast_to(eta, rows.x.shape)))
-        return np.asarray(rows.weight @ terms * used)
-
-    return reader.sum(session, deviance)
-
-
-def main_effects(reader: Reader, facts: Facts) -> Floats:
-    """Links of the means (p,); of a column with one value its saturated parameter, since the link is infinite."""
-    varies = facts.varies
-    links = reader.family.link(np.where(varies, facts.mean, 0.5))
-    return np.where(varies, links, saturated_parameters(reader.family, facts.mean, reader.bound))
+    subspace: Subspace
+    varies: Bools
+    """Columns with more than one value (p,)."""
+    saturated: float
+    """Log-likelihood of a saturated model."""
+    weight: float
+    """Weighted number of observed entries."""
+    null: Floats
+    """Deviances of the columns' means, or of eta = 0 without main effects (p,)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,40 +53,44 @@ class _SaturatedCentring(Centring):
         return np.concatenate(parts)
 
 
-def start(
-    session: FitContext, reader: Reader, facts: Facts, *, n_components: int, fit_intercept: bool
-) -> Subspace:
+def find_start(context: FitContext, reader: Reader, *, n_components: int, fit_intercept: bool) -> Start:
     """Principal components of the saturated parameters with the main effects of the means."""
-    data, nothing = session.data, np.zeros(session.data.n_features)
-    centre = facts.parameters / np.maximum(facts.weight, _TINY) if fit_intercept else nothing
-    centring = _SaturatedCentring(centre, reader=reader)
-    # For real numbers this is the answer, elsewhere only a start.
-    is_exact = reader.family.has_units or min(data.n_samples, data.n_features) <= _DENSE_LIMIT
-    vectors = (_principal if is_exact else _roughly_principal)(session, centring, n_components)
-    if fit_intercept and facts.varies.sum() >= n_components:
-        vectors[~facts.varies] = 0.0  # of rounding: columns with one value are not in any component
+    summary, family = context.summary, reader.family
+    varies = (summary.maximum > summary.minimum) & (summary.variance > _CONSTANT * summary.mean**2)
+    # Rounding may take the mean of a constant column out of the support; 1 is in the support of every family.
+    mean = np.clip(
+        np.where(varies | (summary.weight > 0), summary.mean, 1.0), summary.minimum, summary.maximum
+    )
+    mean = np.where(summary.weight > 0, mean, 1.0)
+    links, nothing = family.link(np.where(varies, mean, 0.5)), np.zeros(len(mean))
+    null_eta = links if fit_intercept else nothing
+
+    def sums(rows: SaturatedRows) -> Floats:
+        null = family.deviance(rows.x, np.broadcast_to(null_eta, rows.x.shape))
+        terms = (np.ones(rows.x.shape), rows.saturated, family.saturated(rows.x), null)
+        return np.array([rows.weight @ rows.weigh(term) for term in terms])
+
+    weight, parameters, saturated, null = reader.sum(context, sums)
+    if fit_intercept:  # a column with one value has an infinite link and no deviance
+        null = null * varies
+    centre = parameters / np.maximum(weight, _TINY) if fit_intercept else nothing
+    vectors = _leading(context, _SaturatedCentring(centre, reader=reader), n_components)
+    if fit_intercept and varies.sum() >= n_components:
+        vectors[~varies] = 0.0  # of rounding: columns with one value are not in any component
     # The signs of eigenvectors are chance, and the order in which loadings are made sparse depends on them.
     vectors = vectors * fix_signs(vectors.T)
-    typical = main_effects(reader, facts)
-    return Subspace(vectors, typical if fit_intercept else nothing, typical)
+    # The link of a column with one value is infinite.
+    typical = np.where(varies, links, saturated_parameters(family, mean, reader.bound))
+    subspace = Subspace(vectors, typical if fit_intercept else nothing, typical)
+    return Start(subspace, varies, float(saturated.sum()), float(weight.sum()), null)
 
 
-def _principal(session: FitContext, centring: Centring, n_components: int) -> Floats:
-    """Leading eigenvectors (p, k) to working precision."""
-    # The divisor has no influence on eigenvectors.
-    spectrum = session.spectrum(centring, divisor=float(session.data.n_samples), n_components=n_components)
-    return spectrum.vectors[:, :n_components].copy()
-
-
-def _roughly_principal(session: FitContext, centring: Centring, n_components: int) -> Floats:
-    """Leading eigenvectors (p, k) by a few steps of subspace iteration, nothing larger than a block being made."""
-
-    def multiply(basis: Floats) -> Floats:
-        def visit(block: Block, _: None) -> Floats:
-            rows = centring.rows(block)
-            return rows.T @ (rows @ basis)
-
-        return np.asarray(session.sum(visit))
-
-    n_features = session.data.n_features
-    return leading_directions(multiply, n_features, n_components, session.rng, n_products=_PRODUCTS)[0].copy()
+def _leading(context: FitContext, centring: _SaturatedCentring, n_components: int) -> Floats:
+    """Leading eigenvectors (p, k): the solution for real numbers, otherwise only a start, hence rough if large."""
+    data = context.data
+    if centring.reader.family.has_units or min(data.n_samples, data.n_features) <= _DENSE_LIMIT:
+        spectrum = context.spectrum(centring, divisor=float(data.n_samples), n_components=n_components)
+        return spectrum.vectors[:, :n_components].copy()
+    times = StreamedGram(context, centring, 0.0).times
+    found = leading_directions(times, data.n_features, n_components, context.rng, n_products=_PRODUCTS)
+    return found[0].copy()
