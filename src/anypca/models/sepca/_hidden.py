@@ -2,85 +2,37 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from anypca._typing import Floats, Ints
+from anypca._typing import Floats
 from anypca.engine import check_data
-from anypca.engine.entries import hide_entries, take_entries
-from anypca.exceptions import ConvergenceWarning
+from anypca.models._cross_validation import HeldOut, cross_validate, hash_folds
 from anypca.models._warm import cold_clone
 
 #: Prices tried besides none, each twice the last. A loading stays if its square exceeds 8 prices of its variance: up to
 #: 1/2 no loading becomes zero, and a price of 8 keeps loadings of more than 8 standard errors only.
 PRICES = (1.0, 2.0, 4.0, 8.0)
-# Share of the entries that is hidden, and how often for a weight: together its splits hide a third of all entries.
-_HIDDEN_SHARE, _SPLITS = 0.1, 4
-
-
-@dataclass(frozen=True, eq=False)
-class HiddenEntries:
-    """A table without some of its entries, and these."""
-
-    table: Any
-    """Of the kind of the table that was given, NaN at hidden entries."""
-    rows: Ints
-    columns: Ints
-    values: Floats
-
-    @classmethod
-    def of(cls, X: Any, seed: int, parameter: str) -> HiddenEntries:
-        """Hide a tenth of the observed entries; ``parameter`` is what they choose, for the error message."""
-        data, rng = check_data(X), np.random.default_rng(seed)
-        if data.is_distributed:
-            raise TypeError(
-                f"{parameter} is chosen by hidden entries, which a Dask array cannot have; X must be in this process. "
-                "Pass X.compute(), or give a number."
-            )
-        places = []
-        for block in data.blocks:
-            table = block.read()
-            observed = np.ones(table.x.shape, dtype=bool) if table.observed is None else table.observed
-            picked = np.argwhere(observed & (rng.random(table.x.shape) < _HIDDEN_SHARE))
-            picked[:, 0] += block.start
-            places.append(picked)
-        row, column = np.concatenate(places).T
-        return cls(hide_entries(X, row, column), row, column, take_entries(X, row, column))
-
-    def log_likelihood(self, model: Any, companions: Mapping[str, Any]) -> Floats:
-        """Log-likelihood of each hidden entry under a model that is fitted to the others, shape (n_entries,)."""
-        rows = {name: companions[name] for name in ("offset", "covariates")}
-        with warnings.catch_warnings():
-            # A trial that stopped early predicts as well as it can; the fit that is kept reports how it ended.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(self.table, sample_weight=companions["sample_weight"], **rows)
-        return np.asarray(
-            model.entry_log_likelihood(self.table, self.rows, self.columns, self.values, **rows)
-        )
+# Folds of the entries, and how many of them are hidden in turn for a weight: together a third of all entries.
+_FOLDS, _SPLITS = 10, 4
 
 
 def choose_weight(
     estimator: Any, X: Any, weights: Sequence[float], companions: Mapping[str, Any]
 ) -> dict[float, tuple[float, int]]:
     """For each weight nu the mean log-likelihood of a hidden entry, and the median dimension of its fits."""
-    tables = [HiddenEntries.of(X, number, "nu_path") for number in range(_SPLITS)]
-    tables = [hidden for hidden in tables if len(hidden.rows)] or tables[:1]
     # A price that is to be chosen too is chosen later, at the weight that is taken.
     price = 0.0 if isinstance(estimator.sparsity, str) else estimator.sparsity
+    options = [replace(estimator.mode_options, nu=nu, nu_path=None) for nu in weights]
+    settings = [{"inference": each, "sparsity": price} for each in options]
+    found = _scores(estimator, settings, X, companions, _SPLITS, "nu_path")
     path = {}
-    for nu in weights:
-        inference = replace(estimator.mode_options, nu=nu, nu_path=None)
-        models = [
-            cold_clone(estimator).set_params(inference=inference, sparsity=price, verbose=0) for _ in tables
-        ]
-        pairs = zip(tables, models, strict=True)
-        likelihood = np.concatenate([hidden.log_likelihood(model, companions) for hidden, model in pairs])
-        mean = float(likelihood.sum() / max(len(likelihood), 1))
-        path[nu] = mean, int(np.median([model.n_components_ for model in models]))
+    for nu, splits in zip(weights, zip(*found, strict=True), strict=True):
+        likelihood = np.concatenate([terms for terms, _ in splits])
+        path[nu] = float(likelihood.sum() / max(len(likelihood), 1)), int(np.median([k for _, k in splits]))
     return path
 
 
@@ -89,25 +41,45 @@ def choose_sparsity(estimator: Any, X: Any, companions: Mapping[str, Any]) -> fl
 
     As well means within one standard error of the difference.
     """
-    hidden = HiddenEntries.of(X, _SPLITS, "sparsity='auto'")
-    if not len(hidden.rows):
-        return 0.0
 
-    def losses(price: float, rank: int | None) -> tuple[Floats, int]:
-        model = cold_clone(estimator).set_params(sparsity=price, max_components=rank, verbose=0)
-        return -hidden.log_likelihood(model, companions), model.n_components_
+    def scores(prices: Sequence[float], rank: int | None) -> list[tuple[Floats, int]]:
+        settings = [{"sparsity": price, "max_components": rank} for price in prices]
+        return _scores(estimator, settings, X, companions, 1, "sparsity='auto'")[0]
 
-    free, rank = losses(0.0, estimator.max_components)
-    found = {0.0: free}
-    for price in PRICES:
-        loss, n_components = losses(price, rank)
-        # The evidence decides whether there are components, the price which loadings are zero.
-        if n_components or not rank:
-            found[price] = loss
-    best = min(found.values(), key=np.mean)
+    ((free, rank),) = scores([0.0], estimator.max_components)
+    # The evidence decides whether there are components, the price which loadings are zero.
+    priced = zip(PRICES, scores(PRICES, rank) if len(free) else [], strict=False)
+    found = {0.0: free} | {price: terms for price, (terms, k) in priced if k or not rank}
+    best = max(found.values(), key=np.mean)
 
-    def is_near(loss: Floats) -> bool:
-        excess = loss - best
-        return bool(excess.mean() <= excess.std() / np.sqrt(len(excess)))
+    def is_near(terms: Floats) -> bool:
+        lost = best - terms
+        return bool(lost.mean() <= lost.std() / np.sqrt(len(lost)))
 
-    return max(price for price, loss in found.items() if is_near(loss))
+    return max((price for price, terms in found.items() if is_near(terms)), default=0.0)
+
+
+def _scores(
+    estimator: Any,
+    settings: Sequence[dict[str, Any]],
+    X: Any,
+    companions: Mapping[str, Any],
+    n_splits: int,
+    parameter: str,
+) -> list[list[tuple[Floats, int]]]:
+    """Log-likelihoods of the hidden entries and the dimension, for each split and each setting."""
+    if check_data(X).is_distributed:
+        raise TypeError(
+            f"{parameter} is chosen by hidden entries, which a Dask array cannot have; X must be in this process. "
+            "Pass X.compute(), or give a number."
+        )
+
+    def score(model: Any, hidden: HeldOut) -> tuple[Floats, int]:
+        terms = model.entry_log_likelihood(hidden.table, *hidden.entries, hidden.values, **hidden.row_params)
+        return np.asarray(terms), model.n_components_
+
+    folds = hash_folds(X, _FOLDS, companions["sample_weight"])
+    order = np.argsort([-len(fold.rows) for fold in folds], kind="stable")[:n_splits]
+    models = [cold_clone(estimator).set_params(**each, verbose=0) for each in settings]
+    given = {name: value for name, value in companions.items() if name != "entry_weight"}
+    return cross_validate(models, X, [folds[fold] for fold in order], score=score, **given)
