@@ -200,8 +200,17 @@ def test_the_word_none_is_missing_where_it_is_no_answer(tmp_path):
     ids=["dash", "parentheses", "equals", "ranges", "ends", "points"],
 )
 def test_answers_with_numbers_have_their_order(tmp_path, labels):
-    answers = np.take(labels, generator("answers").permutation(np.arange(60) % len(labels)))
-    frame = read(tmp_path, {"q": answers, "n": np.arange(60) % 7}, categories=True)
+    places = generator("answers").permutation(np.arange(60) % len(labels))
+    places[places == 0] = 1
+    places[7] = 0  # a rare answer is one, too
+    frame = read(tmp_path, {"q": np.take(labels, places), "n": np.arange(60) % 7}, categories=True)
     assert frame.labels["q"].levels == tuple(labels)
     assert frame.labels["q"].is_ordered
     assert is_told(frame, "'q'", " < ".join(labels))
+
+
+def test_answers_with_numbers_are_numbers_for_models_of_numbers(tmp_path):
+    answers = np.take(["1 - not at all", "2", "3 - very"], np.arange(60) % 3)
+    frame = read(tmp_path, {"q": answers, "r": answers[::-1], "n": np.arange(60) % 7})
+    np.testing.assert_array_equal(frame.values[:, 0], np.arange(60) % 3 + 1)
+    assert is_told(frame, "'q', 'r'", "1 - not at all")

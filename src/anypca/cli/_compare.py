@@ -14,7 +14,7 @@ from anypca._typing import Floats
 from anypca._words import counted, percent
 from anypca.cli._fitting import Fit, caught, fit_model, make_model, shown_bar
 from anypca.cli._input_table import InputTable, drop_constant, load_table
-from anypca.cli._models import MODELS, find_model
+from anypca.cli._models import MODELS, build, find_model
 from anypca.cli._printing import (
     dump,
     emit,
@@ -25,11 +25,17 @@ from anypca.cli._printing import (
     print_warnings,
 )
 from anypca.cli._requests import ModelRequest, Runtime, TableRequest
-from anypca.engine import hide_entries, take_entries
 from anypca.io.atomic import check_own, write_atomically
 from anypca.models._description import describe
 from anypca.plotting import save_figure
-from anypca.selection import EntryKFold, EntryShuffleSplit, compare_ranks, select_rank
+from anypca.selection import (
+    EntryKFold,
+    EntryShuffleSplit,
+    HeldOut,
+    compare_ranks,
+    cross_validate,
+    select_rank,
+)
 
 #: What ``anypca select`` writes into a folder.
 SELECTION_FILES = ("selection.csv", "selection.json", "selection.png")
@@ -335,14 +341,22 @@ def _hold_out(
     if not find_model(request.name).families:
         settled["family"] = model.layout_.settled(model.family_)
     wanted = replace(request, n_components=max(1, int(model.n_components_)), settings=settled)
-    values, terms = table.frame.values, []
-    for number, (rows, columns) in enumerate(splitter.split(values), start=1):
-        hidden = replace(table, frame=replace(table.frame, values=hide_entries(values, rows, columns)))
-        words = f"{request.name}, held-out cells {number} of {splitter.get_n_splits()}"
-        part = fit_model(wanted, hidden, runtime, words=words).model
-        cells = rows, columns, take_entries(values, rows, columns)
-        terms.append(part.entry_log_likelihood(hidden.as_input(), *cells, **hidden.companions(part)))
-    return np.concatenate(terms)
+    estimator = build(wanted, table.shape, verbose=runtime.is_watched)
+    with shown_bar(runtime, f"{request.name}, held-out cells"):
+        found = cross_validate(
+            [estimator],
+            table.as_input(),
+            splitter.split(table.frame.values),
+            score=_score_cells,
+            **table.companions(estimator),
+        )
+    return np.concatenate([terms for (terms,) in found])
+
+
+def _score_cells(model: Any, held_out: HeldOut) -> Floats:
+    """Log-probabilities of the hidden cells, minus infinity for those that the fit considers impossible."""
+    cells = *held_out.entries, held_out.values
+    return np.asarray(model.entry_log_likelihood(held_out.table, *cells, **held_out.row_params))
 
 
 def _few(warnings: Sequence[str]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fnmatch import fnmatchcase
@@ -68,6 +68,8 @@ class Column:
     """How the numbers of a column of text were read, or why they could not be."""
     categories: Labels | None = None
     """The labels that the numbers stand for."""
+    answers: Labels | None = None
+    """Its cells, if they are answers that begin with a number, in the order of the numbers."""
     is_padded: bool = False
     """Whether leading zeros give all of its numbers as many digits."""
 
@@ -335,6 +337,7 @@ def _notes(
         keep = " (keep it to use it as an amount)" if namer.values is not None and namer.name else ""
         notes.append(f"{what} taken as row names{keep}")
     by_reason: dict[str, list[str]] = {}
+    by_note: dict[str, list[str]] = {}
     for column in columns:
         if column is namer or column.name in options.aside:
             continue
@@ -345,9 +348,12 @@ def _notes(
         elif column.name in set_aside:
             notes.append(f"column {column.name!r} left out: its name says that it names rows, not a quantity")
         elif column.note is not None:
-            notes.append(f"column {column.name!r} {column.note}")
+            by_note.setdefault(column.note, []).append(column.name)
         if column.values is None and column.name not in set_aside:
             by_reason.setdefault(column.reason, []).append(column.name)
+    for note, names in by_note.items():
+        what = f"column {names[0]!r}" if len(names) == 1 else f"{len(names)} columns ({quoted(names)})"
+        notes.append(f"{what} {note}")
     for reason, names in by_reason.items():
         plural = reason.replace("it ", "they ").replace("holds", "hold").replace(" is empty", " are empty")
         said = reason if len(names) == 1 else plural
@@ -415,6 +421,10 @@ def _classify_words(cells: Any, stripped: Any, name: str, spelling: Spelling) ->
     stripped = stripped.where(np.isnan(known))
     counts: dict[str, int] = stripped.dropna().value_counts(sort=False).to_dict()
     n_known = int(np.count_nonzero(~np.isnan(known)))
+    if (answers := None if n_known else _numbered_answers(counts)) is not None:
+        numbers = {cell: _answer_number(cell) for cell in answers.levels}
+        note = f"read as the numbers of its answers, as in {answers.levels[0]!r}"
+        return Column(name, stripped.map(numbers).to_numpy(dtype=float), note, answers=answers)
     column = read_numbers(counts, spelling, n_known)
     if column.reason:
         return Column(name, reason=column.reason, numbers=None if column.reason == _TEXT else column)
@@ -456,13 +466,10 @@ def _with_categories(column: Column, table: Any, options: ReadOptions) -> Column
     """The column with the numbers of its labels, if it holds text of few kinds, answers or categories."""
     cells, is_kept = table[column.name], matches(column.name, options.keep)
     is_declared = hasattr(cells.dtype, "categories")
-    if not is_declared and column.reason in ("", "it is empty", "it holds dates"):
-        return column
-    labels = None if is_declared else _numbered_answers(cells)
-    if labels is None and not (is_declared or column.reason == _TEXT):
+    if not (is_declared or column.answers is not None or column.reason == _TEXT):
         return column
     text = cells if is_declared else _strip_labels(cells)
-    labels = labels_of(text) if labels is None else labels
+    labels = labels_of(text) if column.answers is None else column.answers
     if labels is None:
         return column
     count = len(labels.levels)
@@ -474,16 +481,18 @@ def _with_categories(column: Column, table: Any, options: ReadOptions) -> Column
     return replace(column, values=found, categories=labels, note=_say_labels(labels), numbers=None)
 
 
-def _numbered_answers(cells: Any) -> Labels | None:
+def _numbered_answers(cells: Iterable[str]) -> Labels | None:
     """Answers such as ``1 - not at all``, ``2``, ..., ``6 - completely`` in the order of their numbers."""
-    different = _strip_labels(cells).dropna().unique()
-    found = {cell: _ANSWER.fullmatch(cell) for cell in different}
-    if not found or None in found.values() or all(cell.isdigit() for cell in found):
-        return None
-    numbers = {cell: int(match[1]) for cell, match in found.items() if match is not None}
-    if len(set(numbers.values())) < max(len(numbers), 3):
+    numbers = {cell: _answer_number(cell) for cell in cells}
+    is_numbered = not any(map(np.isnan, numbers.values())) and len(set(numbers.values())) == len(numbers) > 2
+    if not is_numbered or not any(cell[-1:].isalpha() for cell in numbers):
         return None
     return Labels(tuple(sorted(numbers, key=lambda cell: numbers[cell])), is_ordered=True)
+
+
+def _answer_number(cell: str) -> float:
+    match = _ANSWER.fullmatch(cell)
+    return np.nan if match is None else float(match[1])
 
 
 def _say_labels(labels: Labels) -> str:

@@ -6,6 +6,7 @@ import difflib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from anypca._words import quoted
 from anypca.io._binary import read_h5ad, read_mtx, read_npy, read_npz
@@ -136,6 +137,7 @@ def read_table(
     to ``extras``; numbers such as 99 or -9 that stand far from all others of a column are missing values. ``keep``
     insists on both. Each of these is told in ``notes``.
     """
+    given = locals()
     if not isinstance(path, str | os.PathLike):
         raise TypeError(
             f"path must be the name of a file (str or Path); got {type(path).__name__}. Tables in memory need no "
@@ -143,29 +145,17 @@ def read_table(
         )
     path = Path(path)
     _check_exists(path)
-    options = ReadOptions(
-        delimiter,
-        decimal,
-        header,
-        id_column,
-        tuple(missing),
-        tuple(aside),
-        part,
-        skip,
-        comment,
-        transpose,
-        tuple(keep),
-        codes,
-        tuple(columns),
-        tuple(drop),
-        categories,
-    )
+    options = ReadOptions(**{name: _frozen(value) for name, value in given.items() if name != "path"})
     if transpose and options.aside:
         raise ValueError(
             f"{path}: a table that is turned has no columns to set aside; got {quoted(options.aside)}."
         )
     frame = _READERS[_suffix(path)](path, options)
     return turn(frame) if transpose else _choose(frame, options, path)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _choose(frame: Frame, options: ReadOptions, path: Path) -> Frame:
