@@ -3,22 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from anypca._typing import Floats, Ints
-from anypca.columns._column_map import ColumnMap
-from anypca.columns._laid_sources import LaidSource, PickedSource, lay_out_block
-from anypca.columns.forms import Copy, Excluded, Form, Moments
-from anypca.engine._interface import Block, Data, Executor, Source
+from anypca._words import listed, quoted
+from anypca.columns.forms import Copy, Excluded, Form, Moments, number_text
+from anypca.columns.labels import Labels
+from anypca.engine import Block, Data, Executor
+from anypca.engine._interface import Source
 from anypca.families import Family, Mixed
 
 
 @dataclass(frozen=True)
-class Layout(ColumnMap):
+class EncodedSource:
+    """Rows of another source, read on demand: some of its columns, or the columns that a layout makes of them."""
+
+    source: Source
+    columns: Ints
+    layout: Layout | None = None
+
+    def read(self, start: int, stop: int) -> Floats:
+        """Rows start..stop as a new C-contiguous array (stop - start, n_columns), NaN where missing."""
+        rows = self.source.read(start, stop)
+        return np.take(rows, self.columns, axis=1) if self.layout is None else self.layout.split(rows)
+
+    def matrix(self, start: int, stop: int) -> Any:
+        """The same for products; sparse if the source is and columns are only dropped."""
+        rows = self.source.matrix(start, stop) if self.layout is None else None
+        return rows[:, self.columns] if sparse.issparse(rows) else self.read(start, stop)
+
+    def rows(self, start: int, stop: int) -> EncodedSource:
+        """The same rows as a source of their own."""
+        return replace(self, source=self.source.rows(start, stop))
+
+
+@dataclass(frozen=True)
+class Layout:
     """What each column of a table is in a model: itself, left out, recoded, or several columns.
 
     Parameters
@@ -51,6 +77,107 @@ class Layout(ColumnMap):
     >>> layout.join(np.array([[0.25, 31.0]])).tolist()
     [[7.0, 1.25, 31.0]]
     """
+
+    n_features: int
+    forms: tuple[tuple[int, Form], ...] = ()
+    table_names: tuple[str, ...] | None = field(default=None, kw_only=True)
+    labels: tuple[tuple[int, Labels], ...] = field(default=(), kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "forms", tuple(sorted(self.forms, key=lambda pair: pair[0])))
+        columns = [column for column, _ in self.forms]
+        if any(not 0 <= column < self.n_features for column in columns) or len(set(columns)) < len(columns):
+            raise ValueError(
+                f"forms are given to columns from 0 to {self.n_features - 1}, each once; got {columns}."
+            )
+        absent = {column for column, form in self.forms if form.is_left_out}
+        if len(absent) == self.n_features:
+            why = listed(list(dict.fromkeys(form.reason or form.name for _, form in self.forms)))
+            raise ValueError(
+                f"every column of X is left out ({quoted(self._table_labels)}: {why}), which leaves nothing to fit. "
+                "Give a table with a column that varies, or name families for the columns that matter."
+            )
+        bad = [source for _, form in self.forms for source in form.told_by if source in absent]
+        if bad:
+            raise ValueError(
+                f"column {bad[0]} is left out and cannot be the source of a copy or a combination."
+            )
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether every column enters as it is."""
+        return not self.forms
+
+    @cached_property
+    def is_one_to_one(self) -> bool:
+        """Whether no column enters as several."""
+        return all(len(form.parts) <= 1 for _, form in self.forms)
+
+    @cached_property
+    def widths(self) -> Ints:
+        """For each column of the table, how many columns it has in the model; shape (n_features,)."""
+        widths = np.ones(self.n_features, dtype=np.intp)
+        for column, form in self.forms:
+            widths[column] = len(form.parts)
+        return widths
+
+    @cached_property
+    def starts(self) -> Ints:
+        """For each column of the table, its first column in the model; shape (n_features,)."""
+        return np.cumsum(self.widths) - self.widths
+
+    @cached_property
+    def sources(self) -> Ints:
+        """For each column of the model, the column of the table that it comes from; shape (n_columns,)."""
+        return np.repeat(np.arange(self.n_features), self.widths)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of the model."""
+        return int(self.widths.sum())
+
+    @property
+    def left_out(self) -> dict[int, Form]:
+        """The columns that are not in the model, with what they are instead."""
+        return {column: form for column, form in self.forms if form.is_left_out}
+
+    @cached_property
+    def _table_labels(self) -> tuple[str, ...]:
+        return self.table_names or tuple(f"x{j}" for j in range(self.n_features))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns of the model."""
+        return self.names_for(self._table_labels)
+
+    def number(self, column: int | str) -> int:
+        """The number of a column of the table that is given by its name or its number."""
+        names = self.table_names or ()
+        return names.index(column) if column in names else int(column)
+
+    def categories(self, column: int | str) -> tuple[Any, ...]:
+        """The categories of a column of labels, or of a nominal one, given by its name or its number.
+
+        They are in the order of their numbers; columns of other kinds have none.
+        """
+        number = self.number(column)
+        labels, form = dict(self.labels).get(number), dict(self.forms).get(number)
+        return getattr(form, "levels", ()) if labels is None else labels.levels
+
+    def names_for(self, table_names: tuple[str, ...]) -> tuple[str, ...]:
+        """The same when the columns of the table have these names."""
+        if self.is_identity:
+            return table_names
+        forms, known = dict(self.forms), dict(self.labels)
+        parts = [
+            forms[j].labels(name, known[j].text if j in known else number_text) if j in forms else (name,)
+            for j, name in enumerate(table_names)
+        ]
+        return tuple(part for group in parts for part in group)
+
+    def reported_names(self, table_names: tuple[str, ...]) -> tuple[str, ...]:
+        """Names of the columns that loadings are reported for: the table's, or the model's where these are more."""
+        return table_names if self.is_one_to_one else self.names_for(table_names)
 
     # ------------------------------------------------------------------------------------- making it
 
@@ -121,23 +248,15 @@ class Layout(ColumnMap):
         if data.is_distributed:
             from anypca.engine.dask import change_blocks  # dask is optional
 
-            return change_blocks(data.blocks, lay_out_block, self, may_miss)
-        known: dict[
-            int, tuple[Source, Source]
-        ] = {}  # blocks of one source share it: neighbours are known by it
-        return tuple(lay_out_block(block, self, may_miss, known) for block in data.blocks)
-
-    def source_of(self, source: Source) -> Source:
-        """Rows of the table as rows of the model, on demand."""
-        if all(form.is_left_out for _, form in self.forms):
-            return PickedSource(source, self.sources)
-        return LaidSource(source, self)
+            return change_blocks(data.blocks, _encode_block, self, may_miss)
+        known: dict[int, Any] = {}
+        return tuple(_encode_block(block, self, may_miss, known) for block in data.blocks)
 
     def table_rows(self, block: Block) -> Floats:
         """The rows of the table (rows, n_features) that a block which was laid out came from, NaN where missing."""
         if self.is_identity:
             return block.values()
-        assert isinstance(block.source, PickedSource | LaidSource)
+        assert isinstance(block.source, EncodedSource)
         return block.source.source.read(block.first, block.first + block.n_rows)
 
     def split(self, table: Floats) -> Floats:
@@ -335,3 +454,22 @@ class Layout(ColumnMap):
         for number, (_, columns) in enumerate(groups):
             assignment[columns] = number
         return Mixed(tuple(member for member, _ in groups), tuple(assignment.tolist()))
+
+
+def _encode_block(block: Block, layout: Layout, may_miss: bool, known: dict[int, Any] | None = None) -> Block:
+    """Encode a block; ``known`` are encoded sources by the identity of the source, so that blocks share them."""
+    known = {} if known is None else known
+    is_picked = all(form.is_left_out for _, form in layout.forms)
+    own = EncodedSource(block.source, layout.sources, None if is_picked else layout)
+    offset, entry = block.offset_source, block.entry_source
+    # An offset with a single column belongs to rows, and to all columns alike.
+    if offset is not None and offset.read(0, 0).shape[1] > 1:
+        offset = EncodedSource(offset, layout.sources)
+    return replace(
+        block,
+        source=known.setdefault(id(block.source), own),
+        offset_source=offset,
+        may_miss=may_miss,
+        columns=layout.sources,
+        entry_source=None if entry is None else EncodedSource(entry, layout.sources),
+    )

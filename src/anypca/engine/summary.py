@@ -39,8 +39,6 @@ class Summary:
     """Weighted mean."""
     variance: Floats
     """Weighted mean of squared deviations from the mean (no correction for degrees of freedom)."""
-    skewness: Floats
-    """Weighted mean of cubed deviations in units of the standard deviation; 0 for constant columns."""
     minimum: Floats
     """Smallest entry; NaN where there is none."""
     maximum: Floats
@@ -60,8 +58,6 @@ class Summary:
     """Row, column and value of the first infinite entry in row order."""
     n_empty_rows: int
     """Number of rows without any observed entry."""
-    empty_rows: tuple[int, ...]
-    """The first few of them."""
     empty_columns: tuple[int, ...]
     """All columns without any observed entry of positive weight."""
 
@@ -75,8 +71,6 @@ class _Moments:
     mean: Floats
     second: Floats
     """Weighted sum of squared deviations from the mean of these rows."""
-    third: Floats
-    """Weighted sum of cubed deviations."""
     minimum: Floats
     maximum: Floats
     n_zero: Ints
@@ -90,14 +84,11 @@ class _Moments:
         with np.errstate(over="ignore", invalid="ignore"):  # beyond 1e100: reported by check_values
             gap = other.mean - self.mean
             product = self.weight * other.weight / divisor
-            cross = self.weight * other.second - other.weight * self.second
-            skew = gap**2 * product * (self.weight - other.weight) + 3.0 * cross
             return _Moments(
                 n_observed=self.n_observed + other.n_observed,
                 weight=weight,
                 mean=self.mean + gap * (other.weight / divisor),
                 second=self.second + other.second + gap**2 * product,
-                third=self.third + other.third + gap * skew / divisor,
                 minimum=np.minimum(self.minimum, other.minimum),
                 maximum=np.maximum(self.maximum, other.maximum),
                 n_zero=self.n_zero + other.n_zero,
@@ -107,29 +98,15 @@ class _Moments:
 
 
 @dataclass(frozen=True)
-class _Earliest:
-    """Rows or entries that come first; adding keeps a few of the lowest row numbers."""
-
-    found: tuple[Any, ...]
-
-    def __add__(self, other: _Earliest) -> _Earliest:
-        return _Earliest(tuple(sorted(self.found + other.found)[:_N_NAMED]))
-
-    @property
-    def first(self) -> Any:
-        return self.found[0] if self.found else None
-
-
-@dataclass(frozen=True)
 class _Partial(Statistics):
     """Everything that the pass collects from some rows."""
 
     moments: _Moments
-    infinite: _Earliest
+    infinite: tuple[Entry, ...]
+    """The first infinite entry of each block."""
     n_incomplete: int
     """Number of blocks with missing entries."""
     n_empty_rows: int
-    empty_rows: _Earliest
 
 
 def summarise(data: Data, executor: Executor) -> Summary:
@@ -151,14 +128,11 @@ def summarise(data: Data, executor: Executor) -> Summary:
     divisor = np.where(seen, moments.weight, np.nan)
     with np.errstate(over="ignore", invalid="ignore"):
         variance = moments.second / divisor
-        spread = np.where(variance == 0, 1.0, variance) ** 1.5
-        skewness = moments.third / divisor / spread
     return Summary(
         n_observed=moments.n_observed,
         weight=moments.weight,
         mean=np.where(seen, moments.mean, np.nan),
         variance=variance,
-        skewness=skewness,
         minimum=np.where(moments.n_observed > 0, moments.minimum, np.nan),
         maximum=np.where(moments.n_observed > 0, moments.maximum, np.nan),
         n_zero=moments.n_zero,
@@ -166,9 +140,8 @@ def summarise(data: Data, executor: Executor) -> Summary:
         resolution=moments.lattice.steps(np.sqrt(variance)),
         is_lattice=moments.lattice.is_found,
         has_missing=partial.n_incomplete > 0,
-        first_infinite=partial.infinite.first,
+        first_infinite=min(partial.infinite, default=None),
         n_empty_rows=partial.n_empty_rows,
-        empty_rows=partial.empty_rows.found,
         empty_columns=tuple(int(j) for j in np.flatnonzero(~seen)),
     )
 
@@ -237,23 +210,22 @@ def first_outside(data: Data, executor: Executor, predicate: Callable[[Floats], 
     (row, column, value) or None
     """
 
-    def visit(block: Block, _: None) -> _Earliest:
+    def visit(block: Block) -> tuple[Entry, ...]:
         table = block.read()
         outside = ~predicate(table.x)
         if table.observed is not None:
             outside &= table.observed
         return _first_true(outside, table.x, block.start)
 
-    found: Entry | None = executor.sum(visit, data).first
-    return found
+    return min((entry for found in executor.collect(visit, data) for entry in found), default=None)
 
 
-def _first_true(flags: Bools, x: Floats, start: int) -> _Earliest:
+def _first_true(flags: Bools, x: Floats, start: int) -> tuple[Entry, ...]:
     """The first entry of a block that is flagged."""
     if not flags.any():
-        return _Earliest(())
+        return ()
     row, column = divmod(int(np.argmax(flags)), flags.shape[1])
-    return _Earliest(((start + row, column, float(x[row, column])),))
+    return ((start + row, column, float(x[row, column])),)
 
 
 def _summarise_block(block: Block, _: None) -> _Partial:
@@ -263,18 +235,17 @@ def _summarise_block(block: Block, _: None) -> _Partial:
     # Neither is finite in a column with NaN or an infinite entry; most tables need not be searched for them.
     if np.isfinite(minimum).all() and np.isfinite(maximum).all():
         moments = _moments(x, None, weight, (minimum, maximum))
-        return _Partial(moments, _Earliest(()), 0, 0, _Earliest(()))
+        return _Partial(moments, (), 0, 0)
     x, observed = mask_missing(x)
     n_incomplete = int(observed is not None)
-    empty = np.flatnonzero(~observed.any(axis=1)) if observed is not None else np.empty(0, dtype=int)
+    n_empty = 0 if observed is None else int((~observed.any(axis=1)).sum())
     infinite = np.isinf(x)
     first = _first_true(infinite, x, block.start)
-    if first.found:  # out of the way of the moments
+    if first:  # out of the way of the moments
         x[infinite] = 1.0
         observed = ~infinite if observed is None else observed & ~infinite
-    rows = _Earliest(tuple(block.start + int(row) for row in empty[:_N_NAMED]))
     moments = _moments(x, observed, weight, (minimum, maximum))
-    return _Partial(moments, first, n_incomplete, len(empty), rows)
+    return _Partial(moments, first, n_incomplete, n_empty)
 
 
 def _moments(x: Floats, observed: Bools | None, weight: Floats, extremes: tuple[Floats, Floats]) -> _Moments:
@@ -338,10 +309,8 @@ def _slab_moments(
             x *= observed
         np.multiply(x, x, out=powers)
         second = _weighted_sum(weights, powers)
-        powers *= x
-        third = _weighted_sum(weights, powers)
     n_fractions = len(x) - n_whole
-    return _Moments(n_observed, weight, mean, second, third, minimum, maximum, n_zero, n_fractions, lattice)
+    return _Moments(n_observed, weight, mean, second, minimum, maximum, n_zero, n_fractions, lattice)
 
 
 def _count(flags: Bools) -> Ints:
