@@ -12,6 +12,7 @@ then the component dies. Hence a critical weight, :math:`\nu_j = D / \max_g g L_
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,11 +20,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from anypca._typing import Floats
-from anypca.engine import Block
+from anypca.columns.reading import read_table
 from anypca.models import SePCA
 from anypca.models._bilinear.row_model import ModeRowModel
-from anypca.models._block_view import BlockView, observed_only
-from anypca.models._row_model import RowModel
+from anypca.models._description import numbers_for
+from anypca.models._row_methods import linear_predictor
 from anypca.priors import Ridge
 
 # Sizes at which curves are known: thirty to a decade draw a smooth curve. They reach from a hundredth of what could
@@ -108,27 +109,19 @@ def survival_curve(
     (True, True)
     """
     _check_mode(model)
-    visitor = _Visitor.of(model, X, sample_weight, {"offset": offset, "covariates": covariates})
-    largest = visitor.candidate_pull
-    needs = _needs(model, float(visitor.weights.sum()))
+    weights, fit = _open(model, X, sample_weight, {"offset": offset, "covariates": covariates})
+    needs = _needs(model, float(weights.sum()))
     # At D / (nu L(0)) the hyperbola of the candidate meets the tangent that its curve stays below.
-    reference = np.append(visitor.fitted_sizes, needs[-1] / (model.nu_ * max(largest, np.finfo(float).tiny)))
+    candidate = needs[-1] / (model.nu_ * max(fit.candidate_pull, np.finfo(float).tiny))
+    reference = np.append(fit.sizes, candidate)
     ends = reference.min() / _BELOW, reference.max() * _ABOVE
     sizes = np.geomspace(*ends, int(_SIZES_PER_DECADE * np.log10(ends[1] / ends[0])) + 2)
-    pulls = visitor.pulls(np.tile(sizes, (len(needs), 1)))
+    pulls = fit.pulls(np.tile(sizes, (len(needs), 1)))
     best = np.clip((sizes * pulls).argmax(axis=1), 1, len(sizes) - 2)
     near = np.geomspace(sizes[best - 1], sizes[best + 1], _ZOOM, axis=1)
-    strongest = np.maximum((near * visitor.pulls(near)).max(axis=1), np.finfo(float).tiny)
-    at_fit = np.append(visitor.fitted_sizes, 0.0)[:, None]
-    return SurvivalCurve(
-        sizes,
-        pulls,
-        visitor.fitted_sizes,
-        visitor.pulls(at_fit)[:-1, 0],
-        needs / strongest,
-        needs,
-        float(model.nu_),
-    )
+    strongest = np.maximum((near * fit.pulls(near)).max(axis=1), np.finfo(float).tiny)
+    at_fit = fit.pulls(np.append(fit.sizes, 0.0)[:, None])[:-1, 0]
+    return SurvivalCurve(sizes, pulls, fit.sizes, at_fit, needs / strongest, needs, float(model.nu_))
 
 
 def _check_mode(model: Any) -> None:
@@ -154,77 +147,49 @@ def _needs(model: SePCA, weight: float) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class _Visitor:
-    """Visits the table under a model; the unit scores of the components are known, the candidate's loadings too."""
+class _Fit:
+    """The log-likelihood of a table near a joint mode, as a function of the sizes of its components."""
 
-    model: SePCA
-    X: Any
-    weights: Floats
-    """(n_samples,)."""
-    companions: dict[str, Any]
-    scores: Floats
-    """(n_samples, n_components)."""
-    fitted_sizes: Floats
-    candidate: Floats
-    """Unit loadings of the candidate, shape (n_features,)."""
+    gradient: Callable[[Floats], Floats]
+    """Weighted derivatives of the log-likelihood at a predictor, 0 where missing, (n_samples, n_columns)."""
+    eta: Floats
+    """The predictor at the fit, same shape."""
+    directions: list[Floats]
+    """Unit scores times unit loadings of the components and of the candidate, each of that shape."""
+    sizes: Floats
+    """Of the components, (n_components,)."""
     candidate_pull: float
-    """Its L(0): the largest singular value."""
-
-    @staticmethod
-    def of(model: SePCA, X: Any, sample_weight: Any, companions: dict[str, Any]) -> _Visitor:
-        scores = np.asarray(model.transform(X, **companions), dtype=float)
-        weights = np.ones(len(scores)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
-        lengths = np.sqrt((weights[:, None] * scores**2).sum(axis=0))
-        sizes = lengths * np.linalg.norm(model.components_, axis=1)
-        start = _Visitor(model, X, weights, companions, scores, sizes, np.zeros(model.layout_.n_columns), 0.0)
-        values, vectors = np.linalg.eigh(start._gram())
-        largest = float(np.sqrt(max(values[-1], 0.0)))
-        return _Visitor(model, X, weights, companions, scores, sizes, vectors[:, -1], largest)
-
-    def _gram(self) -> Floats:
-        """Weighted products of the derivatives of the log-likelihood at the fit, (n_features, n_features)."""
-
-        def visit(rows_model: RowModel[Any], block: Block, rows: BlockView) -> Floats:
-            slope = self._slope(rows_model, rows, self._predictor(rows_model, block))
-            return (slope * self._weights_of(block)[:, None]).T @ slope
-
-        return np.asarray(sum(self.model._visit_rows(visit, self.X, *self.companions.values())))
+    """L(0) of the candidate: the largest singular value of the derivatives."""
 
     def pulls(self, sizes: Floats) -> Floats:
-        """L_j at the sizes in row j, the candidate's row being the last; shape of ``sizes``."""
-
-        def visit(rows_model: RowModel[Any], block: Block, rows: BlockView) -> Floats:
-            return self._block_pulls(rows_model, block, rows, sizes)
-
-        return np.asarray(sum(self.model._visit_rows(visit, self.X, *self.companions.values())))
-
-    def _block_pulls(self, rows_model: RowModel[Any], block: Block, rows: BlockView, sizes: Floats) -> Floats:
-        """The block's part of `pulls`."""
-        eta, weights = self._predictor(rows_model, block), self._weights_of(block)[:, None]
+        """L_j at the sizes in row j, the last row for the candidate; shape of ``sizes``."""
         found = np.empty_like(sizes)
-        for j, row in enumerate(sizes):
-            own = np.zeros_like(eta)
-            if j < len(self.fitted_sizes):
-                loadings = self.model.layout_.pick(self.model.components_[j])
-                own = np.outer(self.scores[block.start : block.stop, j], loadings)
-                direction = own / self.fitted_sizes[j]
-            else:
-                slope = self._slope(rows_model, rows, eta)
-                left = slope @ self.candidate / max(self.candidate_pull, np.finfo(float).tiny)
-                direction = np.outer(left, self.candidate)
-            for i, size in enumerate(row):
-                slope = self._slope(rows_model, rows, eta - own + size * direction)
-                found[j, i] = float((weights * slope * direction).sum())
+        for j, (direction, fitted) in enumerate(zip(self.directions, [*self.sizes, 0.0], strict=True)):
+            for i, size in enumerate(sizes[j]):
+                found[j, i] = (self.gradient(self.eta + (size - fitted) * direction) * direction).sum()
         return found
 
-    def _weights_of(self, block: Block) -> Floats:
-        return self.weights[block.start : block.stop]
 
-    def _predictor(self, rows_model: RowModel[Any], block: Block) -> Floats:
-        return rows_model.predictor(block, self.scores[block.start : block.stop])
+def _open(model: SePCA, X: Any, sample_weight: Any, companions: dict[str, Any]) -> tuple[Floats, _Fit]:
+    """Weights of the rows, and the fit."""
+    values = model.layout_.split(read_table(numbers_for(model, X)).astype(float))
+    seen, x = ~np.isnan(values), np.where(np.isnan(values), 1.0, values)
+    scores = np.asarray(model.transform(X, **companions), dtype=float)
+    weights = np.ones(len(x)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    rows = model._row_model()
 
-    def _slope(self, rows_model: RowModel[Any], rows: BlockView, eta: Floats) -> Floats:
-        """Derivative of the log-likelihood in eta, 0 where entries are missing."""
+    def gradient(eta: Floats) -> Floats:
         with np.errstate(over="ignore"):
-            found = rows_model.family.evaluate(rows.x, eta, rows_model.dispersion, order=1).gradient
-        return observed_only(rows, slice(None), np.asarray(found))
+            slope = rows.family.evaluate(x, eta, rows.dispersion, order=1).gradient
+        return np.where(seen, weights[:, None] * slope, 0.0)
+
+    eta = linear_predictor(model, scores, **companions)
+    loadings = model.layout_.pick(model.components_, 1)
+    sizes = np.sqrt((weights[:, None] * scores**2).sum(axis=0)) * np.linalg.norm(model.components_, axis=1)
+    directions = [np.outer(z, w) / size for z, w, size in zip(scores.T, loadings, sizes, strict=True)]
+    # The leading singular pair of the derivatives, for rows of weight w in units of the root of w.
+    root = np.sqrt(weights)[:, None]
+    scaled = np.divide(gradient(eta), root, out=np.zeros_like(eta), where=root > 0)
+    left, pull, right = np.linalg.svd(scaled, full_matrices=False)
+    unit = np.divide(left[:, :1], root, out=np.zeros_like(root), where=root > 0)
+    return weights, _Fit(gradient, eta, [*directions, unit * right[:1]], sizes, float(pull[0]))
