@@ -115,6 +115,15 @@ def test_loadings_and_arrows_are_the_model_s(ppca, gaussian_table, count_table, 
     assert arrows["names"] == [f"x{j}" for j in range(1, 7)]
 
 
+def test_the_number_of_components_is_explained(gaussian_table, read, tmp_path):
+    for most, words in ((None, "nothing speaks for more than 2"), (1, "the most that max_components allows")):
+        model = SePCA(most, family="gaussian").fit(gaussian_table)
+        model.report(tmp_path / "r.html", gaussian_table)
+        assert words in read(tmp_path / "r.html").html
+    evidence = model.fit(gaussian_table).evidence_by_rank_
+    assert f"0 is ruled out by {evidence[1] - evidence[0]:.0f} nats" in read(tmp_path / "r.html").html
+
+
 def test_a_fit_that_did_not_converge_says_so(count_table, read, tmp_path):
     with pytest.warns(UserWarning, match="max_iter"):
         model = EPCA(2, family="poisson", max_iter=1).fit(count_table)

@@ -353,7 +353,7 @@ def print_outcome(outcome: Outcome, console: Console) -> None:
     else:
         console.print(Text("no component: nothing in the table stands out from noise", style="bold"))
     if outcome.description.rank_probabilities:
-        told = f"number of components: {outcome.n_components} ({outcome.description.compared_ranks})"
+        told = f"number of components: {outcome.description.rank_account}"
         console.print(Text(told))
     converged = "converged" if outcome.model.converged_ else "NOT converged"
     ending = f"{converged} after {counted(int(outcome.model.n_iter_), 'iteration')}"

@@ -10,17 +10,15 @@ from typing import Any
 import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
-from anypca._words import percent
 from anypca.columns import FamilyRecord, FamilyReport, Layout, encode
 from anypca.families import Family, Gaussian
 
 #: Numbers that tell fits apart, as fitted attributes with an underscore behind.
 _CRITERIA = ("bic", "icl", "aic", "log_likelihood", "n_parameters", "entropy", "evidence")
-#: Smaller probabilities would be told as nothing.
-_LEAST_SHARE = 0.0005
-
-#: Probability from which on a number of components that was not fitted is told.
-_LIKELY = 0.01
+#: Difference of log evidences from which on it is very strong (Kass and Raftery 1995).
+_VERY_STRONG = 5.0
+#: Components that explain less are named as small.
+_VISIBLE_SHARE = 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +62,8 @@ class Description:
     feature_names: tuple[str, ...] | None = None
     """Names of the columns that ``fit`` saw."""
     n_components: int = 0
+    max_components: int | None = None
+    """Largest number of components that the parameters allow."""
     loadings: Floats | None = None
     """(n_components, n_features), or one column for each column of the model where some column enters as several, see
     `loading_names`; None also where components are no directions of the columns."""
@@ -177,14 +177,28 @@ class Description:
         return None if np.allclose(units, units[:1], rtol=1e-9) or not np.all(units > 0) else units
 
     @property
-    def compared_ranks(self) -> str:
-        """The numbers of components that were compared or are likely, with their probabilities where it tells them."""
-        known = self.rank_probabilities
-        ranks = sorted({*self.evidence_by_rank, *(rank for rank in known if known[rank] >= _LIKELY)})
-        told = [f"{rank}: {percent(known[rank])}" if rank in known else str(rank) for rank in ranks]
-        # Larger numbers have the rest of the probability; without it the shares would not sum to one.
-        beyond = sum(share for rank, share in known.items() if rank > max(ranks, default=rank))
-        return ", ".join([*told, *([f"more: {percent(beyond)}"] if beyond >= _LEAST_SHARE else [])])
+    def rank_account(self) -> str:
+        """The chosen number of components with the evidence for its neighbours, in words.
+
+        For example ``"9 (8 is ruled out by 14 nats; nothing speaks for more than 9); 7 explain more than 2 % each"``.
+        """
+        evidence, chosen = self.evidence_by_rank, self.chosen_rank
+        if chosen is None or chosen not in evidence:
+            return str(self.n_components)
+        neighbours = (
+            max((r for r in evidence if r < chosen), default=None),
+            min((r for r in evidence if r > chosen), default=None),
+        )
+        parts = [
+            _compare_ranks(rank, evidence[chosen] - evidence[rank]) for rank in neighbours if rank is not None
+        ]
+        if chosen == self.max_components:
+            parts.append("the most that max_components allows; more may be better")
+        elif neighbours[1] is None or evidence[chosen] - evidence[neighbours[1]] > _VERY_STRONG:
+            parts = [*parts[: neighbours[0] is not None], f"nothing speaks for more than {chosen}"]
+        visible = int((self.explained > _VISIBLE_SHARE).sum())
+        shown = f"; {visible} explain more than 2 % each" if visible < len(self.explained) else ""
+        return f"{chosen} ({'; '.join(parts)}){shown}"
 
     def model_columns(self, n_features: int) -> Ints:
         """For each column of ``loadings`` its column of the model, -1 where it is left out."""
@@ -195,6 +209,13 @@ class Description:
 
     def _layout_of(self, n_features: int) -> Layout:
         return Layout(n_features) if self.layout is None else self.layout
+
+
+def _compare_ranks(rank: int, lead: float) -> str:
+    """How far the evidence of another number of components is behind."""
+    if lead > _VERY_STRONG:
+        return f"{rank} is ruled out by {lead:.0f} nats"
+    return f"{rank} is only {lead:.1f} nats behind"
 
 
 class Described:
@@ -319,6 +340,7 @@ _FIELDS: dict[str, tuple[tuple[str, ...], Callable[[Any], Any]]] = {
     "family_report": (("family_report_",), _as_it_is),
     "feature_names": (("feature_names_in_",), _names),
     "n_components": (("n_components_",), int),
+    "max_components": (("max_components",), int),
     "loadings": (("components_",), _floats),
     "loading_deviations": (("components_std_",), _floats),
     "explained": (("explained_deviance_ratio_", "explained_variance_ratio_"), _floats),

@@ -169,12 +169,9 @@ def _reason(subject: Subject) -> str:
     # A model with a given number compared nothing, even if it has the evidence of that number.
     if compared and (asked is None or len(compared) > 1):
         pruned = " Components without signal were pruned before." if model.removals else ""
-        ranks = model.compared_ranks
-        likely = f"Probability of each number: {subject.n_components} ({ranks})"
         return (
-            f"{subject.name} chose {count} by the variational log evidence, which weighs the gain of a component "
-            f"against its degrees of freedom.{pruned} "
-            f"{likely if model.rank_probabilities else f'It compared {ranks}'}."
+            f"{subject.name} chose the number by the variational log evidence, which weighs the gain of a component "
+            f"against its degrees of freedom: {model.rank_account}.{pruned}"
         )
     if isinstance(asked, Integral) and int(asked) == subject.n_components:
         return (

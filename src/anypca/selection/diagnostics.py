@@ -291,7 +291,9 @@ class _Noise:
         # Squares of correlated normal numbers covary by twice the squared correlation, of which chance makes 1 / n.
         from_correlation = 2.0 * float((self.correlation**2 - 1.0 / n).sum() - p * (1.0 - 1.0 / n))
         excess = float(squares.sum(axis=1).var() - own.sum()) - max(from_correlation, 0.0)
-        z = excess / np.sqrt(2.0 * float(own.sum() ** 2 - (own**2).sum()) / n)
+        # Without any variance of the squares, as in designs of -1 and 1, no row scatters more than another.
+        error = np.sqrt(2.0 * max(float(own.sum() ** 2 - (own**2).sum()), 0.0) / n)
+        z = excess / error if error > 0 else 0.0
         variation = excess / (p * (p - 1.0))
         is_found = bool(z > norm.isf(_LEVEL) and variation > _CHANGE)
         text = (
