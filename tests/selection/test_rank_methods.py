@@ -11,9 +11,11 @@ from tests.selection.tables import flat_noise
 
 from anypca.datasets import make_low_rank
 from anypca.selection import (
+    Finding,
     Minka,
     ParallelAnalysis,
     ParametricParallelAnalysis,
+    RankMethod,
     compare_ranks,
     rank_methods,
 )
@@ -21,6 +23,13 @@ from anypca.selection import (
 #: Methods for normal tables, with gaps or without.
 GAUSSIAN = ["parallel", "parametric", "held_out", "bic", "sepca"]
 OFFSETS = ["parallel", "parametric", "bic"]
+
+
+class OneComponent(RankMethod):
+    name, label, caveat = "fixed", "one component", "always"
+
+    def find(self, task):
+        return Finding(1)
 
 
 def counts(rank, n=100, p=15):
@@ -142,6 +151,15 @@ def test_every_method_answers_or_refuses_a_table_of_several_families(rng):
     assert [answer.method for answer in found.answers] == list(rank_methods)
     assert set(rank_methods) - set(found.ranks) <= {"minka"}
     assert set(found.ranks.values()) <= {0, 1, 2}
+
+
+def test_the_conclusion_names_the_method_to_believe(rng):
+    X = flat_noise(rng, 3)
+    assert (
+        compare_ranks(X, ["parallel", "bic"], family="gaussian").conclusion == "2 methods found 3 components."
+    )
+    found = compare_ranks(X, ["parallel", "sepca", OneComponent()], family="gaussian").conclusion
+    assert found == "Believe sepca: 3 components. fixed found 1 (always)."
 
 
 def test_data_frames_and_sparse_tables_give_the_same_answers():

@@ -158,6 +158,7 @@ def run_compare_ranks(
     ]
     heads = ("method", "what", "components", "seconds")
     lines = [Text(f"{each.method}: {each.remark}", style="dim") for each in result.answers if each.remark]
+    lines.append(Text(result.conclusion))
     printed = make_table(heads, [list(map(str, row)) for row in rows], right=heads[2:]), *lines
     _finish(table, request, result, content, said, runtime, folder, printed)
 

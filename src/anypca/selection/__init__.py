@@ -16,6 +16,7 @@ from anypca.selection.entry_cv import entry_cross_validate as entry_cross_valida
 from anypca.selection.entry_cv import rank_path as rank_path
 from anypca.selection.facts import describe_fit as describe_fit
 from anypca.selection.rank_methods import BICMethod as BICMethod
+from anypca.selection.rank_methods import Finding as Finding
 from anypca.selection.rank_methods import HiddenEntries as HiddenEntries
 from anypca.selection.rank_methods import ICLMethod as ICLMethod
 from anypca.selection.rank_methods import Minka as Minka

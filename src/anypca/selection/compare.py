@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from anypca._words import counted
 from anypca.selection.facts import Companions
 from anypca.selection.rank_methods import (
     RankAnswer,
@@ -15,6 +16,8 @@ from anypca.selection.rank_methods import (
     rank_methods,
 )
 
+#: Whose answer to believe if methods disagree: the evidence under the families of the columns first.
+_PREFERRED = ("sepca", "held_out", "bic", "parallel", "parametric")
 #: What a method may raise on a table that is not for it. Anything else is a fault.
 _REFUSALS = (ValueError, TypeError, ArithmeticError)
 
@@ -34,11 +37,29 @@ class RankComparison:
     """The methods in words, for pictures."""
     family: str
     """Name of the columns' family, ``"mixed"`` for several."""
+    caveats: tuple[str, ...] = ()
+    """Why the answer of each method may differ from the number of components."""
 
     @property
     def ranks(self) -> dict[str, int]:
         """The answers by name of the method, without those that have none."""
         return {answer.method: answer.rank for answer in self.answers if answer.rank is not None}
+
+    @property
+    def conclusion(self) -> str:
+        """Which answer to believe, and why other methods differ from it, in a sentence or two."""
+        ranks = self.ranks
+        if len(ranks) < 2 or len(set(ranks.values())) == 1:
+            agreed = counted(next(iter(ranks.values())), "component") if ranks else "nothing"
+            return f"{counted(len(ranks), 'method')} found {agreed}."
+        best = next((name for name in _PREFERRED if name in ranks), next(iter(ranks)))
+        caveats = {answer.method: caveat for answer, caveat in zip(self.answers, self.caveats, strict=False)}
+        others = [
+            f"{name} found {rank}" + (f" ({caveats[name]})" if caveats.get(name) else "")
+            for name, rank in ranks.items()
+            if rank != ranks[best]
+        ]
+        return f"Believe {best}: {counted(ranks[best], 'component')}. {'; '.join(others)}."
 
     def to_frame(self) -> Any:
         """The table as a data frame with one row per method: ``rank``, ``seconds`` and ``remark``.
@@ -99,8 +120,8 @@ def compare_ranks(
     Returns
     -------
     RankComparison
-        ``answers`` with method, rank, seconds and remark, ``to_frame()`` and ``plot()``. A method that is not for the
-        table has no rank, and its remark says why.
+        ``answers`` with method, rank, seconds and remark, ``conclusion``, ``to_frame()`` and ``plot()``. A method that
+        is not for the table has no rank, and its remark says why.
 
     See Also
     --------
@@ -128,13 +149,20 @@ def compare_ranks(
     >>> X = make_low_rank(100, 20, 2, family="gaussian", signal=2.0, random_state=0).X
     >>> compare_ranks(X, ["parallel", "bic", "minka"]).ranks
     {'parallel': 2, 'bic': 2, 'minka': 2}
+    >>> compare_ranks(X, ["parallel", "minka"]).conclusion
+    '2 methods found 2 components.'
     """
     wanted = _resolve(methods)
     task = open_task(X, family, max_rank, Companions.of(offset, covariates), random_state)
     # Methods share the fit without components: no one is charged for it.
     _ = task.null
     answers = tuple(_ask(method, task) for method in wanted)
-    return RankComparison(answers, tuple(method.label for method in wanted), task.family.name)
+    return RankComparison(
+        answers,
+        tuple(method.label for method in wanted),
+        task.family.name,
+        tuple(method.caveat for method in wanted),
+    )
 
 
 def _resolve(methods: Sequence[str | RankMethod] | str | RankMethod | None) -> list[RankMethod]:

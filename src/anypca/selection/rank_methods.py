@@ -61,7 +61,12 @@ class RankAnswer(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A number of components, and caveats."""
+    """A number of components, and a remark on it.
+
+    See Also
+    --------
+    RankMethod : returns it.
+    """
 
     rank: int
     remark: str = ""
@@ -146,6 +151,8 @@ class RankMethod(ABC):
     name: ClassVar[str]
     #: A few words for tables and pictures.
     label: ClassVar[str]
+    #: Why its answer may differ from the number of components of the model.
+    caveat: ClassVar[str] = ""
 
     @abstractmethod
     def find(self, task: RankTask) -> Finding:
@@ -272,6 +279,7 @@ class ParallelAnalysis(SpectralMethod):
 
     name = "parallel"
     label = "parallel analysis, permuted columns"
+    caveat = "strong components hide weak ones, and a log link adds some"
     handles_missing = True
     needs_equal_noise = False
 
@@ -343,6 +351,7 @@ class Minka(SpectralMethod):
 
     name = "minka"
     label = "Minka's evidence"
+    caveat = "assumes equal Gaussian noise of all columns"
 
     def count(self, values: Floats, task: RankTask) -> Finding:
         n, p = values.shape
@@ -388,6 +397,7 @@ class BICMethod(CriterionMethod):
 
     name = "bic"
     label = "BIC, scores integrated out"
+    caveat = "a large-sample approximation of the evidence"
     criterion = "marginal_bic"
 
 
@@ -403,6 +413,7 @@ class ICLMethod(CriterionMethod):
 
     name = "icl"
     label = "integrated completed likelihood"
+    caveat = "counts only components with well-determined scores"
     criterion = "icl"
 
 
@@ -423,6 +434,7 @@ class HiddenEntries(CriterionMethod):
 
     name = "held_out"
     label = "hidden entries"
+    caveat = "chooses what predicts best; losses near the lowest are flat"
     criterion = "held_out"
 
     cv: Any = None
