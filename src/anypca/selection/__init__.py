@@ -7,6 +7,8 @@ from anypca.models._criteria import Likelihood as Likelihood
 from anypca.models._criteria import criteria as criteria
 from anypca.models._cross_validation import HeldOut as HeldOut
 from anypca.models._cross_validation import cross_validate as cross_validate
+from anypca.selection.adequacy import Adequacy as Adequacy
+from anypca.selection.adequacy import adequacy as adequacy
 from anypca.selection.compare import RankComparison as RankComparison
 from anypca.selection.compare import compare_ranks as compare_ranks
 from anypca.selection.diagnostics import Diagnostic as Diagnostic
