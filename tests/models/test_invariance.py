@@ -177,7 +177,6 @@ def test_integer_weights_are_numbers_of_copies(name: str, rng: np.random.Generat
     assert_same(fit(case, np.repeat(X, weight, axis=0)), weighted, X, case)
 
 
-@pytest.mark.xfail(reason="the range of imputed values is that of all rows, also of those of weight 0")
 def test_rows_of_weight_zero_do_not_widen_imputed_values(rng: np.random.Generator) -> None:
     X = draw_real(rng)
     far = np.vstack([X, 1e3 * X[:1]])

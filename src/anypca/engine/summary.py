@@ -43,6 +43,10 @@ class Summary:
     """Smallest entry; NaN where there is none."""
     maximum: Floats
     """Largest entry; NaN where there is none."""
+    low: Floats
+    """Smallest entry of positive weight; infinite where there is none."""
+    high: Floats
+    """Largest entry of positive weight; infinite where there is none."""
     n_zero: Ints
     """Number of entries equal to 0."""
     n_noninteger: Ints
@@ -73,6 +77,9 @@ class _Moments:
     """Weighted sum of squared deviations from the mean of these rows."""
     minimum: Floats
     maximum: Floats
+    low: Floats
+    """Smallest entry of positive weight, and the largest."""
+    high: Floats
     n_zero: Ints
     n_noninteger: Ints
     lattice: Lattice
@@ -91,6 +98,8 @@ class _Moments:
                 second=self.second + other.second + gap**2 * product,
                 minimum=np.minimum(self.minimum, other.minimum),
                 maximum=np.maximum(self.maximum, other.maximum),
+                low=np.minimum(self.low, other.low),
+                high=np.maximum(self.high, other.high),
                 n_zero=self.n_zero + other.n_zero,
                 n_noninteger=self.n_noninteger + other.n_noninteger,
                 lattice=self.lattice + other.lattice,
@@ -135,6 +144,8 @@ def summarise(data: Data, executor: Executor) -> Summary:
         variance=variance,
         minimum=np.where(moments.n_observed > 0, moments.minimum, np.nan),
         maximum=np.where(moments.n_observed > 0, moments.maximum, np.nan),
+        low=moments.low,
+        high=moments.high,
         n_zero=moments.n_zero,
         n_noninteger=moments.n_noninteger,
         resolution=moments.lattice.steps(np.sqrt(variance)),
@@ -300,6 +311,13 @@ def _slab_moments(
         minimum = _reduce(np.minimum, np.where(observed, x, np.inf))
         maximum = _reduce(np.maximum, np.where(observed, x, -np.inf))
         x = np.where(observed, x, 0.0)
+    low, high = minimum, maximum
+    if not weights.all():
+        seen = (weights > 0) if observed is None else (weights > 0) & observed
+        low, high = (
+            _reduce(np.minimum, np.where(seen, x, np.inf)),
+            _reduce(np.maximum, np.where(seen, x, -np.inf)),
+        )
     lattice = find_lattice(original, observed, is_whole, np.maximum(-minimum, maximum), eps)
     with np.errstate(over="ignore", invalid="ignore"):  # beyond 1e100: reported by check_values
         mean = _weighted_sum(weights, x) / np.where(weight > 0, weight, 1.0)
@@ -310,7 +328,8 @@ def _slab_moments(
         np.multiply(x, x, out=powers)
         second = _weighted_sum(weights, powers)
     n_fractions = len(x) - n_whole
-    return _Moments(n_observed, weight, mean, second, minimum, maximum, n_zero, n_fractions, lattice)
+    ranges = minimum, maximum, low, high
+    return _Moments(n_observed, weight, mean, second, *ranges, n_zero, n_fractions, lattice)
 
 
 def _count(flags: Bools) -> Ints:

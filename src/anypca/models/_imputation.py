@@ -95,7 +95,7 @@ def leave_one_out_slopes(model: RowModel[Any], session: FitContext) -> Slopes:
     Sums over a column include those of an average column, in units of its variance.
     """
     summary = session.summary
-    moments = summary.mean, summary.variance, summary.minimum, summary.maximum
+    moments = summary.mean, summary.variance, summary.low, summary.high
     limits = Expectations.of(model, moments)
 
     def add_gram(block: Block, _: Any) -> Floats:

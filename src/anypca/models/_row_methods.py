@@ -253,7 +253,7 @@ class GenerativeModel(RowMethods):
             self.calibration_slope_ = self._slopes.near
         super()._report_columns(session)
         summary = session.summary
-        self._moments = summary.mean, summary.variance, summary.minimum, summary.maximum
+        self._moments = summary.mean, summary.variance, summary.low, summary.high
 
     @property
     def correlations_(self) -> Floats:
