@@ -26,13 +26,19 @@ except ImportError:  # scikit-learn < 1.9
 
     HAS_CALLBACKS = False
 
+#: ``set_callbacks`` and the method behind it, for classes that do not inherit `CallbackSupportMixin`.
+callback_methods = (
+    getattr(CallbackSupportMixin, "set_callbacks", None),
+    getattr(CallbackSupportMixin, "_init_callback_context", None),
+)
+
 __all__ = [
     "HAS_CALLBACKS",
-    "CallbackSupportMixin",
     "Interval",
     "InvalidParameterError",
     "RealNotInt",
     "StrOptions",
+    "callback_methods",
     "check_features",
     "fit_callbacks",
     "infer_dimension",

@@ -5,31 +5,38 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from anypca._compat import (
-    CallbackSupportMixin,
+    callback_methods,
     check_features,
     fit_callbacks,
 )
 from anypca._typing import Floats
-from anypca.columns import FamilyChoice, Layout, choose_families, encode, find_labels, is_nonnegative
+from anypca.columns import FamilyChoice, Layout, Nominal, choose_families, encode, find_labels, is_nonnegative
 from anypca.columns.forms import Form
 from anypca.engine import Block, Data, Executor, check_data, check_finite, check_matrix, executor_for
 from anypca.engine.streams import header_of
+from anypca.families import Mixed
 from anypca.models._arguments import make_generator
-from anypca.models._block_view import refuse_missing
+from anypca.models._block_view import BlockView, refuse_missing
 from anypca.models._checkpoint import checkpointed
 from anypca.models._context import FitContext, lay_out, open_context
 from anypca.models._covariates import Covariates, encode_covariates, warn_separated
-from anypca.models._description import Described
-from anypca.models._validation import CheckedParameters, ReportsConvergence
+from anypca.models._description import Description, describe
+from anypca.models._output import to_named_output, to_output_frame
+from anypca.models._rotation import Rotation, rotate
+from anypca.models._row_model import RowModel, at_scores, log_steps
+from anypca.models._validation import Estimator
+from anypca.models._warm import start_from_last
+
+Found = TypeVar("Found")
 
 
 def for_rows(fit_params: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,15 +45,7 @@ def for_rows(fit_params: Mapping[str, Any]) -> dict[str, Any]:
     return {name: fit_params[name] for name in names if fit_params.get(name) is not None}
 
 
-class LatentModel(
-    CheckedParameters,
-    ReportsConvergence,
-    Described,
-    CallbackSupportMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    BaseEstimator,
-):
+class LatentModel(Estimator, TransformerMixin, BaseEstimator):
     """Base class of the estimators: validation, names, tags, progress, methods that follow from others.
 
     A subclass is a dataclass whose fields are its parameters; it has ``max_iter``, ``tol`` and ``random_state`` where
@@ -63,6 +62,8 @@ class LatentModel(
 
     layout_: Layout
     intercept_: Floats
+    resolution_: Floats
+    """Step with which each column is recorded, shape (n_features,), where entries have a distribution."""
     _covariates: Covariates
 
     #: Whether ``fit`` and ``transform`` take ``entry_weight``.
@@ -81,6 +82,11 @@ class LatentModel(
         "coef_std_": 0,
         "dispersion_": 0,
     }
+    #: Whether loadings may be exactly 0.
+    _has_sparse_loadings: bool | property = False
+    # Assigned instead of inherited from mixins.
+    get_feature_names_out = ClassNamePrefixFeaturesOutMixin.get_feature_names_out
+    set_callbacks, _init_callback_context = callback_methods
     # Of models that have no such parameter: those that do not iterate, or do not draw.
     max_iter: int = 1
     tol: float = 0.0
@@ -163,6 +169,196 @@ class LatentModel(
         companions = {"offset": offset, "covariates": covariates}
         write_report(self, path, X, **companions, row_names=row_names, metadata=metadata, title=title)
         return self
+
+    def _row_model(self) -> RowModel[Any]:
+        """The fitted model, for rows."""
+        raise NotImplementedError
+
+    @property
+    def _steps(self) -> Floats:
+        """The steps with which the columns of the model are recorded, (n_columns,)."""
+        return self.resolution_[self.layout_.sources]
+
+    @property
+    def _description(self) -> dict[str, Any]:
+        """Fields of `describe` that neither attributes nor signatures show."""
+        kind = self._row_model().likelihood if self.__sklearn_is_fitted__() else None
+        return {"likelihood": kind, "has_sparse_loadings": self._has_sparse_loadings}
+
+    def describe(self) -> Description:
+        """What the model can do and, once it is fitted, what it found.
+
+        Returns
+        -------
+        Description
+        """
+        return describe(self)
+
+    def transform(
+        self, X: Any, *, offset: Any = None, covariates: Any = None, entry_weight: Any = None
+    ) -> Any:
+        """Scores of rows under the fitted model, each row solved to its own convergence.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+        offset, covariates, entry_weight : as in ``fit``, for these rows
+
+        Returns
+        -------
+        array of shape (n_samples, n_components)
+            A Dask array, not yet computed, if X is one.
+        """
+
+        def project(model: RowModel[Any], block: Block, rows: BlockView) -> Floats:
+            return model.scores(model.solve(rows)).astype(rows.dtype)
+
+        visit = self._visitor(project)
+        companions = {"offset": offset, "covariates": covariates, "entry_weight": entry_weight}
+        with self._open_new(X, **companions) as (data, executor):
+            return executor.stack(visit, data, self._n_features_out)
+
+    def inverse_transform(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Any:
+        """Means of the entries given scores.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Scores.
+        offset, covariates : as in ``fit``, for these rows
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features), or data frame
+            A frame if ``set_output`` asks for it: there the nearest label stands for the mean of its numbers.
+        """
+        scores = self._check_scores(X)
+        model, data = self._row_model(), self._companions(len(scores), offset, covariates)
+        means = np.empty((len(scores), self.n_features_in_), dtype=scores.dtype)
+        for rows, part in at_scores(model.mean, data, scores):
+            means[rows] = self.layout_.join(part)
+        return to_output_frame(self, means)
+
+    def class_probabilities(
+        self, X: Any, column: int | str, *, offset: Any = None, covariates: Any = None
+    ) -> Any:
+        """Probabilities of the categories of a nominal column, or of two labels, given scores; they sum to one.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Scores.
+        column : int or str
+            Number of the column in the table, or its name.
+        offset, covariates : as in ``fit``, for these rows
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_categories), or data frame
+            In the order of ``layout_.categories(column)``, which name the columns if ``set_output`` asks for a frame.
+
+        Raises
+        ------
+        ValueError
+            If the column is not nominal.
+        """
+        scores, layout = self._check_scores(X), self.layout_
+        number, levels = layout.number(column), layout.categories(column)
+        form = dict(layout.forms).get(number)
+        if not isinstance(form, Nominal) and len(levels) != 2:
+            raise ValueError(
+                f"column {column!r} is not nominal. Use family={{{column!r}: 'nominal', ...}} in fit."
+            )
+        model, data = self._row_model(), self._companions(len(scores), offset, covariates)
+        blocks = [part for _, part in at_scores(model.mean, data, scores)]
+        means = np.concatenate(blocks)[:, layout.part(number)]
+        found = form.probabilities(means) if isinstance(form, Nominal) else np.hstack([1.0 - means, means])
+        return to_named_output(self, found, levels)
+
+    def score_samples(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
+        """Log-likelihood of the observed entries of each row, scores integrated out where they have a distribution.
+
+        `PPCA` does so exactly, `SePCA` and `PLNPCA` give a lower bound, others what the class says, and `GPCA` plugs
+        the row's own scores in, which is too large beside these. Where columns have different families, or none is
+        continuous, it is the log-probability of the row as it is recorded, in steps of ``resolution_``: comparable
+        across families, dimensions and units. Where all columns are measurements of one family it is a log-density, as
+        in scikit-learn, comparable in the same units only; ``entry_log_likelihood`` compares models of any kind.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+        offset, covariates : as in ``fit``, for these rows
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        # Models whose entries have no distribution have no family either.
+        steps = self._steps if isinstance(getattr(self, "family_", None), Mixed) else None
+
+        def visit(model: RowModel[Any], _: Block, rows: BlockView) -> Floats:
+            return model.log_likelihood(rows) + log_steps(model, rows, steps)
+
+        return np.concatenate(self._visit_rows(visit, X, offset, covariates))
+
+    def rotate(self, method: str = "varimax", *, normalize: bool = True) -> Rotation:
+        """The fit seen along axes that are easier to name: many loadings near 0, few large ones.
+
+        Fitted values stay what they are; scores have unit variance, and loadings carry the sizes.
+
+        Parameters
+        ----------
+        method : {"varimax", "quartimax", "promax", "oblimin"}, default="varimax"
+            The first two keep scores uncorrelated, the others let them be correlated.
+        normalize : bool, default=True
+            Whether every column counts the same, however much of it the components explain (Kaiser).
+
+        Returns
+        -------
+        Rotation
+            With ``components_``, ``components_std_``, ``explained_deviance_ratio_``, ``score_correlations_``,
+            ``correlations_``, ``communalities_``, ``loadings_table``, ``transform``
+            and ``inverse_transform``; pictures, reports and ``anypca.save`` take it as a model.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from anypca import PPCA
+        >>> rng = np.random.default_rng(0)
+        >>> X = np.repeat(rng.normal(size=(200, 2)), 3, axis=1) + 0.3 * rng.normal(size=(200, 6))
+        >>> rotated = PPCA(2).fit(X).rotate("varimax")
+        >>> sorted((abs(rotated.components_) > 0.5).astype(int).tolist())
+        [[0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0]]
+        """
+        check_is_fitted(self)
+        return rotate(self, method, normalize=normalize)
+
+    def _visit_rows(
+        self, function: Callable[[RowModel[Any], Block, BlockView], Found], X: Any, *companions: Any
+    ) -> list[Found]:
+        """``function(model, block, opened rows)`` of every block of new rows, in row order."""
+        return self._map_rows(self._visitor(function), X, *companions)
+
+    def _visitor(
+        self, function: Callable[[RowModel[Any], Block, BlockView], Found]
+    ) -> Callable[[Block], Found]:
+        """``function`` of a block in place of the model, the block and its opened rows."""
+        check_is_fitted(self)
+        model, names = self._row_model(), getattr(self, "feature_names_in_", None)
+
+        def visit(block: Block) -> Found:
+            return function(model, block, model.open(block, names))
+
+        return visit
+
+    def _companions(self, n_samples: int, offset: Any, covariates: Any) -> Data:
+        """A table without values: only its offsets and covariates are of interest."""
+        shape = (n_samples, self.n_features_in_)
+        encoded = self._covariates.encode(covariates)
+        data = check_data(np.broadcast_to(np.zeros(1), shape), offset=offset, covariates=encoded)
+        self._check_companions(offset, data)
+        return self._covariates.standardise(self.layout_.lay_out(data))
 
     @property
     def _n_features_out(self) -> int:
@@ -273,6 +469,10 @@ class LatentModel(
         """The families of the columns of the user's table; ``None`` for models that have no choice of them."""
         return choose_families(self.family, session) if hasattr(self, "family") else None
 
+    def _can_stream(self) -> bool:
+        """Whether ``partial_fit`` is available; an AttributeError states the reason if not."""
+        return True
+
     def _dropped(self, session: FitContext, choice: FamilyChoice | None) -> Mapping[int, Form]:
         """Columns of the user's table that the model leaves out, with what comes back in their place.
 
@@ -295,10 +495,9 @@ class LatentModel(
         if choice is not None and "family_" in vars(self):
             setattr(self, "family_", layout.pad_family(vars(self)["family_"], choice.family))  # noqa: B010
 
-    @contextmanager
-    def _with_warm_start(self, session: FitContext) -> Iterator[FitContext]:
-        """The session with the start of an earlier fit; as it is for models that know none."""
-        yield session
+    def _with_warm_start(self, session: FitContext) -> AbstractContextManager[FitContext]:
+        """The session with the start of an earlier fit."""
+        return start_from_last(self, session)
 
     @contextmanager
     def _rollback_on_error(self) -> Iterator[None]:
@@ -320,6 +519,7 @@ class LatentModel(
         check_features(self, header_of(X), reset=True)
         self.n_features_in_ = data.n_features
         self._uses_offset = uses_offset
+        self.__dict__.pop("_stream", None)
         self._n_covariates = data.n_covariates
 
     @contextmanager

@@ -218,21 +218,8 @@ def _compare_ranks(rank: int, lead: float) -> str:
     return f"{rank} is only {lead:.1f} nats behind"
 
 
-class Described:
-    """Base of models that describe themselves."""
-
-    def describe(self) -> Description:
-        """What the model can do and, once it is fitted, what it found.
-
-        Returns
-        -------
-        Description
-        """
-        return read_attributes(self)
-
-
 def describe(model: Any) -> Description:
-    """What a model says of itself, or what the methods and attributes of a model from elsewhere show.
+    """A description of a model: its abilities from the signatures of its methods, the rest from fitted attributes.
 
     Parameters
     ----------
@@ -243,10 +230,8 @@ def describe(model: Any) -> Description:
     -------
     Description
     """
-    if isinstance(model, Described):
-        return model.describe()
     fit, transform = (_parameters(find_attribute(model, name)) for name in ("fit", "transform"))
-    return replace(
+    found = replace(
         read_attributes(model),
         takes_offset="offset" in fit,
         takes_covariates="covariates" in fit,
@@ -255,6 +240,8 @@ def describe(model: Any) -> Description:
         has_way_back=find_attribute(model, "inverse_transform") is not None,
         has_path=find_attribute(model, "path") is not None,
     )
+    # What attributes do not show, as a mapping of fields.
+    return replace(found, **getattr(model, "_description", {}))
 
 
 def project_rows(model: Any, X: Any, **companions: Any) -> tuple[Floats, Floats | None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.models._arguments import check_entries, check_n_samples, entries_of, in_order, make_generator
+from anypca.models._base import LatentModel
 from anypca.models._block_view import BlockView
-from anypca.models._description import Description
 from anypca.models._imputation import fill_with_deviations
 from anypca.models._output import to_output_frame
-from anypca.models._row_methods import GenerativeModel, RowMethods
+from anypca.models._row_methods import GenerativeModel
 from anypca.models._row_model import (
     RowModel,
     draw_table,
@@ -28,9 +27,6 @@ from anypca.models._row_model import (
 
 class PosteriorModel(GenerativeModel):
     """Models that know the posterior of scores, and with it how well they predict."""
-
-    def describe(self) -> Description:
-        return replace(super().describe(), has_posterior=True)
 
     def transform(
         self,
@@ -237,7 +233,7 @@ class PosteriorModel(GenerativeModel):
 
 
 def integrate_rows(
-    model: RowMethods, X: Any, *, offset: Any = None, covariates: Any = None
+    model: LatentModel, X: Any, *, offset: Any = None, covariates: Any = None
 ) -> tuple[Floats, Floats]:
     """Marginal log-probabilities of rows as they are recorded, and the entropies of their scores in prior units.
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.linalg import fix_signs, nearest_orthonormal
 from anypca.models._correlations import find_dependence, tabulate_loadings
-from anypca.models._description import Described, Description, describe
+from anypca.models._description import Description, describe
 
 #: Value and gradient of what is minimised, at loadings (p, k).
 Criterion = Callable[[Floats], tuple[float, Floats]]
@@ -38,7 +38,7 @@ _MOST_STEPS = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class Rotation(Described):
+class Rotation:
     """A fitted model with rotated components; what is not listed here is that of the model.
 
     It draws, reports and is saved as the model is.
@@ -85,17 +85,22 @@ class Rotation(Described):
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
+    @property
+    def _description(self) -> dict[str, Any]:
+        kept = describe(self.model)
+        return {
+            **{part.name: getattr(kept, part.name) for part in fields(kept)},
+            "rotation": self.method,
+            "loadings": self.components_,
+            "loading_deviations": self.components_std_,
+            "explained": self.explained_deviance_ratio_,
+            "has_sparse_loadings": False,
+            "has_entries": False,
+        }
+
     def describe(self) -> Description:
-        found = describe(self.model)
-        return replace(
-            found,
-            rotation=self.method,
-            loadings=self.components_,
-            loading_deviations=self.components_std_,
-            explained=self.explained_deviance_ratio_,
-            has_sparse_loadings=False,
-            has_entries=False,
-        )
+        """What the model can do and what it found."""
+        return describe(self)
 
     def transform(self, X: Any, *, return_std: bool = False, **companions: Any) -> Any:
         """Rotated scores of rows.

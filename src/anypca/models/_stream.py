@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
@@ -22,8 +22,6 @@ from anypca.columns import raise_outside
 from anypca.engine import Block, Data, Executor, Statistics, first_outside
 from anypca.families import Family
 from anypca.linalg import pack_symmetric, packed_diagonal, unpack_symmetric
-from anypca.models._base import LatentModel
-from anypca.models._warm import WarmStart
 
 Shared = TypeVar("Shared")
 
@@ -168,78 +166,65 @@ class Stream(Generic[Shared]):
         return replace(self, shared=shared, averages=carried, n_blocks=number, weight=weight)
 
 
-class Streaming(WarmStart, LatentModel):
-    """Estimators that can go on with more rows; `_take` is the body of their ``partial_fit``."""
+def continue_fit(model: Any, X: Any, companions: Mapping[str, Any]) -> Any:
+    """The body of ``partial_fit``: fit the first block, or continue with another one.
 
-    n_samples_seen_: int
-    #: Where the blocks so far have led.
-    _stream: ClassVar[Stream[Any] | None] = None
-
-    def _begin_stream(self) -> tuple[StreamRule[Any], Any]:
-        """How blocks are taken, and the shared parameters of the fit to the first one."""
-        raise NotImplementedError
-
-    def _store_stream(self, stream: Stream[Any]) -> None:
-        """Set the fitted attributes that a block changes."""
-        raise NotImplementedError
-
-    def _set_input_metadata(self, X: Any, data: Data, *, uses_offset: bool) -> None:
-        super()._set_input_metadata(X, data, uses_offset=uses_offset)
-        self._stream = None  # type: ignore[misc]
-
-    def _take(self, X: Any, companions: Mapping[str, Any]) -> Self:
-        """Fit the first block, or go on with another one."""
-        stream = self._stream
+    The model writes ``_begin_stream``, which returns the `StreamRule` and the shared parameters of the first fit, and
+    ``_store_stream``, which sets the fitted attributes that a block changes.
+    """
+    stream = vars(model).get("_stream")
+    if stream is None:
+        model.fit(X, **companions)
+    with model._open_new(X, **companions) as (data, executor):
         if stream is None:
-            self.fit(X, **companions)
-        with self._open_new(X, **companions) as (data, executor):
-            if stream is None:
-                stream = Stream.after(*self._begin_stream(), data, executor)
-            else:
-                stream = stream.advanced(data, executor)
-                self._store_padded(stream)
-        self._stream = stream  # type: ignore[misc]
-        self.n_samples_seen_ = stream.n_samples
-        self._last_run = stream.shared  # type: ignore[misc]
-        return self
-
-    def _store_padded(self, stream: Stream[Any]) -> None:
-        """Set the fitted attributes; those of columns have an entry for each column of the table."""
-        before = dict(vars(self))
-        self._store_stream(stream)
-        for name, axis in self._column_attributes.items():
-            values = vars(self).get(name)
-            if values is not None and values is not before.get(name):
-                setattr(self, name, self.layout_.pad(values, axis))
+            rule, shared = model._begin_stream()
+            stream = Stream.after(rule, shared, data, executor)
+        else:
+            stream = stream.advanced(data, executor)
+            _store_padded(model, stream)
+    model._stream = stream
+    model.n_samples_seen_ = stream.n_samples
+    model._last_run = stream.shared
+    return model
 
 
-class StreamingRows(Streaming):
-    """Streaming estimators whose rows may have offsets and covariates."""
+def _store_padded(model: Any, stream: Stream[Any]) -> None:
+    """Set the fitted attributes; attributes of columns have an entry for each column of the table."""
+    before = dict(vars(model))
+    model._store_stream(stream)
+    for name, axis in model._column_attributes.items():
+        values = vars(model).get(name)
+        if values is not None and values is not before.get(name):
+            setattr(model, name, model.layout_.pad(values, axis))
 
-    def _can_stream(self) -> bool:
-        """Whether there is a ``partial_fit``; an AttributeError says why not."""
-        return True
 
-    @available_if(lambda model: model._can_stream())
-    def partial_fit(
-        self, X: Any, y: Any = None, *, sample_weight: Any = None, offset: Any = None, covariates: Any = None
-    ) -> Self:
-        """Go on with some more rows, none of which is kept.
+@available_if(lambda model: model._can_stream())
+def partial_fit(
+    self: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    sample_weight: Any = None,
+    offset: Any = None,
+    covariates: Any = None,
+) -> Any:
+    """Continue the fit with further rows, none of which is kept.
 
-        The first call fits the model to its rows, and fixes families, dispersions and the number of components: give
-        it some 600 rows, and blocks of 200 rows or more afterwards. Each row counts once for each time it is given;
-        ``fit`` starts afresh.
+    The first call fits the model to its rows, and fixes families, dispersions and the number of components: pass about
+    600 rows, and blocks of 200 rows or more afterwards. Each row counts once for each time it is passed; ``fit`` starts
+    afresh.
 
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-            As in ``fit``.
-        y : None
-            Ignored.
-        sample_weight, offset, covariates : as in ``fit``, for these rows
+    Parameters
+    ----------
+    X : table of shape (n_samples, n_features)
+        As in ``fit``.
+    y : None
+        Ignored.
+    sample_weight, offset, covariates : as in ``fit``, for these rows
 
-        Returns
-        -------
-        self
-        """
-        return self._take(X, {"sample_weight": sample_weight, "offset": offset, "covariates": covariates})
+    Returns
+    -------
+    self
+    """
+    companions = {"sample_weight": sample_weight, "offset": offset, "covariates": covariates}
+    return continue_fit(self, X, companions)

@@ -1,4 +1,4 @@
-"""Manners of every estimator: parameters are checked with a hint, and a fit says how it went."""
+"""Parameter validation and convergence reporting."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
-
-from sklearn.base import BaseEstimator
 
 from anypca._compat import Interval, InvalidParameterError, StrOptions
 from anypca._words import suggest
@@ -26,12 +24,17 @@ POSITIVE = Interval(Real, 0, None, closed="neither")
 NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
 
 
-class CheckedParameters(BaseEstimator):
-    """Estimators whose constructor parameters are checked when a fit begins.
+@dataclass(eq=False, repr=False)
+class Estimator:
+    """Parameters of every estimator, their validation, and reports on a fit.
 
-    The ``_parameter_constraints`` of a class are added to those of its bases; here are those of names that mean the
-    same wherever they occur.
+    The ``_parameter_constraints`` of a class are added to those of its bases; the constraints here are of names that
+    mean the same wherever they occur.
     """
+
+    _: KW_ONLY
+    n_jobs: int | None = None
+    verbose: int = 0
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [AT_LEAST_ONE],
@@ -63,7 +66,7 @@ class CheckedParameters(BaseEstimator):
         """Raise on the first constructor parameter that breaks its constraint."""
         self._refuse_booleans()
         try:
-            self._validate_params()
+            self._validate_params()  # type: ignore[attr-defined]
         except InvalidParameterError as error:
             hint = self._suggest()
             if not hint:
@@ -81,7 +84,7 @@ class CheckedParameters(BaseEstimator):
 
     def _suggest(self) -> str:
         """The nearest allowed string for a parameter that is an unknown one, as a sentence."""
-        for name, value in self.get_params(deep=False).items():
+        for name, value in vars(self).items():
             constraints = self._parameter_constraints.get(name, [])
             options = [o for c in constraints if isinstance(c, StrOptions) for o in sorted(c.options)]
             if not isinstance(value, str) or not options or value in options:
@@ -92,51 +95,36 @@ class CheckedParameters(BaseEstimator):
                 return hint
         return ""
 
-
-@dataclass(eq=False, repr=False)
-class CommonParameters:
-    """Parameters of every estimator."""
-
-    _: KW_ONLY
-    n_jobs: int | None = None
-    verbose: int = 0
-
-
-class ReportsConvergence(CommonParameters):
-    """Estimators that tell of the iterations of a fit and of its end."""
-
-    tol: float
-
     def _progress(self, notify: Callable[[], None]) -> Callback:
-        """A callback that tells the progress (when ``verbose``) and scikit-learn's callbacks.
+        """A callback that reports progress if ``verbose``, and calls the callbacks of scikit-learn.
 
-        It goes to the logger ``anypca`` if somebody listens there, else to stderr.
+        Messages go to the logger ``anypca`` if it has handlers, else to stderr.
         """
 
         def report(progress: Progress) -> None:
             if self.verbose:
                 # The numbers are attributes of the record too, for progress bars.
                 message = "%s iteration %d: objective %.8g, scaled gradient %.2g"
-                told = (type(self).__name__, progress.iteration, progress.objective, progress.criterion)
+                values = (type(self).__name__, progress.iteration, progress.objective, progress.criterion)
                 if logger.hasHandlers() and logger.isEnabledFor(logging.INFO):
-                    logger.info(message, *told, extra=progress._asdict())
+                    logger.info(message, *values, extra=progress._asdict())
                 else:
-                    sys.stderr.write(f"{message % told}\n")
+                    sys.stderr.write(f"{message % values}\n")
             notify()
 
         return report
 
     def _store_result(self, result: Result[Any]) -> None:
-        """Set the attributes that tell how a fit ended."""
+        """Set the attributes on the end of a fit."""
         self.objective_trace_ = result.trace
         self.n_iter_ = result.n_iter
         self.converged_ = result.converged
         self.status_ = result.status.value
 
     def _warn_unless_converged(self, result: Result[Any]) -> None:
-        """Warn with the reason when a fit ended without reaching a stationary point."""
+        """Warn with the reason if a fit ended without reaching a stationary point."""
         if not result.converged:
-            by_gradient = f", scaled gradient: {result.criterion:.2g}, tol: {self.tol:.2g}"
+            by_gradient = f", scaled gradient: {result.criterion:.2g}, tol: {vars(self).get('tol', 0.0):.2g}"
             details = "" if result.status is Status.RISING else by_gradient
             warnings.warn(
                 f"{type(self).__name__}: {result.status.value} (iterations: {result.n_iter}{details}).",

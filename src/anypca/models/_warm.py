@@ -1,11 +1,11 @@
-"""Fits that start where another one ended."""
+"""Warm starts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -14,49 +14,44 @@ from anypca.models._context import FitContext
 from anypca.solvers.checkpoint import Entry, NullCheckpointer, key_of
 
 
-@dataclass(eq=False, repr=False)
-class WarmStart:
-    """Estimators whose fit may start from the shared parameters with which an earlier one ended.
+@contextmanager
+def start_from_last(model: Any, session: FitContext) -> Iterator[FitContext]:
+    """The session with the start of an earlier fit, for estimators with the parameters ``warm_start`` and ``init``.
 
-    These take the place of the start of the first run of sweeps whose parameters have the same shapes and which a user
-    is told of; rows are solved anew. What comes before (models without components, families, dispersions of a start) is
-    done as always.
+    The start replaces the first point of the first reported run of sweeps whose parameters have the same shapes; rows
+    are solved anew. Earlier steps (models without components, families, first dispersions) are repeated.
     """
+    if not hasattr(model, "warm_start"):
+        yield session
+        return
+    relay = _Relay(session.checkpointer, find_start(model))
+    yield replace(session, checkpointer=relay)
+    if model.warm_start:
+        model._last_run = relay.last
 
-    _: KW_ONLY
-    warm_start: bool = False
-    init: Any = None
-    _last_run: ClassVar[Any] = None
 
-    def _start(self) -> Any:
-        """The shared parameters to start from, ``None`` for a start of the model's own.
+def find_start(model: Any) -> Any:
+    """The shared parameters to start from, ``None`` for the model's own start.
 
-        Raises
-        ------
-        TypeError, ValueError
-            If ``init`` is no fit of this class that has kept its parameters.
-        """
-        if self.warm_start and self._last_run is not None:
-            return self._last_run
-        if self.init is None:
-            return None
-        name = type(self).__name__
-        if not isinstance(self.init, type(self)):
-            raise TypeError(f"init must be a fitted {name} or None; got {type(self.init).__name__}.")
-        if self.init._last_run is None:
-            raise ValueError(
-                f"init must be a {name} that was fitted with warm_start=True, or by partial_fit; this one has not "
-                "kept where it ended."
-            )
-        return self.init._last_run
-
-    @contextmanager
-    def _with_warm_start(self, session: FitContext) -> Iterator[FitContext]:
-        """The session with the start; where it ends is kept if somebody asked for it."""
-        relay = _Relay(session.checkpointer, self._start())
-        yield replace(session, checkpointer=relay)
-        if self.warm_start:
-            self._last_run = relay.last  # type: ignore[misc]
+    Raises
+    ------
+    TypeError, ValueError
+        If ``init`` is no fit of this class that has kept its parameters.
+    """
+    last = vars(model).get("_last_run")
+    if model.warm_start and last is not None:
+        return last
+    if model.init is None:
+        return None
+    name = type(model).__name__
+    if not isinstance(model.init, type(model)):
+        raise TypeError(f"init must be a fitted {name} or None; got {type(model.init).__name__}.")
+    if vars(model.init).get("_last_run") is None:
+        raise ValueError(
+            f"init must be a {name} that was fitted with warm_start=True, or by partial_fit; this one has not "
+            "kept where it ended."
+        )
+    return model.init._last_run
 
 
 def cold_clone(model: Any) -> Any:
@@ -65,7 +60,7 @@ def cold_clone(model: Any) -> Any:
 
 
 class _Relay(NullCheckpointer):
-    """Hands a start to the first run that it fits, and remembers where the last one ended."""
+    """Passes a start to the first run that it fits, and keeps the end of the last run."""
 
     def __init__(self, checkpointer: NullCheckpointer, start: Any) -> None:
         self._checkpointer = checkpointer

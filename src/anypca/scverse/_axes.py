@@ -9,7 +9,7 @@ import numpy as np
 
 from anypca._typing import Floats
 from anypca.linalg import fix_signs
-from anypca.models._bilinear.row_model import BilinearModel
+from anypca.models._bilinear.row_model import BilinearRowModel
 from anypca.models._description import describe
 
 
@@ -45,7 +45,7 @@ class Axes:
         found = describe(model)
         own = cls(np.eye(k), np.eye(k), found.explained)
         # Only scores that are coefficients of dense loadings are turned: zeros of sparse ones would be filled.
-        if not isinstance(model, BilinearModel) or k == 0 or found.has_sparse_loadings:
+        if not isinstance(model._row_model(), BilinearRowModel) or k == 0 or found.has_sparse_loadings:
             return own
         deviation = np.sqrt(np.asarray(model.explained_variance_, dtype=float))
         weighted = deviation[:, None] * model.components_ * np.sqrt(_information(model))
@@ -76,10 +76,10 @@ class Axes:
         return np.asarray(np.sqrt(self.inverse**2 @ deviations**2))
 
 
-def _information(model: BilinearModel) -> Floats:
+def _information(model: Any) -> Floats:
     """Fisher information about the predictor in one count of each gene, (n_genes,)."""
     layout, rows = model.layout_, model._row_model()
     # At the typical cell: one with the mean offset and scores of 0.
     eta = layout.pick(np.asarray(model.intercept_ + vars(model).get("mean_offset_", 0.0)))
     curvature = rows.family.evaluate(rows.family.mean(eta), eta, rows.dispersion).curvature
-    return layout.pad(np.asarray(curvature))
+    return np.asarray(layout.pad(np.asarray(curvature)))

@@ -13,10 +13,10 @@ from sklearn.base import clone
 from anypca._typing import Floats
 from anypca.columns import choose_families
 from anypca.models._arguments import check_ranks
-from anypca.models._bilinear.row_model import BilinearModel
 from anypca.models._context import lay_out, open_context
 from anypca.models._cross_validation import HeldOut, cross_validate, entry_log_likelihood
 from anypca.models._description import describe, find_attribute
+from anypca.models._posterior_model import PosteriorModel
 from anypca.selection._numbers import as_numbers, check_numbers
 from anypca.selection.facts import Companions
 from anypca.selection.splits import check_splitter
@@ -136,7 +136,7 @@ def settle_family(estimator: Any, X: Any) -> Any:
     ones only would become binary, and its other counts impossible.
     """
     copy = clone(estimator)
-    family = copy.family if isinstance(copy, BilinearModel) else None
+    family = getattr(copy, "family", None) if isinstance(copy, PosteriorModel) else None
     if not (isinstance(family, str) and family.strip().lower() == "auto"):
         return copy
     with open_context(check_numbers(X), copy.n_jobs) as session:

@@ -260,7 +260,7 @@ class ConjugateProblem(BilinearProblem):
 
     def update(self, shared: Shared, stats: SweepSums) -> Update[Shared]:
         """A step of every column by the preconditioner alone."""
-        return self.propose(shared, stats, None)
+        return self.update_over_blocks(shared, stats, None)
 
     def update_over_blocks(
         self, shared: Shared, stats: SweepSums, total: Total | None, share: Share = alone

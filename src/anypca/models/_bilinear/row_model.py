@@ -19,8 +19,6 @@ from anypca.models._bilinear.conjugate import nearby_modes
 from anypca.models._bilinear.evaluator import Coefficients
 from anypca.models._bilinear.problem import BilinearProblem
 from anypca.models._block_view import BlockView, check_rows, fixed_features, open_block
-from anypca.models._description import Description
-from anypca.models._posterior_model import PosteriorModel
 from anypca.models._row_model import RowModel, draw_normal
 from anypca.priors import Prior, Ridge
 
@@ -211,31 +209,14 @@ class ModeRowModel(BilinearRowModel[RowFit]):
         return found
 
 
-class BilinearModel(PosteriorModel):
-    """Base of estimators with ``eta = offset + b + covariates B' + Z W'``.
-
-    A subclass has the parameters ``family`` and ``fit_intercept``, writes ``fit`` and ``_row_model``, and calls
-    ``_store_coefficients``.
-    """
-
-    family: Any
-    fit_intercept: bool
-    family_: Family
-    components_: Floats
-    dispersion_: Floats
-    explained_variance_: Floats
-
-    def describe(self) -> Description:
-        return replace(super().describe(), takes_offset=True, takes_covariates=True)
-
-    def _store_coefficients(self, coefficients: Coefficients, coef_std: Floats | None = None) -> None:
-        """Set what all bilinear models report of their coefficients."""
-        first, fixed = int(self.fit_intercept), coefficients.fixed
-        self.components_ = coefficients.loadings.T.copy()
-        intercept = fixed[:, 0].copy() if first else np.zeros(len(fixed))
-        self._store_fixed(intercept, fixed[:, first:], coef_std)
-        self.dispersion_ = coefficients.dispersion
-        self.n_components_ = len(self.components_)
+def store_coefficients(model: Any, coefficients: Coefficients, coef_std: Floats | None = None) -> None:
+    """Set the fitted attributes of an estimator with ``eta = offset + b + covariates B' + Z W'``."""
+    first, fixed = int(model.fit_intercept), coefficients.fixed
+    model.components_ = coefficients.loadings.T.copy()
+    intercept = fixed[:, 0].copy() if first else np.zeros(len(fixed))
+    model._store_fixed(intercept, fixed[:, first:], coef_std)
+    model.dispersion_ = coefficients.dispersion
+    model.n_components_ = len(model.components_)
 
 
 def coefficient_deviations(precision: Floats, n_covariates: int) -> Floats:

@@ -12,8 +12,8 @@ from anypca._compat import StrOptions
 from anypca._typing import Floats
 from anypca.families import Gaussian
 from anypca.models._arguments import read_settings
+from anypca.models._base import LatentModel
 from anypca.models._network import ACTIVATIONS, check_hidden
-from anypca.models._row_methods import RowMethods
 from anypca.models._validation import NOT_NEGATIVE
 from anypca.models.autoencoder._fit import AutoencoderFit, Settings, fit_autoencoder
 from anypca.models.autoencoder._row_model import CodedRowModel
@@ -21,7 +21,7 @@ from anypca.solvers import Result
 
 
 @dataclass(eq=False, repr=False)
-class Autoencoder(RowMethods):
+class Autoencoder(LatentModel):
     r"""Autoencoder: a net that squeezes each row through few units and rebuilds it from them.
 
     Encoder and decoder mirror each other; every layer is an affine map followed by an activation. Training minimises

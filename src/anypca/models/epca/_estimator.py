@@ -16,10 +16,11 @@ from anypca.families import Family
 from anypca.models._arguments import check_rank
 from anypca.models._base import for_rows
 from anypca.models._bilinear.alternating import Shared
-from anypca.models._bilinear.row_model import BilinearModel, ModeRowModel, Reported
+from anypca.models._bilinear.row_model import ModeRowModel, Reported, store_coefficients
 from anypca.models._bilinear.stream import BilinearRule
 from anypca.models._context import FitContext
-from anypca.models._stream import Stream, StreamingRows
+from anypca.models._posterior_model import PosteriorModel
+from anypca.models._stream import Stream, partial_fit
 from anypca.models._validation import NOT_NEGATIVE
 from anypca.models.epca._fit import EPCAFit, EPCAFitter, Fitted, Settings
 from anypca.models.epca._ridge import LEAST_RIDGE, choose_ridge
@@ -31,7 +32,7 @@ _PENALTIES = ("score_penalty", "loading_penalty")
 
 
 @dataclass(eq=False, repr=False)
-class EPCA(StreamingRows, BilinearModel):
+class EPCA(PosteriorModel):
     r"""Exponential-family PCA: the right likelihood for each column.
 
     The linear predictor of row i and column j is
@@ -213,6 +214,8 @@ class EPCA(StreamingRows, BilinearModel):
 
     n_components: int | float = 2
     _: KW_ONLY
+    warm_start: bool = False
+    init: Any = None
     family: Any = "auto"
     resolution: Any = None
     ridge: float | str = "auto"
@@ -226,6 +229,8 @@ class EPCA(StreamingRows, BilinearModel):
     max_iter: int = 500
     tol: float = 1e-5
     random_state: Any = 0
+
+    partial_fit = partial_fit
 
     def fit(
         self,
@@ -377,7 +382,7 @@ class EPCA(StreamingRows, BilinearModel):
     def _store(self, fit: EPCAFit) -> None:
         """Set the fitted attributes."""
         self._fit: EPCAFit = fit
-        self._store_coefficients(fit.coefficients, fit.coef_std)
+        store_coefficients(self, fit.coefficients, fit.coef_std)
         self.explained_deviance_ratio_ = fit.deviances.shares
         self.explained_variance_ = fit.score_variance
         self.deviance_, self.null_deviance_ = fit.deviances.full, fit.deviances.null
@@ -396,7 +401,7 @@ class EPCA(StreamingRows, BilinearModel):
     def _store_stream(self, stream: Stream[Shared]) -> None:
         fit: EPCAFit = report(self._fit, self._settings(), stream)
         self._fit = fit
-        self._store_coefficients(fit.coefficients)
+        store_coefficients(self, fit.coefficients)
         loadings, variance = fit.coefficients.loadings, fit.score_variance
         total = float(fit.deviances.shares.sum())
         self.explained_deviance_ratio_ = stream.averages.shares(

@@ -78,7 +78,7 @@ class TrialTable:
 
     values: Floats
     """NaN where missing (n, p)."""
-    given: dict[str, Floats]
+    given: dict[str, Any]
     """Weights, offsets and covariates of the rows, by their names in ``fit``."""
     family: Family
 

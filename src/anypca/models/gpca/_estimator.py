@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,10 +12,8 @@ from anypca.columns import FamilyChoice, is_auto
 from anypca.families import Family
 from anypca.models._arguments import check_rank
 from anypca.models._context import FitContext
-from anypca.models._description import Description
 from anypca.models._row_methods import GenerativeModel
 from anypca.models._validation import NOT_NEGATIVE, POSITIVE
-from anypca.models._warm import WarmStart
 from anypca.models.gpca._fit import GPCAFit, Settings, compare_bounds, fit_gpca
 from anypca.models.gpca._reader import find_family, guess_family, usual_bound
 from anypca.models.gpca._row_model import ProjectionRowModel
@@ -23,7 +21,7 @@ from anypca.priors import Prior, Ridge, find_prior
 
 
 @dataclass(eq=False, repr=False)
-class GPCA(WarmStart, GenerativeModel):
+class GPCA(GenerativeModel):
     r"""Generalised PCA: principal components of natural parameters, linear in the data.
 
     A saturated model has one natural parameter per entry, :math:`\tilde\theta_{ij}`, at which the mean is the entry
@@ -165,6 +163,8 @@ class GPCA(WarmStart, GenerativeModel):
 
     n_components: int = 2
     _: KW_ONLY
+    warm_start: bool = False
+    init: Any = None
     family: Any = "auto"
     resolution: Any = None
     bound: float | str = "auto"
@@ -264,8 +264,9 @@ class GPCA(WarmStart, GenerativeModel):
         smallest = np.finfo(float).eps * max(fit.deviances.null / fit.entries, np.finfo(float).tiny)
         return max(fit.deviances.full / freedom if freedom > 0 else 0.0, smallest, np.finfo(float).tiny)
 
-    def describe(self) -> Description:
-        return replace(super().describe(), has_sparse_loadings=self.penalty is not None)
+    @property
+    def _has_sparse_loadings(self) -> bool:  # type: ignore[override]
+        return self.penalty is not None
 
     def _row_model(self) -> ProjectionRowModel:
         dispersion = np.full(self.layout_.n_columns, self.dispersion_)

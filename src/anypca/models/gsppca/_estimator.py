@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,11 +11,9 @@ import numpy as np
 from anypca._compat import StrOptions
 from anypca.families import Gaussian
 from anypca.models._arguments import read_settings
-from anypca.models._description import Description
 from anypca.models._posterior_model import PosteriorModel
 from anypca.models._selector import SelectorMethods
 from anypca.models._validation import AT_LEAST_ONE, NOT_NEGATIVE
-from anypca.models._warm import WarmStart
 from anypca.models.gsppca._evidence import EVIDENCES
 from anypca.models.gsppca._fit import Fitted, Settings, fit_globally_sparse
 from anypca.models.gsppca._noise import NOISE
@@ -26,7 +24,7 @@ _CRITICAL = 3.1
 
 
 @dataclass(eq=False, repr=False)
-class GSPPCA(WarmStart, SelectorMethods, PosteriorModel):
+class GSPPCA(SelectorMethods, PosteriorModel):
     r"""Globally sparse probabilistic PCA: choose the variables that carry the principal subspace.
 
     The rows are modelled as ``x = mean + v * (W y) + noise`` with a set v of active variables that is the same for
@@ -196,6 +194,8 @@ class GSPPCA(WarmStart, SelectorMethods, PosteriorModel):
 
     n_components: int | str = "auto"
     _: KW_ONLY
+    warm_start: bool = False
+    init: Any = None
     n_features_to_select: int | str = "evidence"
     noise: str = "bc"
     prior: str = "uniform"
@@ -282,9 +282,12 @@ class GSPPCA(WarmStart, SelectorMethods, PosteriorModel):
         self._store_result(fitted.result)
         self._principal = principal
 
-    def describe(self) -> Description:
-        # The noise is that of the columns left out; the selected ones have their own, which is not estimated.
-        return replace(super().describe(), has_sparse_loadings=True, dispersion=None)
+    _has_sparse_loadings = True
+
+    @property
+    def _description(self) -> dict[str, Any]:
+        # The noise is that of the dropped columns; the selected ones have their own, which is not estimated.
+        return {**super()._description, "dispersion": None}
 
     def _row_model(self) -> SparseRowModel:
         return SparseRowModel(self._principal, self.mean_, self.scale_)

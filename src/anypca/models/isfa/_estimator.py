@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +13,6 @@ from anypca.families import Family
 from anypca.models._arguments import read_settings
 from anypca.models._bayes.estimator import DrawnModel
 from anypca.models._context import FitContext
-from anypca.models._description import Description
 from anypca.models._validation import AT_LEAST_ONE, POSITIVE
 from anypca.models.isfa._fit import ISFAFit, fit_buffet
 from anypca.models.isfa._sampler import Settings
@@ -155,5 +154,6 @@ class ISFA(DrawnModel):
         self.explained_variance_ = np.ones(self.n_components_)
         self.n_factors_, self.n_used_ = fit.n_factors, fit.n_used
 
-    def describe(self) -> Description:
-        return replace(super().describe(), has_sparse_loadings=self.mask == "loadings")
+    @property
+    def _has_sparse_loadings(self) -> bool:  # type: ignore[override]
+        return self.mask == "loadings"

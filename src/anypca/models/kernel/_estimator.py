@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -12,9 +12,8 @@ from sklearn.utils.metaestimators import available_if
 
 from anypca._compat import Interval, StrOptions
 from anypca.models._arguments import read_settings
+from anypca.models._base import LatentModel
 from anypca.models._context import FitContext
-from anypca.models._description import Description
-from anypca.models._row_methods import RowMethods
 from anypca.models._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE
 from anypca.models.kernel._features import FEATURE_MAPS, Embedding
 from anypca.models.kernel._fit import Settings, prepare_fit
@@ -33,7 +32,7 @@ def _has_rows(model: KernelPCA) -> bool:
 
 
 @dataclass(eq=False, repr=False)
-class KernelPCA(RowMethods):
+class KernelPCA(LatentModel):
     r"""Kernel principal component analysis: exact, by random Fourier features, or by landmarks.
 
     Principal components of ``phi(x)``, where the inner products of phi are the values of a kernel. The exact
@@ -236,11 +235,12 @@ class KernelPCA(RowMethods):
         self.converged_ = True
         self._embedding = embedding
 
-    def describe(self) -> Description:
-        return replace(super().describe(), has_way_back=self.fit_inverse_transform)
+    @property
+    def _description(self) -> dict[str, Any]:
+        return {**super()._description, "has_way_back": self.fit_inverse_transform}
 
     def _row_model(self) -> KernelRowModel:
         return KernelRowModel(self._embedding, self._preimage)
 
-    score_samples = available_if(_has_rows)(RowMethods.score_samples)
-    score = available_if(_has_rows)(RowMethods.score)
+    score_samples = available_if(_has_rows)(LatentModel.score_samples)
+    score = available_if(_has_rows)(LatentModel.score)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Iterable
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,7 +21,6 @@ from anypca.models._arguments import check_n_samples, make_generator
 from anypca.models._block_view import BlockView
 from anypca.models._context import FitContext
 from anypca.models._criteria import Likelihood
-from anypca.models._description import Description
 from anypca.models._posterior_model import PosteriorModel
 from anypca.models._row_model import RowModel
 from anypca.models._validation import AT_LEAST_ONE
@@ -271,9 +270,6 @@ class PiecewisePCA(PosteriorModel):
         self.n_restarts_, self.start_objectives_ = fit.n_restarts, fit.start_objectives
         self._store_result(fit.result)
         self.n_components_ = pieces.n_components
-
-    def describe(self) -> Description:
-        return replace(super().describe(), takes_offset=True, takes_covariates=True)
 
     @property
     def _is_exact(self) -> bool:

@@ -13,11 +13,11 @@ from anypca.columns import check_support, warn_fractions
 from anypca.families import Poisson
 from anypca.models._arguments import check_rank, check_ranks
 from anypca.models._bilinear.alternating import Shared
-from anypca.models._bilinear.row_model import BilinearModel, Reported
+from anypca.models._bilinear.row_model import Reported, store_coefficients
 from anypca.models._context import FitContext
 from anypca.models._criteria import FitFacts, evaluate_all
-from anypca.models._description import Description
-from anypca.models._stream import Stream, StreamingRows
+from anypca.models._posterior_model import PosteriorModel
+from anypca.models._stream import Stream, partial_fit
 from anypca.models._validation import NOT_NEGATIVE
 from anypca.models.plnpca._fit import PLNFit, PLNFitter, RankPath, Settings
 from anypca.models.plnpca._row_model import CountRowModel
@@ -31,7 +31,7 @@ class _Counts(Poisson):
 
 
 @dataclass(eq=False, repr=False)
-class PLNPCA(StreamingRows, BilinearModel):
+class PLNPCA(PosteriorModel):
     r"""Poisson log-normal PCA: counts whose log rates are normal with a covariance of low rank.
 
     .. math:: y_{ij} \sim \mathrm{Poisson}(\exp z_{ij}), \quad
@@ -159,12 +159,16 @@ class PLNPCA(StreamingRows, BilinearModel):
     family = "poisson"
     n_components: int = 2
     _: KW_ONLY
+    warm_start: bool = False
+    init: Any = None
     fit_intercept: bool = True
     coef_scale: float | None = 2.0
     ridge: float = 0.25
     max_iter: int = 1000
     tol: float = 1e-4
     random_state: Any = 0
+
+    partial_fit = partial_fit
 
     def fit(
         self,
@@ -251,9 +255,6 @@ class PLNPCA(StreamingRows, BilinearModel):
             models.append(model)
         return RankPath.of(models)
 
-    def describe(self) -> Description:
-        return replace(super().describe(), has_path=True)
-
     @property
     def latent_covariance_(self) -> Floats:
         """Covariance of the log rates, ``C (M' M + diag(sum S)) C' / n``, shape (n_features, n_features)."""
@@ -282,7 +283,7 @@ class PLNPCA(StreamingRows, BilinearModel):
         """Set those that the coefficients tell."""
         self._fit = fit
         self._coefficients = replace(fit.canonical.coefficients, fixed=fit.coefficients.fixed)
-        self._store_coefficients(self._coefficients, fit.coef_std)
+        store_coefficients(self, self._coefficients, fit.coef_std)
         self.explained_variance_ = fit.canonical.variance
         self.explained_deviance_ratio_ = fit.shares
         self.percent_variance_ = 100.0 * fit.shares

@@ -19,13 +19,13 @@ from anypca.models._gaussian.problem import MissingProblem
 from anypca.models._gaussian.row_model import PrincipalRowModel
 from anypca.models._gaussian.stream import GaussianRule
 from anypca.models._posterior_model import PosteriorModel
-from anypca.models._stream import Stream, Streaming
+from anypca.models._stream import Stream, continue_fit
 from anypca.models._validation import AT_LEAST_ONE, NOT_NEGATIVE
 from anypca.solvers import Result
 
 
 @dataclass(eq=False, repr=False)
-class PPCA(Streaming, PosteriorModel):
+class PPCA(PosteriorModel):
     r"""Probabilistic principal component analysis, with missing entries.
 
     Rows are modelled as ``x = mean + U' t + e`` with orthonormal components U, independent Gaussian scores t
@@ -136,6 +136,8 @@ class PPCA(Streaming, PosteriorModel):
 
     n_components: int | float | str | None = None
     _: KW_ONLY
+    warm_start: bool = False
+    init: Any = None
     tol: float = 1e-5
     max_iter: int = 1000
     random_state: Any = None
@@ -195,7 +197,8 @@ class PPCA(Streaming, PosteriorModel):
         -------
         self : PPCA
         """
-        return self._take(X, {"sample_weight": sample_weight})
+        continue_fit(self, X, {"sample_weight": sample_weight})
+        return self
 
     def _begin_stream(self) -> tuple[GaussianRule, Parameters]:
         principal = self._principal

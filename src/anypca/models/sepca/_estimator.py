@@ -18,11 +18,12 @@ from anypca.columns.forms import Form
 from anypca.families import Family
 from anypca.linalg import fix_signs
 from anypca.models._bilinear.evaluator import Coefficients
-from anypca.models._bilinear.row_model import BilinearModel, ModeRowModel, Reported
+from anypca.models._bilinear.row_model import ModeRowModel, Reported, store_coefficients
 from anypca.models._context import FitContext
-from anypca.models._description import Description
-from anypca.models._stream import Stream, StreamingRows
+from anypca.models._posterior_model import PosteriorModel
+from anypca.models._stream import Stream, partial_fit
 from anypca.models._validation import NOT_NEGATIVE, POSITIVE
+from anypca.models._warm import find_start
 from anypca.models.sepca._hidden import choose_sparsity, choose_weight
 from anypca.models.sepca._hmc import SampledFit, SamplerOptions, fit_draws
 from anypca.models.sepca._noise import Settings, count_rows
@@ -44,7 +45,7 @@ _MODE_TOLERANCE = 0.01
 
 
 @dataclass(eq=False, repr=False)
-class SePCA(StreamingRows, BilinearModel):
+class SePCA(PosteriorModel):
     r"""Exponential-family PCA that chooses its number of components.
 
     The predictor is that of `EPCA`, with scores :math:`z_i \sim N(0, I)` and a separate prior precision
@@ -199,6 +200,8 @@ class SePCA(StreamingRows, BilinearModel):
 
     max_components: int | None = None
     _: KW_ONLY
+    warm_start: bool = False
+    init: Any = None
     n_components: str | float = "auto"
     family: Any = "auto"
     resolution: Any = None
@@ -210,6 +213,8 @@ class SePCA(StreamingRows, BilinearModel):
     max_iter: int = 500
     tol: float = 1e-4
     random_state: Any = 0
+
+    partial_fit = partial_fit
 
     def fit(
         self,
@@ -260,7 +265,7 @@ class SePCA(StreamingRows, BilinearModel):
             fit = self._fit(session, family, settings)
             self._store(fit)
             if self.warm_start and isinstance(fit, PosteriorFit):
-                self._last_run = replace(fit.loadings, change=None)  # type: ignore[misc]
+                self._last_run = replace(fit.loadings, change=None)
             self.family_report_ = report_left_out(report, session.layout)
             self.sparsity_ = settings.sparsity
             if path:
@@ -393,12 +398,12 @@ class SePCA(StreamingRows, BilinearModel):
             return fit_mode(replace(session, tol=_MODE_TOLERANCE * session.tol), family, settings)
         sampler = self.sampler_options
         if sampler is None:
-            return fit_posterior(session, family, settings, self._start())
+            return fit_posterior(session, family, settings, find_start(self))
         return fit_draws(session, family, settings, sampler, progress=bool(self.verbose))
 
-    def describe(self) -> Description:
-        is_sparse = self.__sklearn_is_fitted__() and (self._has_penalty())
-        return replace(super().describe(), has_sparse_loadings=is_sparse)
+    @property
+    def _has_sparse_loadings(self) -> bool:  # type: ignore[override]
+        return self.__sklearn_is_fitted__() and self._has_penalty()
 
     def _has_penalty(self) -> bool:
         """Whether loadings may be exactly zero."""
@@ -412,7 +417,7 @@ class SePCA(StreamingRows, BilinearModel):
         """Set what the coefficients tell, components in an order; how rows see them, and their signs."""
         signs = fix_signs(found.loadings.T)[order]
         coefficients = replace(found, loadings=found.loadings[:, order] * signs)
-        self._store_coefficients(coefficients)
+        store_coefficients(self, coefficients)
         self.explained_variance_ = np.ones(self.n_components_)
         return Reported(family, coefficients, self.explained_variance_, bool(self.fit_intercept)), signs
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -14,9 +14,8 @@ from anypca._compat import Interval, StrOptions
 from anypca._words import listed
 from anypca.families import Gaussian
 from anypca.models._arguments import read_settings
-from anypca.models._description import Description
+from anypca.models._base import LatentModel
 from anypca.models._gaussian.regression import RegressionRowModel
-from anypca.models._row_methods import RowMethods
 from anypca.models._validation import AT_LEAST_ONE, NOT_NEGATIVE
 from anypca.models.spca._eigen import DEFLATIONS
 from anypca.models.spca._fit import Settings, SparseComponents, fit_sparse
@@ -24,7 +23,7 @@ from anypca.solvers import Result
 
 
 @dataclass(eq=False, repr=False)
-class SPCA(RowMethods):
+class SPCA(LatentModel):
     r"""Sparse principal component analysis by elastic-net regression, or by a search for sparse eigenvectors.
 
     Each component combines few columns only. By default the regression of a principal component on the columns is
@@ -274,8 +273,7 @@ class SPCA(RowMethods):
             )
         return super().fit_transform(X, y, **fit_params)
 
-    def describe(self) -> Description:
-        return replace(super().describe(), has_sparse_loadings=True)
+    _has_sparse_loadings = True
 
     def _row_model(self) -> RegressionRowModel:
         return RegressionRowModel(self.components_, self._back, self.mean_, "SPCA")

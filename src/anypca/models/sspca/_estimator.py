@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -12,18 +12,17 @@ import numpy as np
 from anypca._compat import Interval, StrOptions
 from anypca.families import Gaussian
 from anypca.models._arguments import check_rank, read_settings
+from anypca.models._base import LatentModel
 from anypca.models._context import FitContext
-from anypca.models._description import Description
 from anypca.models._gaussian.principal import count_rows
 from anypca.models._gaussian.regression import RegressionRowModel
-from anypca.models._row_methods import RowMethods
 from anypca.models._selector import SelectorMethods
 from anypca.models._validation import AT_LEAST_ONE, NOT_NEGATIVE
 from anypca.models.sspca._fit import Settings, SparsePattern, fit_patterns
 
 
 @dataclass(eq=False, repr=False)
-class SSPCA(SelectorMethods, RowMethods):
+class SSPCA(SelectorMethods, LatentModel):
     r"""Structured sparse PCA: components that share few patterns of non-zero loadings.
 
     Scores U and loadings V minimise
@@ -231,8 +230,7 @@ class SSPCA(SelectorMethods, RowMethods):
                 stacklevel=3,
             )
 
-    def describe(self) -> Description:
-        return replace(super().describe(), has_sparse_loadings=True)
+    _has_sparse_loadings = True
 
     def _row_model(self) -> RegressionRowModel:
         return RegressionRowModel(self.components_, self._back, self.mean_, type(self).__name__)

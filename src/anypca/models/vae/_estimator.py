@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -11,7 +11,6 @@ from anypca._compat import Interval, StrOptions
 from anypca.columns import FamilyReport, settle_family
 from anypca.families import Family
 from anypca.models._arguments import read_settings
-from anypca.models._description import Description
 from anypca.models._network import ACTIVATIONS, check_hidden
 from anypca.models._posterior_model import PosteriorModel
 from anypca.models._validation import AT_LEAST_ONE, POSITIVE
@@ -211,6 +210,3 @@ class VAE(PosteriorModel):
 
     def _row_model(self) -> DecodedRowModel:
         return self._rows
-
-    def describe(self) -> Description:
-        return replace(super().describe(), takes_offset=True)
