@@ -5,13 +5,13 @@ from __future__ import annotations
 import gzip
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -26,9 +26,8 @@ FOLDER_VARIABLE = "ANYPCA_DATA"
 ADDRESS_VARIABLE = "ANYPCA_DATA_URL"
 
 
-@dataclass(frozen=True)
-class File:
-    """What is known of a data file."""
+class File(NamedTuple):
+    """A data file."""
 
     sha256: str
     source: str
@@ -76,16 +75,13 @@ def find_file(name: str) -> Path:
 
 
 def _in_folder(folder: Path, name: str) -> Path:
-    if not folder.is_dir():
-        raise FileNotFoundError(
-            f"{FOLDER_VARIABLE} is set to {folder}, which is no folder. Set it to the folder of the data files."
-        )
-    if not (folder / name).is_file():
-        raise FileNotFoundError(
-            f"there is no file {name} in {folder}, the folder named by {FOLDER_VARIABLE}. Put it there or set the "
-            f"variable to the folder that holds it. Its source is {FILES[name].source}."
-        )
-    return folder / name
+    if (folder / name).is_file():
+        return folder / name
+    what = f"no file {name}" if folder.is_dir() else "no folder"
+    raise FileNotFoundError(
+        f"{FOLDER_VARIABLE} is set to {folder}, and there is {what}. Set it to the folder that holds {name}; its "
+        f"source is {FILES[name].source}."
+    )
 
 
 def _download(address: str, name: str) -> Path:
@@ -154,7 +150,7 @@ class Spec:
     features: str | None = None
     """Place of the column names; ``None``: numbers."""
     target: str | None = None
-    target_names: str | tuple[str, ...] = ()
+    target_names: str | Sequence[str] = ()
     """Place of the class names or the names; empty: classes are the sorted distinct values of the target."""
     divisor: float = 1.0
     """The stored integers are divided by it."""
@@ -166,11 +162,7 @@ class Spec:
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> Spec:
         """What the table of data sets says of one."""
-        values: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()
-        }
-        values["description"] = values["description"].format(**_TABLE["texts"])
-        return cls(**values)
+        return cls(**{**entry, "description": entry["description"].format(**_TABLE["texts"])})
 
 
 SPECS = {name: Spec.of(entry) for name, entry in _TABLE["sets"].items()}
@@ -220,9 +212,8 @@ def read_packaged(name: str) -> dict[str, Any]:
     -------
     dict
     """
-    file = resources.files("anypca.datasets").joinpath("data", f"{name}.npz")
-    with file.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
-        return {key: archive[key] for key in archive.files}
+    with resources.files("anypca.datasets").joinpath("data", f"{name}.npz").open("rb") as stream:
+        return dict(np.load(stream, allow_pickle=False))
 
 
 def _from_package(name: str, spec: Spec) -> Dataset:
@@ -263,7 +254,7 @@ def read_arrays(name: str) -> dict[str, Any]:
     dict
     """
     with np.load(find_file(name), allow_pickle=False) as archive:
-        return {key: archive[key] for key in archive.files}
+        return dict(archive)
 
 
 def pixel_names(width: int, count: int) -> tuple[str, ...]:
@@ -310,7 +301,5 @@ def _read_target(spec: Spec) -> tuple[Ints | None, tuple[str, ...]]:
     if not spec.target_names:
         kinds, codes = np.unique(labels, return_inverse=True)
         return codes, tuple(str(kind) for kind in kinds)
-    names = spec.target_names
-    if isinstance(names, str):
-        names = tuple(str(name) for name in _read(names))
-    return labels.astype(np.int64), names
+    names = _read(spec.target_names) if isinstance(spec.target_names, str) else spec.target_names
+    return labels.astype(np.int64), tuple(map(str, names))

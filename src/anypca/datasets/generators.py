@@ -102,7 +102,8 @@ def make_low_rank(
     components *= fix_signs(components)[:, None]
     scores = rng.standard_normal((n_samples, n_components)) * _deviations(n_features, n_components, signal)
     eta = shift + scores @ components
-    X = found.sample(eta, _dispersion(found, dispersion, n_features), rng)
+    known = known_dispersion(found, n_features)
+    X = found.sample(eta, np.where(np.isnan(known), np.asarray(dispersion, dtype=float), known), rng)
     X[rng.random(X.shape) < missing] = np.nan
     return LowRank(X, scores, components, shift, eta, found)
 
@@ -130,12 +131,6 @@ def _deviations(n_features: int, n_components: int, signal: float) -> Floats:
     # An orthonormal row spreads a score over p entries: the squares of the deviations sum to p signal^2.
     stretch = float(np.sqrt(n_features / np.sum(relative**2)))
     return signal * stretch * relative
-
-
-def _dispersion(family: Family, given: Any, n_features: int) -> Floats:
-    """The family's own dispersion where it is fixed, else the given one, shape (n_features,)."""
-    known = known_dispersion(family, n_features)
-    return np.asarray(np.where(np.isnan(known), np.asarray(given, dtype=float), known))
 
 
 @dataclass(frozen=True, eq=False)

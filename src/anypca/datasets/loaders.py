@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from anypca._typing import Floats
 from anypca.datasets._dataset import Dataset, load, pixel_names, read_arrays, read_packaged
 
 #: The files of published results.
@@ -338,19 +337,15 @@ def fetch_reference(name: str) -> Mapping[str, Any]:
     load_bibliometrics : another one.
     """
     if name == "pitprops":
-        return _pitprops_reference()
+        stored, prefix = read_packaged(name), "reference_"
+        return MappingProxyType(
+            {key.removeprefix(prefix): stored[key] for key in stored if key.startswith(prefix)}
+        )
     if name not in _REFERENCES:
         raise ValueError(
             f"name must be one of {', '.join(map(repr, (*_REFERENCES, 'pitprops')))}; got {name!r}."
         )
     return MappingProxyType(read_arrays(_REFERENCES[name]))
-
-
-def _pitprops_reference() -> Mapping[str, Any]:
-    """Return the published loadings, which are in the package."""
-    prefix = "reference_"
-    arrays = read_packaged("pitprops")
-    return MappingProxyType({k.removeprefix(prefix): arrays[k] for k in arrays if k.startswith(prefix)})
 
 
 def load_iris() -> Dataset:
@@ -365,10 +360,7 @@ def load_iris() -> Dataset:
     --------
     load_wine : more columns.
     """
-    from sklearn import datasets
-
-    about = "Petals and sepals of 150 irises, in cm. R. A. Fisher, UCI repository"
-    return _from_sklearn(datasets.load_iris(), about)
+    return _from_sklearn("iris", "Petals and sepals of 150 irises, in cm. R. A. Fisher, UCI repository")
 
 
 def load_wine() -> Dataset:
@@ -383,10 +375,8 @@ def load_wine() -> Dataset:
     --------
     load_iris : fewer columns.
     """
-    from sklearn import datasets
-
     about = "Chemical analysis of 178 wines of three growers. M. Forina et al., UCI repository"
-    return _from_sklearn(datasets.load_wine(), about)
+    return _from_sklearn("wine", about)
 
 
 def load_digits_counts() -> Dataset:
@@ -409,23 +399,23 @@ def load_digits_counts() -> Dataset:
     >>> load_digits_counts().X.shape
     (1797, 64)
     """
-    from sklearn.datasets import load_digits
-
     about = (
         "1797 handwritten digits, 8 x 8 pixels, each the number of inked points (0 to 16) of a 4 x 4 square. "
         "E. Alpaydin and C. Kaynak, UCI repository"
     )
-    return _from_sklearn(load_digits(), about, pixel_names(8, 64))
+    return _from_sklearn("digits", about, pixel_names(8, 64))
 
 
-def _from_sklearn(found: Any, about: str, names: Sequence[str] | None = None) -> Dataset:
+def _from_sklearn(name: str, about: str, names: Sequence[str] | None = None) -> Dataset:
     """Convert a data set of scikit-learn."""
-    X: Floats = np.asarray(found.data, dtype=float)
+    from sklearn import datasets  # takes a third of a second
+
+    found = getattr(datasets, f"load_{name}")()
     return Dataset(
-        X=X,
-        feature_names=tuple(names if names is not None else found.feature_names),
+        X=np.asarray(found.data, dtype=float),
+        feature_names=tuple(names or found.feature_names),
         target=np.asarray(found.target),
-        target_names=tuple(str(name) for name in found.target_names),
+        target_names=tuple(map(str, found.target_names)),
         offset=None,
         covariates=MappingProxyType({}),
         description=f"{about} (CC BY 4.0), distributed with scikit-learn.",

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from anypca._typing import Bools, Floats
+from anypca._words import listed
 from anypca.families import NegativeBinomial, Poisson, ScaledPoisson
 from anypca.models import EPCA, SePCA
 from anypca.models._description import describe, find_attribute, project_rows
@@ -109,10 +110,13 @@ def pca(
     >>> adata.obsm["X_pca"].shape
     (100, 2)
     """
-    if copy:
-        adata = _copy(adata)
+    if copy and adata.isbacked:
+        raise ValueError("copy=True needs the object in memory: use copy=False, or adata.to_memory() first.")
+    adata = adata.copy() if copy else adata
     mask, mask_name = _find_mask(adata, mask_var)
-    estimator = model if model is not None else _make_model(family, n_comps, random_state, n_jobs, parameters)
+    common = {"family": family, "random_state": random_state, "n_jobs": n_jobs} | parameters
+    chosen = SePCA(**common) if n_comps is None else EPCA(n_comps, **common)
+    estimator = chosen if model is None else model
     if model is not None and (n_comps is not None or parameters):
         raise ValueError(
             "n_comps and parameters of the model belong to the model: give them to it, not to pca."
@@ -125,13 +129,8 @@ def pca(
         estimator.var_names_ = names
         estimator.mean_offset_ = 0.0 if offset is None else float(offset.mean())
         scores, std = score_cells(estimator, table, offset)
-    params = {
-        "layer": layer,
-        "mask_var": mask_name,
-        "model": type(estimator).__name__,
-        "n_comps": scores.shape[1],
-    }
-    _write(adata, key_added, mask, (scores, std), estimator, params)
+    params = {"layer": layer, "mask_var": mask_name, "model": type(estimator).__name__}
+    _write(adata, key_added, mask, scores, std, estimator, params | {"n_comps": scores.shape[1]})
     return adata if copy else None
 
 
@@ -172,12 +171,6 @@ def write_scores(adata: Any, key: str, scores: Floats, std: Floats | None) -> No
         adata.obsm[f"{key}_std"] = std
 
 
-def _copy(adata: Any) -> Any:
-    if adata.isbacked:
-        raise ValueError("copy=True needs the object in memory: use copy=False, or adata.to_memory() first.")
-    return adata.copy()
-
-
 def _gene_names(adata: Any) -> Any:
     if not adata.var_names.is_unique:
         twice = adata.var_names[adata.var_names.duplicated()][0]
@@ -207,11 +200,6 @@ def _find_mask(adata: Any, mask_var: Any) -> tuple[Bools, str | None]:
     return mask, mask_var if isinstance(mask_var, str) else None
 
 
-def _make_model(family: Any, n_comps: int | None, random_state: Any, n_jobs: int | None, further: Any) -> Any:
-    common = {"family": family, "random_state": random_state, "n_jobs": n_jobs} | further
-    return SePCA(**common) if n_comps is None else EPCA(n_comps, **common)
-
-
 def _takes_offset(model: Any) -> bool:
     """Whether the model's predictor is the logarithm of a rate."""
     family = find_attribute(model, "family")
@@ -223,12 +211,12 @@ def _write(
     adata: Any,
     key_added: str | None,
     mask: Bools,
-    scored: tuple[Floats, Floats | None],
+    scores: Floats,
+    std: Floats | None,
     model: Any,
-    params: dict[str, Any],
+    params: Any,
 ) -> None:
     obsm, varm, uns = ("X_pca", "PCs", "pca") if key_added is None else (key_added,) * 3
-    scores, std = scored
     write_scores(adata, obsm, scores, std)
     axes, found = Axes.of(model), describe(model)
     for key, values, turn in (
@@ -325,15 +313,10 @@ def _align(adata: Any, model: Any) -> Genes:
             f"{adata.var_names[0]!r}). Use the same kind of gene names in both."
         )
     if lacking:
-        _tell_missing(model, lacking, len(names))
+        what = f"{len(lacking)} of the model's {len(names)} genes are not in adata: {listed(lacking)}"
+        if not describe(model).handles_missing:
+            raise ValueError(
+                f"{what}. {type(model).__name__} cannot work with missing entries: fit it to the common genes."
+            )
+        warnings.warn(f"{what}. They are treated as missing entries.", stacklevel=3)
     return Genes(columns[found], found, len(names))
-
-
-def _tell_missing(model: Any, lacking: list[str], count: int) -> None:
-    some = ", ".join(lacking[:5]) + (", ..." if len(lacking) > 5 else "")
-    what = f"{len(lacking)} of the model's {count} genes are not in adata: {some}"
-    if not describe(model).handles_missing:
-        raise ValueError(
-            f"{what}. {type(model).__name__} cannot work with missing entries: fit it to the common genes."
-        )
-    warnings.warn(f"{what}. They are treated as missing entries.", stacklevel=4)
