@@ -51,23 +51,31 @@ def is_scale(values: Any) -> bool:
     return bool(len(distinct) > _MOST_NUMBERED_GROUPS or np.any(distinct != np.round(distinct)))
 
 
-def rows_of_groups(values: Any, most: int | None = _MOST_GROUPS) -> list[tuple[str, Bools]]:
+def rows_of_groups(
+    values: Any, most: int | None = _MOST_GROUPS, longest: int = 24
+) -> list[tuple[str, Bools]]:
     """Names of groups, in order, with their rows; the smallest of too many together at the end."""
-    missing = np.array([value is None or value != value for value in values])
-    texts = np.array([_text(value) for value in values], dtype=object)
-    present = values[~missing]
-    if values.dtype.kind in "iufb":
-        names = [_text(value) for value in np.unique(present)]
-    else:
-        names = sorted({_text(value) for value in present})
-    rows = {name: (texts == name) & ~missing for name in names}
-    kept = names
+    missing = np.array([value is None or value != value for value in values], dtype=bool)
+    present = np.flatnonzero(~missing)
+    names, codes = np.unique(np.array([_text(values[i]) for i in present], dtype=str), return_inverse=True)
+    kept = np.arange(len(names))
     if most is not None and len(names) > most:
-        kept = sorted(names, key=lambda name: -rows[name].sum())[: most - 1]
-    found = [(shorten(name), rows[name]) for name in names if name in set(kept)]
-    others = ~missing & ~np.any([mine for _, mine in found], axis=0) if found else np.zeros_like(missing)
+        kept = np.argsort(-np.bincount(codes), kind="stable")[: most - 1]
+    group = np.full(len(values), -1)
+    group[present] = codes
+    found = [(str(names[k]), group == k) for k in kept]
+    others = ~missing & ~np.isin(group, kept)
     rest = [(OTHERS, others), (NOT_KNOWN, missing)]
-    return found + [(name, mine) for name, mine in rest if mine.any()]
+    ordered = [(shorten(name, longest), rows) for name, rows in _in_order(found)]
+    return ordered + [(name, rows) for name, rows in rest if rows.any()]
+
+
+def _in_order(groups: list[tuple[str, Bools]]) -> list[tuple[str, Bools]]:
+    """Numbers by size, other names by the alphabet."""
+    try:
+        return sorted(groups, key=lambda group: float(group[0]))
+    except ValueError:
+        return sorted(groups, key=lambda group: group[0])
 
 
 def split_groups(values: Any, scores: Floats) -> Groups:

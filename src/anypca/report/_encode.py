@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from anypca._typing import Floats
 from anypca._words import shorten
+from anypca.columns.groups import NOT_KNOWN, rows_of_groups
 
 #: One byte per cell; the last code stands for a missing cell.
 MISSING = 255
@@ -138,21 +138,14 @@ def _numbers(values: Floats) -> dict[str, Any]:
 
 
 def _categories(values: np.ndarray[Any, Any]) -> dict[str, Any]:
-    texts = [None if _is_missing(v) else _level_text(v) for v in values]
-    counts: dict[str, int] = {}
-    for text in texts:
-        if text is not None:
-            counts[text] = counts.get(text, 0) + 1
-    kept = sorted(counts, key=lambda text: -counts[text])
-    many = len(kept) > _MOST_LEVELS
-    levels = _in_order(kept[: _MOST_LEVELS - 1] if many else kept)
-    number = {text: code for code, text in enumerate(levels)}
-    other = len(levels)
-    codes = np.array([MISSING if t is None else number.get(t, other) for t in texts])
-    labels = [short_name(text) for text in levels]
-    if many:
-        labels.append(f"{len(kept) - len(levels)} others")
-    return {"kind": "category", "levels": labels, "exact": True, "codes": codes}
+    """Levels and codes of groups; rare ones share a code."""
+    known = np.array([None if _is_missing(value) else value for value in values], dtype=object)
+    codes, levels = np.full(len(values), MISSING), []
+    for name, rows in rows_of_groups(known, _MOST_LEVELS, longest=_LONGEST):
+        if name != NOT_KNOWN:
+            codes[rows] = len(levels)
+            levels.append(name)
+    return {"kind": "category", "levels": levels, "exact": True, "codes": codes}
 
 
 def _is_missing(value: Any) -> bool:
@@ -160,20 +153,6 @@ def _is_missing(value: Any) -> bool:
     if value is None or str(value) in {"<NA>", "NaT"}:
         return True
     return isinstance(value, float | np.floating) and bool(np.isnan(value))
-
-
-def _level_text(value: Any) -> str:
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        return str(int(value))
-    return str(value)
-
-
-def _in_order(levels: Sequence[str]) -> list[str]:
-    """Numbers by size, texts by the alphabet."""
-    try:
-        return sorted(levels, key=float)
-    except ValueError:
-        return sorted(levels)
 
 
 def _base64(codes: np.ndarray[Any, Any]) -> str:
