@@ -63,12 +63,8 @@ _IDENTIFIER = "every whole number of a range once, as identifiers of rows have"
 _LEAST_RANGE = 15
 #: Years: whole numbers within this range and close together.
 _FIRST_YEAR, _LAST_YEAR, _YEAR_SPAN, _YEAR_DEVIATION = 1800, 2100, 150, 60.0
-#: Rounds of EM for the shares of the kinds, and the weight of an even share.
-_ROUNDS, _EVEN = 30, 1.0
-#: Log odds of extra zeros in a table of counts, nats per column that strong factors may feign (they make counts vary
-#: as well, which the margins of plain counts take up nearly but not quite), and log odds of extra zeros, or of a bound,
-#: against other kinds.
-_RARE, _FEIGNED, _KNOWN = -5.0, 1.0, -3.0
+#: Log odds of extra zeros, and of a bound, against other kinds.
+_RARE = -3.0
 #: Columns of more than two values that make a table of one kind: counts, ratings.
 _LEAST_COUNTS, _LEAST_RATINGS = 5, 3
 #: Share of columns with zeros in a table of counts, share of columns that must be of the kind by their own values, and
@@ -117,8 +113,8 @@ def infer_families(columns: Sequence[Column]) -> list[Choice]:
     log-probability on the scale on which the values are recorded, coarsened so that a thousand entries say nearly all
     that there is to say, less the price of its parameters, with weak prior evidence from zeros and levels.
 
-    Last comes the table as a whole: shares of the kinds over the columns are added to the scores, tables of counts or
-    of ratings are of one kind, and columns of one kind share a family unless their values clearly differ. A fit
+    Last comes the table as a whole: tables of counts or of ratings are of one kind, and columns of one kind share a
+    family unless their values clearly differ. A fit
     estimates whether counts are over-dispersed; the negative binomial family at 0 is Poisson.
 
     Examples
@@ -135,7 +131,7 @@ def infer_families(columns: Sequence[Column]) -> list[Choice]:
     """
     judged = {j: record for j, column in enumerate(columns) if (record := _judge(column)) is not None}
     scores = {j: score_candidates(column) for j, column in enumerate(columns) if j not in judged}
-    own = dict(zip(scores, choose_kinds(list(scores.values())), strict=True))
+    own = {j: best_kind(found) for j, found in scores.items()}
     kinds = {j: kind for j, (kind, _) in own.items()}
     # Years, identifiers and labels stand in any table.
     inside = [
@@ -288,52 +284,19 @@ class Decision(NamedTuple):
         return f"unsure, {ahead}" if self.lead < CLEAR else ahead
 
 
-def choose_kinds(scores: Sequence[Scores]) -> list[tuple[str, Decision]]:
-    """The kind of each column, and its best family.
-
-    The logarithm of each kind's share of the columns, found by EM, is added to the scores.
-
-    Parameters
-    ----------
-    scores : sequence of dict
-        Score of each candidate family, for the columns whose distribution decides.
-    """
-    if not scores:
-        return []
-    kinds = list(VARIANTS)
-    table = np.array(
-        [[max(of_kind(each, kind).values(), default=-np.inf) for kind in kinds] for each in scores]
-    )
-    likelihood = np.exp(table - table.max(axis=1, keepdims=True))
-    share = np.full(len(kinds), 1.0 / len(kinds))
-    for _ in range(_ROUNDS):
-        posterior = likelihood * share
-        posterior /= posterior.sum(axis=1, keepdims=True)
-        share = (posterior.sum(axis=0) + _EVEN / len(kinds)) / (len(table) + _EVEN)
-    return [_best_kind(each, dict(zip(kinds, np.log(share), strict=True))) for each in scores]
-
-
-def of_kind(scores: Scores, kind: str) -> Scores:
-    """Scores of the families of one kind, for comparison with other kinds."""
-    return {
-        name: scores[name] + (_KNOWN if name in (EXTRA_ZEROS, BOUNDED) else 0.0)
-        for name in VARIANTS[kind]
-        if name in scores
-    }
-
-
-def _best_kind(scores: Scores, log_share: dict[str, float]) -> tuple[str, Decision]:
-    """The kind of one column; skewed amounts must be ahead of real numbers by more than a tie."""
-    found = {kind: own for kind in VARIANTS if (own := of_kind(scores, kind))}
-    best = {kind: max(own.values()) + log_share[kind] for kind, own in found.items()}
-    order = sorted(best, key=lambda kind: -best[kind])
-    if order[0] == AMOUNTS and "gamma" in scores and best[REALS] > best[AMOUNTS] - _TIE:
-        order.remove(REALS)
-        order.insert(0, REALS)
-    names = [max(found[kind], key=found[kind].__getitem__) for kind in order[:2]]
-    if len(order) == 1:
-        return order[0], Decision(names[0])
-    return order[0], Decision(names[0], names[1], max(best[order[0]] - best[order[1]], 0.0))
+def best_kind(scores: Scores) -> tuple[str, Decision]:
+    """Return the kind of a column by its own values, and its best family."""
+    # Extra zeros, and a bound, are rare beside other kinds.
+    own = {name: score + (_RARE if name in (EXTRA_ZEROS, BOUNDED) else 0.0) for name, score in scores.items()}
+    # Skewed amounts must be ahead of real numbers by more than a tie.
+    own |= {name: own[name] - _TIE for name in ("log_normal", "gamma") if name in own}
+    first = max(own, key=lambda name: own[name])
+    kind = KINDS[first]
+    others = {name: score for name, score in own.items() if KINDS[name] != kind}
+    if not others:
+        return kind, Decision(first)
+    second = max(others, key=lambda name: others[name])
+    return kind, Decision(first, second, own[first] - others[second])
 
 
 def share_families(
@@ -374,7 +337,7 @@ def share_families(
 
 
 def share_family(scores: Sequence[Scores]) -> list[Decision]:
-    """One family for columns of one kind, except for columns whose values clearly speak against it.
+    """Return one family for columns of one kind, except for columns whose values clearly contradict it.
 
     The family is the one with the largest total score among the candidates of all columns. Another family is admitted
     if it gains, over all columns on the average, more than `CLEAR` nats beyond a clear lead in each column that takes
@@ -387,18 +350,15 @@ def share_family(scores: Sequence[Scores]) -> list[Decision]:
     """
     names = sorted({name for each in scores for name in each})
     table = np.array([[each.get(name, -np.inf) for name in names] for each in scores])
-    extra = np.array([name == EXTRA_ZEROS for name in names])
-    table -= np.where(extra, _FEIGNED, 0.0)
-    total = table.sum(axis=0) + np.where(extra, _RARE, 0.0)
+    total = table.sum(axis=0)
     first, *others = np.argsort(-total, kind="stable")
     chosen = np.full(len(table), first)
     for other in others:
         excess = np.maximum(table[:, other] - table[np.arange(len(table)), chosen] - CLEAR, 0.0)
         if excess.sum() > CLEAR * len(table):
             chosen[excess > 0] = other
-    if not others or np.isneginf(total[others[0]]):
-        usual = Decision(names[first])
-    else:
+    usual = Decision(names[first])
+    if others and np.isfinite(total[others[0]]):
         usual = Decision(names[first], names[others[0]], total[first] - total[others[0]], len(table))
     return [
         usual if k == first else Decision(names[k], names[first], row[k] - row[first])
