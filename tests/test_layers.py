@@ -10,8 +10,8 @@ import anypca
 
 ROOT = Path(anypca.__file__).parent
 
-# From the ground up; a module may import from the lines above its own. Modules of one line are independent of each other,
-# except in the first one.
+# From the ground up; a module may import from the lines above its own. Modules of one line are independent of each
+# other, except in the first one.
 LAYERS = [
     ("_typing", "_compat", "_registry", "_words", "_optional", "_lazy", "_arviz", "exceptions"),
     ("linalg", "special"),
