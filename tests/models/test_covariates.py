@@ -84,6 +84,15 @@ def test_a_separated_level_has_a_finite_coefficient_and_a_warning(
         assert model.coef_[3, 1] < -4.0
 
 
+def test_answers_with_a_covariate_of_two_levels(rng: np.random.Generator) -> None:
+    answers = np.clip(np.round(3 + rng.normal(size=(N, 5))), 1, 5)
+    treated = np.arange(N) % 2
+    answers[treated == 1, 0] = 1.0
+    with pytest.warns(UserWarning, match=r"separate columns: 0 "):
+        model = EPCA(1, family="ordinal").fit(answers, covariates=treated[:, None])
+    assert np.isfinite(model.coef_).all()
+
+
 class _no_warning:
     def __enter__(self) -> None: ...
 

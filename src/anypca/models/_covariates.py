@@ -16,7 +16,7 @@ from anypca.columns import categories_of, cells_of, labels_of, named_columns
 from anypca.columns.labels import BOOLEAN, DATES
 from anypca.engine import Block, Data
 from anypca.exceptions import DataConversionWarning
-from anypca.families import Family
+from anypca.families import Family, Ordinal
 from anypca.models._context import FitContext
 
 # Variances below this share of the mean square are rounding of a constant, as of 1e-10 of its size.
@@ -269,7 +269,11 @@ def warn_separated(covariates: Covariates, family: Family, session: FitContext) 
     mean = np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
     summary = session.summary
     is_extreme = np.zeros(mean.shape, dtype=bool)
+    is_bound = (mean == summary.minimum) | (mean == summary.maximum)
     for member, columns in family.member_columns(mean.shape[1]):
+        if isinstance(member, Ordinal):  # its cut points are estimated later
+            is_extreme[:, columns] = is_bound[:, columns]
+            continue
         with np.errstate(all="ignore"):
             is_extreme[:, columns] = np.isinf(member.link(mean[:, columns]))
     is_extreme &= (summary.minimum < summary.maximum) & (count > 0)
