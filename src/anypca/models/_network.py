@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from anypca._typing import Floats
+from anypca._typing import Floats, Ints
 
 
 class Activation(NamedTuple):
@@ -47,61 +47,103 @@ class Layer(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """What the units of a layer took in and gave out, (rows, n_out) each."""
+    """What a layer took in, before and after its affine map, and what it gave out."""
 
+    below: Floats
+    """(rows, n_in)."""
     inputs: Floats
+    """(rows, n_out)."""
     values: Floats
+    """(rows, n_out)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Layers one after the other; none at all pass on what comes in."""
+    """Layers one after the other.
+
+    With ``has_skip`` the last layer also sees the input of the first: ``[x, hidden(x)] weights + bias``, linear in x
+    while the weights of the hidden units are 0.
+    """
 
     layers: tuple[Layer, ...]
+    has_skip: bool = False
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of columns of the input."""
+        return len(self.layers[0].weights)
 
     @property
     def n_parameters(self) -> int:
         """Number of weights and biases."""
         return sum(layer.weights.size + layer.bias.size for layer in self.layers)
 
+    def _is_joined(self, number: int) -> bool:
+        """Whether a layer sees the input of the first beside the values of the one before it."""
+        return self.has_skip and 0 < number == len(self.layers) - 1
+
     def forward(self, x: Floats) -> list[Passed]:
         """What passes through each layer, given the input of the first, shape (rows, n_in)."""
         passed: list[Passed] = []
-        for layer in self.layers:
-            z: Floats = x @ layer.weights + layer.bias
-            x = ACTIVATIONS[layer.activation].value(z)
-            passed.append(Passed(z, x))
+        values = x
+        for number, layer in enumerate(self.layers):
+            below = np.hstack([x, values]) if self._is_joined(number) else values
+            z: Floats = below @ layer.weights + layer.bias
+            values = ACTIVATIONS[layer.activation].value(z)
+            passed.append(Passed(below, z, values))
         return passed
 
     def __call__(self, x: Floats) -> Floats:
         """Output of the last layer, shape (rows, n_out)."""
-        return self.forward(x)[-1].values if self.layers else x
+        return self.forward(x)[-1].values
 
-    def backward(self, x: Floats, passed: Sequence[Passed], slope: Floats) -> tuple[Floats, Floats]:
+    def backward(self, passed: Sequence[Passed], slope: Floats) -> tuple[Floats, Floats]:
         """Derivatives in the parameters, as one vector, and in the input, given that in the output (rows, n_out)."""
-        parts: list[Floats] = [np.zeros(0)]
+        parts: list[Floats] = []
+        direct: Floats | float = 0.0
         for number in reversed(range(len(self.layers))):
-            layer, (z, a) = self.layers[number], passed[number]
+            layer, (below, z, a) = self.layers[number], passed[number]
             slope = slope * ACTIVATIONS[layer.activation].slope(z, a)
-            below = passed[number - 1].values if number else x
             parts = [(below.T @ slope).ravel(), slope.sum(axis=0), *parts]
             slope = slope @ layer.weights.T
-        return np.concatenate(parts), slope
+            if self._is_joined(number):
+                direct, slope = slope[:, : self.n_inputs], slope[:, self.n_inputs :]
+        return np.concatenate(parts), slope + direct
 
-    def tangents(self, x: Floats) -> tuple[Floats, Floats]:
-        """Output (rows, n_out), and its derivatives in each input, shape (rows, n_in, n_out)."""
+    def features(self, x: Floats) -> tuple[Floats, Floats]:
+        """Input of the last layer (rows, m), and its derivatives in each input, shape (rows, n_in, m)."""
         # Forward mode: there are few latents, hence few tangents.
-        tangent: Floats = np.broadcast_to(np.eye(x.shape[1]), (len(x), x.shape[1], x.shape[1]))
-        for layer, (z, a) in zip(self.layers, self.forward(x), strict=True):
+        n, passed = x.shape[1], self.forward(x)
+        identity = tangent = np.broadcast_to(np.eye(n), (len(x), n, n))
+        for layer, (_, z, a) in zip(self.layers[:-1], passed[:-1], strict=True):
             tangent = (tangent @ layer.weights) * ACTIVATIONS[layer.activation].slope(z, a)[:, None, :]
-            x = a
-        return x, tangent
+        if self._is_joined(len(passed) - 1):
+            tangent = np.concatenate([identity, tangent], axis=2)
+        return passed[-1].below, tangent
+
+    def at(self, x: Floats, index: Ints, columns: Ints) -> tuple[Floats, Floats]:
+        """Linear outputs at some (row, column), and their derivatives in the inputs (n_entries, n_in)."""
+        (below, tangent), last = self.features(x), self.layers[-1]
+        weights = last.weights[:, columns]
+        values = np.einsum("em,me->e", below[index], weights) + last.bias[columns]
+        return values, np.einsum("eam,me->ea", tangent[index], weights)
+
+    def in_coordinates(self, rotation: Floats) -> Network:
+        """The same function of ``x rotation`` in place of x, for an orthogonal matrix (n_in, n_in)."""
+        n = len(rotation)
+
+        def turned(layer: Layer) -> Layer:
+            return layer._replace(weights=np.vstack([rotation.T @ layer.weights[:n], layer.weights[n:]]))
+
+        sees = [number == 0 or self._is_joined(number) for number in range(len(self.layers))]
+        layers = (turned(layer) if does else layer for layer, does in zip(self.layers, sees, strict=True))
+        return Network(tuple(layers), self.has_skip)
 
     @property
     def vector(self) -> Floats:
         """All parameters as one vector."""
         parts = [part for layer in self.layers for part in (layer.weights.ravel(), layer.bias)]
-        return np.concatenate([np.zeros(0), *parts])
+        return np.concatenate(parts)
 
     def with_vector(self, vector: Floats) -> Network:
         """The same layers with other parameters."""
@@ -112,12 +154,12 @@ class Network:
             weights = vector[position:middle].reshape(n_in, n_out)
             position = middle + n_out
             layers.append(Layer(weights, vector[middle:position], layer.activation))
-        return Network(tuple(layers))
+        return Network(tuple(layers), self.has_skip)
 
     def weights_only(self) -> Floats:
         """The parameters as in `vector`, with zeros for biases: the derivative of half their sum of squares."""
         parts = [part for layer in self.layers for part in (layer.weights.ravel(), np.zeros_like(layer.bias))]
-        return np.concatenate([np.zeros(0), *parts])
+        return np.concatenate(parts)
 
 
 def glorot(sizes: Sequence[int], activations: Sequence[str], rng: np.random.Generator) -> Network:

@@ -94,10 +94,10 @@ def _sums(nets: Nets, x: Floats, weight: Floats, linearity: float) -> Floats:
         residuals = passed[-1].values - x
         weighted = residuals * (share * weight)[:, None]
         total += 0.5 * float(np.vdot(weighted, residuals))
-        slope, below = net.backward(z, passed, weighted)
+        slope, below = net.backward(passed, weighted)
         parts.append(slope)
         in_latents += below
-    return np.concatenate([[total], nets.encoder.backward(x, inside, in_latents)[0], *parts])
+    return np.concatenate([[total], nets.encoder.backward(inside, in_latents)[0], *parts])
 
 
 def split(network: Network, depth: int) -> Nets:

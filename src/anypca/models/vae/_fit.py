@@ -70,7 +70,7 @@ def _report(model: Model, rows: BlockView, settings: Settings, rng: np.random.Ge
     """The model in its canonical coordinates: along the principal axes of the mean slopes of the decoder."""
     some = rows.spread(_MOST_ROWS)
     latents = model.encode(model.inputs.of(some)).mean
-    slopes = model.decoder.tangents(latents)[1].mean(axis=0) @ model.decoder.weights
+    slopes = model.decoder.features(latents)[1].mean(axis=0) @ model.decoder.layers[-1].weights
     eta = some.shifted(model.decoder(latents))
     found = model.family.evaluate(some.x, eta, model.dispersion, order=2).curvature
     # Slopes count by what they mean to the entries: in units of the noise.
@@ -87,14 +87,13 @@ def _report(model: Model, rows: BlockView, settings: Settings, rng: np.random.Ge
 
 def _row_model(model: Model, rotation: Floats, n_draws: int, rng: np.random.Generator) -> DecodedRowModel:
     """What rows need; the encoder's deviations belong to the training's coordinates and are left behind."""
-    k = len(rotation)
-    encoder = model.encoder
-    encoder = replace(encoder, weights=encoder.weights[:, :k] @ rotation, bias=encoder.bias[:k] @ rotation)
+    k, (*hidden, last) = len(rotation), model.encoder.layers
+    means = last._replace(weights=last.weights[:, :k] @ rotation, bias=last.bias[:k] @ rotation)
     return DecodedRowModel(
         family=model.family,
         dispersion=model.dispersion,
         inputs=model.inputs,
-        encoder=encoder,
+        encoder=replace(model.encoder, layers=(*hidden, means)),
         decoder=model.decoder.in_coordinates(rotation),
         noise=rng.standard_normal((n_draws, k)),
         starts=rng.standard_normal((_N_STARTS, k)) * np.repeat(_SPREADS, _N_STARTS // len(_SPREADS))[:, None],

@@ -10,7 +10,7 @@ import numpy as np
 from anypca._typing import Floats
 from anypca.families import Family
 from anypca.models._block_view import BlockView
-from anypca.models.vae._skip import Opened, SkipNetwork
+from anypca.models._network import Network, Passed
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Encoded(NamedTuple):
     """(rows, k)."""
     deviation: Floats
     """(rows, k)."""
-    opened: Opened
+    passed: list[Passed]
 
     @property
     def divergence(self) -> Floats:
@@ -60,9 +60,9 @@ class Model:
 
     family: Family
     inputs: Inputs
-    encoder: SkipNetwork
+    encoder: Network
     """From inputs to means and log standard deviations of latents."""
-    decoder: SkipNetwork
+    decoder: Network
     """From latents to predictors without offsets."""
     dispersion: Floats
     """(n_features,)."""
@@ -80,9 +80,9 @@ class Model:
 
     def encode(self, inputs: Floats) -> Encoded:
         """Posteriors of the latents of rows with given inputs."""
-        out, opened = self.encoder.forward(inputs)
-        mean, log_deviation = np.split(out, 2, axis=1)
-        return Encoded(mean, np.exp(log_deviation), opened)
+        passed = self.encoder.forward(inputs)
+        mean, log_deviation = np.split(passed[-1].values, 2, axis=1)
+        return Encoded(mean, np.exp(log_deviation), passed)
 
     def bound(self, rows: BlockView, noise: Floats) -> Floats:
         """A lower bound of the log-likelihood of each row, (rows,), by draws of standard normals (draws, rows, k)."""
@@ -97,15 +97,16 @@ class Model:
 
     def gradient(self, rows: BlockView, noise: Floats) -> Floats:
         """Derivative of the weighted sum of `bound`, with one draw (rows, k), in the parameters of the nets."""
-        inputs = self.inputs.of(rows)
-        found = self.encode(inputs)
+        found = self.encode(self.inputs.of(rows))
         z = found.mean + found.deviation * noise
-        eta, opened = self.decoder.forward(z)
-        score = self.family.evaluate(rows.x, rows.shifted(eta), self.dispersion, order=1).gradient
+        passed = self.decoder.forward(z)
+        score = self.family.evaluate(
+            rows.x, rows.shifted(passed[-1].values), self.dispersion, order=1
+        ).gradient
         slope = rows.only_observed(score) * rows.weights[:, None]
-        of_decoder, in_latents = self.decoder.backward(z, opened, slope)
+        of_decoder, in_latents = self.decoder.backward(passed, slope)
         w = rows.weights[:, None]
         in_mean = in_latents - w * found.mean
         in_log_deviation = in_latents * found.deviation * noise - w * (found.deviation**2 - 1.0)
         outer = np.hstack([in_mean, in_log_deviation])
-        return np.concatenate([self.encoder.backward(inputs, found.opened, outer)[0], of_decoder])
+        return np.concatenate([self.encoder.backward(found.passed, outer)[0], of_decoder])

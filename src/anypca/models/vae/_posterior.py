@@ -12,7 +12,7 @@ from anypca._typing import Bools, Floats, Ints
 from anypca.families import Family
 from anypca.linalg import solve_spd
 from anypca.models._block_view import BlockView
-from anypca.models.vae._skip import SkipNetwork
+from anypca.models._network import Network
 
 # Squared length of a step in units of the posterior's deviations at which a mode is found: a billionth of a
 # deviation, which is the rounding of a gradient.
@@ -57,7 +57,7 @@ class Likelihood:
 
     family: Family
     dispersion: Floats
-    decoder: SkipNetwork
+    decoder: Network
 
     def height(self, rows: BlockView, z: Floats) -> Floats:
         """(rows,); minus infinity where numbers overflow."""
@@ -75,11 +75,11 @@ class Likelihood:
 
     def slope(self, rows: BlockView, z: Floats) -> Slope:
         """The height with its derivatives in z."""
-        features, tangent = self.decoder.tangents(z)
+        (features, tangent), last = self.decoder.features(z), self.decoder.layers[-1]
         with np.errstate(over="ignore", invalid="ignore"):
-            eta = rows.shifted(features @ self.decoder.weights + self.decoder.bias)
+            eta = rows.shifted(features @ last.weights + last.bias)
             value, score, curvature = self.family.evaluate(rows.x, eta, self.dispersion, order=2)
-        jacobian = tangent @ self.decoder.weights
+        jacobian = tangent @ last.weights
         height = rows.only_observed(value).sum(axis=1) - 0.5 * (z**2).sum(axis=1)
         gradient = np.einsum("nap,np->na", jacobian, rows.only_observed(score)) - z
         weighted = jacobian * rows.only_observed(curvature)[:, None, :]

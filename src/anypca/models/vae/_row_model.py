@@ -10,10 +10,10 @@ from anypca._typing import Floats, Ints
 from anypca.engine import Block
 from anypca.families import Family
 from anypca.models._block_view import BlockView
+from anypca.models._network import Network
 from anypca.models._row_model import RowModel
 from anypca.models.vae._model import Inputs
 from anypca.models.vae._posterior import Likelihood, Modes, marginal
-from anypca.models.vae._skip import SkipNetwork
 
 # Modes that are looked for beside the one at the encoder's guess: posteriors with more than a few are rare.
 _N_FURTHER = 4
@@ -26,9 +26,9 @@ class DecodedRowModel(RowModel[Modes]):
     family: Family
     dispersion: Floats
     inputs: Inputs
-    encoder: SkipNetwork
+    encoder: Network
     """From inputs to means of latents."""
-    decoder: SkipNetwork
+    decoder: Network
     noise: Floats
     """Standard normals (draws, k) for importance sampling."""
     starts: Floats

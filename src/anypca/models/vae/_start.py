@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -17,8 +18,8 @@ from anypca.models._bilinear.start import mean_coefficients, null_coefficients
 from anypca.models._block_view import BlockView
 from anypca.models._context import FitContext, open_context
 from anypca.models._gaussian.principal import Principal, fit_principal
+from anypca.models._network import Layer, Network
 from anypca.models.vae._model import Inputs, Model
-from anypca.models.vae._skip import make_skip
 
 # Smallest share of the inputs' variance that counts as noise at the start: a table without noise has no density.
 _LEAST_NOISE = 1e-3
@@ -27,6 +28,27 @@ _NULL_TOL = 1e-6
 # What loadings are multiplied by at the start. Inputs of counts are linear in the predictor near the intercepts only,
 # and exponentials of loadings that are too large explode; those of normal columns are right as they are.
 _FACTORS = (1.0, 0.5, 0.25, 0.125, 0.0)
+
+
+def make_skip(
+    linear: Floats, bias: Floats, hidden: Sequence[int], activation: str, rng: np.random.Generator
+) -> Network:
+    """A net that starts as ``x linear + bias``; its hidden units have random weights, and nothing listens to them."""
+    sizes = [len(linear), *hidden]
+    layers = [_random_layer(n_in, n_out, activation, rng) for n_in, n_out in itertools.pairwise(sizes)]
+    rows = [linear, np.zeros((hidden[-1], linear.shape[1]))] if hidden else [linear]
+    return Network((*layers, Layer(np.vstack(rows), bias, "identity")), has_skip=True)
+
+
+def _random_layer(n_in: int, n_out: int, activation: str, rng: np.random.Generator) -> Layer:
+    """Units whose inputs have a variance of one and whose kinks or bends lie all over the inputs.
+
+    The output sees straight lines anyway, so units that are straight near 0 would add nothing to begin with: with
+    biases of 0 probabilistic PCA is a saddle that takes tens of epochs to leave.
+    """
+    bound = np.sqrt(3.0 / n_in)
+    weights = rng.uniform(-bound, bound, (n_in, n_out))
+    return Layer(weights, rng.uniform(-1.0, 1.0, n_out), activation)
 
 
 def null_inputs(session: FitContext, family: Family, rows: BlockView) -> Inputs:
@@ -106,7 +128,8 @@ def scale_loadings(model: Model, judge: Callable[[Model], float]) -> Model:
 
 
 def _scaled(model: Model, factor: float) -> Model:
-    k = model.decoder.n_inputs
-    weights = model.decoder.weights.copy()
-    weights[:k] *= factor
-    return replace(model, decoder=replace(model.decoder, weights=weights))
+    *hidden, last = model.decoder.layers
+    weights = last.weights.copy()
+    weights[: model.decoder.n_inputs] *= factor
+    layers = (*hidden, last._replace(weights=weights))
+    return replace(model, decoder=replace(model.decoder, layers=layers))
