@@ -17,6 +17,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
 
 from anypca._typing import Floats
 from anypca.linalg import nearest_orthonormal, pack_symmetric, symmetric_power
@@ -24,8 +25,6 @@ from anypca.priors import Prior
 
 # Newton steps to orthogonality to the other columns: a piecewise quadratic function is minimised in a few.
 _MAX_NEWTON = 100
-# Halvings after which the ends of an interval within [0, 1] agree, with some to spare.
-_MAX_BISECTIONS = 120
 # Doublings of the curvature until something is left of every column: more than the range of what can occur.
 _MAX_DOUBLINGS = 200
 # Updates of the multipliers. Their error shrinks by about the ratio of penalty to curvature each time; what they leave
@@ -165,21 +164,15 @@ def _threshold(target: Floats, threshold: Floats, others: Floats) -> Floats | No
 def _reach(start: Floats, direction: Floats, threshold: Floats) -> float:
     """How much of a step, at most 1, to go until the squared length no longer falls.
 
-    Its slope is monotone along the step. Lengths themselves would tell the end to half of the digits only.
+    Its slope is monotone along the step. Lengths themselves would locate the end to half of the digits only.
     """
 
-    def is_beyond(part: float) -> bool:
-        return bool(direction @ _soft(start - part * direction, threshold) < 0)
+    def slope(part: float) -> float:
+        return float(direction @ _soft(start - part * direction, threshold))
 
-    if not is_beyond(1.0):
+    if slope(1.0) >= 0.0:
         return 1.0
-    low, high = 0.0, 1.0
-    for _ in range(_MAX_BISECTIONS):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if is_beyond(middle) else (middle, high)
-        if high - low <= np.finfo(float).eps * high:
-            break
-    return low
+    return float(brentq(slope, 0.0, 1.0, xtol=np.finfo(float).tiny)) if slope(0.0) > 0.0 else 0.0
 
 
 def _soft(vector: Floats, threshold: Floats) -> Floats:

@@ -122,15 +122,16 @@ def evaluate(family: Family, rows: SaturatedRows, at: Subspace) -> Sums:
     value, gradient, curvature = family.evaluate(rows.x, eta)
     value = rows.weigh(value)
     total = float(rows.weight @ value.sum(axis=1))
-    if not np.isfinite(total):
-        return Sums.overflown(at)
     gradient, curvature = rows.weigh(gradient), rows.weigh(curvature)
+    with np.errstate(over="ignore", invalid="ignore"):  # of trial points, which are then refused
+        magnitude = float(rows.weight @ (np.abs(value) + np.abs(gradient * eta)).sum(axis=1))
+    if not np.isfinite(total + magnitude):
+        return Sums.overflown(at)
     residual = found.trusted(found.deviation - linear)
-    size = np.abs(value) + np.abs(gradient * eta)
     weighted = rows.weight[:, None] * found.scores
     return Sums(
         total,
-        float(rows.weight @ size.sum(axis=1)),
+        magnitude,
         rows.count(),
         float(rows.weight.sum()),
         _slopes(rows, at, found, gradient, residual),

@@ -1,42 +1,20 @@
-"""How well patterns along the path of penalties predict rows that were left out."""
+"""Folds of rows, and errors of patterns on rows that were left out.
+
+Folds are of rows, not of entries as in `anypca.selection.cross_validate`: the model has no missing entries.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
-from anypca.models.sspca._descent import State
 
 # Noise without left-over variance, and loadings without length, are at the level of rounding: half of the digits of a
 # variance, all of a singular value's.
 _SMALLEST_NOISE = 1e-10
 _SMALLEST_SIZE = 1e-12
-
-
-@dataclass(frozen=True, eq=False)
-class WeightedRows:
-    """Rows in memory, with how many times each counts."""
-
-    values: Floats
-    """(n, p)"""
-    weights: Floats
-    """Positive, (n,)."""
-
-    def take(self, where: Bools) -> WeightedRows:
-        """The rows that a mask chooses."""
-        return WeightedRows(self.values[where], self.weights[where])
-
-    @property
-    def mean(self) -> Floats:
-        """Weighted means of the columns, shape (p,)."""
-        return np.asarray(self.weights @ self.values / self.weights.sum())
-
-    def centred(self, mean: Floats) -> Floats:
-        """Less a mean and times the roots of the weights: sums over them count each row as often as it weighs."""
-        return np.asarray((self.values - mean) * np.sqrt(self.weights)[:, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,42 +29,6 @@ class CrossValidation:
     """The chosen share."""
 
 
-#: From centred rows (n, p), what they weigh together and shares of the largest penalty to the states along the path.
-Path = Callable[[Floats, float, Floats], list[State]]
-#: Mean square of cells of test rows (m, p), given training rows (n, p), a state, and what the test rows weigh.
-Error = Callable[[Floats, Floats, State], float]
-
-
-def cross_validate(
-    rows: WeightedRows, folds: Ints, path: Path, shares: Floats, error: Error, *, is_cautious: bool
-) -> CrossValidation:
-    """Leave folds of rows out, and see how patterns of the others predict them.
-
-    Parameters
-    ----------
-    rows : WeightedRows
-    folds : ndarray of shape (n_samples,)
-        Number of the fold of each row.
-    path : callable
-    shares : ndarray of shape (n_penalties,)
-    error : callable
-        Sum of squares of cells of the test rows.
-    is_cautious : bool
-        Take the largest penalty whose error is within a standard error of the smallest.
-
-    Returns
-    -------
-    CrossValidation
-    """
-    errors = np.array([_fold_errors(rows, folds == fold, path, shares, error) for fold in np.unique(folds)])
-    mean = errors.mean(axis=0)
-    best = int(np.argmin(mean))
-    if is_cautious:
-        margin = errors[:, best].std(ddof=1) / np.sqrt(len(errors))
-        best = int(np.flatnonzero(mean <= mean[best] + margin)[-1])
-    return CrossValidation(shares, errors, float(shares[best]))
-
-
 def draw_folds(rows: Floats, n_folds: int, rng: np.random.Generator) -> Ints:
     """The number of a fold for each row, (n,).
 
@@ -98,16 +40,6 @@ def draw_folds(rows: Floats, n_folds: int, rng: np.random.Generator) -> Ints:
     numbers = np.empty(len(distinct), dtype=int)
     numbers[order] = rng.permutation(len(distinct)) % n_folds
     return np.asarray(numbers[places.ravel()])
-
-
-def _fold_errors(rows: WeightedRows, is_out: Bools, path: Path, shares: Floats, error: Error) -> Floats:
-    """Mean squared errors of one fold along the path, shape (n_penalties,)."""
-    train, test = rows.take(~is_out), rows.take(is_out)
-    mean = train.mean
-    known, left_out = train.centred(mean), test.centred(mean)
-    states = path(known, float(train.weights.sum()), shares)
-    n_cells = float(test.weights.sum()) * len(mean)
-    return np.array([error(known, left_out, state) for state in states]) / n_cells
 
 
 def press_error(train: Floats, test: Floats, support: Bools, n_components: int) -> float:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from scipy.optimize import brentq
 
 from anypca._typing import Bools, Floats, Ints
 from anypca.linalg import symmetric_power
@@ -226,11 +227,9 @@ def _step_scores(design: Design, state: State, number: int) -> State:
     return replace(state, weights=weights, image=images)
 
 
-# Newton's steps to the root of a function that is nearly linear; six give full precision, the limit is for rounding.
-_MAX_NEWTON = 50
 # Eigenvalues below this share of the largest are rounding: the direction is not there.
 _NEGLIGIBLE = 1e-14
-# Steps below this share of the root are rounding.
+# The smallest relative tolerance of a root.
 _STEP = 4.0 * np.finfo(float).eps
 
 
@@ -258,19 +257,13 @@ def bounded_inverse(gram: Floats, inner: Floats, bound: float) -> Floats:
     """
     values, basis = directions(gram)
     squares = np.maximum(np.einsum("ka,kl,la->a", basis, inner, basis), 0.0)
-    mu = 0.0 if ((np.sqrt(squares) / values) ** 2).sum() <= bound else _multiplier(squares, values, bound)
+    mu = 0.0
+
+    def excess(mu: float) -> float:
+        return float(((np.sqrt(squares) / (values + mu)) ** 2).sum()) - bound
+
+    if excess(0.0) > 0.0:
+        # Without the eigenvalues the root would be larger.
+        above = 2.0 * float(np.sqrt(squares.sum() / bound))
+        mu = float(brentq(excess, 0.0, above, xtol=np.finfo(float).tiny, rtol=_STEP))
     return np.asarray((basis / (values + mu)) @ basis.T)
-
-
-def _multiplier(squares: Floats, values: Floats, bound: float) -> float:
-    """The root mu of ``sum_k squares_k / (values_k + mu)^2 = bound``."""
-    mu = max(float(np.sqrt(squares.sum() / bound)) - float(values.max()), 0.0)  # from below
-    for _ in range(_MAX_NEWTON):
-        scale = values + mu
-        total = float((squares / scale**2).sum())
-        slope = float((squares / scale**3).sum()) * total**-1.5
-        step = (bound**-0.5 - total**-0.5) / slope
-        mu = max(mu + step, 0.0)
-        if abs(step) <= _STEP * (mu + float(values.max())):
-            break
-    return mu

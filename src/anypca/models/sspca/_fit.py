@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from anypca._typing import Bools, Floats
-from anypca.engine import Block
+from anypca.engine import Block, check_data
 from anypca.linalg import fix_signs
-from anypca.models._context import FitContext
+from anypca.models._context import FitContext, open_context
 from anypca.models._gaussian.gram import Gram, StreamedGram, sum_gram
 from anypca.models._gaussian.regression import regress_on_scores
 from anypca.models.sspca._cross_validation import (
     CrossValidation,
-    WeightedRows,
-    cross_validate,
     draw_folds,
     press_error,
     row_error,
@@ -222,7 +219,8 @@ def _open_table(session: FitContext, settings: Settings) -> Fitter:
     spectrum = session.spectrum(centring, divisor=1.0, n_components=settings.n_components)
     is_small = session.data.n_features <= max(_SMALL_GRAM, session.data.n_samples)
     gram: Gram = sum_gram(session, centring) if is_small else StreamedGram(session, centring, spectrum.trace)
-    design = _design(gram.times, spectrum.trace, n_rows, settings)
+    groups = np.array_split(np.arange(settings.n_components), settings.n_patterns)
+    design = Design(gram.times, spectrum.trace, n_rows, groups, settings.constraint, settings.exponent)
     start = _principal_start(design, spectrum.values, spectrum.vectors, settings.n_components)
     return Fitter(session, settings, scale, design, start, largest_penalty(design, norms / scale))
 
@@ -245,54 +243,44 @@ def follow(design: Design, start: State, penalties: Floats, limits: Limits) -> l
     return states[1:]
 
 
-def _cross_validate(session: FitContext, settings: Settings, scale: float) -> CrossValidation:
+def _cross_validate(context: FitContext, settings: Settings, scale: float) -> CrossValidation:
     """Compare the penalties of the path on rows that are left out, of the table divided by ``scale``."""
-    rows = _gather(session, scale)
-    limits = path_limits(session)
-
-    def path(known: Floats, weight: float, shares: Floats) -> list[State]:
-        design, start, largest = _open_rows(known, weight, settings)
-        return follow(design, start, shares * largest, limits)
-
-    def error(known: Floats, left_out: Floats, state: State) -> float:
-        if settings.criterion == "row":
-            return row_error(left_out, state.loadings)
-        return press_error(known, left_out, state.support, settings.n_components)
-
-    folds = draw_folds(rows.values, settings.n_folds, session.rng)
-    shares = settings.shares(rows.values.shape[1])
-    # Where a cell helps to predict itself, the smallest error keeps too much.
-    found = cross_validate(rows, folds, path, shares, error, is_cautious=settings.criterion == "row")
-    return replace(found, errors=found.errors * scale**2)
-
-
-def _gather(session: FitContext, scale: float) -> WeightedRows:
-    """All rows that count, in memory, divided by ``scale``."""
 
     def read(block: Block) -> tuple[Floats, Floats]:
-        return block.read().x.astype(np.float64, copy=False), block.weights
+        return block.read().x.astype(np.float64) / scale, block.weights
 
-    values, weights = (np.concatenate(parts) for parts in zip(*session.gather(read), strict=True))
-    return WeightedRows(values / scale, weights).take(weights > 0)
+    values, weights = (np.concatenate(parts) for parts in zip(*context.gather(read), strict=True))
+    values, weights = values[weights > 0], weights[weights > 0]
+    folds = draw_folds(values, settings.n_folds, context.rng)
+    shares = settings.shares(values.shape[1])
+    errors = np.array(
+        [_fold_errors(context, settings, shares, values, weights, folds == fold) for fold in np.unique(folds)]
+    )
+    mean = errors.mean(axis=0)
+    best = int(np.argmin(mean))
+    if settings.criterion == "row":
+        # A cell helps to predict itself, so the smallest error keeps too much: the largest penalty within a standard
+        # error of it is taken.
+        margin = errors[:, best].std(ddof=1) / np.sqrt(len(errors))
+        best = int(np.flatnonzero(mean <= mean[best] + margin)[-1])
+    return CrossValidation(shares, errors * scale**2, float(shares[best]))
 
 
-def _open_rows(rows: Floats, weight: float, settings: Settings) -> tuple[Design, State, float]:
-    """Design, start and largest penalty of centred rows in memory (n, p)."""
-    n, p = rows.shape
-    gram = rows.T @ rows if p <= max(_SMALL_GRAM, n) else None
-
-    def times(columns: Floats) -> Floats:
-        return np.asarray(rows.T @ (rows @ columns) if gram is None else gram @ columns)
-
-    _, sizes, right = np.linalg.svd(rows, full_matrices=False)
-    design = _design(times, float(sizes @ sizes), weight, settings)
-    start = _principal_start(design, sizes**2, right.T, settings.n_components)
-    return design, start, largest_penalty(design, np.linalg.norm(rows, axis=0))
-
-
-def _design(times: Callable[[Floats], Floats], trace: float, n_rows: float, settings: Settings) -> Design:
-    groups = np.array_split(np.arange(settings.n_components), settings.n_patterns)
-    return Design(times, trace, n_rows, groups, settings.constraint, settings.exponent)
+def _fold_errors(
+    context: FitContext, settings: Settings, shares: Floats, values: Floats, weights: Floats, is_out: Bools
+) -> Floats:
+    """Mean squared errors of the cells of rows that are left out, along the path (n_penalties,)."""
+    data = check_data(values[~is_out], sample_weight=weights[~is_out])
+    with open_context(data, n_jobs=1, max_iter=context.max_iter, tol=context.tol) as fold:
+        fitter = _open_table(fold, settings)
+        states = follow(fitter.design, fitter.start, shares * fitter.largest, path_limits(fold))
+    centred = (values - fold.summary.mean) * np.sqrt(weights)[:, None]
+    known, left_out = centred[~is_out], centred[is_out]
+    n_cells = float(weights[is_out].sum()) * values.shape[1]
+    if settings.criterion == "row":
+        return np.array([row_error(left_out, state.loadings) for state in states]) / n_cells
+    k = settings.n_components
+    return np.array([press_error(known, left_out, state.support, k) for state in states]) / n_cells
 
 
 def _principal_start(design: Design, values: Floats, vectors: Floats, k: int) -> State:
