@@ -254,7 +254,11 @@ def _row(criterion: Criterion, rank: int, model: Any, facts: FitFacts) -> dict[s
         raise ValueError(
             f"criterion {criterion.name!r} is not defined for a fit of {type(model).__name__}. {remedy}"
         )
-    row = {"rank": rank, "n_components": int(model.n_components_), "converged": bool(model.converged_)}
+    row: dict[str, Any] = {
+        "rank": rank,
+        "n_components": int(model.n_components_),
+        "converged": bool(model.converged_),
+    }
     if facts.likelihood is not None:
         row |= {"log_likelihood": facts.likelihood.value, "n_parameters": facts.likelihood.n_parameters}
     return {**row, **evaluate_all(facts), criterion.name: value}
