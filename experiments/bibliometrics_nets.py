@@ -8,7 +8,6 @@ same nets with linear latents and output.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -289,10 +288,5 @@ def notes(Z: np.ndarray, names: list[str], runs: dict[str, list[Run]], vae: VAE)
     ]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run from the command line."""
-    return run_module(__name__, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_module(__name__))

@@ -8,8 +8,6 @@ gaussian, gamma and log-normal, recorded with two decimals: the family that made
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from anypca import SePCA
@@ -119,9 +117,5 @@ def _order(cells: Cells, n_tables: int, shape: tuple[int, int]) -> tuple[Table, 
     return Table("Evidence of the family that made a table", head, rows), float(np.mean(right))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    return run_module(__name__, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_module(__name__))

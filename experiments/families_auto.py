@@ -323,9 +323,5 @@ def run(options: Options) -> Outcome:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    return run_module(__name__, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_module(__name__))

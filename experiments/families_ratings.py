@@ -124,9 +124,5 @@ def _describe(drawn: dict[str, list[Found]], public: list[tuple[str, Found]]) ->
     return [Table("Components and smallest lead of the evidence, in nats", head, rows)]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    return run_module(__name__, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_module(__name__))

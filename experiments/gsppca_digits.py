@@ -8,8 +8,6 @@ largest variance.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from anypca import GSPPCA, SPCA, SSPCA
@@ -118,10 +116,5 @@ def _draw(options: Options, tables: dict, masks: dict, dimension: int) -> list[s
     return [path.name]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run from the command line."""
-    return run_module(__name__, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_module(__name__))

@@ -6,8 +6,6 @@ Mattei et al. (2016), section 3.1: n = 50, p = 30, d = 5, q = 10. The noise leve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from anypca import GSPPCA
@@ -68,10 +66,5 @@ def _draw(options: Options) -> list[str]:
     return [path.name]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run from the command line."""
-    return run_module(__name__, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_module(__name__))

@@ -7,8 +7,6 @@ added, to show where the selection breaks down.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from experiments._common import Options, Outcome, Table, Target, repeat, run_module
@@ -92,10 +90,5 @@ def _draw(options: Options, levels: np.ndarray, quartiles: np.ndarray) -> list[s
     return [path.name]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run from the command line."""
-    return run_module(__name__, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_module(__name__))

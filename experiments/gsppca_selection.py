@@ -7,8 +7,6 @@ reconstruction error of rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from anypca import SSPCA
@@ -71,10 +69,5 @@ def _row(n: int, name: str, f: np.ndarray, paper: str | None) -> tuple[object, .
     return n, name, len(f), f"{f.mean():.4f} ± {f.std():.4f}", f.min(), paper
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run from the command line."""
-    return run_module(__name__, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_module(__name__))

@@ -8,8 +8,6 @@ score can tell, and one kernel component can.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from scipy.spatial.distance import pdist
 from scipy.stats import spearmanr
@@ -126,10 +124,5 @@ def _draw(
     return [path.name]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run from the command line."""
-    return run_module(__name__, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_module(__name__))

@@ -159,10 +159,5 @@ def _draw(path: Path, oaks: Dataset, paths: Mapping[str, RankPath]) -> None:
     save_figure(panels[1][1], path)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run from the command line."""
-    return run_module(__name__, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_module(__name__))

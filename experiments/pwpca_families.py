@@ -10,7 +10,7 @@ grid of latent points. For bits, what the truth itself gains over the best strai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import minimize
@@ -287,10 +287,5 @@ def _oracle_table(options: Options, n_seeds: int, n: int) -> Table:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run from the command line."""
-    return run_module(__name__, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_module(__name__))

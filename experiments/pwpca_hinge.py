@@ -6,8 +6,6 @@ coordinates here. Every seed is one table; held-out tables have 2000 rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from scipy.stats import special_ortho_group
 
@@ -220,10 +218,5 @@ def _draw(options: Options) -> list[str]:
     return [path.name]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run from the command line."""
-    return run_module(__name__, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_module(__name__))

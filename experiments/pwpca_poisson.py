@@ -6,7 +6,6 @@ bend along t, exposures between 1 and 3 as offsets; held-out tables have as many
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -139,10 +138,5 @@ def _show_counts(ax: Any) -> None:
         getattr(ax, f"set_{name}label")(f"{getattr(ax, f'get_{name}label')()} (count)")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run from the command line."""
-    return run_module(__name__, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_module(__name__))

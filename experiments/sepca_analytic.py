@@ -21,8 +21,6 @@ Bayesian matrix factorization. Journal of Machine Learning Research 14.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import scipy.linalg
 import scipy.optimize
@@ -176,10 +174,5 @@ def _free_energy(noise: float, squared: np.ndarray, ratio: float, least: float) 
     return total + float(np.sum(np.log1p(tau) + ratio * np.log1p(tau / ratio) - tau))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run from the command line."""
-    return run_module(__name__, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_module(__name__))

@@ -179,10 +179,5 @@ def _targets(
     ]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run from the command line."""
-    return run_module(__name__, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_module(__name__))

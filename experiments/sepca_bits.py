@@ -126,10 +126,5 @@ def _vb_targets(complete: Mapping[tuple[int, float, bool], list[int]], *, quick:
     return targets
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run from the command line."""
-    return run_module(__name__, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_module(__name__))

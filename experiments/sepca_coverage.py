@@ -17,7 +17,7 @@ variable ``ANYPCA_CELLS`` naming a JSON file, finished cells are kept there and 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -192,10 +192,5 @@ INTERVALS: Mapping[str, Callable[[Any, Masked], tuple[np.ndarray, np.ndarray]]] 
 }
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run from the command line."""
-    return run_module(__name__, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_module(__name__))

@@ -228,10 +228,5 @@ def _draw_paths(ax: Any, paths: Paths) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run from the command line."""
-    return run_module(__name__, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_module(__name__))

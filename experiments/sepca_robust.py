@@ -238,10 +238,5 @@ def _notes(n_runs: Mapping[str, int]) -> list[Any]:
     return notes if len(n_runs) > 1 else notes[:1]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run from the command line."""
-    return run_module(__name__, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_module(__name__))

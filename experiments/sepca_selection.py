@@ -132,10 +132,5 @@ def _draw(options: Options, found: Sequence[Found], curve: dict[int, float]) -> 
     return [path.name]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run from the command line."""
-    return run_module(__name__, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_module(__name__))

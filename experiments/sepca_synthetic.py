@@ -232,10 +232,5 @@ def _image(ax: Any, means: np.ndarray, title: str) -> None:
     ax.set_title(title, fontsize=9)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run from the command line."""
-    return run_module(__name__, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_module(__name__))

@@ -8,7 +8,7 @@ paper prints one draw, here means over 50.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -132,10 +132,5 @@ def _draw(n_classes: int, options: Options) -> list[str]:
     return [path.name]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run from the command line."""
-    return run_module(__name__, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_module(__name__))

@@ -174,10 +174,5 @@ def _notes(found: Mapping[Cell, Sequence[Sequence[int]]]) -> list[str]:
     return notes
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run from the command line."""
-    return run_module(__name__, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_module(__name__))

@@ -96,10 +96,5 @@ def run(options: Options) -> Outcome:
     return Outcome(tables, [Target("SSPPCA: mean F-score", float(rows[0][1]), ">=", 0.95)], notes)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run from the command line."""
-    return run_module(__name__, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_module(__name__))

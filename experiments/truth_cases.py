@@ -7,7 +7,7 @@ components, many rows: each kind was once answered wrongly.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -119,10 +119,5 @@ def run(options: Options) -> Outcome:
     return Outcome([Table("Ordinary tables", head, rows)], targets, is_whole=True)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run from the command line."""
-    return run_module(__name__, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_module(__name__))

@@ -8,7 +8,7 @@ Poisson likelihood (Kullback-Leibler divergence) and one component more, since i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -141,10 +141,5 @@ def run(options: Options) -> Outcome:
     return Outcome([Table("Mean log-probability of a hidden cell", head, rows)], [target], is_whole=True)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run from the command line."""
-    return run_module(__name__, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_module(__name__))

@@ -166,10 +166,5 @@ def _describe(found: Sequence[Answer], failed: Sequence[Answer], warned: Sequenc
     ]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run from the command line."""
-    return run_module(__name__, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_module(__name__))

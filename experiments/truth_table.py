@@ -306,10 +306,5 @@ def run(options: Options) -> Outcome:
     return Outcome(_tables(found)[not has_all :], targets, notes, pictures, is_whole=True)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run from the command line."""
-    return run_module(__name__, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_module(__name__))

@@ -7,6 +7,7 @@ import json
 import pkgutil
 
 import pytest
+from experiments._common import run_module
 from tests.draws import seed
 
 import experiments
@@ -25,8 +26,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 
 def check(name, path, capsys):
-    module = importlib.import_module(f"experiments.{name}")
-    status = module.main(["--quick", "--seed", str(seed()), "--out", str(path)])
+    importlib.import_module(f"experiments.{name}")
+    status = run_module(f"experiments.{name}", ["--quick", "--seed", str(seed()), "--out", str(path)])
     record = json.loads(path.read_text())
     assert (record["name"], record["quick"], record["seed"]) == (name, True, seed())
     assert record["tables"]
