@@ -263,14 +263,15 @@ def test_the_bound_is_the_best_of_those_compared(rng: np.random.Generator) -> No
     np.testing.assert_allclose(
         fit(X, "poisson", 1, bound=model.bound_).components_, model.components_, rtol=0, atol=1e-9
     )
-    # Which entries are hidden follows values, not places.
+    # Which entries are hidden follows values, not places. The rough fits end at a scaled gradient of .01, so
+    # that rounding moves where they end; other hidden entries would change deviances by percents.
     rows, columns, twice = rng.permutation(60), rng.permutation(8), np.arange(60) % 3 == 0
     moved = fit(X[rows][:, columns], "poisson", 1, bound="cv")
-    np.testing.assert_allclose(list(moved.bound_deviances_.values()), list(found.values()))
+    np.testing.assert_allclose(list(moved.bound_deviances_.values()), list(found.values()), rtol=1e-3)
     by_weight = fit(X, "poisson", 1, bound="cv", weight=np.where(twice, 2.0, 1.0))
     repeated = fit(np.vstack([X, X[twice]]), "poisson", 1, bound="cv")
     np.testing.assert_allclose(
-        list(by_weight.bound_deviances_.values()), list(repeated.bound_deviances_.values()), rtol=1e-6
+        list(by_weight.bound_deviances_.values()), list(repeated.bound_deviances_.values()), rtol=1e-3
     )
     assert fit(X, "gaussian", bound="cv").bound_deviances_ is None
 

@@ -82,8 +82,8 @@ def _solve(context: FitContext, reader: Reader, settings: Settings, start: Start
     plain = ProjectionProblem(reader, _free(start, settings), start.saturated, unit)
     first = Iterate(start.subspace.loadings, start.subspace.intercept, start.subspace.typical)
     if settings.prior is None:
-        result, _, stats = context.loop(plain).run(first)
-        return result, stats
+        found, _, stats = context.loop(plain).run(first)
+        return found, stats
     rough = context.loop(plain, tol=max(context.tol, _START_TOLERANCE), is_reported=False).run(first)[0]
     prior = _in_units(settings.prior, 0.5 * settings.alpha * total, context.data.n_features)
     problem = PenalisedProblem(reader, plain.free, plain.saturated, unit, prior)

@@ -74,7 +74,8 @@ class Alternation:
 
     def run(self, axes: Floats) -> Result[State]:
         """Iterate from A (n_features, n_components), extrapolating while the signs of B stay."""
-        state, signs = self.step(axes, self.gram.times(axes), None), None
+        state = self.step(axes, self.gram.times(axes), None)
+        method, signs = Extrapolator(), np.sign(state.coefficients)
         trace: list[float] = []
         for iteration in range(1, self.session.max_iter + 1):
             self.report(state, iteration)

@@ -277,10 +277,12 @@ def _fold_errors(
     centred = (values - fold.summary.mean) * np.sqrt(weights)[:, None]
     known, left_out = centred[~is_out], centred[is_out]
     n_cells = float(weights[is_out].sum()) * values.shape[1]
-    if settings.criterion == "row":
-        return np.array([row_error(left_out, state.loadings) for state in states]) / n_cells
-    k = settings.n_components
-    return np.array([press_error(known, left_out, state.support, k) for state in states]) / n_cells
+    k, is_row = settings.n_components, settings.criterion == "row"
+    errors = [
+        row_error(left_out, at.loadings) if is_row else press_error(known, left_out, at.support, k)
+        for at in states
+    ]
+    return np.asarray(np.array(errors) / n_cells)
 
 
 def _principal_start(design: Design, values: Floats, vectors: Floats, k: int) -> State:
