@@ -3,11 +3,8 @@
 An experiment is a module of this folder with a docstring (its first line is the title) and a function
 ``run(options) -> Outcome``. It ends with::
 
-    def main(argv: Sequence[str] | None = None) -> int:
-        return run_module(__name__, argv)
-
     if __name__ == "__main__":
-        raise SystemExit(main())
+        raise SystemExit(run_module(__name__))
 
 so that ``python -m experiments.NAME`` prints its tables and exits with 1 when a target is missed.
 """

@@ -13,7 +13,7 @@ import signal
 import tarfile
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
 from itertools import islice
@@ -159,9 +159,5 @@ def run(options: Options) -> Outcome:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    return run_module(__name__, argv)
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_module(__name__))
