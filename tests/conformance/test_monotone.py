@@ -100,7 +100,7 @@ CASES = {
     "separable": Hard(separable),
     "all-one": Hard(all_one),
     "huge": Hard(huge),
-    "l1": Hard(random, {"score_penalty": "l1"}),
+    "l1": Hard(random, {"score_penalty": "l1", "max_iter": 5000}),
     "no-intercept": Hard(random, {"fit_intercept": False}),
     "ridge-0": Hard(random, {"ridge": 0.0, "max_iter": 15}, may_diverge=True),
     "ridge-0-half-missing": Hard(half_missing, {"ridge": 0.0, "max_iter": 15}, may_diverge=True),

@@ -244,6 +244,7 @@ class _Fit(NamedTuple):
 def _grid_statistics(member: Family, rows: BlockView, columns: Ints, mu: Floats) -> Floats:
     """Pearson statistic of some columns of a block with means ``mu`` for each dispersion of the grid."""
     # Means may underflow or overflow where the likelihood has no maximum; a residual of zero is zero.
+    mu = np.minimum(mu, 0.5 * np.sqrt(np.finfo(mu.dtype).max))
     with np.errstate(over="ignore", divide="ignore"):
         squared = apply_entry_weights(rows, columns, (rows.x[:, columns] - mu) ** 2)
         found = np.empty(len(DISPERSION_GRID))
