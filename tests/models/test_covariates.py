@@ -132,12 +132,16 @@ def test_text_that_names_rows_is_left_out(rng: np.random.Generator) -> None:
     assert np.isfinite(model.transform(X[:3], covariates={"age": number[:3]})).all()
 
 
-@pytest.mark.parametrize("name", ["EPCA", "PLNPCA"])
+@pytest.mark.parametrize("name", ["EPCA", "PLNPCA", "SePCA"])
 def test_standard_deviations_are_of_generalised_linear_models(name: str, rng: np.random.Generator) -> None:
     """Without signal in the rows they are the inverse of the information of a Poisson regression."""
     X, number = rng.poisson(20.0, size=(2000, 3)).astype(float), rng.normal(2.0, 0.1, 2000)
-    model = EPCA(0, family="poisson", n_jobs=1) if name == "EPCA" else PLNPCA(1, n_jobs=1)
-    model.fit(X, covariates=number)
+    models = {
+        "EPCA": EPCA(0, family="poisson", n_jobs=1),
+        "PLNPCA": PLNPCA(1, n_jobs=1),
+        "SePCA": SePCA(max_components=1, family="poisson", n_jobs=1),
+    }
+    model = models[name].fit(X, covariates=number)
     expected = 1.0 / np.sqrt(20.0 * 2000 * number.var())
     np.testing.assert_allclose(model.coef_std_, expected, rtol=0.05)
     assert np.abs(model.coef_ / model.coef_std_).max() < 6.0

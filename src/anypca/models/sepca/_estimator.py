@@ -18,7 +18,12 @@ from anypca.columns.forms import Form
 from anypca.families import Family
 from anypca.linalg import fix_signs
 from anypca.models._bilinear.evaluator import Coefficients
-from anypca.models._bilinear.row_model import ModeRowModel, Reported, store_coefficients
+from anypca.models._bilinear.row_model import (
+    ModeRowModel,
+    Reported,
+    coefficient_deviations,
+    store_coefficients,
+)
 from anypca.models._context import FitContext
 from anypca.models._posterior_model import PosteriorModel
 from anypca.models._stream import Stream, partial_fit
@@ -413,11 +418,13 @@ class SePCA(PosteriorModel):
     def _row_model(self) -> ModeRowModel | PosteriorRowModel:
         return self._rows
 
-    def _report(self, family: Family, found: Coefficients, order: Ints) -> tuple[Reported, Floats]:
+    def _report(
+        self, family: Family, found: Coefficients, order: Ints, coef_std: Floats | None = None
+    ) -> tuple[Reported, Floats]:
         """Set what the coefficients tell, components in an order; how rows see them, and their signs."""
         signs = fix_signs(found.loadings.T)[order]
         coefficients = replace(found, loadings=found.loadings[:, order] * signs)
-        store_coefficients(self, coefficients)
+        store_coefficients(self, coefficients, coef_std)
         self.explained_variance_ = np.ones(self.n_components_)
         return Reported(family, coefficients, self.explained_variance_, bool(self.fit_intercept)), signs
 
@@ -430,7 +437,10 @@ class SePCA(PosteriorModel):
         """Set the fitted attributes, components in order of the deviance they explain."""
         order = np.argsort(-fit.deviances.shares, kind="stable")
         self.family_ = fit.problem.family
-        reported, signs = self._report(self.family_, fit.coefficients, order)
+        coef_std = None
+        if self._n_covariates and isinstance(fit, PosteriorFit):
+            coef_std = coefficient_deviations(fit.loadings.precision, self._n_covariates)
+        reported, signs = self._report(self.family_, fit.coefficients, order, coef_std)
         self._rows: ModeRowModel | PosteriorRowModel = fit.row_model(reported, order, signs)
         self.components_std_, self.alpha_ = fit.loading_std.T[order], fit.alpha[order]
         self.evidence_, self.evidence_by_rank_ = fit.evidence, fit.evidence_by_rank
