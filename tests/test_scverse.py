@@ -105,7 +105,9 @@ def test_the_number_of_components_is_chosen(adata):
     assert np.all(adata.obsm["X_pca_std"] > 0)
 
 
-@pytest.mark.parametrize("model", [SPCA(2, n_nonzero=5), GSPPCA(2)], ids=["SPCA", "GSPPCA"])
+@pytest.mark.parametrize(
+    "model", [SPCA(2, n_nonzero=5), GSPPCA(2, n_features_to_select=10)], ids=["SPCA", "GSPPCA"]
+)
 def test_sparse_loadings_are_not_turned(adata, model):
     pca(adata, layer=None, model=model, mask_var=None)
     np.testing.assert_allclose(adata.obsm["X_pca"], model.transform(adata.X))
