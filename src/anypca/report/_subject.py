@@ -147,23 +147,21 @@ def read_metadata(metadata: Any, n_rows: int) -> dict[str, np.ndarray[Any, Any]]
     """
     if metadata is None:
         return {}
-    if hasattr(metadata, "iloc"):  # by position: names of a pandas frame may repeat
-        pairs = [(name, metadata.iloc[:, j]) for j, name in enumerate(metadata.columns)]
-    elif hasattr(metadata, "columns"):
-        pairs = [(name, metadata[name]) for name in metadata.columns]
-    elif isinstance(metadata, Mapping):
-        pairs = list(metadata.items())
-    else:
+    if not (isinstance(metadata, Mapping) or hasattr(metadata, "columns")):
         raise TypeError(
             f"metadata must be a data frame or a dict of columns; got {type(metadata).__name__}. "
             "Pass {'name': values}."
         )
-    columns = {str(name): np.asarray(values) for name, values in pairs}
-    for name, values in columns.items():
-        if values.shape != (n_rows,):
+    names = list(getattr(metadata, "columns", metadata))
+    # By position: names of a pandas frame may repeat.
+    values = [
+        metadata.iloc[:, j] if hasattr(metadata, "iloc") else metadata[name] for j, name in enumerate(names)
+    ]
+    columns = {str(name): np.asarray(cells) for name, cells in zip(names, values, strict=True)}
+    for name, cells in columns.items():
+        if cells.shape != (n_rows,):
             raise ValueError(
-                f"metadata column {name!r} has shape {values.shape}; the table has {n_rows} rows. "
-                "Give one value per row."
+                f"metadata column {name!r} has shape {cells.shape}; the table has {n_rows} rows. Give one value a row."
             )
     return columns
 
@@ -189,13 +187,9 @@ def with_labels(model: Any, metadata: Any, X: Any) -> Any:
 
 
 def _check_row_names(X: Any, row_names: Sequence[Any] | None, n_rows: int) -> list[str]:
-    if row_names is None and hasattr(X, "iloc"):
-        index = list(X.index)
-        # The default index says less than "row1".
-        row_names = None if index == list(range(n_rows)) else index
-    if row_names is None:
-        return [f"row{i}" for i in range(1, n_rows + 1)]
-    names = [str(name) for name in row_names]
+    if row_names is None and hasattr(X, "iloc") and list(X.index) != list(range(n_rows)):
+        row_names = list(X.index)
+    names = list(map(str, numbered("row", n_rows) if row_names is None else row_names))
     if len(names) != n_rows:
         raise ValueError(f"there are {len(names)} row names for {n_rows} rows. Give one name per row.")
     return names
