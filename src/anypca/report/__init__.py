@@ -1,4 +1,4 @@
-"""A report on a fitted model: one HTML file that needs nothing else."""
+"""A report on a fitted model: one HTML file without other parts."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def write_report(
 ) -> Path:
     """Write one self-contained HTML file on a fitted model and its table.
 
-    It answers what was in the table, how many components there are and why, what they mean, where the rows lie,
-    how good the fit is, whether it converged, and how to reproduce it. It works from ``file://`` without a network;
+    It describes the table, the number of components and its reason, their meaning, the rows, how good the fit is,
+    whether it converged, and how to reproduce it. It works from ``file://`` without a network;
     names and cells are shown as text, whatever they hold. Tables of more than 5000 rows are sampled for the pictures.
 
     Parameters
@@ -59,13 +59,13 @@ def write_report(
     path : path-like
         Where to write; the file appears whole or not at all.
     X : table of shape (n_samples, n_features)
-        The rows to report on, usually those of ``fit``.
+        The rows to report on, usually the rows of ``fit``.
     offset, covariates : as in ``fit``
         As in the fit, if it had them.
     row_names : sequence of length n_samples, optional
         The index of a pandas frame, or row1, row2, ... when not given.
     feature_names : sequence of length n_features, optional
-        Those of a data frame, of ``fit``, or x1, x2, ... when not given.
+        By default names of a data frame, of ``fit``, or x1, x2, ...
     metadata : data frame or dict of str to sequences of length n_samples, optional
         Further columns to colour the rows by; the first one is shown at the start.
     title : str, optional

@@ -234,10 +234,10 @@ def _card(subject: Subject, component: int, effects: Floats | None) -> dict[str,
     )
     if not subject.description.has_pieces:
         title += f" · {percent(float(subject.description.explained[component]))}"
-    told = ""
+    sizes = ""
     if effects is not None:
         formats = _effect_formats(subject)
-        told = ", ".join(
+        sizes = ", ".join(
             f"{name_text(subject.weight_names[j])} {formats[j](float(effects[component, j]))}"
             for j in strongest[:4]
         )
@@ -246,7 +246,7 @@ def _card(subject: Subject, component: int, effects: Floats | None) -> dict[str,
         "figure": f"loadings{component + 1}",
         "title": title,
         "caption": caption if len(strongest) else "All loadings are 0.",
-        "effects": told,
+        "effects": sizes,
     }
 
 

@@ -12,7 +12,7 @@ from anypca._typing import Floats
 from anypca._words import shorten
 from anypca.columns.groups import NOT_KNOWN, rows_of_groups
 
-#: One byte per cell; the last code stands for a missing cell.
+#: One byte per cell; the last code marks a missing cell.
 MISSING = 255
 #: Categories beyond these share one name: a legend of more cannot be read.
 _MOST_LEVELS = 24

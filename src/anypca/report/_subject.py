@@ -167,7 +167,7 @@ def read_metadata(metadata: Any, n_rows: int) -> dict[str, np.ndarray[Any, Any]]
 
 
 def with_labels(model: Any, metadata: Any, X: Any) -> Any:
-    """Columns to colour by: those that were given and those of the table that hold labels, unless most are names.
+    """Columns to colour by: the given ones and columns of labels in the table, unless most labels are unique.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def _as_array(values: Any) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A fitted model with its table, as far as the report tells of them."""
+    """A fitted model with its table, as the report needs them."""
 
     model: Any
     title: str
@@ -249,7 +249,7 @@ class Subject:
 
     @cached_property
     def layout(self) -> Layout:
-        """How the columns of the model come from those of the table."""
+        """How the columns of the model come from the columns of the table."""
         return self.description.layout or Layout(self.facts.n_columns)
 
     @cached_property

@@ -20,7 +20,7 @@ def equal_columns(
     for member, index in family.member_columns(p):
         for j in index if member.is_discrete else ():
             values, counts = np.unique(x[:, j], return_counts=True)
-            # Two columns of which m entries differ from the rest have them in the same rows once in (n over m) times.
+            # Two columns with m entries unlike the rest have them in the same rows once in (n over m) times.
             m = n - counts.max()
             chance = 2.0 * np.log(p) + gammaln(m + 1.0) + gammaln(n - m + 1.0) - gammaln(n + 1.0)
             first = known.setdefault((x[:, j].tobytes(), seen[:, j].tobytes()), j)

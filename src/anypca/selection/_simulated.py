@@ -61,7 +61,7 @@ def _newton(gradient: Floats, curvature: Floats, features: Floats, prior: Floats
 
 
 def is_beyond_chance(value: float, chance: Sequence[float], level: float) -> bool:
-    """Whether a value is larger than those of drawn tables let expect, but for one table in 1 / level."""
+    """Whether a value exceeds the values of drawn tables, except for one table in 1 / level."""
     count = len(chance)
     wide = float(np.std(chance, ddof=1)) * np.sqrt(1.0 + 1.0 / count)
     return bool(value > np.mean(chance) + t.isf(level, count - 1) * wide)

@@ -3,7 +3,7 @@
 A fitted model leaves residuals that, apart from the loadings' directions, should be noise: independent from row to row
 and from column to column, with one spread for all rows. All thresholds come from what such noise does: a finding must
 be rarer than one table in a hundred, and so large that the spectrum of the noise, hence its number of large
-eigenvalues, changes by a tenth. Columns are compared with those of tables drawn from the model, to which scores and
+eigenvalues, changes by a tenth. Columns are compared with columns of tables drawn from the model, to which scores and
 loadings were fitted as well: that makes correlations of its own. They are looked at twice, all together and the two
 that correlate most, so that they are found wrongly in up to two tables of a hundred.
 """
@@ -44,7 +44,7 @@ _DOMINATED = 0.25
 _NEAR = 10
 #: Least number of rows and of directions without loadings that tell anything.
 _LEAST_ROWS, _LEAST_DIRECTIONS = 20, 3
-#: A column of which components take all but this share leaves no noise to look at.
+#: A column has too little noise to test if components explain all of it except this share.
 _LEAST_NOISE = 0.1
 #: Rows, columns and entries that are looked at: they take a second, and tell a correlation of 0.1 from 0 with ease.
 _MOST_ROWS, _MOST_COLUMNS, _MOST_ENTRIES = 5000, 500, 4_000_000
@@ -102,7 +102,7 @@ def diagnose(
     row_names : sequence of length n_samples, optional
         For the texts; rows are numbered from 1 otherwise.
     feature_names : sequence of length n_features, optional
-        For the texts; those of the fit, or x1, x2, ... otherwise.
+        For the texts; by default the names seen in ``fit``, or x1, x2, ...
 
     Returns
     -------
@@ -132,7 +132,7 @@ def diagnose(
     names = feature_names or describe(model).feature_names or numbered("x", int(model.n_features_in_))
     names = model.layout_.names_for(tuple(names))
     outliers = noise.outliers()
-    # What they do to columns and neighbours is theirs.
+    # Outlying rows must not decide the tests of columns and neighbours.
     rest = left.noise(outliers) or noise
     heavy_tails = ", or use family='student_t' for real-valued columns" if left.has_gaussian else ""
     return (
@@ -165,7 +165,7 @@ class _Noise:
 
     @property
     def n_directions(self) -> int:
-        """Columns less components: the dimension of what is left."""
+        """Columns less components: the dimension of the residuals."""
         return int(self.values.shape[1] - self.basis.shape[1])
 
     @cached_property
@@ -224,7 +224,7 @@ class _Noise:
             top = np.argsort(-share)[: int(np.ceil(n / 100))]
             chance = n * self.scores.shape[1] * beta.sf(share[top[0]], 0.5, 0.5 * (n - 2))
             if chance < _LEVEL and share[top].sum() > _DOMINATED:
-                # Rows of which each alone would be noticed.
+                # Only rows that would be noticed alone.
                 found[top[share[top] > _DOMINATED / len(top)]] = True
         return found
 
@@ -254,14 +254,14 @@ class _Noise:
         text = (
             f"columns correlate beyond the components, most of all {first} and {second} "
             f"({self.correlation[pair]:+.2f}): more components may describe the table better. Leave out columns that "
-            "measure the same, or pass what they share as covariates."
+            "measure the same, or pass shared causes as covariates."
         )
         is_found = is_far or (is_wide and excess - usual > _CHANGE * q / n)
         return Diagnostic.of("correlated noise", is_found, excess, max(z, pair_z), text)
 
     @cached_property
     def excess(self) -> tuple[float, float]:
-        """Relative excess of the mean squared cosine over that of white noise, also in standard errors."""
+        """Relative excess of the mean squared cosine over its value in white noise, also in standard errors."""
         n, q = self.n_rows, self.n_directions
         own, _ = self.hat
         # Rows share what was fitted to all of them: the squared entries of the hat matrix off its diagonal.
@@ -288,7 +288,7 @@ class _Noise:
         squares = self.values**2 / np.maximum((self.values**2).mean(axis=0), np.finfo(float).tiny)
         n, p = squares.shape
         own = squares.var(axis=0)
-        # Squares of correlated normal numbers covary by twice the squared correlation, of which chance makes 1 / n.
+        # Squares of correlated normal numbers covary by twice the squared correlation; chance alone gives 1 / n.
         from_correlation = 2.0 * float((self.correlation**2 - 1.0 / n).sum() - p * (1.0 - 1.0 / n))
         excess = float(squares.sum(axis=1).var() - own.sum()) - max(from_correlation, 0.0)
         # Without any variance of the squares, as in designs of -1 and 1, no row scatters more than another.
@@ -387,10 +387,10 @@ def _about_outliers(outliers: Ints, names: Sequence[Any], noise: _Noise, heavy_t
 
 
 def _about_copies(copies: Sequence[tuple[int, int]], names: Sequence[Any]) -> Diagnostic:
-    told = listed([f"{names[second]} and {names[first]}" for first, second in copies])
+    pairs = listed([f"{names[second]} and {names[first]}" for first, second in copies])
     text = (
-        f"{counted(len(copies), 'column')} with the entries of another ({told}): components may be made of that. Leave "
-        "one of them out, by the family 'excluded', unless they measure two things."
+        f"{counted(len(copies), 'column')} with the entries of another ({pairs}): components may be made of that. "
+        "Leave one of them out, by the family 'excluded', unless they measure two things."
     )
     return Diagnostic.of("equal columns", len(copies) > 0, len(copies), len(copies), text, is_warning=True)
 
@@ -403,7 +403,7 @@ def _open(model: Any, X: Any, companions: Companions) -> _Residuals | None:
     if found.loadings is None or found.dispersion is None:
         return None
     directions = layout.pick(found.loadings, 1)
-    # Parts of one column depend on each other by definition: the first one stands for all.
+    # Parts of one column depend on each other by definition: only the first one is used.
     parts = layout.starts[layout.widths > 0]
     p = len(parts)
     index = np.arange(min(n, _MOST_ROWS, max(_LEAST_ROWS, _MOST_ENTRIES // p)))

@@ -23,7 +23,7 @@ from anypca.selection.splits import check_splitter
 
 #: Parameters that set a rank, in order of preference.
 _RANK_PARAMETERS = ("n_components", "max_components")
-# More components than this are tried only when they are asked for: each costs a fit, and few tables show as many.
+# Default of the largest rank: each costs a fit, and few tables have more components.
 _DEFAULT_LARGEST = 10
 
 
@@ -39,8 +39,8 @@ def rank_path(
     """Fit copies of an estimator with several numbers of components.
 
     Estimators with a method ``path`` (`PLNPCA`) fit all ranks in one go, each started from the rank below or afresh,
-    whichever is better. All others are fitted rank by rank, each from its own start: that of `EPCA` and `SePCA`,
-    the leading directions of the residuals, holds those of the ranks below.
+    whichever is better. All others are fitted rank by rank, each from its own start: `EPCA` and `SePCA` start at
+    the leading directions of the residuals, which include the start of lower ranks.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def choose_ranks(ranks: Any, X: Any) -> list[int]:
 def settle_family(estimator: Any, X: Any) -> Any:
     """A copy of an estimator in which ``family="auto"`` is replaced by what it means for the whole table.
 
-    Fits to parts of the table must not disagree about it: a column of small counts of which the part shows zeros and
+    Fits to parts of the table must not disagree about it: a column of small counts with only zeros and
     ones only would become binary, and its other counts impossible.
     """
     copy = clone(estimator)
@@ -210,10 +210,10 @@ def entry_cross_validate(
     X : table of shape (n_samples, n_features)
         Any kind but a Dask array. NaN is missing and never scored; zeros of a sparse table are observed entries, held
         out like others. A split copies the table; a sparse one stays sparse and stores its hidden entries as NaN, so
-        that with k folds the copy holds one entry in k of the full table beside the non-zeros. Fits read it, and
+        that with k folds the copy holds one entry in k of the full table and the non-zeros. Fits read it, and
         hidden values are looked up, one dense block of rows at a time.
     cv : EntryKFold, EntryShuffleSplit or int, default=10
-        Which entries to hold out; a number stands for that many folds. Splitters of rows are refused.
+        Which entries to hold out; a number is a number of folds. Splitters of rows are refused.
     offset, covariates, sample_weight : as in ``fit``
         Weights count in the scores too: an entry of a row of weight 2 counts twice.
     n_jobs : int or None, default=None

@@ -1,4 +1,4 @@
-"""What a fit tells about itself: the numbers that criteria are made of."""
+"""Facts of a fit from which criteria are computed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Companions(NamedTuple):
 
     @classmethod
     def of(cls, offset: Any, covariates: Any, sample_weight: Any = None) -> Companions:
-        """Companions of a table of which rows are taken: with covariates as numbers."""
+        """Companions with covariates as numbers, so that rows can be taken."""
         return cls(offset, encode_covariates(covariates)[0], sample_weight)
 
     def for_fit(self) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def _describe_epca(model: EPCA, X: Any, companions: Companions) -> FitFacts:
     n_fixed = int(model.fit_intercept) + model.coef_.shape[1]
     n_dispersions = _count_dispersions(model)
     by_column = p * (k + n_fixed) + n_dispersions
-    # Scores are told up to a linear map of k x k numbers and up to multiples of the fixed features.
+    # Scores are identified up to a linear map of k x k numbers and up to multiples of the fixed features.
     by_row = max(round(k * (rows - n_fixed - k)), 0)
     marginal, entropy = integrate_rows(model, X, **companions.for_rows())
     return FitFacts(

@@ -33,7 +33,7 @@ from anypca.selection.facts import Companions
 from anypca.selection.select import select_rank
 from anypca.selection.splits import EntryShuffleSplit
 
-#: The largest answer unless another is asked for, as in `select_rank`.
+#: Default of the largest answer, as in `select_rank`.
 _DEFAULT_LARGEST = 10
 #: Ratio of the largest to the smallest spread of columns beyond which their noise is hardly equal: components that
 #: make up nine tenths of a column and nothing of another make it 3.
@@ -257,7 +257,7 @@ class ParallelAnalysis(SpectralMethod):
     """Parallel analysis: components with a larger variance than in tables with permuted columns.
 
     The k-th eigenvalue is compared with the k-th ones of tables in which each column is permuted by itself, which keeps
-    every column's distribution and nothing else. Missing entries stay where they are. A strong component raises
+    every column's distribution alone. Missing entries stay where they are. A strong component raises
     the variance of the permuted columns too and may hide weak ones.
 
     Parameters

@@ -151,7 +151,7 @@ def select_rank(
         held out.
     one_standard_error : bool, default=False
         For ``"held_out"``: take the smallest rank whose loss is at most one standard error above the lowest one, the
-        standard error being that of the lowest.
+        standard error being the one of the lowest.
     offset, covariates, sample_weight : as in ``fit``
         What comes along with the table; as in ``fit``.
     n_jobs : int or None, default=None
@@ -174,7 +174,7 @@ def select_rank(
     ================  =================================================================================
     ``aic``           :math:`-2L + 2d`
     ``bic``           :math:`-2L + d \log n`
-    ``mdl``           :math:`-L + \tfrac12\sum_a \log m_a` over parameters told by :math:`m_a` entries
+    ``mdl``           :math:`-L + \tfrac12\sum_a \log m_a` over parameters estimated from :math:`m_a` entries
     ``marginal_bic``  BIC with the scores integrated out
     ``icl``           ``marginal_bic`` plus twice the entropy of the scores' posteriors
     ``evidence``      :math:`-2 \log` evidence, ``evidence_`` of the fit
@@ -192,12 +192,12 @@ def select_rank(
     :math:`(\sqrt n + \sqrt p)^2` in 2L but costs :math:`(n + p)\log(np)` in BIC, so that ``bic`` misses weak ones.
     ``marginal_bic`` and ``icl`` use Laplace's approximation with normal scores instead, and do not suffer from this.
 
-    *SePCA* has its ``evidence``, or held-out entries; a rank is an upper limit, ``n_components`` what is left of it.
+    *SePCA* has its ``evidence``, or held-out entries; a rank is an upper limit, ``n_components`` the number kept.
 
     *What is comparable with what*: values of one criterion, for fits to the same rows, columns and missing cells.
     ``held_out`` compares all models, families and units, since it is the log-probability of entries as they are
     recorded (``resolution_``, the same in all fits). ``evidence`` of `SePCA` and the criteria of `EPCA` are
-    log-probabilities too, and compare ranks and families within their model. Those of `PPCA` and `PiecewisePCA` are
+    log-probabilities too, and compare ranks and families within their model. Criteria of `PPCA` and `PiecewisePCA` are
     log-densities of continuous columns and compare ranks, or models of the same kind and units. Different criteria, and
     bounds with likelihoods, do not compare. A weighted row counts as often as its weight says, in n as well.
 

@@ -222,7 +222,7 @@ class EntryShuffleSplit(EntrySplitter):
 
 
 def check_splitter(cv: Any) -> EntrySplitter:
-    """What ``cv`` stands for: a splitter of entries, or a number of folds.
+    """The splitter of entries for ``cv``, which may be a number of folds.
 
     Raises
     ------
