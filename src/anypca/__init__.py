@@ -10,12 +10,23 @@ if TYPE_CHECKING:
     from anypca.imputation import Imputer
     from anypca.io import load, save
     from anypca.models import *  # noqa: F403
+    from anypca.models.mixture import MixtureOf
     from anypca.models.sepca import ModeOptions, SamplerOptions
     from anypca.solvers import Checkpoint
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["Checkpoint", "Imputer", "ModeOptions", "SamplerOptions", "load", "offsets", "save", "selection"]
+__all__ = [
+    "Checkpoint",
+    "Imputer",
+    "MixtureOf",
+    "ModeOptions",
+    "SamplerOptions",
+    "load",
+    "offsets",
+    "save",
+    "selection",
+]
 __all__ += models.__all__
 
 _MODULES = (
@@ -35,6 +46,7 @@ _MODULES = (
 _ELSEWHERE = {
     "Checkpoint": "anypca.solvers",
     "Imputer": "anypca.imputation",
+    "MixtureOf": "anypca.models.mixture",
     "load": "anypca.io",
     "save": "anypca.io",
 }

@@ -1,0 +1,5 @@
+"""Mixtures of latent variable models."""
+
+from anypca.models.mixture._estimator import MixtureOf
+
+__all__ = ["MixtureOf"]
