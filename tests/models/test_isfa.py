@@ -73,7 +73,7 @@ def bits() -> Any:
 
 @pytest.fixture(scope="module", params=["scores", "loadings"])
 def model(request: pytest.FixtureRequest, bits: Any) -> ISFA:
-    return fit(bits.X, family="bernoulli", fit_intercept=False, mask=request.param, n_draws=30, n_tune=40)
+    return fit(bits.X, family="bernoulli", fit_intercept=False, mask=request.param, n_draws=30, n_tune=150)
 
 
 def test_bits_are_predicted_nearly_as_by_the_truth(model: ISFA, bits: Any) -> None:

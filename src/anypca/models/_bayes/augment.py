@@ -53,7 +53,7 @@ def _count_terms(family: NegativeBinomial, x: Floats, dispersion: Floats) -> Ter
     if np.any(dispersion * _LARGEST_SIZE < 1.0):
         return None
     size = 1.0 / dispersion
-    # With psi = eta + log(phi) the likelihood is exp(psi)^x / (1 + exp(psi))^(x + size), that of a logit model.
+    # With psi = eta + log(phi) the likelihood is exp(psi)^x / (1 + exp(psi))^(x + size), as in a logit model.
     return Terms(x + size, np.zeros(()), 0.5 * (x - size), np.log(dispersion))
 
 

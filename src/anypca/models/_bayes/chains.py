@@ -1,4 +1,4 @@
-"""Chains of draws: what they may cost, their draws as users get them, and whether they agree."""
+"""Chains of draws: limits of their cost, the container of the draws, and convergence diagnostics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MIN_DRAWS = 10
 # Entries of a table from which on a fit is a matter of hours: a gradient of so many takes ten milliseconds, and a fit
 # some hundred thousand of them.
 _LARGE_TABLE = 1_000_000
-# Memory that the draws may take: half of that of a small machine.
+# Memory that the draws may take: half of a small machine.
 _MAX_BYTES = 4 * 2**30
 # R-hat of the worst quantity above which chains disagree: between the old custom of 1.1 and 1.01 (Vehtari et al. 2021),
 # which the worst of thousands of scores reaches with many more draws only.
@@ -137,7 +137,7 @@ def summarise(
     draws : Point
         Aligned: scores (s, n, k) and coefficients (s, p, m), chain after chain.
     stats : mapping of str to ndarray of shape (chains, draws)
-        What is known of each draw: its log density ``lp``, and more if the sampler has more.
+        Statistics of each draw: its log density ``lp``, and others if the sampler has them.
     has_intercept : bool
         Whether the first fixed coefficient is the intercept.
     more : mapping of str to ndarray of shape (s, ...), optional

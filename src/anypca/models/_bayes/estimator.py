@@ -37,7 +37,7 @@ class DrawnFit:
 
 
 class DrawnModel(PosteriorModel):
-    """Base of estimators whose row model is a `DrawnRowModel`: what they say of rows are averages over draws."""
+    """Base of estimators whose row model is a `DrawnRowModel`: answers about rows are averages over draws."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {"dispersion": [StrOptions({"auto"}), POSITIVE]}
     family: Any

@@ -85,7 +85,7 @@ def collect_rows(session: FitContext, *, fit_intercept: bool) -> BlockView:
 def deviances_at(
     session: FitContext, family: Family, coefficients: Coefficients, scores: Floats, *, fit_intercept: bool
 ) -> Deviances:
-    """Deviances at posterior means of coefficients and training scores, beside columns without components."""
+    """Deviances at posterior means of coefficients and training scores, and without components."""
     fixed = mean_coefficients(family, session.summary, 0, fit_intercept=fit_intercept)
     null = Coefficients(np.zeros((len(fixed), 0)), fixed, coefficients.dispersion)
     local = session.map(lambda block, _: scores[block.start : block.stop])

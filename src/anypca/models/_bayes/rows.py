@@ -1,4 +1,4 @@
-"""Rows under draws of a posterior: every answer is an average over draws, never that of a plugged-in estimate."""
+"""Rows under draws of a posterior: every answer is an average over draws; no estimate is plugged in."""
 
 from __future__ import annotations
 
@@ -26,15 +26,12 @@ from anypca.priors import Ridge
 N_AVERAGED = 64
 #: Points of a row under each draw, in pairs around its mode; with 64 draws a thousand points in all.
 N_POINTS = 16
-
-
-#: Entries whose expected values are compared between chains: they do not depend on latent coordinates. The worst of so
-#: many tells of the others.
+#: Entries whose expected values are compared between chains: they do not depend on latent coordinates.
 N_COMPARED = 200
 
 
 class Cloud(NamedTuple):
-    """Weighted points that stand for the posterior of rows under one draw."""
+    """Weighted points that approximate the posterior of rows under one draw."""
 
     scores: Floats
     """As they are reported, shape (points, rows, k)."""
@@ -217,7 +214,7 @@ class NormalRowModel(DrawnRowModel):
             points = found.points + steps.transpose(2, 0, 1)
             eta = points @ W.T + b
             log_weight = self.log_joint(rows, eta) - 0.5 * (points**2).sum(axis=-1)
-            # Divided by the density of the proposal: that of e, and the determinant of L.
+            # Divided by the density of the proposal: the density of e, and the determinant of L.
             log_weight += 0.5 * (nodes**2).sum(axis=1)[:, None]
             log_weight -= np.log(np.einsum("iaa->ia", factor)).sum(axis=1)
             yield weighted_cloud(points @ forward + shift, eta, log_weight)

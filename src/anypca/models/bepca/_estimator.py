@@ -37,7 +37,7 @@ class BEPCA(DrawnModel):
         Step with which columns are recorded, such as 0.1 for one decimal: one for all, one per column, or a dict from
         column to step. None finds it from the values.
     prior_weight : float, default=4.0
-        :math:`\nu`, the number of observations that the prior of a loading stands for.
+        :math:`\nu`, the number of observations that equals the prior of a loading.
     prior_value : float or None, default=None
         :math:`x_0`, their value; None is the mean of an entry whose predictor is 0, which favours no sign. With the
         names of the literature :math:`\lambda = \nu x_0`.
@@ -74,7 +74,7 @@ class BEPCA(DrawnModel):
         spread over the table, which do not depend on latent coordinates.
     r_hat_, ess_ : dict of ndarray
         R-hat and effective sample size of each variable. Components that carry nothing have no axes of their own: their
-        R-hat may be large. The fit is judged by that of ``expected``.
+        R-hat may be large. Convergence is judged by the R-hat of ``expected``.
     bic_by_rank_ : dict of int to float
         A BIC, larger is better, of the number of dimensions of the mean predictor without intercept.
     rank_ : int

@@ -78,7 +78,7 @@ class ISFA(DrawnModel):
         All draws: ``scores`` and ``loadings`` of the components, ``expected`` values of up to 200 entries; of each
         draw the log-likelihood (``lp``), ``n_factors`` and ``n_used``.
     r_hat_, ess_ : dict of ndarray
-        R-hat and effective sample sizes; the fit is judged by those of ``expected``.
+        R-hat and effective sample sizes; convergence is judged by the R-hat of ``expected``.
     family_, family_report_, resolution_, layout_, n_features_in_, converged_, status_
         As in `EPCA`; converged means that the chains agree.
     objective_trace_ : ndarray of shape (n_draws,)
@@ -89,7 +89,7 @@ class ISFA(DrawnModel):
     See Also
     --------
     BEPCA : every row uses every component.
-    SPCA : loadings of which most are zero.
+    SPCA : loadings that are mostly zero.
 
     Notes
     -----
@@ -97,7 +97,7 @@ class ISFA(DrawnModel):
     negative binomial columns become so by Polya-Gamma weights, gaussian ones are; for other families the quadratic is
     an expansion, and its draws are accepted or not.
 
-    Factors of different draws are matched to those of the most likely draw with the right number, by their part of the
+    Factors of a draw are matched to the factors of the most likely draw with the right number, by their part of the
     predictor. What is said of rows is an average over 64 draws.
 
     References

@@ -26,7 +26,7 @@ from anypca.solvers import Progress
 
 # Sweeps for each draw that is kept: factors live for tens of sweeps.
 _THIN = 5
-# Factors of a draw that memory is asked for in advance: as many as ``max_factors`` has by default.
+# Factors of a draw in the check of memory: as many as ``max_factors`` has by default.
 _EXPECTED_FACTORS = 10
 # Share of the rows (columns for masked loadings) that a factor must be used by to count: rows get factors of their own
 # that come and go.

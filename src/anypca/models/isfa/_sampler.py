@@ -370,7 +370,7 @@ def _normal_terms(quadratic: Quadratic, design: Floats, prior: Floats) -> tuple[
 
 
 def _new_weight(number: int, rate: float) -> float:
-    """Log of the prior probability of a number of own factors over that of proposing it."""
+    """Log ratio of the prior probability of a number of own factors to its probability in the proposal."""
     log_prior = -rate + number * np.log(rate) - gammaln(number + 1.0)
     proposed = (1.0 - _BOOST) * np.exp(log_prior) + _BOOST * (number == 1)
     return float(log_prior - np.log(proposed))

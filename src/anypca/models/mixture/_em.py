@@ -14,6 +14,9 @@ from scipy.special import logsumexp, softmax
 from anypca._typing import Floats
 from anypca.exceptions import ConvergenceWarning
 
+# Steps in a row that gain next to nothing, after which EM ends.
+_SMALL_STEPS = 2
+
 
 class State(NamedTuple):
     """A mixture at some parameters."""
@@ -97,17 +100,20 @@ class MixtureProblem:
         return Run(state, [state.value], n_groups == 1, n_groups - len(state.weights))
 
     def run(self, before: Run, max_iter: int, tol: float) -> Run:
-        """Further steps, until a row gains less than ``tol`` on average; a step that loses is not taken."""
-        state, trace, converged, n_lost = before
+        """Further steps, until some in a row gain less than ``tol`` for each row on average; the best state is kept."""
+        best, trace, converged, n_lost = before
+        state, n_small = best, 0
         for _ in range(max_iter):
             if converged:
                 break
             new = self.step(*self.without_lost(state.estimators, state.responsibilities))
             n_removed = len(state.weights) - len(new.weights)
-            gain = np.inf if n_removed else new.value - state.value
+            gain = np.inf if n_removed else new.value - best.value
             if gain > 0:
                 # A mixture of fewer groups starts a trace of its own.
-                state, trace = new, [new.value] if n_removed else [*trace, new.value]
+                best, trace = new, [new.value] if n_removed else [*trace, new.value]
             n_lost += n_removed
-            converged = gain < tol * len(state.log_joint)
-        return Run(state, trace, converged, n_lost)
+            n_small = n_small + 1 if gain < tol * len(new.log_joint) else 0
+            # Approximate likelihoods may fall in a step and rise in the next.
+            state, converged = new, n_small >= _SMALL_STEPS
+        return Run(best, trace, converged, n_lost)

@@ -19,7 +19,7 @@ from anypca.exceptions import ConvergenceWarning
 from anypca.models._arguments import check_n_samples, make_generator
 from anypca.models.mixture._em import MixtureProblem, Run
 
-# Steps after which starts are compared, the best of which is continued.
+# Steps after which starts are compared; the best one is continued.
 _COMPARE_STEPS = 5
 
 
@@ -43,7 +43,7 @@ class MixtureOf(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     max_iter : int, default=200
         Largest number of EM steps.
     tol : float, default=1e-3
-        EM stops if a step raises the mean log-likelihood of the rows by less.
+        EM stops if two steps in a row raise the mean log-likelihood of the rows by less.
     random_state : int, RandomState instance, Generator or None, default=0
         Seed of the starts.
 
@@ -74,8 +74,9 @@ class MixtureOf(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     Notes
     -----
     EM alternates between the probabilities of the groups given the rows and fits of all models with these probabilities
-    as row weights. Families and recording steps are chosen once, on all rows. If the likelihood of the model is an
-    approximation, EM stops at the first step that does not raise it.
+    as row weights. Families and recording steps are chosen once, on all rows. The best state is kept: if the likelihood
+    of the model is an approximation, a step may lower it. Starts are k-means on the scores of one model of all rows,
+    with as many components as the means and components of all groups span.
 
     References
     ----------
@@ -86,7 +87,7 @@ class MixtureOf(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     >>> import numpy as np
     >>> from anypca import PPCA, MixtureOf
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(200, 1)) * np.repeat([[1.0, -1.0]], 3, axis=0).T.ravel() + 0.2 * rng.normal(size=(200, 6))
+    >>> X = rng.normal(size=(200, 1)) @ rng.normal(size=(1, 6)) + 0.2 * rng.normal(size=(200, 6))
     >>> X[:100] += 3.0
     >>> model = MixtureOf(PPCA(1), 2).fit(X)
     >>> sorted(np.bincount(model.predict(X)).tolist())
@@ -158,7 +159,7 @@ class MixtureOf(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         row_params = _given(offset=offset, covariates=covariates)
         weight = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
         common = clone(self.estimator).fit(X, sample_weight=sample_weight, **row_params)
-        # A column has an intercept and a loading for each component; one more row tells the noise.
+        # A column has an intercept and a loading for each component; one more row determines the noise.
         least_rows = common.n_components_ + 2.0
         problem = MixtureProblem(X, _settled(common), weight, row_params, least_rows)
         numbers = range(1, self.max_groups + 1) if self.n_groups == "auto" else [int(self.n_groups)]

@@ -102,7 +102,7 @@ class PieceProblem(ABC):
         return expand(shared, self.transfer, self.n_components)
 
     def transfers(self, shared: Coefficients) -> Floats:
-        """T_k, from all coefficients to those of covariates and the maps (K, M, .)."""
+        """T_k, from all coefficients to coefficients of covariates and maps (K, M, .)."""
         T = self.transfer(self.n_components, shared.breakpoints)
         return with_covariates(T, shared.matrix.shape[1])
 
@@ -242,7 +242,7 @@ class Objective:
         """For `anypca.solvers.lbfgs`."""
         point = self.best
         if vector.any():
-            # Errors of unsolved rows add to the gradient: they may be a part of what is left of it.
+            # Errors of unsolved rows add to the gradient: they may be a share of it.
             row_tol = _ROW_TOL * max(min(self.criterion, _FIRST_CRITERION), self.session.tol)
             shared = self.chart.read(vector)
             point = evaluate(self.chart.problem, shared, self.session, self.best.local, row_tol)

@@ -264,15 +264,15 @@ class Evaluation(NamedTuple):
     slope: Floats
     """(rows, 2 q)"""
     curvature: Floats
-    """Minus the second derivatives (rows, 2 q, 2 q); of the log-likelihood's, those of order above two in the
+    """Minus the second derivatives (rows, 2 q, 2 q); derivatives of the log-likelihood of order above two in the
     coordinates before t are left out."""
 
 
 def evaluate(rows: Entries, pieces: Pieces, at: Scores) -> Evaluation:
     """The bound of each row; NaN or infinite where predictors overflow.
 
-    Derivatives in the mean and the standard deviation of t need none of the log-likelihood: those of the normal
-    density are Hermite polynomials in u, which multiply its values.
+    Derivatives in the mean and the standard deviation of t need no derivatives of the log-likelihood: derivatives of
+    the normal density are Hermite polynomials in u, which multiply its values.
     """
     m, s = at.m, at.s
     n, q = m.shape

@@ -43,7 +43,7 @@ class PiecewisePCA(PosteriorModel):
 
     A latent point w is standard normal in q dimensions. Breakpoints cut the range of its last coordinate t into K
     pieces, and in piece k a row is ``y = mu_k + B_k w + noise``: a sheet bent along K - 1 parallel hinges. For other
-    families than the Gaussian the sheet is that of the predictors, such as logits or log rates. Gaussian rows are
+    families than the Gaussian the sheet consists of predictors, such as logits or log rates. Gaussian rows are
     fitted by exact maximum likelihood, and their posterior is exact; all others by a variational bound.
 
     ``transform`` gives posterior means of w, the last column being t, and with ``return_std`` their standard
@@ -113,7 +113,7 @@ class PiecewisePCA(PosteriorModel):
     covariate_names_ : list of str
         Of the columns of ``coef_``; ``"tree=b"`` is the level ``b`` of a column of text.
     dispersion_ : ndarray of shape (n_features,)
-        Of each column; that of Gaussian rows is their noise variance.
+        Of each column; the noise variance of Gaussian rows.
     noise_variance_ : float or None
         Maximum likelihood, divisor n; None for families other than the Gaussian.
     piece_shares_ : ndarray of shape (n_pieces,)
@@ -126,7 +126,7 @@ class PiecewisePCA(PosteriorModel):
     bic_, aic_ : float
         ``-2 log_likelihood_`` plus ``n_parameters_ * log(n)``, or plus ``2 n_parameters_``: lower is better.
     pseudo_r2_ : float
-        ``(L - L_min) / (L_max - L_min)`` with the model's log-likelihood L, that of one mean per column L_min (with
+        ``(L - L_min) / (L_max - L_min)`` with the log-likelihoods L of the model, L_min of one mean per column (with
         covariates and offsets) and of one mean per entry L_max, at the fitted dispersions. At most 1. It is no
         explained variance: it grows when the noise variance falls.
     calibration_slope_ : ndarray of shape (n_columns,) or None

@@ -43,8 +43,7 @@ _MOST_ROWS, _MOST_ENTRIES = 5000, 4_000_000
 _ROWS_PER_DIRECTION = 20
 # Limits of probabilistic PCA with missing entries, which only has to give directions.
 _PPCA_TOL, _PPCA_ITERATIONS = 1e-3, 100
-# Steps after which all starts are compared, and the leading ones, of which so many are continued: starts that separate
-# late are rare.
+# Steps after which all starts are compared, then the leading ones, and their number: starts that separate late are rare.
 _START_STEPS, _COMPARE_STEPS, _N_CONTINUED = 15, 50, 3
 # Scaled gradient of the model without components: its deviance, the denominator of the pseudo-R2, is then right to
 # working precision.
@@ -63,7 +62,7 @@ _BOUND_STEPS = 6
 _STRAIGHT_TOL = 1e-3
 # A dispersion stays above this share of what it is without components: below, columns are reproduced.
 _LEAST_SHARE = 1e-6
-# A shape (negative binomial 1/size) stays above this: nobody can tell smaller ones from Poisson counts.
+# A shape (negative binomial 1/size) stays above this: smaller ones cannot be told apart from Poisson counts.
 _LEAST_SHAPE = 1e-4
 
 
@@ -332,7 +331,7 @@ def regress(sample: Sample, problem: GaussianProblem, w: Floats, breakpoints: Fl
 
 
 def null_model(family: Family, session: FitContext, dispersion: Floats | None = None) -> Null:
-    """Intercepts and coefficients of covariates alone, at given dispersions or at those of the columns' moments."""
+    """Intercepts and coefficients of covariates alone, at given dispersions or at estimates by moments."""
     summary = session.summary
     if dispersion is None:
         dispersion = start_dispersion(family, summary.mean, summary.variance)
@@ -475,7 +474,7 @@ def _bound_problem(settings: Settings, session: FitContext, null: Null) -> Bound
 
 
 def open_groups(family: Family, n_features: int) -> tuple[Ints, ...]:
-    """Columns that share a dispersion to estimate: those of a family, but scales in a mixed table each by itself."""
+    """Groups of columns that share a dispersion: all columns of a family; scales of a mixed table are single groups."""
     members = family.member_columns(n_features)
     groups: list[Ints] = []
     for member, columns in members:
@@ -486,7 +485,7 @@ def open_groups(family: Family, n_features: int) -> tuple[Ints, ...]:
 
 
 def _floors(family: Family, dispersion: Floats, session: FitContext) -> Floats:
-    """Smallest dispersion of each column, (n_features,), from those of the model without components."""
+    """Smallest dispersion of each column, (n_features,), from dispersions of the model without components."""
     summary, floors = session.summary, _LEAST_SHARE * dispersion
     for member, columns in family.member_columns(len(floors)):
         if isinstance(member, Dispersed):

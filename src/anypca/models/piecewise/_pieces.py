@@ -127,7 +127,7 @@ def hinge_slopes(q: int, n_pieces: int, transfer: Transfer) -> Floats:
 
 
 def with_covariates(T: Floats, size: int) -> Floats:
-    """The T_k of all ``size`` coefficients of a column: those of covariates come first and stay as they are."""
+    """The T_k of all ``size`` coefficients of a column: coefficients of covariates come first and are unchanged."""
     n_pieces, m, n = T.shape
     d = size - m
     whole = np.zeros((n_pieces, size, d + n))
