@@ -43,7 +43,7 @@ _MOST_ROWS, _MOST_ENTRIES = 5000, 4_000_000
 _ROWS_PER_DIRECTION = 20
 # Limits of probabilistic PCA with missing entries, which only has to give directions.
 _PPCA_TOL, _PPCA_ITERATIONS = 1e-3, 100
-# Steps after which all starts are compared, then the leading ones, and their number: starts that separate late are rare.
+# Steps after which all starts are compared, then the leading ones, and their number: starts rarely separate later.
 _START_STEPS, _COMPARE_STEPS, _N_CONTINUED = 15, 50, 3
 # Scaled gradient of the model without components: its deviance, the denominator of the pseudo-R2, is then right to
 # working precision.
