@@ -185,6 +185,8 @@ class Pass:
                 eta = observed_only(rows, tile, evaluator.predictor(scores, tile))
                 dispersion = coefficients.dispersion[tile].astype(eta.dtype)
                 terms = family.take(tile).pearson(rows.x[:, tile], eta, dispersion)
+                # A residual of a row of weight zero may be infinite.
+                terms = np.where(rows.weights[:, None] > 0, terms, 0.0)
                 found[0, tile] = rows.weights @ apply_entry_weights(rows, tile, terms)
                 found[1, tile] = rows.weights @ apply_entry_weights(rows, tile, np.ones_like(terms))
             return found

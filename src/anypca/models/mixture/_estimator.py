@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from anypca._compat import Interval, StrOptions
 from anypca._typing import Floats, Ints
 from anypca.exceptions import ConvergenceWarning
+from anypca.families.mixed import known_dispersion
 from anypca.models._arguments import check_n_samples, make_generator
 from anypca.models.mixture._em import MixtureProblem, Run
 
@@ -433,8 +434,9 @@ def _count_of(model: Any) -> int:
     count = n_columns * (k + 1) - k * (k - 1) // 2 + np.size(getattr(model, "coef_", ()))
     if not hasattr(model, "dispersion_"):
         return int(count) + 1
-    open_columns = np.isnan(model.family_.known_dispersion(n_columns))
-    return int(count) + len(np.unique(np.asarray(model.dispersion_)[open_columns]))
+    rows = model._row_model()
+    open_columns = np.isnan(known_dispersion(rows.family, len(rows.dispersion)))
+    return int(count) + len(np.unique(np.asarray(rows.dispersion)[open_columns]))
 
 
 def _choose_rows(tables: list[Any], groups: Ints) -> Any:
