@@ -70,11 +70,13 @@ class MixtureProblem:
             is_plain = self.weight is None and len(estimators) == 1
             # A fit replaces the attributes of an estimator: a shallow copy keeps the last state.
             model = copy.copy(estimator)
-            with warnings.catch_warnings():
+            # Predictors of rows outside of a group may overflow; these rows have no weight.
+            with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 model.fit(self.X, sample_weight=None if is_plain else weight * share, **self.row_params)
+                density = model.score_samples(self.X, **self.row_params)
+            columns.append(np.where(np.isnan(density), -np.inf, density))
             fitted.append(model)
-            columns.append(model.score_samples(self.X, **self.row_params))
         weights = weight @ responsibilities / weight.sum()
         log_joint = np.column_stack(columns) + np.log(weights)
         return State(fitted, weights, log_joint, float(weight @ logsumexp(log_joint, axis=1)))
