@@ -14,7 +14,7 @@ from anypca.models._gaussian.principal import count_rows
 from anypca.models._network import Network, glorot
 from anypca.models.autoencoder._canonical import change_coordinates, linear_part
 from anypca.models.autoencoder._problem import Nets, Scaling, SquaredError, split
-from anypca.models.autoencoder._start import Directions, can_carry, carry
+from anypca.models.autoencoder._start import can_carry, carry
 from anypca.solvers import Result
 from anypca.solvers.closed_form import Centring
 from anypca.solvers.lbfgs import lbfgs
@@ -98,9 +98,11 @@ def _start(session: FitContext, scaling: Scaling, settings: Settings, weight: fl
     vectors = spectrum.vectors[:, :k] * fix_signs(spectrum.vectors[:, :k].T)
     axes = np.pad(vectors, ((0, 0), (0, max(short, 0))))
     deviations = np.pad(np.sqrt(spectrum.values[:k]), (0, max(short, 0)))
-    directions = Directions(axes, np.where(deviations > 0, deviations, 1.0))
-    nets = split(carry(network, directions, depth - 1), depth)
-    return replace(nets, readout=nets.readout.with_vector(directions.readout))
+    deviations = np.where(deviations > 0, deviations, 1.0)
+    writer = (axes * deviations).T
+    nets = split(carry(network, axes / deviations, writer, depth - 1), depth)
+    layer = nets.readout.layers[0]._replace(weights=writer)
+    return replace(nets, readout=Network((layer,)))
 
 
 def _report(session: FitContext, scaling: Scaling, nets: Nets, *, is_linear: bool) -> AutoencoderFit:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -15,57 +14,33 @@ from anypca.models._network import ACTIVATIONS, Layer, Network
 _GAIN = 0.25
 
 
-class Directions(NamedTuple):
-    """Principal axes of a standardised table."""
-
-    axes: Floats
-    """Orthonormal columns (n_features, k)."""
-    deviations: Floats
-    """Standard deviations of the scores (k,), positive."""
-
-    @property
-    def from_latents(self) -> Floats:
-        """From standardised scores to rows (k, n_features)."""
-        return np.asarray((self.axes * self.deviations).T)
-
-    @property
-    def readout(self) -> Floats:
-        """Parameters of a linear layer that does this, as one vector."""
-        return np.concatenate([self.from_latents.ravel(), np.zeros(len(self.axes))])
-
-
 def can_carry(hidden: Sequence[int], n_components: int, ends: Sequence[str]) -> bool:
     """Whether linear scores can pass: each needs a pair of units in each hidden layer, and linear ``ends``."""
     return min(hidden, default=2 * n_components) >= 2 * n_components and set(ends) == {"identity"}
 
 
-def carry(network: Network, directions: Directions, latent: int) -> Network:
+def carry(network: Network, reader: Floats, writer: Floats, latent: int) -> Network:
     """A net that reconstructs rows from their principal components, or nearly so.
 
     A pair of units takes in ``u`` and ``-u``, and the difference of what they give out is odd in u: exactly u for
-    relu and softplus. The other units keep their random weights; nothing listens to them yet.
+    relu and softplus. The other units keep their random weights, which the next layer ignores at the start.
 
     Parameters
     ----------
     network : Network
-        With random weights; of the sizes that `can_carry` asks for.
-    directions : Directions
+        With random weights; of the sizes that `can_carry` requires.
+    reader, writer : ndarray of shape (n_features, k) and (k, n_features)
+        From rows to standardised scores, and back.
     latent : int
         Number of the latent layer.
-
-    Returns
-    -------
-    Network
     """
-    k = len(directions.deviations)
-    reader: Floats = directions.axes / directions.deviations
-    layers = []
+    layers, k = [], len(writer)
     for number, layer in enumerate(network.layers):
         if number == latent:
             layers.append(layer._replace(weights=reader))
             reader = np.eye(k)
         elif number == len(network.layers) - 1:
-            layers.append(layer._replace(weights=reader @ directions.from_latents))
+            layers.append(layer._replace(weights=reader @ writer))
         else:
             layers.append(_pairs(layer, reader))
             reader = _difference(layer, k)
