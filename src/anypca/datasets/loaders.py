@@ -46,11 +46,6 @@ def load_bibliometrics(kind: str = "counts") -> Dataset:
     ----------
     kind : {"counts", "standardized"}
 
-    Returns
-    -------
-    dataset : Dataset
-        The table with the names of its columns and the classes of its rows.
-
     See Also
     --------
     load_digits_counts : counts that need no files.
@@ -122,11 +117,6 @@ def load_mnist_sevens(variant: str = "basic") -> Dataset:
     ----------
     variant : {"basic", "back_rand", "back_image"}
 
-    Returns
-    -------
-    dataset : Dataset
-        The table with the names of its columns and the classes of its rows.
-
     See Also
     --------
     load_mnist_5000 : all digits.
@@ -194,11 +184,6 @@ def load_pbmc_facs(subset: str = "train") -> Dataset:
     Parameters
     ----------
     subset : {"train", "test"}
-
-    Returns
-    -------
-    dataset : Dataset
-        The table with the names of its columns and the classes of its rows.
 
     See Also
     --------
@@ -285,11 +270,6 @@ def load_usps(subset: str = "train") -> Dataset:
     ----------
     subset : {"train", "test"}
 
-    Returns
-    -------
-    dataset : Dataset
-        The table with the names of its columns and the classes of its rows.
-
     See Also
     --------
     load_usps_012 : three of the digits, fewer grey values.
@@ -304,11 +284,6 @@ def load_usps_012() -> Dataset:
     research labs (no explicit licence).
 
     Read as binomial with 17 trials in Li and Tao (2013).
-
-    Returns
-    -------
-    dataset : Dataset
-        The table with the names of its columns and the classes of its rows.
 
     See Also
     --------
@@ -351,11 +326,6 @@ def fetch_reference(name: str) -> Mapping[str, Any]:
 def load_iris() -> Dataset:
     """Scikit-learn's iris: positive measurements 150 x 4, three classes; needs no files.
 
-    Returns
-    -------
-    dataset : Dataset
-        The table with the names of its columns and the classes of its rows.
-
     See Also
     --------
     load_wine : more columns.
@@ -365,11 +335,6 @@ def load_iris() -> Dataset:
 
 def load_wine() -> Dataset:
     """Scikit-learn's wine: positive measurements 178 x 13, three classes; needs no files.
-
-    Returns
-    -------
-    dataset : Dataset
-        The table with the names of its columns and the classes of its rows.
 
     See Also
     --------
@@ -383,11 +348,6 @@ def load_digits_counts() -> Dataset:
     """Scikit-learn's digits: counts 1797 x 64 from 0 to 16, ten classes; needs no files.
 
     Pixels are called ``r<row>c<column>``, counted from 0.
-
-    Returns
-    -------
-    dataset : Dataset
-        The table with the names of its columns and the classes of its rows.
 
     See Also
     --------

@@ -1,4 +1,7 @@
-"""Pictures of fitted models; each function draws into given Axes, or new ones, and returns them."""
+"""Pictures of fitted models.
+
+Each function draws on the given Axes, or on new ones, and returns them. Models that are not fitted raise NotFittedError.
+"""
 
 from anypca._lazy import public as _public
 from anypca.plotting._common import save_figure as save_figure

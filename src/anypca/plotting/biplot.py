@@ -84,15 +84,8 @@ def plot_biplot(
     ax : matplotlib.axes.Axes, optional
         Where to draw; new Axes on a new figure if not given.
 
-    Returns
-    -------
-    ax : matplotlib.axes.Axes
-        What it was drawn on.
-
     Raises
     ------
-    NotFittedError
-        If the model is not fitted.
     AttributeError
         If the model has no loadings.
     ValueError
@@ -227,15 +220,8 @@ def plot_correlation_circle(
     ax : matplotlib.axes.Axes, optional
         Where to draw; new Axes on a new figure if not given.
 
-    Returns
-    -------
-    ax : matplotlib.axes.Axes
-        What it was drawn on.
-
     Raises
     ------
-    NotFittedError
-        If the model is not fitted.
     AttributeError
         If the model lacks what the picture is made of.
     ValueError

@@ -59,8 +59,6 @@ def plot_loadings(
 
     Raises
     ------
-    NotFittedError
-        If the model is not fitted.
     AttributeError
         If the model has no loadings.
     ValueError
@@ -138,15 +136,8 @@ def plot_evidence_path(model: Any, ax: Any = None) -> Any:
     ax : matplotlib.axes.Axes, optional
         Where to draw; new Axes on a new figure if not given.
 
-    Returns
-    -------
-    ax : matplotlib.axes.Axes
-        What it was drawn on.
-
     Raises
     ------
-    NotFittedError
-        If the model is not fitted.
     AttributeError
         If the model selects no variables.
 
@@ -190,15 +181,8 @@ def plot_support(
     feature_names : sequence of str of length n_features, optional
         Names of the variables, for bars; by default those seen in ``fit``, or x0, x1, ...
 
-    Returns
-    -------
-    ax : matplotlib.axes.Axes
-        What it was drawn on.
-
     Raises
     ------
-    NotFittedError
-        If the model is not fitted.
     AttributeError
         If the model selects no variables.
     ValueError

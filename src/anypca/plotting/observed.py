@@ -87,15 +87,8 @@ def plot_fitted(
     ax : matplotlib.axes.Axes, optional
         Where to draw; new Axes on a new figure if not given.
 
-    Returns
-    -------
-    ax : matplotlib.axes.Axes
-        What it was drawn on.
-
     Raises
     ------
-    NotFittedError
-        If the model is not fitted.
     AttributeError
         If the model has no ``inverse_transform``.
     ValueError

@@ -55,8 +55,6 @@ def plot_hinge(
 
     Raises
     ------
-    NotFittedError
-        If the model is not fitted.
     AttributeError
         If the model has no pieces.
     ValueError
@@ -111,8 +109,6 @@ def plot_latent_pieces(
 
     Raises
     ------
-    NotFittedError
-        If the model is not fitted.
     AttributeError
         If the model has no pieces.
     ValueError
@@ -175,15 +171,8 @@ def plot_predicted(
     label : str, optional
         Name of the model; that of its class if not given.
 
-    Returns
-    -------
-    ax : matplotlib.axes.Axes
-        What it was drawn on.
-
     Raises
     ------
-    NotFittedError
-        If the model is not fitted.
     AttributeError
         If the model cannot generate rows.
     ValueError

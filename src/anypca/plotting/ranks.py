@@ -22,11 +22,6 @@ def plot_rank_comparison(result: Any, ax: Any = None) -> Any:
     ax : matplotlib.axes.Axes, optional
         Where to draw; new Axes on a new figure if not given.
 
-    Returns
-    -------
-    ax : matplotlib.axes.Axes
-        What it was drawn on.
-
     See Also
     --------
     anypca.selection.compare_ranks : computes it.
@@ -89,11 +84,6 @@ def plot_survival(curve: Any, ax: Any = None) -> Any:
         What `anypca.selection.survival_curve` returned.
     ax : matplotlib.axes.Axes, optional
         Where to draw; new Axes on a new figure if not given.
-
-    Returns
-    -------
-    ax : matplotlib.axes.Axes
-        What it was drawn on.
 
     See Also
     --------

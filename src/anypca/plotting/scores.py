@@ -73,15 +73,8 @@ def plot_scores(
     ax : matplotlib.axes.Axes, optional
         Where to draw; new Axes on a new figure if not given.
 
-    Returns
-    -------
-    ax : matplotlib.axes.Axes
-        What it was drawn on.
-
     Raises
     ------
-    NotFittedError
-        If the model is not fitted.
     ValueError
         If scores, names, ``axes`` or ``coverage`` do not fit.
 

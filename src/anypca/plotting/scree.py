@@ -48,8 +48,6 @@ def plot_scree(
 
     Raises
     ------
-    NotFittedError
-        If the model is not fitted.
     AttributeError
         If the model explains no share of anything.
 

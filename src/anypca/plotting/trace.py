@@ -25,15 +25,8 @@ def plot_trace(model: Any, ax: Any = None, *, gap: bool = False) -> Any:
         Draw what was missing to the last value instead, on a logarithmic axis: it shows the end of a fit whose first
         steps gained most.
 
-    Returns
-    -------
-    ax : matplotlib.axes.Axes
-        What it was drawn on.
-
     Raises
     ------
-    NotFittedError
-        If the model is not fitted.
     AttributeError
         If the model keeps no trace of its fit.
     ValueError
@@ -110,8 +103,6 @@ def plot_pruning_path(model: Any, ax: Any = None) -> Any:
 
     Raises
     ------
-    NotFittedError
-        If the model is not fitted.
     AttributeError
         If the model prunes no components.
 
@@ -183,11 +174,6 @@ def plot_rank_selection(result: Any, ax: Any = None) -> Any:
         What `anypca.selection.select_rank` returned.
     ax : matplotlib.axes.Axes, optional
         Where to draw; new Axes on a new figure if not given.
-
-    Returns
-    -------
-    ax : matplotlib.axes.Axes
-        What it was drawn on.
 
     See Also
     --------
