@@ -1,6 +1,7 @@
 """Pictures of fitted models.
 
-Each function draws on the given Axes, or on new ones, and returns them. Models that are not fitted raise NotFittedError.
+Each function draws on the given Axes, or on new ones, and returns them. A model that is not fitted raises
+NotFittedError.
 """
 
 from anypca._lazy import public as _public
