@@ -90,7 +90,7 @@ def save(model: Any, path: str | os.PathLike[str], *, key: str | bytes | None = 
     structure, arrays = encode(model)
     head = json.dumps({"version": _package_version(), "model": structure}).encode()
     packed = BytesIO()
-    np.savez(packed, allow_pickle=False, structure=np.frombuffer(head, np.uint8), **_numbered(arrays))
+    np.savez(packed, structure=np.frombuffer(head, np.uint8), **_numbered(arrays))
     payload = packed.getvalue()
     signature = "" if key is None else f" hmac={_sign(payload, key)}"
     line = f"anypca-model {FORMAT} sha256={hashlib.sha256(payload).hexdigest()}{signature}\n".encode()
