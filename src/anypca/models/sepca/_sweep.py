@@ -48,8 +48,6 @@ _MAX_HALVINGS = 14
 # Steps to the posterior of a row, and the number of them that may go all the way: rows that still move then oscillate
 # around their optimum, and converge with half steps.
 _MAX_ROW_STEPS, _FULL_STEPS = 500, 30
-# A row whose scores still move by less than this share of their standard deviation is slow, not unsolved.
-_FAR = 1e-4
 # Change of a row's mean, relative to its standard deviation and 1, at which it has converged: scores agree to eight
 # digits, or to some units in the last place of the blocks' arithmetic.
 _SOLVED = 1e-9
@@ -171,7 +169,8 @@ class VariationalProblem(BlockProblem[Loadings, Scores, SweepSums]):
                 trace = after.covariance[:, packed_diagonal(mean.shape[1])].sum(axis=1)
                 is_moving = ~(moved <= limit * (1.0 + np.sqrt(trace)))
                 moving = np.flatnonzero(is_moving & (not self.is_quadratic))
-                is_far = moved[moving] > _FAR * np.sqrt(trace[moving])
+                # A row whose scores have half the digits is slow, not unsolved.
+                is_far = moved[moving] > np.sqrt(limit * trace[moving])
                 active = active[moving]
                 if not active.size:
                     break

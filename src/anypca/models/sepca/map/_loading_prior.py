@@ -16,8 +16,8 @@ from anypca._typing import Floats
 from anypca.models.sepca.map._options import ModeSettings
 from anypca.priors import AdaptiveL0, Leading, Prior, Ridge, Scaled
 
-# Squared length of loadings that have left nothing; its inverse is still a number.
-NOTHING = 1e-100
+# Squared length of loadings that have vanished; its inverse is still a number.
+NOTHING = float(np.sqrt(np.finfo(float).tiny))
 # Factor by which the scale of a component may change in one search; rounds go on until it stands.
 _REACH = 4.0
 # Error of its logarithm: the objective is flat to rounding within the root of the machine's precision.
