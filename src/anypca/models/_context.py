@@ -1,4 +1,4 @@
-"""The working set of a fit: its table, who visits it, what is known of it, who is told of progress, and its family."""
+"""State shared by all steps of a fit: data, executor, summary statistics, callback."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ Stats = TypeVar("Stats")
 
 @dataclass(frozen=True)
 class FitContext:
-    """What a fit works with, open while the ``with`` block of `open_context` runs."""
+    """State shared by all steps of a fit, open inside the ``with`` block of `open_context`."""
 
     data: Data
-    """The columns of the model; those of the user's table until `lay_out` has been called."""
+    """The columns of the model; those of the user's table until `encode_columns` has been called."""
     executor: Executor
     summary: Summary
     """Of ``data``."""
@@ -91,7 +91,7 @@ class FitContext:
 
 
 def ignore(progress: Progress) -> None:
-    """The callback of fits that nobody is told of."""
+    """A callback that does nothing."""
 
 
 @contextmanager
@@ -105,7 +105,7 @@ def open_context(
     tol: float = 0.0,
     resolution: Any = None,
 ) -> Iterator[FitContext]:
-    """Open what a fit to a table works with.
+    """Open the context of a fit to a table.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def open_context(
         Number of threads; None means all cores.
     callback : callable, optional
     rng : Generator or None
-        None is for what draws nothing.
+        ``None`` if nothing is drawn.
     max_iter : int
     tol : float
     resolution : None, float, sequence or mapping

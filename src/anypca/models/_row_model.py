@@ -1,4 +1,4 @@
-"""A fitted model as rows see it, and what it says of the rows of a block; all public methods are written over it."""
+"""Inference for new rows; implements `transform`, `score_samples` and `impute`."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _STEPS_TO_PEAK = 20
 
 
 class RowModel(ABC, Generic[Solved]):
-    """Opens a block, solves its rows, and tells their scores, likelihoods and entries.
+    """Opens a block, solves its rows, and computes their scores, likelihoods and expected entries.
 
-    It is frozen, knows nothing of scikit-learn, and travels to where the blocks are. A row's answers do not depend
-    on its neighbours. Scores are those that the estimator reports.
+    It is frozen, knows nothing of scikit-learn, and travels to where the blocks are. Results of a row do not
+    depend on other rows. Scores are in the coordinates that the estimator reports.
     """
 
     family: Family

@@ -19,7 +19,7 @@ _WINDOW = 10
 
 
 class SmoothProblem(Protocol):
-    """What L-BFGS needs to know of a model."""
+    """What L-BFGS requires of a model."""
 
     def value_and_gradient(self, vector: Floats) -> tuple[float, Floats]:
         """The objective to maximise and its gradient, at a vector (m,)."""
@@ -36,8 +36,8 @@ def lbfgs(
 ) -> Result[Floats]:
     """Maximise a smooth function of a vector.
 
-    It knows nothing of rows and columns and keeps all scores in one vector, hence is slow on tables; it is meant
-    as an independent check of the solvers that use the structure.
+    All scores are kept in one vector, which is slow on tables: it is an independent check of the solvers that use the
+    structure of rows and columns.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def lbfgs(
         Also stop when ten steps together raise the objective by less than this share of it: for functions with
         kinks, at which gradients do not vanish.
     callback : callable or None
-        Told of each iteration; the largest entry of the gradient is that of the last point that was tried.
+        Called after each iteration with the largest entry of the gradient at the last point that was tried.
 
     Returns
     -------

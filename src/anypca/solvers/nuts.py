@@ -19,7 +19,7 @@ _EIGENVALUE_CUTOFF = 3.0
 
 
 class LogDensity(Protocol):
-    """What the sampler needs to know of a model."""
+    """What the sampler requires of a model."""
 
     def __call__(self, position: Floats) -> tuple[float, Floats]:
         """Log density without its constant, and its gradient, at a position (dim,)."""

@@ -47,8 +47,8 @@ _MANY_ENTRIES = 2**18
 # A singular value of the predictor, as scores and loadings of balanced ridges share it, below which a component moves
 # no entry by a tenth of its noise.
 _VANISHED = 0.1
-# The same below which a component changes the log-likelihood by less than half a nat: next to nothing is left of it.
-_FAINT = 1.0
+# The same below which a component changes the log-likelihood by less than half a nat: it has vanished.
+_MIN_SINGULAR_VALUE = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,14 +116,14 @@ class Fitted(NamedTuple):
     """The scores of each block at the end of the last sweep, where the blocks are."""
     gauge: Gauge
     """From these to reported ones."""
-    has_lost: bool
-    """Whether the ridge has left next to nothing of a component."""
+    component_vanished: bool
+    """Whether the ridge has removed a component."""
     ridge: float = 1.0
-    """What was found, if that was asked for."""
+    """The ridge that was found, if `Settings.finds_ridge`."""
 
 
-class _Stand(NamedTuple):
-    """Where a fit stands between two rounds of sweeps."""
+class IterationState(NamedTuple):
+    """State of a fit between two rounds of sweeps."""
 
     family: Family
     coefficients: Coefficients
@@ -150,11 +150,11 @@ class EPCAFitter(BilinearFitter[Settings]):
         for ridge in lower_ridges(noise_ridge(fitter, replace(null, dispersion=stand.last))):
             settings = self.settings.times(ridge)
             found = EPCAFitter(self.session, self.family, settings)._fit_from(null, stand)
-            if ridge <= LEAST_RIDGE or not found.has_lost or settings.ridges is None:
+            if ridge <= LEAST_RIDGE or not found.component_vanished or settings.ridges is None:
                 break
         return found._replace(ridge=ridge)
 
-    def _begin(self) -> tuple[Coefficients, _Stand]:
+    def _begin(self) -> tuple[Coefficients, IterationState]:
         """The model without components, and the start of one with components."""
         session = self.session
         dispersion = start_dispersion(self.family, session.summary.mean, session.summary.variance)
@@ -166,9 +166,9 @@ class EPCAFitter(BilinearFitter[Settings]):
             # Where the coordinates matter: few large loadings in each component.
             units = np.sqrt(noise_units(self.family, dispersion))
             loadings = loadings @ varimax(loadings / units[:, None])
-        return null, _Stand(self.family, replace(null, loadings=loadings), None, dispersion)
+        return null, IterationState(self.family, replace(null, loadings=loadings), None, dispersion)
 
-    def _fit_from(self, null: Coefficients, stand: _Stand) -> Fitted:
+    def _fit_from(self, null: Coefficients, stand: IterationState) -> Fitted:
         """Iterate, estimate dispersions between converged rounds, report."""
         stand = self._settled(stand, null.dispersion)
         fitter, dispersion = replace(self, family=stand.family), stand.coefficients.dispersion
@@ -178,7 +178,7 @@ class EPCAFitter(BilinearFitter[Settings]):
             null = fitter.null(dispersion, null.fixed)
         return fitter._report(problem, result, local, stats, null)
 
-    def _settled(self, stand: _Stand, start: Floats) -> _Stand:
+    def _settled(self, stand: IterationState, start: Floats) -> IterationState:
         """Rounds of sweeps until dispersions do not change, if there is something to estimate between them."""
         n_estimated = count_estimated(self.family, self.session.data.n_features)
         for _ in range(_MAX_ROUNDS if self.open_columns() or n_estimated else 0):
@@ -187,7 +187,7 @@ class EPCAFitter(BilinearFitter[Settings]):
                 break
         return stand
 
-    def _round(self, stand: _Stand, start: Floats) -> _Stand:
+    def _round(self, stand: IterationState, start: Floats) -> IterationState:
         """Sweeps until they have converged, then new dispersions, of which ``start`` are the first."""
         fitter, dispersion = replace(self, family=stand.family), stand.coefficients.dispersion
         problem = fitter._problem(dispersion, is_first=stand.local is None)
@@ -200,7 +200,7 @@ class EPCAFitter(BilinearFitter[Settings]):
         # A shape may go to zero; a variance is in the units of its column, as is its start.
         slack = _ROUND_TOLERANCE * dispersion + 1e-6 * start
         has_settled = family is stand.family and bool(np.all(np.abs(found - dispersion) <= slack))
-        return _Stand(family, replace(fitted, dispersion=found), local, dispersion, has_settled)
+        return IterationState(family, replace(fitted, dispersion=found), local, dispersion, has_settled)
 
     def _sizes(self, fitted: Coefficients) -> Floats:
         """Roots of the singular values of the predictor, in units of noise, under balanced ridges."""
@@ -289,8 +289,8 @@ class EPCAFitter(BilinearFitter[Settings]):
             result,
             self._coefficient_deviations(problem, fitted, stats),
         )
-        has_lost = bool((self._sizes(fitted) < _FAINT).any())
-        return Fitted(fit, local, canonical.gauge, has_lost)
+        component_vanished = bool((self._sizes(fitted) < _MIN_SINGULAR_VALUE).any())
+        return Fitted(fit, local, canonical.gauge, component_vanished)
 
     def _coefficient_deviations(
         self, problem: BilinearProblem, fitted: Coefficients, stats: SweepSums

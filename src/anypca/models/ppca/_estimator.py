@@ -116,7 +116,8 @@ class PPCA(PosteriorModel):
     --------
     >>> import numpy as np
     >>> from anypca import PPCA
-    >>> X = np.array([[1.0, 2.0, 3.1], [2.0, 4.1, 6.0], [3.0, np.nan, 9.0], [4.0, 8.1, 11.9]])
+    >>> X = np.outer(np.arange(1.0, 7.0), [1.0, 2.0, 3.0]) + 0.01 * np.eye(6, 3)
+    >>> X[2, 1] = np.nan
     >>> model = PPCA(n_components=1).fit(X)
     >>> bool(abs(model.impute(X)[2, 1] - 6) < 0.2)
     True
