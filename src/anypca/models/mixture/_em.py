@@ -93,7 +93,7 @@ class MixtureProblem:
         left = responsibilities[:, kept]
         total = left.sum(axis=1, keepdims=True)
         left = np.divide(left, total, out=np.full_like(left, 1.0 / len(kept)), where=total > 0)
-        return [estimators[k] for k in kept], left
+        return [estimators[int(k)] for k in kept], left
 
     def start(self, responsibilities: Floats) -> Run:
         """The first step, from given responsibilities."""
