@@ -183,7 +183,7 @@ def _shares(values: Floats) -> Floats:
     return np.asarray(np.divide(squares, total, out=np.zeros_like(squares), where=total > 0))
 
 
-def cos2(model: Any, X: Any, *, offset: Any = None, covariates: Any = None) -> Parts:
+def cos2(model: Any, X: Any, *, scores: Any = None, offset: Any = None, covariates: Any = None) -> Parts:
     """Shares of the deviance of each row and of each column that the components explain.
 
     For normal entries and unpenalised scores these are the squared cosines of the angles between a row (a column) and
@@ -196,6 +196,8 @@ def cos2(model: Any, X: Any, *, offset: Any = None, covariates: Any = None) -> P
         That can turn scores into rows.
     X : table of shape (n_samples, n_features)
         Rows of the fit, or supplementary ones.
+    scores : array-like of shape (n_samples, n_components) or None
+        Scores of these rows, if ``transform`` has computed them already.
     offset, covariates : array-like or None
         Of these rows, as in ``fit``.
 
@@ -227,7 +229,7 @@ def cos2(model: Any, X: Any, *, offset: Any = None, covariates: Any = None) -> P
     given = {"offset": offset, "covariates": covariates_for(model, covariates)}
     companions = {name: np.asarray(values) for name, values in given.items() if values is not None}
     X = numbers_for(model, X)
-    scores, _ = project_rows(model, X, **companions)
+    scores = project_rows(model, X, **companions)[0] if scores is None else np.asarray(scores)
     shift = _null_shift(model, X, scores, companions)
 
     def visit(block: Block) -> tuple[Floats, Floats]:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -60,12 +61,16 @@ class InputTable:
         is_nameless = model is not None and describe(model).feature_names is None
         if self.frame.is_sparse or is_nameless:
             return self.frame.values
-        table, known = self.frame.to_pandas(), labels_of(model)
+        table, known = self._table.copy(deep=False), labels_of(model)
         for j, name in enumerate(self.frame.column_names):
             if name not in self.frame.labels and name in known:
                 # Labels that look like numbers, in a file that has no others.
                 table.isetitem(j, table.iloc[:, j].map("{:g}".format, na_action="ignore"))
         return table
+
+    @cached_property
+    def _table(self) -> Any:
+        return self.frame.to_pandas()
 
     def companions(self, model: Any) -> dict[str, Any]:
         """``offset`` and ``covariates`` as keyword arguments, those that there are and that a model takes."""

@@ -189,7 +189,8 @@ class Outcome:
     def parts(self) -> tuple[Parts, Parts]:
         """Contributions and squared cosines of rows and columns."""
         X, companions = self.table.as_input(self.model), self.table.companions(self.model)
-        return contributions(self.model, self.scores), cos2(self.model, X, **companions)
+        explained = cos2(self.model, X, scores=self.scores, **companions)
+        return contributions(self.model, self.scores), explained
 
     def _cells(self, names: Sequence[str]) -> list[str]:
         return safe_cells(names, raw=self.runtime.raw)
