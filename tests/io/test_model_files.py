@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import io
 import os
 import pickle
 import re
@@ -288,6 +289,24 @@ def test_other_versions(fitted, path, monkeypatch):
     path.write_bytes(re.sub(rb"^anypca-model 1 ", b"anypca-model 99 ", path.read_bytes()))
     with pytest.raises(ModelFileError, match="format 99"):
         anypca.load(path)
+
+
+@pytest.mark.parametrize("name", ["PPCA", "EPCA", "SePCA"])
+def test_damaged_arrays_are_found_on_load(name, path):
+    X = generator("table").normal(size=(30, 4))
+    model = make(name, anypca.families.Gaussian(), {"max_iter": 100}).fit(X)
+    anypca.save(model, path)
+    arrays = dict(np.load(io.BytesIO(path.read_bytes().split(b"\n", 1)[1])))
+    refused = []
+    for damaged in (each for each, array in arrays.items() if array.dtype.kind == "f" and array.size):
+        packed = io.BytesIO()
+        np.savez(packed, **{**arrays, damaged: np.full_like(arrays[damaged], np.nan)})
+        put(path, model, packed.getvalue())
+        try:
+            assert np.isfinite(anypca.load(path).transform(X)).all()
+        except ModelFileError:
+            refused.append(damaged)
+    assert len(refused) >= 3
 
 
 def test_what_cannot_be_saved_leaves_the_earlier_file(fitted, path):

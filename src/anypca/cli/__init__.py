@@ -14,12 +14,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments : sequence of str, optional
-        The words after ``anypca``; those of the process if not given.
+        The words after ``anypca``; by default, of the process.
 
     Returns
     -------
     code : int
-        0 on success, 2 on an error (told in one line on stderr), 130 after Ctrl-C, 143 after the signal TERM.
+        0 on success, 2 on an error (one line on stderr), 130 after Ctrl-C, 143 after the signal TERM.
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
     if words == ["--version"]:

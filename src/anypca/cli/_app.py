@@ -25,7 +25,7 @@ _UsageError: Any = typer.BadParameter.__base__
 #: What our own code raises on bad input. Anything else is a fault and keeps its traceback.
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError)
 _EPILOG = (
-    "Exit codes: 0 done (a fit that did not converge is told, and is no error); 2 an error, told in one line on "
+    "Exit codes: 0 done (a fit that did not converge is reported, and is no error); 2 an error, in one line on "
     "stderr, nothing written; 130 stopped by Ctrl-C, 143 by the signal TERM, nothing written but a checkpoint; 1 a "
     "fault of anypca, with its traceback."
 )
@@ -197,7 +197,7 @@ def select(
         _run("run_compare_ranks", request, wanted, names, largest, runtime, folder=out)
         return
     if names:
-        raise ValueError("--methods needs --compare; a single model is asked by --model and --criterion.")
+        raise ValueError("--methods needs --compare; for a single model use --model and --criterion.")
     _run(
         "run_select",
         request,

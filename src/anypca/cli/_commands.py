@@ -58,7 +58,7 @@ def run_fit(
     """
     # What cannot be written, or no model can be made of, is better known before a long fit.
     with claim(folder, FILES, force=runtime.force) as place:
-        # Workers of a cluster get numbers, which do not tell that they stand for labels.
+        # Workers of a cluster get numbers without labels.
         if takes_labels(model_request) and runtime.dask is None:
             table_request = replace(table_request, reading={**table_request.reading, "categories": True})
         table = order_labels(drop_constant(load_table(table_request)), model_request.by_column)
@@ -93,7 +93,7 @@ def run_transform(model_path: Path, request: TableRequest, out: Path, runtime: R
     model_path : Path
         A fitted folder, or a model file.
     request : TableRequest
-        Offset and covariates are those of the fit unless given.
+        Offset and covariates as in the fit unless given.
     out : Path
         The CSV file of the scores.
     runtime : Runtime
@@ -125,8 +125,8 @@ def run_report(folder: Path, source: str | None, runtime: Runtime) -> None:
     check_target(target, [REPORT_FILE])
     request = as_in_fit(TableRequest(_find_source(fitted, source), reading=_reading(fitted)), fitted)
     table = align(load_table(request), fitted)
-    told = fitted.summary.get("warnings", ())
-    files = {REPORT_FILE: lambda path: write_folder_report(fitted.model, table, path, warnings=told)}
+    warnings = fitted.summary.get("warnings", ())
+    files = {REPORT_FILE: lambda path: write_folder_report(fitted.model, table, path, warnings=warnings)}
     write_atomically(target, files)
     _tell_file("report", fitted, table, target / REPORT_FILE, runtime, {"warnings": ()})
 

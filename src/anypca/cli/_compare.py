@@ -407,5 +407,5 @@ def _cells(row: Comparison) -> tuple[str, ...]:
 def _number(value: float | None) -> str:
     if value is None or np.isnan(value):
         return "-"
-    # A model that is far off has digits that nobody needs, and that would push names out of the table.
+    # The digits of a model that is far off would push names out of the table.
     return f"{value:.3f}" if abs(value) < _MOST_PLAIN else f"{value:.1e}"

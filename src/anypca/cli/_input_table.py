@@ -176,7 +176,7 @@ def load_table(request: TableRequest) -> InputTable:
     if lacking:
         known = quoted(sorted(table.frame.extras), most=8) or "nothing"
         raise ValueError(
-            f"{request.source}: there is no {quoted(lacking)} beside the table; there is {known}."
+            f"{request.source}: there is no {quoted(lacking)} outside of the table; there is {known}."
         )
     if request.offset is not None:
         table = replace(table, offset=_offset(request.offset, table.frame), is_offset_asked=True)
@@ -229,7 +229,7 @@ def drop_constant(table: InputTable) -> InputTable:
     before = describe_missing(table.frame.values, table.frame.column_names)
     kept = tuple(name for name in table.frame.column_names if name not in names)
     frame = table.frame.take_columns(np.flatnonzero(~constant), kept)
-    said = [told for told in frame.notes if told not in before]
+    said = [note for note in frame.notes if note not in before]
     notes = (*said, note, *describe_missing(frame.values, frame.column_names))
     return replace(table, frame=replace(frame, notes=notes), offset=offset)
 

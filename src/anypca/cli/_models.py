@@ -14,7 +14,7 @@ import anypca
 from anypca._words import quoted, suggest
 from anypca.cli._requests import ModelRequest
 
-#: Components of models that cannot choose their number, unless ``-k`` says otherwise: those of a picture.
+#: Components of models that cannot choose their number, unless ``-k`` says otherwise: the axes of a picture.
 DEFAULT_COMPONENTS = 2
 #: Share of the columns that a component of sparse PCA keeps, unless ``--set n_nonzero=N`` says otherwise. The model
 #: cannot know what a reader finds sparse; a quarter is few enough to be read and rarely too few to explain.
@@ -51,7 +51,7 @@ def _few_columns(shape: Shape) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Entry:
-    """A model as the command line knows it; what it can do is asked of the model itself."""
+    """A model as the command line knows it; the model itself describes what it can do."""
 
     class_name: str
     summary: str
@@ -162,7 +162,7 @@ def build(request: ModelRequest, shape: Shape, *, verbose: bool = False) -> Any:
 
 
 def _family(entry: Entry, request: ModelRequest, shape: Shape) -> dict[str, Any]:
-    """The parameter ``family``, where the model has one and something is known of it."""
+    """The parameter ``family``, if the model has one and it is settled."""
     if request.by_column:
         return {"family": _families(entry, request, shape)}
     if request.family == "auto":

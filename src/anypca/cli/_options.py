@@ -84,7 +84,7 @@ Checkpoint = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="File for the progress of the fit; after a kill or Ctrl-C the same command goes on.",
+        help="File for the progress of the fit; after a kill or Ctrl-C the same command continues.",
     ),
 ]
 Settings = Annotated[
@@ -222,7 +222,7 @@ def request_model(
 
 
 def families(given: list[str] | None) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """The family of all columns, and those of columns by name or pattern.
+    """The family of all columns, and the families of columns by name or pattern.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ from anypca.selection import Diagnostic, diagnose
 
 #: Loadings named for each component: as many as a line of the terminal holds.
 _TOP = 6
-# What is told of the family of a column.
+# Fields of the family of a column.
 _TOLD = ("column", "kind", "family", "reason", "lead", "runner_up")
 #: Column names spelled out in a group: with four short names a line of 80 characters is full.
 _NAMED = 4
@@ -354,8 +354,8 @@ def print_outcome(outcome: Outcome, console: Console) -> None:
     else:
         console.print(Text("no component: nothing in the table stands out from noise", style="bold"))
     if outcome.description.rank_probabilities:
-        told = f"number of components: {outcome.description.rank_account}"
-        console.print(Text(told))
+        account = f"number of components: {outcome.description.rank_account}"
+        console.print(Text(account))
     converged = "converged" if outcome.model.converged_ else "NOT converged"
     ending = f"{converged} after {counted(int(outcome.model.n_iter_), 'iteration')}"
     console.print(Text(ending, style="green" if outcome.model.converged_ else "bold red"))

@@ -35,7 +35,7 @@ _MOST_JSON = 2**23
 _PATIENCE = 10
 #: What readers raise on files that they cannot read; the page shows the sentence.
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError)
-#: Nothing from elsewhere, nothing in frames of others, no address told to others.
+#: No content from elsewhere, no frames of other sites, no address sent to other sites.
 _HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -134,7 +134,7 @@ def _routes(service: Service) -> list[Route]:
         return await state(request)
 
     async def report(request: Request) -> Response:
-        # Its scripts work in it, and reach nothing else here.
+        # Its scripts run in a sandbox and reach no other page.
         sandbox = {
             "Content-Security-Policy": "sandbox allow-scripts allow-downloads; frame-ancestors 'self'",
             "X-Frame-Options": "SAMEORIGIN",

@@ -38,7 +38,7 @@ _ROLES = {
     "covariate": "--covariates={}",
 }
 _PATTERNS = {"leave out": "drop", "in the model": "keep"}
-#: What separates names in options, or stands for others in patterns.
+#: What separates names in options, or matches others in patterns.
 _SIGNS = frozenset(",=()[]*?")
 #: Rows by which families are chosen for the page: some tenths of a second. The fit looks at all.
 _JUDGED = 2000
@@ -231,7 +231,7 @@ def _pattern(name: str, names: Sequence[str]) -> str:
     pattern = "".join("?" if sign in _SIGNS else sign for sign in name.strip())
     pattern = "?" * (len(name) - len(name.lstrip())) + pattern + "?" * (len(name) - len(name.rstrip()))
     if any(fnmatchcase(other, pattern) for other in names if other != name):
-        raise ValueError(f"column {name!r} cannot be told from another one. Rename it in the file.")
+        raise ValueError(f"column {name!r} cannot be distinguished from another one. Rename it in the file.")
     return pattern
 
 

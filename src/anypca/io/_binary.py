@@ -106,7 +106,7 @@ def frame_from_array(
     columns, rows : tuple of str, optional
         Names, where the file has them.
     extras : dict, optional
-        What else is known of the rows.
+        Further columns, by name.
 
     Returns
     -------
@@ -263,7 +263,7 @@ def read_h5ad(path: Path, options: ReadOptions) -> Frame:
 
 
 def _layers(adata: Any) -> dict[str, tuple[Any, Any]]:
-    """The tables beside X and the names of their columns; ``raw``, where files of cell atlases keep counts, is one."""
+    """The tables other than X with the names of their columns; cell atlases keep counts in ``raw``."""
     found = {str(name): (layer, adata.var_names) for name, layer in adata.layers.items()}
     if adata.raw is not None:
         found.setdefault("raw", (adata.raw.X, adata.raw.var_names))
@@ -271,7 +271,7 @@ def _layers(adata: Any) -> dict[str, tuple[Any, Any]]:
 
 
 def _say_counts(frame: Frame, layers: Mapping[str, tuple[Any, Any]], path: Path) -> str:
-    """A note on the first layer of counts beside an X of fractions; empty if there is none."""
+    """A note on the first layer of counts if X holds fractions; empty if there is none."""
     stored = frame.values.data if frame.is_sparse else frame.values
     if frame.is_counts or stored.size == 0:
         return ""

@@ -34,7 +34,7 @@ _ANSWERS = frozenset({"yes", "no", "true", "false"})
 _LETTERS = (frozenset("yn"), frozenset("tf"))
 #: Signs for a missing cell besides the empty one and the names that pandas knows.
 MISSING = ("?", ".", "-")
-#: Cells that are missing in columns of any kind: those of pandas without None, which may be an answer.
+#: Cells that are missing in columns of any kind: the list of pandas without None, which may be an answer.
 EMPTY = (
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>"),
     *("N/A", "NA", "NULL", "NaN", "n/a", "nan", "null"),
@@ -67,7 +67,7 @@ class Column:
     numbers: NumberColumn | None = None
     """How the numbers of a column of text were read, or why they could not be."""
     categories: Labels | None = None
-    """The labels that the numbers stand for."""
+    """The labels that the numbers represent."""
     answers: Labels | None = None
     """Its cells, if they are answers that begin with a number, in the order of the numbers."""
     is_padded: bool = False
@@ -92,7 +92,7 @@ def matches(name: str, patterns: tuple[str, ...]) -> bool:
 
 
 def is_missing(cell: str) -> bool:
-    """Whether a cell stands for a missing value."""
+    """Whether a cell means a missing value."""
     return cell.strip().lower() in _MISSING_WORDS
 
 
@@ -132,7 +132,7 @@ def frame_from_pandas(
     notes : tuple of str
         Notes so far.
     spelling : Spelling, optional
-        What is known of the notation of numbers.
+        Known notation of numbers.
 
     Returns
     -------
@@ -221,7 +221,7 @@ def chosen_names(names: list[str], options: ReadOptions, path: Path) -> list[str
     Raises
     ------
     ValueError
-        If a column that is asked for does not exist.
+        If a requested column does not exist.
     """
     asked = [*([] if options.id_column is None else [options.id_column]), *options.aside]
     for name in asked:
@@ -232,7 +232,7 @@ def chosen_names(names: list[str], options: ReadOptions, path: Path) -> list[str
         raise ValueError(
             f"column {options.id_column!r} cannot both name the rows and be an offset or covariate. Choose one."
         )
-    # With the codes of a fit, the columns to keep are those of the fit, and a new table may lack some.
+    # With the codes of a fit, the columns to keep come from the fit, and a new table may lack some.
     asked_to_keep = options.keep if options.codes is None else ()
     for pattern in (*options.columns, *options.drop, *asked_to_keep):
         if not any(matches(name, (pattern,)) for name in names):
@@ -246,7 +246,7 @@ def chosen_names(names: list[str], options: ReadOptions, path: Path) -> list[str
 
 
 def _mask_missing(table: Any, options: ReadOptions) -> tuple[Any, list[str]]:
-    """The table without the cells that stand for a missing value, and their number."""
+    """The table without the cells that mean a missing value, and a note on their number."""
     if not options.missing:
         return table, []
     pandas = import_pandas()
@@ -440,7 +440,7 @@ def _classify_words(cells: Any, stripped: Any, name: str, spelling: Spelling) ->
 
 
 def _strip(cell: Any) -> Any:
-    """A cell as text without blanks around it; NaN if it stands for a missing value."""
+    """A cell as text without blanks around it; NaN if it means a missing value."""
     text = str(cell).strip()
     return np.nan if text.lower() in _MISSING_WORDS else text
 
@@ -538,7 +538,7 @@ def _amounts(used: list[Column], options: ReadOptions) -> tuple[list[Column], di
 def _codes_by_column(
     columns: list[Column], options: ReadOptions
 ) -> tuple[dict[str, tuple[float, ...]], list[str]]:
-    """Numbers that stand for missing cells, and notes on them, one for all columns that have the same."""
+    """Numbers that mean missing cells, and notes on them, one for all columns that have the same."""
     codes: dict[str, tuple[float, ...]] = {}
     masked: dict[tuple[float, ...], dict[str, int]] = {}
     for column in columns:

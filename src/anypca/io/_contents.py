@@ -26,16 +26,7 @@ _OWN = re.compile(r"anypca\.(families|columns|priors|linalg|offsets|solvers|mode
 _SKLEARN = re.compile(r"sklearn(\.\w+)+")
 _SCALARS = (str, bool, int, float, type(None))
 _SEQUENCES: dict[str, type[Any]] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
-_BIT_GENERATORS = {
-    kind.__name__: kind
-    for kind in (
-        np.random.MT19937,
-        np.random.PCG64,
-        np.random.PCG64DXSM,
-        np.random.Philox,
-        np.random.SFC64,
-    )
-}
+_BIT_GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 
 
 class Encoder:
@@ -158,12 +149,12 @@ class Decoder:
         return array.reshape(node["shape"])
 
     def _generator(self, node: dict[str, Any]) -> Any:
-        bits = _BIT_GENERATORS[node["bits"]]()
+        bits = _new_bits(node["bits"])
         bits.state = self.decode(node["state"])
         return np.random.Generator(bits)
 
     def _random_state(self, node: dict[str, Any]) -> Any:
-        state = np.random.RandomState(_BIT_GENERATORS[node["bits"]]())
+        state = np.random.RandomState(_new_bits(node["bits"]))
         state.set_state(self.decode(node["state"]))
         return state
 
@@ -193,6 +184,12 @@ class Decoder:
         instance = object.__new__(cls)
         vars(instance).update({key: self.decode(value) for key, value in node["state"].items()})
         return instance
+
+
+def _new_bits(name: str) -> Any:
+    if name not in _BIT_GENERATORS:
+        raise ModelFileError(f"{name!r} in the model file is no generator of random bits.")
+    return getattr(np.random, name)()
 
 
 def _can_be_stored(cls: type[Any]) -> bool:

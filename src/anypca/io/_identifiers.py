@@ -159,7 +159,7 @@ def _expected_ties(different: Floats) -> float:
 
 
 def find_codes(values: Floats) -> tuple[float, ...]:
-    """Numbers such as 99 or -9 that stand for missing values in a column.
+    """Numbers such as 99 or -9 that mean missing values in a column.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ def read_manifest(folder: Path) -> dict[str, str]:
 
 
 def changed_files(folder: str | os.PathLike[str], names: Iterable[str] | None = None) -> list[str]:
-    """Files of a folder that are not those of its manifest: a folder without any is whole.
+    """Files of a folder that differ from its manifest: a folder without one is whole.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def checksum(path: Path) -> str:
     return digest.hexdigest()
 
 
-def write_manifest(scratch: Path, files: Mapping[str, str], gone: list[str]) -> None:
+def write_manifest(scratch: Path, files: Mapping[str, str], removed: list[str]) -> None:
     """Write the manifest of a scratch folder in one step.
 
     Parameters
@@ -80,10 +80,10 @@ def write_manifest(scratch: Path, files: Mapping[str, str], gone: list[str]) -> 
     scratch : Path
     files : mapping of str to str
         Checksums by name.
-    gone : list of str
+    removed : list of str
         Earlier files that are to be removed.
     """
-    content: dict[str, Any] = {"schema": 1, "files": files, "removed": gone}
+    content: dict[str, Any] = {"schema": 1, "files": files, "removed": removed}
     part = scratch / f"{MANIFEST}.part"
     part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     os.replace(part, scratch / MANIFEST)

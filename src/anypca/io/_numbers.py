@@ -34,7 +34,7 @@ _BODY = {
     )
     for decimal, mark in ((".", ","), (",", r"\."))
 }
-#: A number with its error or a sign of significance, or two numbers, as those of blood pressure.
+#: A number with its error or a sign of significance, or two numbers, as for blood pressure.
 _COMPOUND = re.compile(r"\s*[+-]?\d+(?:[.,]\d+)?\s*(?:\*+|(?:±|\+/-|\+-)\s*\d.*)|\s*\d{2,3}\s*/\s*\d{2,3}\s*")
 _NO_MARKS = str.maketrans("", "", "' ")
 #: Most cells are as plain as this.
@@ -152,7 +152,7 @@ def own_decimal(cells: Iterable[str]) -> str | None:
 
 
 def _by_zeros(tokens: Iterable[_Token]) -> str | None:
-    """The decimal sign where ``4.970`` stands beside ``850``: one sign, in groups of three only, is a thousands mark.
+    """The decimal sign of a column with ``4.970`` and ``850``: one sign, in groups of three only, is a thousands mark.
 
     A program that writes all digits writes 850.000, and one that writes as few as it can writes 4.97.
     """
@@ -286,7 +286,7 @@ def _decide(tokens: dict[str, _Token], bad: dict[str, list[str]], spelling: Spel
 
 
 def _describe(tokens: Mapping[str, _Token], decimal: str) -> tuple[str, str]:
-    """What was taken away, and the first cell of which it was; empty if nothing was."""
+    """What was removed, and the first cell concerned; empty if nothing was removed."""
     affix = next((token.affix for token in tokens.values() if token.affix), "")
     marked = next((cell for cell, token in tokens.items() if token.mark(decimal)), None)
     parts = []

@@ -27,7 +27,7 @@ class ReadOptions:
     id_column: str | None = None
     """The column of row names."""
     missing: tuple[str, ...] = ()
-    """Cells that stand for a missing value, besides the usual ones."""
+    """Cells that mean a missing value, besides the usual ones."""
     aside: tuple[str, ...] = ()
     """Columns that are not part of the table; they go to ``Frame.extras``."""
     part: str | None = None
@@ -41,7 +41,7 @@ class ReadOptions:
     keep: tuple[str, ...] = ()
     """Columns that are amounts whatever they look like, and whose cells are all values."""
     codes: Mapping[str, Sequence[float]] | None = None
-    """Numbers that stand for missing values, by column; None: found out."""
+    """Numbers that mean missing values, by column; None: detected."""
     columns: tuple[str, ...] = ()
     """Patterns of the columns to read; empty: all."""
     drop: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class ReadOptions:
 
     @property
     def missing_numbers(self) -> tuple[float, ...]:
-        """Those of ``missing`` that are numbers: -9 also stands for -9.0."""
+        """The numbers among ``missing``: -9 also means -9.0."""
         return tuple(number for number in map(_number, self.missing) if number is not None)
 
 
@@ -175,7 +175,7 @@ def reading(path: Path, writer: str, *errors: type[Exception]) -> Iterator[IO[by
     """
     stream = open_source(path)
     try:
-        # Damaged files make libraries warn of what they then refuse.
+        # Libraries warn of damaged files before they refuse them.
         with stream, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield stream

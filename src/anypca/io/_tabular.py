@@ -19,7 +19,7 @@ from anypca.io.frame import Frame
 
 #: How much larger the cells of a sheet are as Python objects than as text.
 _SWELLING = 8.0
-#: Share of empty cells from which on a column may hold formulas that were never computed.
+#: Share of empty cells from which on a column is searched for formulas that were never computed.
 _MOSTLY_EMPTY = 0.5
 
 
@@ -119,7 +119,7 @@ def _peek(cells: Any) -> Any:
 
 
 def _choose_sheet(book: Any, options: ReadOptions, path: Path) -> tuple[str, Any]:
-    """The sheet that is asked for, or the first with numbers, and its cells."""
+    """The requested sheet, or the first with numbers, and its cells."""
     sheets = [options.part] if options.part is not None else book.sheet_names
     if options.part is not None and options.part not in book.sheet_names:
         raise Refused(f"{path}: there is no sheet {options.part!r}; it has {quoted(book.sheet_names)}.")

@@ -50,9 +50,9 @@ class _Layout:
     last_line: int
     """Number of the last line above the data."""
     whole: list[str]
-    """Columns that may hold whole numbers only, with points between thousands."""
+    """Columns that hold whole numbers if points separate thousands."""
     padded: list[str]
-    """Columns that may hold numbers of one length with zeros before them."""
+    """Columns that can be numbers of one length with leading zeros."""
 
 
 #: What begins like this is something else, whatever the file is called.
@@ -375,7 +375,7 @@ def _read_csv(body: Any, **options: Any) -> Any:
 
 
 def _spelling(table: Any, layout: _Layout, given: ReadOptions) -> Spelling:
-    """What is known of the decimal sign: columns that are numbers already have points."""
+    """The known decimal signs: columns that are numbers already have points."""
     floats = (table[name].to_numpy() for name in table.select_dtypes("float"))
     has_points = any(np.any(np.isfinite(values) & (values != np.floor(values))) for values in floats)
     found = frozenset("." if has_points else "")

@@ -4,7 +4,7 @@ Files are written into a scratch folder first. A new target folder appears by on
 files are moved one by one, after a manifest that names them with their checksums has appeared in the scratch folder:
 from then on whoever next opens the target, for reading or writing, finishes the moves (`recover`); before, the
 scratch is worth nothing and is removed. A lock on the scratch folder, which the system takes back when its owner dies,
-tells the one case from the other and keeps a second writer away.
+distinguishes the two cases and excludes a second writer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def write_atomically(folder: str | os.PathLike[str], files: Mapping[str, Writer]
     """Write several files into a folder so that all of them appear, whole, or none.
 
     Whatever goes wrong on the way (Ctrl-C included), earlier files stay, and what was made is removed. Several files
-    are recorded with their checksums in ``anypca-manifest.json`` beside them.
+    are recorded with their checksums in ``anypca-manifest.json`` in the same folder.
 
     Parameters
     ----------
@@ -103,14 +103,14 @@ def claim(folder: str | os.PathLike[str], files: Iterable[str], *, force: bool =
 
 @dataclass(frozen=True)
 class Claim:
-    """A target folder that nobody else writes to meanwhile."""
+    """A target folder that no other process writes to."""
 
     target: Path
     scratch: Path
     names: tuple[str, ...]
 
     def stage(self, files: Mapping[str, Writer]) -> None:
-        """Write the files where nobody looks yet.
+        """Write the files into the scratch folder.
 
         Parameters
         ----------
@@ -120,10 +120,10 @@ class Claim:
             write(self.scratch / name)
         recorded = read_manifest(self.target)
         if len(files) > 1 or any(name in recorded for name in files):
-            gone = [name for name in self.names if name in recorded and name not in files]
-            kept = {name: digest for name, digest in recorded.items() if name not in {*files, *gone}}
+            removed = [name for name in self.names if name in recorded and name not in files]
+            kept = {name: digest for name, digest in recorded.items() if name not in {*files, *removed}}
             made = {name: checksum(self.scratch / name) for name in files}
-            write_manifest(self.scratch, {**kept, **made}, gone)
+            write_manifest(self.scratch, {**kept, **made}, removed)
 
     def publish(self) -> None:
         """Put the files in their place; what has begun is finished, also after Ctrl-C.
@@ -245,14 +245,14 @@ def check_own(folder: str | os.PathLike[str], files: Iterable[str], *, force: bo
 
 
 def _scratch_of(target: Path, names: tuple[str, ...]) -> Path:
-    """Where files wait: in the target, which may be a file system of its own, or beside it while it is absent."""
+    """Where files wait: in the target, which may be a file system of its own, or next to it while it is absent."""
     if not target.is_dir():
         return target.parent / f".{target.name}{_SCRATCH}"
     return target / (f".{names[0]}{_SINGLE}" if len(names) == 1 else _SCRATCH)
 
 
 def _take(scratch: Path, target: Path) -> int:
-    """Make a scratch folder, or take over that of a dead process, and lock it; the lock ends with this process."""
+    """Make a scratch folder, or take over the one of a dead process, and lock it; the lock ends with this process."""
     while True:
         scratch.mkdir(exist_ok=True)
         if os.name != "posix":  # on Windows a second writer is not noticed

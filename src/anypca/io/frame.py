@@ -31,12 +31,12 @@ class Frame:
     notes: tuple[str, ...] = ()
     """Plain sentences on what was left out, repaired or guessed; empty when the file was taken as it is."""
     extras: Mapping[str, Any] = field(default_factory=dict)
-    """What is known of the rows besides the table, by name: arrays of length n_rows, of numbers (two-dimensional
+    """Further columns besides the table, by name: arrays of length n_rows, of numbers (two-dimensional
     ones too) or of text with ``None`` where a cell is empty."""
     codes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Numbers that were taken as missing because they stood far from all others, by column."""
     labels: Mapping[str, Labels] = field(default_factory=dict)
-    """What the numbers of columns of text and categories stand for, by column."""
+    """Labels of the numbers in columns of text and categories, by column."""
     hints: Mapping[str, str] = field(default_factory=dict)
     """Families that the names of columns suggest, by column: ``"nominal"`` for codes such as ``region``."""
 
@@ -125,7 +125,7 @@ class Frame:
 
 
 def as_extra(values: Any) -> Any:
-    """What is known of the rows besides the table: numbers as float64, anything else as text."""
+    """A further column besides the table: numbers as float64, anything else as text."""
     return values.astype(float) if values.dtype.kind in "biuf" else values.astype(str).astype(object)
 
 

@@ -115,7 +115,7 @@ def load(path: str | os.PathLike[str], *, key: str | bytes | None = None) -> Any
     Returns
     -------
     model : estimator
-        Its ``transform`` gives the same bits as that of the saved one, on the same machine and with the same versions.
+        Its ``transform`` gives the same bits as before saving, on the same machine and with the same versions.
 
     Raises
     ------
@@ -232,7 +232,7 @@ def _package_version() -> str:
 
 
 def check_model(model: Any) -> None:
-    """Refuse a model whose parameters or fitted arrays are not what they must be.
+    """Refuse a model with invalid parameters or fitted arrays.
 
     Parameters
     ----------
@@ -262,13 +262,15 @@ def _project_a_row(model: Any) -> None:
     """Draw and project a row, which finds damaged arrays that no check of shapes can know."""
     found, k = describe(model), model.n_components_
     companions: dict[str, Any] = {"offset": np.zeros(1)} if found.uses_offset else {}
-    if (coefficients := getattr(model, "coef_", None)) is not None and np.size(coefficients):
-        companions["covariates"] = np.zeros((1, np.shape(coefficients)[1]))
+    if n_covariates := vars(model).get("_n_covariates", 0):
+        companions["covariates"] = np.zeros((1, n_covariates))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the row has no column names
             model._row_model()
             row = model.sample(1, random_state=0, **companions) if hasattr(model, "sample") else None
+            if row is not None and all(cell is None or cell != cell for cell in np.ravel(row)):
+                raise ValueError("a drawn row has missing values only")
             scores = np.zeros((1, k)) if row is None else model.transform(row, **companions)
     except Exception as error:  # whatever a damaged field leads to
         raise ModelFileError(

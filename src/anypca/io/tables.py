@@ -75,7 +75,7 @@ def read_table(
     id_column : str, optional
         The column of row names; found when not given.
     missing : sequence of str
-        Cells that stand for a missing value besides the usual ones; ``"-9"`` is also -9.0.
+        Cells that mean a missing value besides the usual ones; ``"-9"`` is also -9.0.
     aside : sequence of str
         Columns that are not part of the table, such as an offset: they go to ``extras``. Of an npz file: arrays
         with as many rows. Of an h5ad file: columns of ``obs``.
@@ -93,10 +93,10 @@ def read_table(
         Columns, as names or patterns, that are amounts although they look like labels or years, and whose cells of 99
         and the like are values.
     codes : mapping of str to sequence of float, optional
-        Numbers that stand for missing values, by column; found when not given.
+        Numbers that mean missing values, by column; detected by default.
     categories : bool
         Whether columns of text with 2 to 30 labels, and declared categories, are part of the table, as numbers of their
-        labels: ``labels`` tells them, and ``to_pandas`` gives a frame that models take. Other text is left out.
+        labels: ``labels`` lists them, and ``to_pandas`` gives a frame that models take. Other text is left out.
 
     Returns
     -------
@@ -135,7 +135,7 @@ def read_table(
 
     Columns that label or number the rows (``respondent_id``, zip codes, 1, 2, 3, ...) and years are no amounts and go
     to ``extras``; numbers such as 99 or -9 that stand far from all others of a column are missing values. ``keep``
-    insists on both. Each of these is told in ``notes``.
+    overrules both. ``notes`` lists each of these.
     """
     given = locals()
     if not isinstance(path, str | os.PathLike):
