@@ -79,7 +79,7 @@ def compare(name: str, seed: int) -> tuple[float, float, int, int]:
     X = pd.DataFrame(masked.X, columns=frame.columns)
     choices: list[Any] = ["auto", [marginal_rule(column) for column in masked.X.T]]
     models = [fit_quietly(SePCA(family=family, random_state=0, n_jobs=1), X) for family in choices]
-    inside = np.isin(masked.columns, [j for j in range(X.shape[1]) if j not in models[0].layout_.left_out])
+    inside = np.isin(masked.columns, [j for j in range(X.shape[1]) if j not in models[0].layout_.dropped])
     masses = [
         model.entry_log_likelihood(X, masked.rows[inside], masked.columns[inside], masked.values[inside])
         for model in models

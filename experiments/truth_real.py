@@ -101,7 +101,7 @@ def answer(name: str, frame: pd.DataFrame) -> Answer:
         int(model.n_components_),
         _parallel(model, frame),
         int(model.n_above_noise_),
-        len(model.layout_.left_out),
+        len(model.layout_.dropped),
         seconds,
         warned="; ".join(dict.fromkeys(others)),
     )

@@ -102,8 +102,8 @@ def draw_openings() -> dict[str, str]:
 
 def _opening(each: Any) -> str:
     text, column = _text(each), _COLUMNS.get(each.name, "column")
-    is_left_out = not issubclass(each, Family) and each.examples()[0].is_left_out
-    everywhere = "" if is_left_out else f'For all columns: ``family="{text}"``.'
+    is_dropped = not issubclass(each, Family) and each.examples()[0].is_dropped
+    everywhere = "" if is_dropped else f'For all columns: ``family="{text}"``.'
     return _PAGE.format(text=text, column=column, everywhere=everywhere, **_facts(each))
 
 

@@ -14,7 +14,7 @@ from anypca import EPCA, SePCA
 from anypca.columns import Form, column_forms
 
 FORMS = [example for name in column_forms for example in column_forms[name].examples()]
-WHOLE = [form for form in FORMS if not form.is_left_out]
+WHOLE = [form for form in FORMS if not form.is_dropped]
 each_form = pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 each_whole = pytest.mark.parametrize("form", WHOLE, ids=lambda form: form.name)
 N, P = 60, 3
@@ -31,7 +31,7 @@ def draw_parts(form, n_rows=N, seed=0):
 
 
 def draw_column(form, n_rows=N, seed=0):
-    if form.is_left_out:
+    if form.is_dropped:
         return generator("form", form.name, seed).normal(size=n_rows)
     draws, means, rng = draw_parts(form, n_rows, seed)
     return form.draw(draws, means, rng)
@@ -61,7 +61,7 @@ def test_observed_entries_come_back(form):
     parts = form.split(x, "x")
     assert parts.shape == (N, len(form.parts))
     assert np.isnan(parts[3]).all()
-    if not form.is_left_out:
+    if not form.is_dropped:
         back = form.mean(np.where(np.isnan(parts), 1.0, parts))
         assert_allclose(np.delete(back, 3), np.delete(x, 3), rtol=1e-12)
 

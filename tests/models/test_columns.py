@@ -134,7 +134,7 @@ def test_columns_can_be_excluded_by_name_and_names_are() -> None:
     names = pd.DataFrame({"first": [f"n{i}" for i in range(N)], "second": [f"m{i}" for i in range(N)]})
     with pytest.raises(ValueError, match=r"'first', 'second'.*names"):
         SePCA().fit(names)
-    assert list(SePCA().fit(names[["first"]].assign(number=np.arange(N) % 7.0)).layout_.left_out) == [0]
+    assert list(SePCA().fit(names[["first"]].assign(number=np.arange(N) % 7.0)).layout_.dropped) == [0]
 
 
 # ------------------------------------------------------------------------------ columns of several families

@@ -28,7 +28,7 @@ from anypca.columns.labels import are_names as are_names
 from anypca.columns.layout import Layout as Layout
 from anypca.columns.nominal import Nominal as Nominal
 from anypca.columns.redundant import find_redundant as find_redundant
-from anypca.columns.redundant import report_left_out as report_left_out
+from anypca.columns.redundant import report_dropped as report_dropped
 from anypca.columns.report import FamilyRecord as FamilyRecord
 from anypca.columns.report import FamilyReport as FamilyReport
 from anypca.columns.two_part import HurdleNegativeBinomial as HurdleNegativeBinomial

@@ -29,7 +29,7 @@ _SEED = 41
 
 
 def find_combinations(table: Table, columns: Ints) -> dict[int, Form]:
-    """Columns that others tell exactly, with what they are of these.
+    """Find columns that are exact combinations of others.
 
     Of the columns in a relation that one is left out without which the others correlate least (their correlation matrix
     has the largest determinant), whatever their order and their units: usually a sum and not what is added.

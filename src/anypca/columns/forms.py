@@ -1,4 +1,4 @@
-"""Forms in which a column of a table enters a model other than as it is: not at all, recoded, or as several columns."""
+"""Forms of columns that do not enter a model as they are: dropped, recoded, or split into several columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ column_forms: Registry[Any] = Registry("family", beside=families)
 
 
 class Moments(Protocol):
-    """What is known of the columns of a table, arrays of shape (n_features,)."""
+    """Moments of the columns of a table, arrays of shape (n_features,)."""
 
     @property
     def mean(self) -> Floats: ...
@@ -34,41 +34,41 @@ class Moments(Protocol):
 
 
 def number_text(value: float) -> str:
-    """A value as a name tells it."""
+    """Format a value for the name of a column."""
     return f"{value:g}"
 
 
 @dataclass(frozen=True)
 class Form(ABC):
-    """How one column of a table becomes columns of a model, its parts, and comes back from them.
+    """How one column of a table is split into columns of a model, its parts, and joined again.
 
     Arrays of a column have shape (rows,), those of its parts (rows, n_parts); NaN is a missing entry.
 
     See Also
     --------
-    Excluded : a column that is left out.
-    Family : what the columns of a model have.
+    Excluded : a column that is not in the model.
+    Family : the distribution of a column of a model.
     """
 
     name: ClassVar[str]
     #: Whether parts of an observed entry can be missing.
     makes_missing: ClassVar[bool] = False
-    #: Whether it must be told the values that the column has; see `with_levels`.
+    #: Whether it requires the values of the column; see `with_levels`.
     needs_levels: ClassVar[bool] = False
     reason: str = field(default="", kw_only=True)
     """Why the column has this form, as a sentence without a capital and a full stop."""
 
     @property
     def parts(self) -> tuple[Family, ...]:
-        """The families of its columns in the model; none when it is left out."""
+        """The families of its columns in the model; none if it is dropped."""
         return ()
 
     @property
-    def is_left_out(self) -> bool:
+    def is_dropped(self) -> bool:
         return not self.parts
 
     @property
-    def told_by(self) -> tuple[int, ...]:
+    def reconstructed_from(self) -> tuple[int, ...]:
         """The other columns of the table that it is computed from."""
         return ()
 
@@ -87,7 +87,7 @@ class Form(ABC):
         return False
 
     def adapted(self, facts: Moments, column: int) -> Form:
-        """The form with what a table tells of the column; most need nothing."""
+        """Return the form with the facts of the table that it needs; most need none."""
         return self
 
     def with_levels(self, levels: tuple[float, ...], column: str) -> Form:
@@ -100,7 +100,7 @@ class Form(ABC):
 
     @abstractmethod
     def mean(self, means: Floats) -> Floats:
-        """The column's mean from those of its parts, or of the columns that it is computed from, (rows,)."""
+        """Return the column's mean from means of its parts, or of the columns it is computed from, (rows,)."""
 
     def deviation(self, means: Floats, deviations: Floats) -> Floats:
         """Its standard deviation from means and standard deviations of its parts, taken as independent, (rows,)."""
@@ -113,7 +113,7 @@ class Form(ABC):
 
 @dataclass(frozen=True)
 class Constant(Form):
-    """Left out since all observed entries are equal; that value comes back."""
+    """A dropped column whose observed entries are all equal; the value comes back."""
 
     name = "constant"
     value: float = 0.0
@@ -124,7 +124,7 @@ class Constant(Form):
 
 @dataclass(frozen=True)
 class Copy(Form):
-    """Left out since it is ``intercept + slope * source``, of another column of the table; so it comes back."""
+    """A dropped column that equals ``intercept + slope * source``, of another column of the table."""
 
     name = "copy"
     source: int = 0
@@ -132,7 +132,7 @@ class Copy(Form):
     slope: float = 1.0
 
     @property
-    def told_by(self) -> tuple[int, ...]:
+    def reconstructed_from(self) -> tuple[int, ...]:
         return (self.source,)
 
     def mean(self, means: Floats) -> Floats:
@@ -144,7 +144,7 @@ class Copy(Form):
 
 @dataclass(frozen=True)
 class Combination(Form):
-    """Left out since it is ``intercept + slopes @ sources``, of other columns of the table; so it comes back."""
+    """A dropped column that equals ``intercept + slopes @ sources``, of other columns of the table."""
 
     name = "combination"
     sources: tuple[int, ...] = (0,)
@@ -152,7 +152,7 @@ class Combination(Form):
     slopes: tuple[float, ...] = (1.0,)
 
     @property
-    def told_by(self) -> tuple[int, ...]:
+    def reconstructed_from(self) -> tuple[int, ...]:
         return self.sources
 
     def mean(self, means: Floats) -> Floats:
@@ -178,7 +178,7 @@ class Excluded(Form):
 
     Examples
     --------
-    >>> Excluded().is_left_out
+    >>> Excluded().is_dropped
     True
     """
 

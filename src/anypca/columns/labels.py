@@ -44,7 +44,7 @@ _LEAST_ORDERED = 3
 
 @dataclass(frozen=True)
 class Labels:
-    """What the numbers 0, 1, ... of a column stand for.
+    """The labels of the numbers 0, 1, ... of a column.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def are_names(labels: Labels, n_rows: int) -> bool:
 
 
 def label_text(counts: Mapping[str, int]) -> Labels:
-    """Labels of a column of text, of which it is known how often each occurs.
+    """Return the labels of a column of text, given how often each occurs.
 
     Those of a known scale have its order; two have that of the alphabet, in which no comes before yes; others come by
     how often they occur, since what models say of a category is in comparison with those after it.

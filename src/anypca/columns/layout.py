@@ -45,7 +45,7 @@ class EncodedSource:
 
 @dataclass(frozen=True)
 class Layout:
-    """What each column of a table is in a model: itself, left out, recoded, or several columns.
+    """Map from the columns of a table to the columns of a model: unchanged, dropped, recoded, or split.
 
     Parameters
     ----------
@@ -56,13 +56,13 @@ class Layout:
     table_names : tuple of str, optional
         Names of the table's columns; ``x0``, ``x1``, ... when not given.
     labels : tuple of (int, Labels)
-        Columns of text, answers and categories, and what their numbers stand for.
+        Labels of columns of text, answers and categories, by number of the column.
 
     Notes
     -----
     The columns of the model are in the order of the table. Where no column enters as several (`is_one_to_one`),
-    loadings and other numbers of the columns are reported for the table's columns, with zeros for those that are left
-    out; otherwise for the columns of the model, whose names are `names`.
+    loadings and other numbers of the columns are reported for the table's columns, with zeros for dropped
+    columns; otherwise for the columns of the model, whose names are `names`.
 
     Examples
     --------
@@ -90,17 +90,17 @@ class Layout:
             raise ValueError(
                 f"forms are given to columns from 0 to {self.n_features - 1}, each once; got {columns}."
             )
-        absent = {column for column, form in self.forms if form.is_left_out}
+        absent = {column for column, form in self.forms if form.is_dropped}
         if len(absent) == self.n_features:
             why = listed(list(dict.fromkeys(form.reason or form.name for _, form in self.forms)))
             raise ValueError(
                 f"every column of X is left out ({quoted(self._table_labels)}: {why}), which leaves nothing to fit. "
                 "Give a table with a column that varies, or name families for the columns that matter."
             )
-        bad = [source for _, form in self.forms for source in form.told_by if source in absent]
+        bad = [source for _, form in self.forms for source in form.reconstructed_from if source in absent]
         if bad:
             raise ValueError(
-                f"column {bad[0]} is left out and cannot be the source of a copy or a combination."
+                f"column {bad[0]} is dropped and cannot be the source of a copy or a combination."
             )
 
     @property
@@ -137,9 +137,9 @@ class Layout:
         return int(self.widths.sum())
 
     @property
-    def left_out(self) -> dict[int, Form]:
-        """The columns that are not in the model, with what they are instead."""
-        return {column: form for column, form in self.forms if form.is_left_out}
+    def dropped(self) -> dict[int, Form]:
+        """The columns that are not in the model, with their forms."""
+        return {column: form for column, form in self.forms if form.is_dropped}
 
     @cached_property
     def _table_labels(self) -> tuple[str, ...]:
@@ -203,8 +203,8 @@ class Layout:
         return self.with_forms(forms)
 
     def without_names(self) -> Layout:
-        """The same without the labels of columns that are left out, which may be names of persons."""
-        absent = self.left_out
+        """Return the layout without the labels of excluded columns, which may be names of persons."""
+        absent = self.dropped
         labels = [
             (column, replace(labels, levels=()) if isinstance(absent.get(column), Excluded) else labels)
             for column, labels in self.labels
@@ -212,7 +212,7 @@ class Layout:
         return replace(self, labels=tuple(labels))
 
     def adapted(self, facts: Moments) -> Layout:
-        """The same with what forms need to know of the table."""
+        """Return the layout with the facts of the table that forms need."""
         return replace(
             self, forms=tuple((column, form.adapted(facts, column)) for column, form in self.forms)
         )
@@ -220,7 +220,7 @@ class Layout:
     # ------------------------------------------------------------------------------------ there
 
     def lay_out(self, data: Data) -> Data:
-        """A table as the model sees it, read lazily.
+        """Encode a table, lazily.
 
         Parameters
         ----------
@@ -230,7 +230,7 @@ class Layout:
         Returns
         -------
         Data
-            The same object for an identity. A sparse table stays sparse where columns are only left out.
+            The same object for an identity. A sparse table stays sparse if columns are only dropped.
         """
         if self.is_identity:
             return data
@@ -263,7 +263,7 @@ class Layout:
         """Rows of the table (rows, n_features) as rows of the model (rows, n_columns), a new array."""
         rows = np.take(table, self.sources, axis=1)
         for column, form in self.forms:
-            if not form.is_left_out:
+            if not form.is_dropped:
                 rows[:, self.part(column)] = form.split(table[:, column], self._table_labels[column])
         return rows
 
@@ -278,7 +278,7 @@ class Layout:
         Parameters
         ----------
         table_family : Family
-            Of all columns of the table; what it says of columns with forms is not used.
+            Of all columns of the table; a stand-in for columns with forms.
         """
         if self.is_identity:
             return table_family
@@ -334,20 +334,20 @@ class Layout:
         self,
         model: Floats,
         find: Callable[[Form, slice], Floats],
-        find_told: Callable[[Form, Floats], Floats] = lambda form, sources: form.mean(sources),
+        reconstruct: Callable[[Form, Floats], Floats] = lambda form, sources: form.mean(sources),
     ) -> Floats:
-        """A table from the columns of the model; ``find`` gives columns with forms, ``find_told`` those of others."""
+        """Join the columns of the model: ``find`` gives columns with forms, ``reconstruct`` those computed from others."""
         if self.is_identity:
             return model
         table = np.empty((len(model), self.n_features), dtype=model.dtype)
         alone = self.widths == 1
         table[:, alone] = model[:, self.starts[alone]]
         for column, form in self.forms:
-            if not form.told_by:
+            if not form.reconstructed_from:
                 table[:, column] = find(form, self.part(column))
         for column, form in self.forms:
-            if form.told_by:
-                table[:, column] = find_told(form, table[:, form.told_by])
+            if form.reconstructed_from:
+                table[:, column] = reconstruct(form, table[:, form.reconstructed_from])
         return table
 
     def fill(self, block: Block, filled: Floats) -> Floats:
@@ -392,7 +392,7 @@ class Layout:
         parts = values[owner].astype(float)
         for column, form in self.forms:
             of = columns == column
-            if not form.is_left_out and of.any():
+            if not form.is_dropped and of.any():
                 split = form.split(values[of].astype(float), self._table_labels[column])
                 parts[np.isin(owner, np.flatnonzero(of))] = split.ravel()
         is_there = ~np.isnan(parts)
@@ -401,7 +401,7 @@ class Layout:
     def predictors(self, columns: Ints) -> Ints:
         """The columns of the model whose predictors decide columns of the table.
 
-        That of a copy is its source's, that of a column with several parts its last part's.
+        A copy has its source's predictor, a column with several parts its last part's.
 
         Raises
         ------
@@ -414,7 +414,7 @@ class Layout:
         for column, form in self.forms:
             if isinstance(form, Copy):
                 last[column] = last[form.source]
-            elif form.is_left_out and (columns == column).any():
+            elif form.is_dropped and (columns == column).any():
                 raise ValueError(
                     f"column {self._table_labels[column]!r} is left out of the model ({form.name}) and has no "
                     "predictor. Ask for other columns."
@@ -428,7 +428,7 @@ class Layout:
 
         The same array where columns enter as several, or none is left out.
         """
-        if not self.is_one_to_one or not self.left_out:
+        if not self.is_one_to_one or not self.dropped:
             return values
         shape = list(values.shape)
         shape[axis] = self.n_features
@@ -438,16 +438,16 @@ class Layout:
 
     def pick(self, values: npt.NDArray[Any], axis: int = -1) -> npt.NDArray[Any]:
         """The inverse of `pad`."""
-        if not self.is_one_to_one or not self.left_out:
+        if not self.is_one_to_one or not self.dropped:
             return values
         return np.take(values, self.sources, axis=axis)
 
     def pad_family(self, family: Family, table_family: Family) -> Family:
         """The family of the model's columns as reported; left out columns have that of ``table_family``."""
-        if not self.is_one_to_one or not self.left_out or family.take(np.zeros(1, dtype=int)) is family:
+        if not self.is_one_to_one or not self.dropped or family.take(np.zeros(1, dtype=int)) is family:
             return family
         groups = [(member, self.sources[index]) for member, index in family.member_columns(self.n_columns)]
-        absent = np.asarray(list(self.left_out))
+        absent = np.asarray(list(self.dropped))
         others = table_family.take(absent).member_columns(absent.size)
         groups += [(member, absent[index]) for member, index in others]
         assignment = np.empty(self.n_features, dtype=np.intp)
@@ -459,7 +459,7 @@ class Layout:
 def _encode_block(block: Block, layout: Layout, may_miss: bool, known: dict[int, Any] | None = None) -> Block:
     """Encode a block; ``known`` are encoded sources by the identity of the source, so that blocks share them."""
     known = {} if known is None else known
-    is_picked = all(form.is_left_out for _, form in layout.forms)
+    is_picked = all(form.is_dropped for _, form in layout.forms)
     own = EncodedSource(block.source, layout.sources, None if is_picked else layout)
     offset, entry = block.offset_source, block.entry_source
     # An offset with a single column belongs to rows, and to all columns alike.

@@ -1,4 +1,4 @@
-"""Columns that tell nothing of their own: constants, copies and linear combinations of other columns."""
+"""Redundant columns: constants, copies and linear combinations of other columns."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SEED = 40
 
 
 def find_redundant(table: Table, choice: FamilyChoice) -> dict[int, Form]:
-    """The columns of a table that are left out, each with what comes back in its place.
+    """Find the redundant columns of a table, with the forms that reconstruct them.
 
     Parameters
     ----------
@@ -46,11 +46,11 @@ def find_redundant(table: Table, choice: FamilyChoice) -> dict[int, Form]:
     return {**found, **find_combinations(table, columns)}
 
 
-def report_left_out(report: FamilyReport | None, layout: Layout) -> FamilyReport | None:
-    """The account of the families with what columns that are left out are instead."""
+def report_dropped(report: FamilyReport | None, layout: Layout) -> FamilyReport | None:
+    """Return the report of families with the reasons of dropped columns."""
     if report is None:
         return None
-    forms = layout.left_out
+    forms = layout.dropped
     return FamilyReport(
         record._replace(family=forms[j].name, reason=forms[j].reason, rule=forms[j].reason)
         if j in forms
@@ -71,7 +71,7 @@ def _constants(table: Table, family: Family) -> dict[int, Form]:
 
 
 def _copies(table: Table, family: Family, known: set[int]) -> dict[int, Form]:
-    """Columns with continuous noise that another column tells exactly; discrete ones may well coincide by chance."""
+    """Find columns with continuous noise that equal another column; discrete ones may coincide by chance."""
     n_features, names = table.data.n_features, table.data.feature_names
     kinds = _kinds(table, family, known)
     if table.data.n_samples < _FEWEST_ROWS or (kinds >= 0).sum() < 2:
@@ -97,7 +97,7 @@ def _kinds(table: Table, family: Family, known: set[int]) -> Ints:
     kinds = np.full(n_features, -1)
     for number, (member, columns) in enumerate(family.member_columns(n_features)):
         if _is_continuous(member):
-            # Units are free, so that all real columns are of one kind; amounts are told by multiples alone.
+            # Units are free, so that all real columns are of one kind; amounts are copies only of multiples.
             kinds[columns] = n_features if member.has_units else number
     kinds[list(known)] = -1
     return kinds

@@ -1,4 +1,4 @@
-"""One pass over the entries: moments of the columns, and what is wrong with the values."""
+"""One pass over the entries: moments of the columns, and values that no model can have."""
 
 from __future__ import annotations
 

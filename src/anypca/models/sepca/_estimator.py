@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from anypca._compat import Interval, RealNotInt, StrOptions
 from anypca._typing import Floats, Ints
-from anypca.columns import FamilyChoice, check_support, encode, find_redundant, report_left_out, settle_family
+from anypca.columns import FamilyChoice, check_support, encode, find_redundant, report_dropped, settle_family
 from anypca.columns.forms import Form
 from anypca.families import Family
 from anypca.linalg import fix_signs
@@ -271,7 +271,7 @@ class SePCA(PosteriorModel):
             self._store(fit)
             if self.warm_start and isinstance(fit, PosteriorFit):
                 self._last_run = replace(fit.loadings, change=None)
-            self.family_report_ = report_left_out(report, session.layout)
+            self.family_report_ = report_dropped(report, session.layout)
             self.sparsity_ = settings.sparsity
             if path:
                 self.nu_path_ = path
