@@ -336,7 +336,7 @@ class Layout:
         find: Callable[[Form, slice], Floats],
         reconstruct: Callable[[Form, Floats], Floats] = lambda form, sources: form.mean(sources),
     ) -> Floats:
-        """Join the columns of the model: ``find`` gives columns with forms, ``reconstruct`` those computed from others."""
+        """Join columns of the model: ``find`` gives columns with forms, ``reconstruct`` those computed from others."""
         if self.is_identity:
             return model
         table = np.empty((len(model), self.n_features), dtype=model.dtype)
