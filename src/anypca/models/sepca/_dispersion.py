@@ -150,7 +150,8 @@ def alternative_noise_models(state: State) -> list[NoiseModel]:
     # Squared Pearson residuals of exponential amounts have variance E (x - 1)^4 - 1 = 8.
     if _vary_less(state, amounts := noise.columns_of(Exponential), 8.0):
         return _gamma_models(noise, amounts, dispersion)
-    if _logs_are_skewed(state, amounts := noise.columns_of(LogNormal)):
+    amounts = noise.columns_of(LogNormal)
+    if not noise.settings.is_family_given and _logs_are_skewed(state, amounts):
         return [noise, *_gamma_models(noise, amounts, dispersion)]
     if _may_differ(state) or _scales_differ(state):
         # Equal shares are shares of the dispersions without components, which a fit starts with.

@@ -31,7 +31,7 @@ from anypca.models._validation import NOT_NEGATIVE, POSITIVE
 from anypca.models._warm import find_start
 from anypca.models.sepca._hidden import choose_sparsity, choose_weight
 from anypca.models.sepca._hmc import SampledFit, SamplerOptions, fit_draws
-from anypca.models.sepca._noise import Settings, count_rows
+from anypca.models.sepca._noise import Settings, count_rows, is_given
 from anypca.models.sepca._posterior import Loadings
 from anypca.models.sepca._rows import PosteriorRowModel
 from anypca.models.sepca._search import PosteriorFit, fit_posterior
@@ -83,9 +83,9 @@ class SePCA(PosteriorModel):
     dispersion : {"auto", "shared", "feature"} or float, default="auto"
         ``"auto"`` estimates open dispersions between fits: one for the columns of a family (for real columns one share
         of their variance, so that units do not matter), and in ``"vb"`` one for each column if it has the
-        larger evidence. Counts that vary less than Poisson counts (compared with a table drawn from the fit) become
-        `ScaledPoisson`, steady exponential amounts `Gamma`, and so do log-normal amounts with skewed logarithms if that
-        has the larger evidence; ``dispersion_report_`` states it, and a warning does if
+        larger evidence. Counts that vary less than Poisson counts become `ScaledPoisson`, steady exponential amounts
+        `Gamma`, and so do log-normal amounts with skewed logarithms, unless their family was given, if that has the
+        larger evidence; ``dispersion_report_`` states it, and a warning does if
         ``family`` was not ``"auto"``. ``"shared"`` keeps the family and has one for the columns of a family, for real
         columns one variance, which needs one unit. ``"feature"`` has one for each column, with `ScaledPoisson` for
         Poisson columns. A number fixes open dispersions.
@@ -267,7 +267,7 @@ class SePCA(PosteriorModel):
             family, report = settle_family(session)
             check_support(family, session)
             settings, path = self._choose_settings(session, family, X, companions)
-            fit = self._fit(session, family, settings)
+            fit = self._fit(session, family, replace(settings, is_family_given=is_given(report)))
             self._store(fit)
             if self.warm_start and isinstance(fit, PosteriorFit):
                 self._last_run = replace(fit.loadings, change=None)

@@ -46,6 +46,8 @@ class Settings:
     """Fit ``max_components`` components and compare no other number of them."""
     share: float | None = None
     """Keep the leading components with this share of the deviance that all chosen ones explain."""
+    is_family_given: bool = False
+    """Keep log-normal amounts even if their logarithms are skewed."""
 
 
 def is_normal(member: Family) -> bool:
@@ -271,13 +273,18 @@ class DispersionReport:
 
     def warn_if_replaced(self, report: FamilyReport | None) -> None:
         """Warn if residuals replaced a family that the user named."""
-        if self.replaced and (report is None or any(record.rule == GIVEN for record in report)):
+        if self.replaced and is_given(report):
             warnings.warn(
                 f"family: {self.replaced}, since the residuals contradict the given family. dispersion='shared' keeps "
                 "it; family='auto' chooses one without this warning.",
                 UserWarning,
                 stacklevel=3,
             )
+
+
+def is_given(report: FamilyReport | None) -> bool:
+    """Whether the user named the family of some column."""
+    return report is None or any(record.rule == GIVEN for record in report)
 
 
 def name_replaced(before: Family, after: Family, n_columns: int) -> str | None:
