@@ -287,7 +287,7 @@ def climb(
     for number in range(_MOST_CHARTS):
         n_left = session.max_iter - max(len(trace) - 1, 0)
         objective = Objective(session, make_chart(problem, point, fit_breakpoints=fit_breakpoints), point)
-        status, values = _ascend(objective, n_left, len(trace))
+        status, values = _ascend(objective, n_left, max(len(trace), 1))
         point, criterion = objective.best, objective.criterion
         is_same = len(trace) > 0 and values[0] <= trace[-1]
         trace = np.concatenate([trace, values[int(is_same) :]])
