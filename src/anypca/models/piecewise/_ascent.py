@@ -284,6 +284,7 @@ def climb(
         raise NonFiniteError(
             "the likelihood overflows at the start of the fit. Look for extreme values in X."
         )
+    session.callback(Progress(1, session.max_iter, point.value, np.inf))
     for number in range(_MOST_CHARTS):
         n_left = session.max_iter - max(len(trace) - 1, 0)
         objective = Objective(session, make_chart(problem, point, fit_breakpoints=fit_breakpoints), point)
