@@ -186,7 +186,7 @@ def select_rank(
 
     *Scores plugged in* (`EPCA`): L is the log-likelihood of the entries at the fitted scores themselves. These are
     then as much fitted as the loadings, and d must count them: :math:`k(n - f + p - k) + pf` numbers describe a
-    predictor of rank k beside f fixed features (intercept and covariates), plus the dispersions that were estimated;
+    predictor of rank k with f fixed features (intercept and covariates), plus the estimated dispersions;
     the n in BIC is the number of observed entries. Nothing of this is changed for a ridge: with ``ridge="auto"`` fits
     with a ridge of 1 are compared, and ``best_estimator_`` has its own. A component of noise gains at most about
     :math:`(\sqrt n + \sqrt p)^2` in 2L but costs :math:`(n + p)\log(np)` in BIC, so that ``bic`` misses weak ones.
