@@ -139,6 +139,6 @@ def _page(subject: Subject) -> str:
 
 
 def _write(path: Path, *, page: str) -> None:
-    # Lone surrogates, which names of undecodable files may hold, have no UTF-8 form. Line ends stay as they are: the
-    # page's security policy holds hashes of its scripts.
+    # File names that cannot be decoded contain lone surrogates, which have no UTF-8 form. Bytes keep the line ends,
+    # since the page's security policy contains hashes of its scripts.
     path.write_bytes(page.encode("utf-8", errors="replace"))
