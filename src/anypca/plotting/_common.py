@@ -1,4 +1,4 @@
-"""What all pictures share: colours, new Axes, and what they ask of models, scores and names."""
+"""Shared by all plots: colours, new Axes, and checks of models, scores and names."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def save_figure(ax: Any, path: str | os.PathLike[str], *, dpi: int = 150) -> Non
     ax : matplotlib.axes.Axes
         What was drawn.
     path : path-like
-        The picture; its ending says of which kind.
+        Image file; its extension determines the format.
     dpi : int
         Dots per inch.
 
@@ -249,7 +249,7 @@ def check_names(model: Any, names: Sequence[str] | None, n_features: int) -> lis
     layout = found.layout or Layout(n_features)
     if names is None:
         names = tuple(f"x{j}" for j in range(layout.n_features))
-    # Names of the columns of the table, some of which are several columns of the model.
+    # Names of the input columns; one input column can correspond to several model columns.
     if len(names) == layout.n_features != n_features:
         names = layout.reported_names(tuple(names))
     if len(names) != n_features:

@@ -1,4 +1,4 @@
-"""Rows as points, coloured by groups or by numbers, and text beside them without overlaps."""
+"""Rows as points, coloured by groups or by numbers, with labels that do not overlap."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def place_labels(
     avoid: Sequence[Box] = (),
     reach_far: bool = True,
 ) -> list[Box]:
-    """Write a text beside each point, away from the origin, clear of the others.
+    """Label each point on the side away from the origin, without overlaps.
 
     The axis limits must be final. Labels are placed in the given order, the first nearest to their points. No label
     is ever written over another, over ``taken`` or beyond the frame: one that finds no place is left out.
@@ -296,7 +296,7 @@ def _draw_groups(ax: Any, points: Floats, values: Any, title: Any, style: dict[s
 
 
 def name_rows(ax: Any, points: Floats, names: Sequence[str] | None, taken: Sequence[Box] = ()) -> None:
-    """Write names beside points where there is room, for at most 40 points: those farthest from the middle.
+    """Label at most 40 points, the farthest from the centre, if there is room.
 
     Parameters
     ----------

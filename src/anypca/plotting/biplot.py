@@ -75,10 +75,9 @@ def plot_biplot(
     row_names : sequence of str, optional
         Names of the rows, written where there is room, of more than 40 rows for the 40 farthest from the middle.
     color : sequence of length n_samples, optional
-        Groups, told by colour and marker and named in a legend, or numbers, told by a colour scale; as in
-        `plot_scores`.
+        Groups (shown by colour and marker, with a legend) or numbers (shown by a colour scale); see `plot_scores`.
     top : int, default=10
-        How many columns are drawn and named: those with the longest arrows.
+        Number of columns to draw and name; columns with the longest arrows come first.
     scaling : {"rows", "symmetric", "columns"}, default="rows"
         What the picture is true to; see Notes.
     ax : matplotlib.axes.Axes, optional
@@ -103,7 +102,7 @@ def plot_biplot(
     have units are divided by the standard deviation of their noise, so that no column is long by its units alone.
 
     - ``"rows"``, a = 0: points are the scores, so distances between points are distances between rows.
-    - ``"columns"``, a = 1: lengths and angles of arrows are those of the columns' fitted variation.
+    - ``"columns"``, a = 1: lengths and angles of arrows show standard deviations and correlations of the fit.
     - ``"symmetric"``, a = 1/2: between the two, true to neither, with points and arrows spread alike.
 
     All arrows are then stretched by one common factor to fill the picture. With a single component, points are
@@ -297,7 +296,7 @@ def _correlations(model: Any, scores: Any, X: Any) -> tuple[Floats, Floats]:
 
 def _strongest(points: Floats, sizes: Floats, top: int) -> Ints:
     """Columns to name: the longest arrows, first among the columns that vary at least as the median does."""
-    # A column that hardly varies may well be perfectly correlated, and tells little.
+    # A column with little variation can be perfectly correlated without being informative.
     length = np.hypot(*points.T)
     chosen = np.lexsort((-length, sizes < np.median(sizes)))[: max(top, 0)]
     return np.asarray(chosen[length[chosen] > 0])

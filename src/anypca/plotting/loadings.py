@@ -53,9 +53,9 @@ def plot_loadings(
     Returns
     -------
     ax : matplotlib.axes.Axes
-        The largest loading on top; positive bars are blue, negative ones vermillion. Where columns have units of their
-        own, loadings are divided by the standard deviations of their noise, so that none is long by its units alone.
-        The title tells how many columns there are and which share of the sum of squares those drawn hold.
+        The largest loading is on top; positive bars are blue, negative bars vermillion. If columns have units of their
+        own, loadings are divided by the standard deviations of the noise, which makes bars comparable.
+        The title gives the number of columns and the share of the sum of squares that the drawn columns account for.
 
     Raises
     ------

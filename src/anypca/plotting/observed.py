@@ -79,9 +79,9 @@ def plot_fitted(
         ``"auto"``: logarithmic for whole numbers from 0 to beyond 20, standardised for columns of several families or
         whose standard deviations differ more than 30 times, else linear.
     max_rows : int, default=2000
-        Of a table with more rows this many are drawn at random.
+        If the table has more rows, a random sample of this size is drawn.
     max_cells : int, default=20000
-        Of more entries this many are drawn at random; the legend tells.
+        If there are more entries, a random sample of this size is drawn and the legend reports it.
     random_state : int, default=0
         Seed of the two draws.
     ax : matplotlib.axes.Axes, optional

@@ -1,4 +1,4 @@
-"""Pieces in data space and in latent space, and rows that a model generates beside those observed."""
+"""Pieces in data space and in latent space, and generated rows compared with observed rows."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def plot_predicted(
     random_state : int, RandomState instance, Generator or None, default=0
         Seed, or generator, of the draws.
     label : str, optional
-        Name of the model; that of its class if not given.
+        Name of the model; by default the name of its class.
 
     Raises
     ------
@@ -242,7 +242,7 @@ def _name_plane(ax: Any, model: Any, plane: list[int]) -> None:
 
 
 def _add_legend(ax: Any) -> None:
-    """A legend whose marks are as strong as the lines beside them."""
+    """Add a legend with opaque markers."""
     for handle in ax.legend(fontsize=8, framealpha=0.8, edgecolor="none").legend_handles:
         handle.set_alpha(1.0)
         handle.set_markersize(max(handle.get_markersize(), 4.0))

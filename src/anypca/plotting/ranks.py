@@ -36,7 +36,7 @@ def plot_rank_comparison(result: Any, ax: Any = None) -> Any:
             continue
         ax.plot([0, answer.rank], [row, row], color=BLUE, linewidth=1.5, alpha=0.4, zorder=1)
         ax.plot(answer.rank, row, "o", color=BLUE, markersize=7, zorder=2)
-        # Times stand in one column to the right of all dots.
+        # Times form one column to the right of all dots.
         told = f"{answer.seconds:.2g} s" if answer.seconds >= 0.01 else "< 0.01 s"
         ax.text(last + 0.6, row, told, color=GREY, fontsize=8, va="center")
     _name_rows(ax, result.labels, last)
@@ -72,10 +72,10 @@ _DECADES = 3.0
 
 
 def plot_survival(curve: Any, ax: Any = None) -> Any:
-    """The pull of the data on every component against its size, and the hyperbola that it must reach.
+    """Plot the pull of the data on every component against its size, and the hyperbola that it must reach.
 
-    A curve that stays below the dashed hyperbola is that of a component that dies: the grey one is the best candidate
-    for one more. Dots are the components as fitted, where their curves meet the hyperbola from above; the legend has
+    A component whose curve stays below the dashed hyperbola is pruned. The grey curve is the best candidate for one
+    more component. Dots are the components as fitted, where their curves meet the hyperbola from above; the legend has
     their critical weights.
 
     Parameters

@@ -22,11 +22,11 @@ from anypca.plotting._points import draw_points, golden, group_color, name_rows,
 
 #: More ellipses than this would hide each other and the points.
 _MOST_ELLIPSES = 200
-#: Ellipses that lie on each other more often than this where the points are would hide these too.
+#: Mean number of overlapping ellipses at the points above which the ellipses would hide the points.
 _MOST_LAYERS = 3.0
-#: However wide ellipses are, so many of them are drawn: enough to see how they differ.
+#: Smallest number of ellipses to draw, however wide they are: enough to compare them.
 _LEAST_ELLIPSES = 12
-#: How opaque the ellipses of groups are; those of more groups than this are outlines, since colours would mix to mud.
+#: Opacity of the ellipses of groups; with more groups than this only outlines are drawn, since colours would mix.
 _FILL, _FEW_GROUPS = 0.12, 4
 
 
@@ -53,14 +53,14 @@ def plot_scores(
         As given by ``model.transform``.
     std : array-like of shape (n_samples, n_components), optional
         Posterior standard deviations as given by ``transform(..., return_std=True)``. They are drawn as ellipses
-        parallel to the axes, of at most 200 rows spread over the table, of fewer where wide ellipses would cover the
-        points; the title tells of how many.
+        parallel to the axes, for at most 200 rows spread over the table, or fewer if wide ellipses would cover the
+        points; the title gives the number.
     axes : tuple of two ints, default=(1, 2)
         Components, counted from 1.
     color : sequence of length n_samples, optional
         A column to colour by. Text, categories, truth values and whole numbers with at most 20 different values are
-        groups, told by colour and marker and named in a legend; other numbers are told by a colour scale from the
-        1st to the 99th percentile. To have numbers as groups pass them as text. The name of a pandas column is shown.
+        groups, shown by colour and marker, with a legend. Other numbers are shown by a colour scale from the
+        1st to the 99th percentile. To treat numbers as groups pass them as text. The name of a pandas column is shown.
     row_names : sequence of str, optional
         Names of the rows, written where there is room, of more than 40 rows for the 40 farthest from the middle.
     groups : {"rows", "means"} or None, default=None
@@ -177,7 +177,7 @@ def _draw_supplementary(ax: Any, points: Floats) -> None:
 
 
 def _draw_group_means(ax: Any, points: Floats, color: Any, kind: str, coverage: float) -> None:
-    """Means of the groups as large disks, and ellipses around those of three or more rows that do not lie on a line."""
+    """Draw group means as large disks, with ellipses for groups of three or more rows that are not collinear."""
     if not isinstance(kind, str) or kind not in ("rows", "means"):
         what = repr(kind) if isinstance(kind, str) else type(kind).__name__
         raise ValueError(

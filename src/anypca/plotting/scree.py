@@ -11,10 +11,10 @@ from anypca._typing import Floats
 from anypca.models._description import describe
 from anypca.plotting._common import BLUE, VERMILLION, explained, new_axes, tidy
 
-#: Above this many components their numbers would run into each other.
+#: Largest number of components with labelled bars; more labels would overlap.
 _MOST_LABELLED = 10
 _GREEN = "#009E73"
-#: Criteria of a single fit that are told.
+#: Criteria of a single fit, shown in the title.
 _CRITERIA = {"evidence": "log evidence", "icl": "ICL", "bic": "BIC", "aic": "AIC"}
 
 
@@ -44,7 +44,7 @@ def plot_scree(
     -------
     ax : matplotlib.axes.Axes
         The criterion has an axis of its own on the right, the last of ``ax.figure.axes``; the model's number of
-        components is marked. Criteria of the fit alone, such as ``bic_``, are told above the picture.
+        components is marked. The title gives criteria of the fit alone, such as ``bic_``.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def plot_scree(
     name = "log evidence" if criterion is None else criterion_name
     handles = ax.get_legend_handles_labels()[0][::-1]
     ranks = np.array(sorted(found), dtype=int)
-    # A criterion at a single rank compares nothing: it is told and not drawn.
+    # A criterion at a single rank compares nothing: it appears in the title, without a curve.
     is_drawn = len(ranks) > 1
     if is_drawn:
         handles += _draw_criterion(ax, ranks, np.array([found[rank] for rank in ranks]), name, len(ratio))
@@ -92,7 +92,7 @@ def _add_legend(ax: Any, handles: list[Any], title: str | None) -> None:
 
 
 def _criteria_in_words(model: Any) -> str | None:
-    """The criteria of a single fit in words, None where there are none."""
+    """Format the criteria of a single fit; None if there are none."""
     known = describe(model).criteria
     told = [f"{label} {known[name]:,.1f}" for name, label in _CRITERIA.items() if name in known]
     return ", ".join(told) or None
@@ -101,7 +101,7 @@ def _criteria_in_words(model: Any) -> str | None:
 def _draw_shares(ax: Any, number: Any, percent: Floats) -> None:
     ax.bar(number, percent, width=0.7, color=BLUE, label="each component")
     if len(percent) > 1:
-        # Points only while they can be told apart.
+        # Markers only if they do not overlap.
         marker = "o" if len(percent) <= 30 else None
         ax.plot(number, percent.cumsum(), color=VERMILLION, marker=marker, markersize=4, label="together")
     if len(percent) <= _MOST_LABELLED:

@@ -30,7 +30,7 @@ def plot_trace(model: Any, ax: Any = None, *, gap: bool = False) -> Any:
     AttributeError
         If the model keeps no trace of its fit.
     ValueError
-        If ``gap`` is asked of a trace that never changed.
+        If ``gap`` is requested for a trace that never changed.
 
     See Also
     --------
@@ -81,7 +81,7 @@ def _write_ending(ax: Any, n_iter: int, *, converged: bool) -> None:
 #: Colour and marker of each reason to remove a component.
 _LOOKS = {"relevance": (VERMILLION, "o"), "evidence": ("#009E73", "s")}
 _OTHER_LOOK = (GREY, "D")
-#: Up to this many removals the relevance of each is written beside it; the numbers of more would run into each other.
+#: Largest number of removals that are labelled with their relevance; more labels would overlap.
 _MOST_TOLD = 12
 
 
@@ -99,7 +99,7 @@ def plot_pruning_path(model: Any, ax: Any = None) -> Any:
     Returns
     -------
     ax : matplotlib.axes.Axes
-        Beside each of at most 12 removals stands its alpha, the prior precision of its loadings when it left.
+        At most 12 removals are labelled with alpha, the ARD precision of the component when it was pruned.
 
     Raises
     ------
