@@ -234,7 +234,7 @@ def _from_package(name: str, spec: Spec) -> Dataset:
 
 
 def _parse_cells(cells: Any) -> Any:
-    """Return text as objects: numbers in columns that hold nothing else, labels in all others, NaN if empty."""
+    """Convert text to objects: numbers in all-numeric columns, labels in other columns, NaN for empty cells."""
     X = np.where(cells == "", np.nan, cells.astype(object))
     for j, column in enumerate(X.T):
         with suppress(ValueError):
