@@ -17,11 +17,11 @@ from anypca.models._description import describe
 class Axes:
     r"""A change of basis after which distances between scores are distances in the metric of the Fisher information.
 
-    Models place their scores Z differently: with unit variance, or with that of the predictor. In either case a
-    difference of log rates counts the same in a gene of many counts and in one of few, where it is mostly noise. The
+    Models scale their scores Z differently: to unit variance, or to the variance of the predictor. In either case a
+    difference of log rates has the same weight in genes with many and with few counts, where it is mostly noise. The
     information about the predictor :math:`\eta_j` in a count of gene j is its curvature :math:`h_j` (the rate, for
     Poisson counts), taken in a cell of average size at zero scores. With scores of variance :math:`D^2` and loadings W,
-    the axes are those of the singular value decomposition :math:`D W' H^{1/2} = A S B'`, and scores become
+    the axes come from the singular value decomposition :math:`D W' H^{1/2} = A S B'`, and scores become
     :math:`Z D^{-1} A S`: their squared distance is, to second order, the deviance between two such cells. The axes
     depend on the model alone, so that cells projected later have the same ones.
     """
@@ -68,7 +68,7 @@ class Axes:
         return np.asarray(np.sqrt(deviations**2 @ self.map**2))
 
     def turn_loadings(self, loadings: Floats) -> Floats:
-        """Loadings (k, p) of the axes: scores times loadings stay what they are."""
+        """Loadings (k, p) of the axes; the product of scores and loadings does not change."""
         return np.asarray(self.inverse @ loadings)
 
     def turn_loading_deviations(self, deviations: Floats) -> Floats:

@@ -90,10 +90,10 @@ def pca(
     -----
     Written, with PCs and X_pca both replaced by ``key_added`` when it is given, as scanpy does:
 
-    - ``obsm["X_pca"]``: scores. Those of `SePCA`, `EPCA` and `PLNPCA` are turned and scaled so that their squared
-      distances are deviances between cells of average size (to second order): a difference of log rates counts more in
-      a gene with many counts. Scores of other models, and in front of sparse loadings, are the model's own.
-    - ``obsm["X_pca_std"]``: their posterior standard deviations, where the model knows them.
+    - ``obsm["X_pca"]``: scores. Scores of `SePCA`, `EPCA` and `PLNPCA` are rotated and scaled: squared distances
+      approximate (to second order) deviances between cells of average size, so that genes with many counts weigh more.
+      Scores of other models, and scores of sparse loadings, are returned unchanged.
+    - ``obsm["X_pca_std"]``: their posterior standard deviations, if the model has them.
     - ``varm["PCs"]``: loadings, zero for genes that were not used: ``X_pca @ PCs.T`` are log rates around the
       intercepts; ``varm["PCs_std"]``: their standard deviations.
     - ``uns["pca"]``: ``variance`` of the scores, ``variance_ratio`` (share of the deviance that each component
@@ -125,7 +125,7 @@ def pca(
     with open_table(choose_matrix(adata, layer), Genes.chosen(np.flatnonzero(mask))) as table:
         offset = find_offset(adata, table, size_factors, wanted=_takes_offset(estimator))
         estimator.fit(table.X, **({} if offset is None else {"offset": offset}))
-        # Names live beside the model: rows are given to it without them.
+        # The model is fitted without gene names: store them in a separate attribute.
         estimator.var_names_ = names
         estimator.mean_offset_ = 0.0 if offset is None else float(offset.mean())
         scores, std = score_cells(estimator, table, offset)
@@ -245,9 +245,9 @@ def project(
 ) -> Any:
     """Scores of new cells under a model that `pca` fitted to a reference.
 
-    The intercepts, loadings and scales are those of the reference: a cell's scores do not depend on the other new
-    cells. Genes are found by name, in any order; genes that the model does not know are ignored, and genes that the
-    new cells lack are missing entries of the likelihood, not zeros.
+    The intercepts, loadings and scales of the reference are used: a cell's scores do not depend on the other new
+    cells. Genes are matched by name, in any order. Genes that are not in the model are ignored. Genes that the new
+    cells lack are missing entries of the likelihood, not zeros.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from anypca._typing import Floats, Ints
 
-#: Rows (or columns) of a file that are in memory at a time: 36 MB with 30 000 genes of which a tenth is seen.
+#: Rows (or columns) of a file in memory at a time: 36 MB with 30 000 genes and a tenth of the cells non-zero.
 _ROWS = 1000
 
 
@@ -155,7 +155,7 @@ def _spool(matrix: Any, genes: Genes, folder: Path) -> CellTable:
 def _join(data: Any, indices: Any, counts: list[int], shape: tuple[int, int]) -> Any:
     """A CSR matrix of mapped arrays."""
     matrix = sparse.csr_array(shape, dtype=data.dtype)
-    # Set one by one: the constructor copies indices whose type is not that of the pointers.
+    # Set one by one: the constructor copies indices if their type differs from the type of the pointers.
     fits = counts[-1] <= np.iinfo(indices.dtype).max
     matrix.data, matrix.indices = data, indices
     matrix.indptr = np.array(counts, dtype=indices.dtype if fits else np.int64)
