@@ -35,7 +35,7 @@ def make_group(
     coords : mapping of str to array
         Labels of the dimensions.
     dims : mapping of str to sequence of str
-        Names of the dimensions after chains and draws; those of others are numbered.
+        Names of the dimensions after chains and draws; unnamed dimensions are numbered.
 
     Returns
     -------

@@ -20,9 +20,9 @@ class Registry(Generic[T]):
     kind : str
         What is registered ("family", "prior"), used in error messages.
     synonyms : dict or None
-        Other words for names, which the error message translates; they are not accepted.
+        Common synonyms of names. They are not accepted, but the error message suggests the name.
     beside : Registry or None
-        Whose names the error message lists as well.
+        A second registry; error messages list its names as well.
     """
 
     def __init__(

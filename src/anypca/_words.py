@@ -24,7 +24,7 @@ def numbered(prefix: str, count: int) -> tuple[str, ...]:
 
 
 def distinct(names: Iterable[object]) -> tuple[str, ...]:
-    """Names of which none repeats: a second ``name`` becomes ``name#2``."""
+    """Return unique names: a repeated ``name`` becomes ``name#2``."""
     seen: Counter[str] = Counter()
     found = []
     for name in map(str, names):

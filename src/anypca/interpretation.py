@@ -57,7 +57,7 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SupplementaryColumn:
-    """A column that took no part in the fit, beside the components.
+    """A supplementary column (not used in the fit) and its association with the components.
 
     See Also
     --------
@@ -110,7 +110,7 @@ class Entries:
 
 
 def open_entries(model: Any, values: Floats, scores: Floats, **companions: Any) -> Entries | None:
-    """Rows beside what a fitted model says of them.
+    """Observed entries of rows together with the predictor of a fitted model.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def open_entries(model: Any, values: Floats, scores: Floats, **companions: Any) 
     found = describe(model)
     values = (found.layout or Layout(values.shape[1])).split(values)
     seen, family = ~np.isnan(values), found.family or Gaussian()
-    # A table that the components reproduce exactly has a noise of 0, in units of which nothing can be told.
+    # Without noise (an exact reconstruction) deviances cannot be measured in units of the dispersion: use 1.
     has_noise = found.dispersion is not None and bool((found.dispersion > 0).all())
     dispersion = np.asarray(found.dispersion) if has_noise else np.ones(eta.shape[1])
     return Entries(family, np.where(seen, values, 1.0), seen, eta, base, dispersion, has_noise)
@@ -246,7 +246,7 @@ def cos2(model: Any, X: Any, *, scores: Any = None, offset: Any = None, covariat
 
 
 def _null_shift(model: Any, X: Any, scores: Floats, companions: Mapping[str, Floats]) -> Floats:
-    """Intercepts of the model without components, beside those of the model, from as many rows as it takes."""
+    """Intercepts of the model without components, relative to the model's intercepts, from a sample of rows."""
     n = count_rows(X)
     index = choose_rows(n, max(_LEAST_ROWS, _MOST_ENTRIES // max(int(check_data(X).n_features), 1)))
     some = {name: values[index] for name, values in companions.items()}
@@ -265,7 +265,7 @@ def _deviances(
 ) -> tuple[Floats, Floats]:
     """Deviances of rows (n_components + 2, rows) and of the model's columns (n_components + 2, n_columns).
 
-    The first are those of the model without components, then come the model and the model without each component.
+    The order is: the model without components, the full model, then the model without each single component.
     """
     entries = open_entries(model, values.astype(float), scores, **companions)
     assert entries is not None
@@ -280,7 +280,7 @@ def _deviances(
 
 
 def supplementary_columns(scores: Any, columns: Any) -> list[SupplementaryColumn]:
-    """Columns that took no part in the fit beside the components: correlations of numbers, means of groups.
+    """Relate supplementary columns (not used in the fit) to the components: correlations or group means.
 
     Supplementary rows need no function of their own: ``model.transform`` gives their scores, `cos2` how much of them
     the components explain.

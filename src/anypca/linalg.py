@@ -75,7 +75,7 @@ def packed_position(size: int, part: int) -> Ints:
 
 @cache
 def packed_cross(size: int, part: int) -> Ints:
-    """Positions of the block beside it, its rows and the other columns, shape (part, size - part)."""
+    """Positions of the off-diagonal block: the first ``part`` rows, the other columns; (part, size - part)."""
     return _triangle(size)[2][:part, part:]
 
 
@@ -247,7 +247,7 @@ def balance(left: Floats, right: Floats) -> tuple[Floats, Floats]:
     if not (_is_well_conditioned(left) and _is_well_conditioned(right)):
         return identity, identity
     # P left P = right has the geometric mean of left^-1 and right as its positive solution, and R = P^(1/2). Singular
-    # values of the product of two Cholesky factors are accurate where those of the product of the matrices are not.
+    # values of the product of two Cholesky factors are more accurate than eigenvalues of the matrix product.
     lower = np.linalg.cholesky(left)
     _, sizes, turned = np.linalg.svd(np.linalg.cholesky(right).T @ lower)
     half = scipy.linalg.solve_triangular(lower, turned.T, lower=True, trans="T")

@@ -176,7 +176,7 @@ def rle(X: Any, *, pseudocount: float = 0.0, zeros: Literal["drop", "skip"] = "d
         _log_totals(counts)
         sums = counts.columns(lambda x: np.vstack([np.nansum(logs(x), axis=0), *_tally(x, logs(x))]))
         total, present, positive = sums
-        # A geometric mean with a zero is zero, and tells no ratios unless zeros are skipped.
+        # A geometric mean that includes a zero is zero and defines no ratios: drop zeros, or use positive columns only.
         usable = positive == present if zeros == "drop" else positive > 0
         if not usable.any():
             raise ValueError(
@@ -249,7 +249,7 @@ def tmm(
 
         factors = counts.rows(compare)
         _raise_at_nan(factors, f"shares no positive column with row {chosen}", "Choose another reference.")
-        # Factors of mean 0 leave the offsets those of the totals on average.
+        # With factors of mean 0 the mean offset equals the mean log total.
         return np.asarray(np.log(totals) + factors - factors.mean())
 
     return _with_counts(X, function)
