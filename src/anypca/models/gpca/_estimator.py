@@ -31,7 +31,7 @@ class GPCA(GenerativeModel):
     .. math:: \eta_i = \mu + U U^\top (\tilde\theta_i - \mu),
 
     with the orthonormal loadings U and the main effects :math:`\mu` of smallest deviance. With the gaussian family
-    this is PCA. Other than in `EPCA` scores are no parameters: those of new rows are a matrix product.
+    this is PCA. In contrast to `EPCA`, scores are not parameters: a matrix product gives the scores of new rows.
 
     Parameters
     ----------
@@ -95,8 +95,8 @@ class GPCA(GenerativeModel):
     deviance_, null_deviance_ : float
         Deviance with and without the components, of dispersion 1.
     resolution_ : ndarray of shape (n_features,)
-        Step with which each column is recorded: given, or that of the lattice on which its values lie (up to four
-        decimals), or a thousandth of its standard deviation; see ``entry_log_likelihood``.
+        Measurement step of each column: as given, or detected from the values (up to four decimals), or else a
+        thousandth of the standard deviation; see ``entry_log_likelihood``.
     layout_ : Layout
         Which columns of the table are columns of the model, and as what; see `EPCA`.
     family_ : Family
@@ -125,12 +125,12 @@ class GPCA(GenerativeModel):
 
     .. math:: \tfrac12 D(U, \mu) + \tfrac12 \alpha D_0 \sum_j p(\sqrt d u_j) / \sqrt d, \qquad U^\top U = I,
 
-    D being the deviance, :math:`D_0` that without components, and :math:`u_j` the loadings of column j of d. Times
-    :math:`\sqrt d` they are 1 in a component in which all columns have equal parts, which is where ``"scad"`` becomes
-    flat; to ``"l1"`` and ``"group"`` this makes no difference. The fit starts at the model without penalty. For a
-    penalty of single loadings, thresholding of columns and rotations of pairs of columns alternate, both of which keep
-    the loadings orthonormal; for others all loadings move together. It ends where nothing gains; as with other sparse
-    methods there can be several such points.
+    where D is the deviance, :math:`D_0` the deviance without components, and :math:`u_j` the loadings of column j of
+    d. In a component with equal loadings, :math:`\sqrt d u_j` is 1, where ``"scad"`` becomes flat; ``"l1"`` and
+    ``"group"`` do not depend on this scale. The fit starts at the model without penalty. For a penalty of single
+    loadings it alternates between thresholding columns and rotating pairs of columns; both keep the loadings
+    orthonormal. For other penalties all loadings change together. The fit ends at a local optimum; as with other
+    sparse methods there can be several.
 
     Time is proportional to ``n_samples * n_features * n_components**2``; memory beyond the table is a few blocks,
     ``n_features * n_components**2 / 2`` numbers, and at the start ``min(n_samples, n_features)**2`` if that is at most
@@ -195,11 +195,11 @@ class GPCA(GenerativeModel):
         sample_weight : array-like of shape (n_samples,) or None
             A row of weight 2 counts as two equal rows.
         entry_weight : array-like of shape (n_samples, n_features) or None
-            What the log-likelihood of each entry is multiplied with, with mean 1; an entry of weight 0 is missing, one
-            of weight 2 was seen twice. Not for Dask arrays.
+            Weights of the entries' log-likelihoods, with mean 1. Weight 0 makes an entry missing; weight 2 has the
+            effect of observing it twice. Not for Dask arrays.
         checkpoint : path-like, Checkpoint or None
-            File for the progress of the fit: after a kill or an interrupt the same call goes on from there. It is
-            removed when the fit has ended.
+            File for the progress of the fit. After a kill or an interrupt the same call resumes from it. The file is
+            removed at the end of the fit.
 
         Returns
         -------

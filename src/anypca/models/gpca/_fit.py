@@ -92,9 +92,9 @@ def _solve(context: FitContext, reader: Reader, settings: Settings, start: Start
 
 
 def _in_units(prior: Prior, strength: float, n_features: int) -> Prior:
-    """A penalty of loadings in units of those of a component in which all columns have equal parts.
+    """Scale a penalty to loadings in units of 1 / sqrt(n_features), the loading of a component with equal columns.
 
-    It is divided by these units again, so that absolute values are what they are.
+    The penalty is divided by the same unit, so that the strength does not depend on it.
     """
     unit = 1.0 / np.sqrt(n_features)
     return Scaled(prior, strength * unit, unit)

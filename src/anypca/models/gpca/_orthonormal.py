@@ -1,4 +1,4 @@
-r"""Steps of orthonormal loadings that raise a linear function less a penalty.
+r"""Steps of orthonormal loadings that increase a linear function minus a penalty.
 
 With the present loadings U, the gradient G of the likelihood and its curvature L the function is
 :math:`\langle L U + G, V \rangle - \sum_j p(v_j)` of matrices V with orthonormal columns and rows :math:`v_j`.
@@ -25,12 +25,12 @@ from anypca.priors import Prior
 
 # Newton steps to orthogonality to the other columns: a piecewise quadratic function is minimised in a few.
 _MAX_NEWTON = 100
-# Doublings of the curvature until something is left of every column: more than the range of what can occur.
+# Doublings of the curvature until no column is zero: beyond the range of double precision.
 _MAX_DOUBLINGS = 200
-# Updates of the multipliers. Their error shrinks by about the ratio of penalty to curvature each time; what they leave
-# is taken away by the nearest orthonormal basis.
+# Updates of the multipliers. Each shrinks the error by about the ratio of penalty to curvature; projection to the
+# nearest orthonormal basis removes the remaining error.
 _MAX_MULTIPLIERS = 50
-# Smallest length of a column, relative to what it was, that is not nothing: some thousand units in the last place.
+# Columns whose relative length is below this value count as zero: some thousand units in the last place.
 _NOTHING = 1e-12
 # Angles at which a pair of columns is looked at first, 1.4 degrees apart, and zeros near the best that are tried.
 _GRID = 64
@@ -120,7 +120,7 @@ def _with_enough(
 
 
 def _move_rows(target: Floats, old: Floats, prior: Prior) -> Floats | None:
-    r"""Maximise ``<target, V>`` less the penalty over orthonormal V; ``None`` if the penalty takes a column away.
+    r"""Maximise ``<target, V>`` less the penalty over orthonormal V; ``None`` if the penalty makes a column zero.
 
     With multipliers M, row j maximises :math:`c_j^\top v - v^\top M v / 2 - p(v)`. Without a penalty
     :math:`V = C M^{-1}` and :math:`M = (C^\top C)^{1/2}`; with one this formula is repeated, V M in place of C.
@@ -162,7 +162,7 @@ def _threshold(target: Floats, threshold: Floats, others: Floats) -> Floats | No
 
 
 def _reach(start: Floats, direction: Floats, threshold: Floats) -> float:
-    """How much of a step, at most 1, to go until the squared length no longer falls.
+    """Step size, at most 1, up to which the squared length decreases.
 
     Its slope is monotone along the step. Lengths themselves would locate the end to half of the digits only.
     """
@@ -180,7 +180,7 @@ def _soft(vector: Floats, threshold: Floats) -> Floats:
 
 
 def rotate_pairs(loadings: Floats, prior: Prior) -> tuple[Floats, Floats]:
-    """Turn each pair of columns to an angle at which the penalty is smaller, if there is one.
+    """Rotate each pair of columns to an angle with a smaller penalty, if one exists.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def rotate_pairs(loadings: Floats, prior: Prior) -> tuple[Floats, Floats]:
 
 
 def _best_angle(both: Floats, prior: Prior) -> float:
-    """Angle of the smallest penalty among those that make a loading zero; 0 for no gain.
+    """Among the angles that make a loading zero, the one with the smallest penalty; 0 if none decreases it.
 
     Between two such angles every |u| is a concave function of the angle, so that with the absolute values the minima
     are where loadings vanish. A quarter turn only exchanges the columns.

@@ -2,8 +2,8 @@
 
 The objective is the log-likelihood less the penalties of the rows of U, over matrices U with orthonormal columns. In
 each iteration the likelihood is replaced by a quadratic function of curvature L around the present loadings. Its square
-is constant, since the columns have unit length, so that what is left to maximise is linear less the penalty; see
-`anypca.models.gpca._orthonormal`. L is doubled until the objective is no worse.
+is constant, since the columns have unit length. The remaining objective is linear minus the penalty; see
+`anypca.models.gpca._orthonormal`. L is doubled until the objective does not get worse.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class PenalisedProblem(SubspaceProblem[PenalisedSubspace]):
         gradient = self._slopes(stats)[:, :k]
         found = improve(old, gradient, self.prior, curvature)
         change, slope = self._move_effects(stats)
-        # What is left of the gradient, curvature * step, in units of the typical curvature if steps are shorter.
+        # The remaining gradient, curvature * step, in units of the typical curvature if steps are shorter.
         excess = max(found.curvature / _typical(stats), 1.0)
         moved = excess * found.curvature * float(np.sum((found.stepped - old) ** 2))
         turned = self._penalty(found.stepped) - self._penalty(found.turned)

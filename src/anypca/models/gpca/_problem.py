@@ -33,7 +33,7 @@ _SHRINKAGE = (0.1, 0.5)
 
 @dataclass(frozen=True, eq=False)
 class SubspaceProblem(BlockProblem[Space, None, Sums]):
-    """The likelihood as a function of loadings and main effects; a subclass says how they are improved.
+    """The likelihood as a function of loadings and main effects; a subclass defines the update.
 
     Parameters
     ----------
@@ -77,18 +77,18 @@ class SubspaceProblem(BlockProblem[Space, None, Sums]):
 
 @dataclass(frozen=True, eq=False)
 class Iterate(Subspace):
-    """The shared parameters with the way that led to them."""
+    """The shared parameters with the history of the optimiser."""
 
     pairs: tuple[Pair, ...] = ()
-    """Earlier steps and what they took off the gradient, (p, k + 1) each, oldest first."""
+    """Earlier steps and the resulting decreases of the gradient, (p, k + 1) each, oldest first."""
     origin: Pair | None = None
-    """Where the last step began: loadings with main effects, and gradient, (p, k + 1) each."""
+    """Start of the last step: loadings with main effects, and gradient, (p, k + 1) each."""
     direction: Floats | None = None
     """Of the last step, (p, k + 1)."""
     slope: float = 0.0
     """Derivative of the objective along it."""
     length: float = 1.0
-    """How much of it was gone."""
+    """Accepted step size along it."""
 
     @property
     def table(self) -> Floats:

@@ -17,10 +17,10 @@ from anypca.families import Family
 from anypca.linalg import PackedCholesky, packed_position, packed_products, packed_size
 from anypca.models.gpca._reader import SaturatedRows
 
-# Weight with which a missing entry draws its predictor to that of the column's mean, against 1 of an observed entry.
-# The mean tells an entry as well as the column varies, the row's other entries as well as components leave it: the
-# ratio of these variances was 0.05 to 0.84, mostly above a half, in eight tables of counts with 2 and 6 components.
-# Next to nothing lets a component that is mostly one column be told by what little the others have of it.
+# Weight with which the predictor of a missing entry is shrunk to the column mean; an observed entry has weight 1.
+# The column mean predicts an entry with the variance of the column, the other entries of the row with the residual
+# variance: the weight is a typical ratio of these variances. A weight near 0 would let the few other columns of a
+# component determine it when its main column is missing.
 PULL = 0.5
 
 
@@ -33,7 +33,7 @@ class Subspace:
     intercept: Floats
     """Main effects mu, shape (p,)."""
     typical: Floats
-    """What predictors of missing entries are drawn to where nothing else tells; never changed, shape (p,)."""
+    """Predictors to which missing entries are shrunk; constant during a fit, shape (p,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ class Sums(Statistics):
     value: float
     """Log-likelihood without terms that are free of eta."""
     magnitude: float
-    """Size of what was summed, in units of which the value is rounded."""
+    """Sum of absolute values, the scale of the rounding error of the value."""
     entries: float
     """Weighted number of observed entries."""
     weight: float

@@ -68,9 +68,9 @@ def _(family: Logistic, x: Floats, bound: float) -> Floats:
 
 
 def usual_bound(family: Family) -> float:
-    """The bound that ``"auto"`` stands for: 4 for logits, as in the authors' software.
+    """Return the default bound (``"auto"``): 4 for logits, as in the authors' software.
 
-    For counts a zero has the logarithm of 3/8, which stabilises variances of small counts (Anscombe 1948).
+    For counts the bound maps 0 to log(3/8), which stabilises variances of small counts (Anscombe 1948).
     """
     return 4.0 if isinstance(family, Logistic) else float(np.log(8.0 / 3.0))
 
@@ -123,7 +123,7 @@ class SaturatedRows:
     weight: Floats
     """(n,)."""
     entry: Floats | None = None
-    """Weights of the entries besides those of their rows (n, p), ``None`` for all one."""
+    """Entry weights in addition to the row weights (n, p); ``None`` if all are 1."""
 
     def weigh(self, terms: Floats) -> Floats:
         """The terms (n, p) times the weights of their entries, 0 where missing."""
@@ -143,7 +143,7 @@ class SaturatedRows:
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads rows with their saturated parameters.
+    """Read rows with their saturated parameters.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ class ProjectionRowModel(RowModel[Floats]):
 
     def solve(self, rows: BlockView) -> Floats:
         found = np.concatenate([project(some, self.subspace).scores for some in self.reader.split(rows)])
-        if rows.observed is not None:  # of a row of which nothing is known, the mean of all scores
+        if rows.observed is not None:  # rows without observed entries get the mean of all scores
             found[~rows.observed.any(axis=1)] = 0.0
         return found
 
