@@ -25,7 +25,7 @@ _CRITICAL = 3.1
 
 @dataclass(eq=False, repr=False)
 class GSPPCA(SelectorMethods, PosteriorModel):
-    r"""Globally sparse probabilistic PCA: choose the variables that carry the principal subspace.
+    r"""Globally sparse probabilistic PCA: select the variables of the principal subspace.
 
     The rows are modelled as ``x = mean + v * (W y) + noise`` with a set v of active variables that is the same for
     all components, Gaussian loadings W and Gaussian latent vectors y. The set is found in three steps: variational
@@ -206,7 +206,7 @@ class GSPPCA(SelectorMethods, PosteriorModel):
     random_state: Any = None
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, checkpoint: Any = None) -> Self:
-        """Rank the variables, select some, and find their principal components.
+        """Rank the variables, select a subset, and compute its principal components.
 
         Parameters
         ----------
@@ -217,8 +217,8 @@ class GSPPCA(SelectorMethods, PosteriorModel):
         sample_weight : array-like of shape (n_samples,) or None, default=None
             A weight of 2 has the effect of repeating the row.
         checkpoint : path-like, Checkpoint or None
-            File for the progress of the fit: after a kill or an interrupt the same call goes on from there. It is
-            removed when the fit has ended.
+            File for the progress of the fit. After a kill or an interrupt the same call resumes from it. The file is
+            removed at the end of the fit.
 
         Returns
         -------
@@ -286,7 +286,7 @@ class GSPPCA(SelectorMethods, PosteriorModel):
 
     @property
     def _description(self) -> dict[str, Any]:
-        # The noise is that of the dropped columns; the selected ones have their own, which is not estimated.
+        # The estimated noise variance applies to the dropped columns; the noise of selected columns is not estimated.
         return {**super()._description, "dispersion": None}
 
     def _row_model(self) -> SparseRowModel:

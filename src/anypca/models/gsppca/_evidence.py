@@ -56,7 +56,7 @@ def noiseless_density(squares: Floats, q: Ints, d: int, noise: float, s: Floats)
 
 # Nodes of the trapezoidal rule in log tau, and its range around log d: in units of 1 / sqrt(d), and at least so wide
 # that rows of a twelfth or four times the typical size are within. The integrand falls exponentially to the left, where
-# one more node stands for the rest, and doubly so to the right. It agrees with adaptive quadrature to 1e-7.
+# one more node replaces the tail, and doubly exponentially to the right. It agrees with adaptive quadrature to 1e-7.
 _N_NODES = 240
 _RANGE = (-15.0, 7.0)
 _LEAST_RANGE = (-5.0, 3.0)
@@ -70,7 +70,7 @@ def _nodes(d: int) -> tuple[Floats, Floats]:
     weight = 0.5 * d * (log_tau - np.log(2.0)) - 0.5 * np.exp(log_tau) - gammaln(0.5 * d)
     weight += np.log(log_tau[1] - log_tau[0])
     weight[0] -= np.log(2.0)  # the trapezoidal rule; the other end has no weight
-    # Below the range the density is that of a power of tau, whose mean there is this share of the limit.
+    # Below the range the density is a power of tau, whose mean there is this share of the limit.
     rest = np.log(gammainc(0.5 * d, 0.5 * np.exp(log_tau[0])))
     mean = log_tau[0] + np.log(d / (d + 2.0))
     return np.append(log_tau, mean), np.append(weight, rest)

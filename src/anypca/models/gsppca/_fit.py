@@ -91,7 +91,7 @@ def fit_globally_sparse(session: FitContext, settings: Settings) -> Fitted:
 
 
 def _check_settings(settings: Settings, n_varying: int, n_features: int) -> None:
-    """Raise if more components or columns are asked for than there are."""
+    """Raise if more components or columns are requested than exist."""
     n_components, n_selected = settings.n_components, settings.n_features_to_select
     if not isinstance(n_components, str):
         check_largest(n_components, n_features, "n_features")

@@ -59,7 +59,7 @@ def maximum_likelihood(moments: Moments, n_signal: int) -> float:
 
 
 def bias_corrected(moments: Moments, n_signal: int) -> float:
-    """Maximum likelihood without its bias in high dimension (after Passemier, Li and Yao).
+    """Maximum likelihood, corrected for bias in high dimension (after Passemier, Li and Yao).
 
     Each component takes the noise of one row: n - 1 - d rows of noise are left. It takes more if it is weak; that
     part of the bias depends on the noise variance itself and is solved for.
@@ -74,7 +74,7 @@ def bias_corrected(moments: Moments, n_signal: int) -> float:
     for _ in range(_SOLVER_STEPS):
         gap = moments.values[:n_signal] - (ratio + 1.0) * noise
         spike = 0.5 * (gap + np.sqrt(np.maximum(gap**2 - 4.0 * ratio * noise**2, 0.0)))
-        # Below sqrt(p / n) sigma^2 a spike cannot be told from noise, and its formula has no solution.
+        # Below sqrt(p / n) sigma^2 a spike is not distinguishable from noise, and its formula has no solution.
         spike = np.maximum(spike, np.sqrt(ratio) * noise)
         noise = plain * (1.0 + ratio * noise * (1.0 / spike).sum() / (p - n_signal))
     return float(noise)
@@ -93,7 +93,7 @@ NOISE: dict[str, Callable[[Moments, int], float]] = {
 
 
 def sphericity(moments: Moments, n_signal: int) -> float:
-    """Statistic of a test for equal noise, standard normal if it holds, from all eigenvalues that are not 0.
+    """Statistic of a test for equal noise from the non-zero eigenvalues; standard normal under equal noise.
 
     The test is for the eigenvalues beyond the signal, as if they were the whole spectrum of n - 1 - d rows of noise. It
     allows for more columns than rows.

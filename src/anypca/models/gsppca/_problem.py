@@ -172,7 +172,7 @@ class RelaxedProblem(BlockProblem[LoadingPosterior, None, Floats]):
     def _rescaled(
         self, relevance: Floats, loadings: Floats, variances: Floats, squares: Floats, noise: float
     ) -> LoadingPosterior:
-        """The updated posterior with the best scales, ``squares`` (d,) those of the latent dimensions, and alpha."""
+        """The updated posterior with the best scales and alpha; ``squares`` (d,): squared scales of the latents."""
         p, d = loadings.shape
         root = relevance * np.sqrt((loadings**2 + variances) @ squares)
         # Without any signal all sizes shrink to 0. The relevances are to vanish then, and not the prior variance.

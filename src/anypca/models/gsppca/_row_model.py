@@ -16,7 +16,7 @@ from anypca.models._gaussian.row_model import PrincipalRowModel, SolvedRows
 class SparseRowModel(PrincipalRowModel):
     """Rows of ``x = centre + scale * (U' t + e)``: probabilistic PCA of standardised rows.
 
-    The scores are projections on the components, as those of PCA on the selected columns, and need every entry.
+    The scores are projections on the components, as in PCA of the selected columns, and require complete rows.
     """
 
     centre: Floats

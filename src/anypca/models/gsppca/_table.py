@@ -85,7 +85,7 @@ class EquivalentTable:
 
 
 def rotate_table(session: FitContext, table: Standardiser, n_components: int) -> EquivalentTable:
-    """Rotate the rows so that min(n, p) of them are left, if the whole spectrum can be computed.
+    """Rotate the rows to min(n, p) rows, if the whole spectrum can be computed.
 
     The variational EM depends on the table through X'X only, so X may be replaced by ``diag(sqrt(n values)) V'``:
     centred once and for all, and never more than n_features rows. ``n_components`` is the largest latent dimension.
