@@ -1,7 +1,7 @@
 """Sparse eigenvectors: the direction of largest variance with at most k non-zero loadings.
 
-For a support I the best direction is the leading eigenvector of the submatrix S_I, so that the search is one over
-supports: heuristics find a good one, branch and bound proves it the best, or tells how much better one could be.
+For a support I the best direction is the leading eigenvector of the submatrix S_I, so that the search is over
+supports. Heuristics find a good support; branch and bound proves it optimal or bounds the optimality gap.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _project_orthogonally(S: Deflated, a: Floats, image: Floats, value: float) -
     return _project(S, q, image, float(q @ image))
 
 
-#: From S, a direction a, S a and a'Sa to what is left.
+#: Deflations: from S, a direction a, S a and a'Sa to the deflated matrix.
 DEFLATIONS: dict[str, Callable[[Deflated, Floats, Floats, float], Deflated]] = {
     "schur": _schur,
     "hotelling": _hotelling,
@@ -126,7 +126,7 @@ DEFLATIONS: dict[str, Callable[[Deflated, Floats, Floats, float], Deflated]] = {
 
 
 def deflate(S: Deflated, a: Floats, deflation: str) -> Deflated:
-    """Take a direction (p,) out of S.
+    """Deflate S by a direction (p,).
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ class SparseVector:
 def find_sparse_vectors(
     S: Deflated, counts: Sequence[int], deflation: str, max_nodes: int
 ) -> list[SparseVector]:
-    """Sparse directions one after the other, each of what those before it left; zeros when nothing is left.
+    """Compute sparse directions by successive deflation; zeros if the deflated matrix vanishes.
 
     Parameters
     ----------
@@ -366,7 +366,7 @@ def _gershgorin(block: Floats, n_forced: int, k: int) -> float:
     diagonal = np.diag(sizes).copy()
     np.fill_diagonal(sizes, 0.0)
     is_forced = np.arange(len(block)) < n_forced
-    # Beside the diagonal a forced row has the other forced columns, a free row all of them.
+    # Off the diagonal a forced row includes the other forced columns, a free row all forced columns.
     n_more = np.where(is_forced, k - n_forced, k - n_forced - 1)
     ordered = np.sort(sizes[:, n_forced:], axis=1)[:, ::-1]
     running = np.concatenate([np.zeros((len(block), 1)), np.cumsum(ordered, axis=1)], axis=1)

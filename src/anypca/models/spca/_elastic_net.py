@@ -105,7 +105,7 @@ class Alternation:
         return trial if is_better else None
 
     def step(self, axes: Floats, targets: Floats, start: Floats | None) -> State:
-        """New B for A and ``targets`` = G A, then the best A for it; the gradient is that of B at the new A."""
+        """New B for A and ``targets`` = G A, then the best A for it, with the gradient in B at the new A."""
         squares = np.maximum(np.einsum("ij,ij->j", axes, targets), 0.0)
         starts = [None] * len(squares) if start is None else list(start.T)
         fits = [self.solve(j, targets[:, j], float(squares[j]), starts[j]) for j in range(len(squares))]
@@ -228,7 +228,7 @@ def solve_elastic_net(
 
 
 def solve_on_support(matrix: Floats, target: Floats, penalty: float, guess: Floats) -> Floats | None:
-    """The minimiser of the elastic net, if its support and signs are those of ``guess`` (m,); else ``None``."""
+    """The minimiser of the elastic net if it has the support and signs of ``guess`` (m,); else ``None``."""
     support = np.flatnonzero(guess)
     if not len(support):
         return None

@@ -26,10 +26,10 @@ from anypca.solvers import Result
 class SPCA(LatentModel):
     r"""Sparse principal component analysis by elastic-net regression, or by a search for sparse eigenvectors.
 
-    Each component combines few columns only. By default the regression of a principal component on the columns is
-    given an L1 penalty: elastic-net regressions and a singular value decomposition alternate until the criterion
-    below is stationary. ``method="eigen"`` looks for the direction of largest variance with at most ``n_nonzero``
-    loadings, takes it out, and goes on with what is left; in small tables it proves that there is none better.
+    Each component combines few columns. By default the regression of a principal component on the columns has
+    an L1 penalty: elastic-net regressions and a singular value decomposition alternate until the criterion
+    below is stationary. ``method="eigen"`` finds the direction of largest variance with at most ``n_nonzero``
+    loadings, deflates, and repeats. In small tables it proves that the solution is optimal.
 
     Parameters
     ----------
@@ -78,8 +78,8 @@ class SPCA(LatentModel):
     ----------
     components_ : ndarray of shape (n_components, n_features)
         Loadings: rows of unit length with exact zeros, the largest-magnitude entry of each positive; a row of
-        zeros where the penalty leaves nothing. In the order of the principal components they started from,
-        which is that of ``n_nonzero`` and ``penalty``. They are not orthogonal.
+        zeros if the penalty removes the component. The order is the order of the principal components they started
+        from, as in ``n_nonzero`` and ``penalty``. They are not orthogonal.
     mean_ : ndarray of shape (n_features,)
         Means of the columns; 0 for ``input="gram"``.
     intercept_ : ndarray of shape (n_features,)
