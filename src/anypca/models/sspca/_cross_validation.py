@@ -1,4 +1,4 @@
-"""Folds of rows, and errors of patterns on rows that were left out.
+"""Folds of rows, and errors of patterns on held-out rows.
 
 Folds are of rows, not of entries as in `anypca.selection.cross_validate`: the model has no missing entries.
 """
@@ -32,8 +32,8 @@ class CrossValidation:
 def draw_folds(rows: Floats, n_folds: int, rng: np.random.Generator) -> Ints:
     """The number of a fold for each row, (n,).
 
-    Equal rows share a fold, so that a row's copies do not predict it and a weight of 2 is a row twice. Neither the
-    order of rows nor that of columns matters: distinct rows draw in the order of their lengths.
+    Equal rows share a fold, so that a row's copies do not predict it and a weight of 2 is a row twice. The folds
+    do not depend on the order of rows or columns: distinct rows draw in the order of their norms.
     """
     distinct, places = np.unique(rows, axis=0, return_inverse=True)
     order = np.argsort(np.linalg.norm(distinct, axis=1), kind="stable")

@@ -6,7 +6,7 @@ Minimise over scores U (n, d) and loadings V (p, d), whose columns are split int
           \Omega(V_g) = \Big(\sum_j \|V_{jg}\|^a\Big)^{1/a}
 
 subject to :math:`\|U_g\|_F^2 \le d_g` (``ball``) or :math:`U_g^\top U_g = I` (``orthogonal``). Every column of U is a
-combination of columns of X, U = X A: rows enter through products with G = X'X only, and A (p, d) stands for them.
+combination of columns of X, U = X A: rows enter only through products with G = X'X, and A (p, d) replaces U.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def descend(
     supports: Sequence[Bools] | None = None,
     report: Callable[[int, float, float], None] | None = None,
 ) -> Descent:
-    """Sweeps over loadings and scores of all groups, until a sweep leaves the loadings as they are.
+    """Alternate over loadings and scores of all groups until the loadings converge.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def descend(
     supports : sequence of ndarray of bool of shape (p,) or None
         Of each group, its rows that may differ from zero; all by default.
     report : callable or None
-        Told iteration, objective and change.
+        Called with iteration, objective and change.
 
     Returns
     -------
@@ -179,7 +179,7 @@ def _step_loadings(
 def _reweighted(
     target: Floats, gram: Floats, current: Floats, price: float, exponent: float, shortest: float
 ) -> Floats:
-    """Rows of the quadratic that lies above the quasi-norm and touches it at the current ones.
+    """Rows of the quadratic majoriser of the quasi-norm at the current loadings.
 
     ``(gram + price / eta_j) v_j = target_j`` with ``eta_j = |v_j|^(2 - a) Omega^(a - 1)`` at the current rows: f does
     not rise. Rows of length 0 stay, and those below ``shortest`` may become so.
@@ -251,7 +251,7 @@ def shrink_rows(target: Floats, gram: Floats, price: float) -> Floats:
 
 
 def bounded_inverse(gram: Floats, inner: Floats, bound: float) -> Floats:
-    """``(gram + mu I)^-1`` with the least mu >= 0 for which the scores have a squared norm of at most ``bound``.
+    """``(gram + mu I)^-1`` with the smallest mu >= 0 such that the squared norm of the scores is at most ``bound``.
 
     ``inner`` is the Gram matrix of what the inverse is applied to. Directions that ``gram`` has not are left out.
     """

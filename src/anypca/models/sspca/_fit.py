@@ -27,13 +27,13 @@ _SMALL_GRAM = 2_000
 # Smallest penalty of a path as a share of the largest: on tables of 100 columns and 10 components it selects nothing
 # yet, as do shares up to 0.02.
 _SMALLEST_SHARE = 0.005
-# Supports along a path are settled at this relative change of the loadings: at 1e-6 they were the same on simulated
-# tables, in twice the time. The descent at the chosen penalty goes on to the tolerance of the user.
+# Supports along a path do not change below this relative change of the loadings. The descent at the chosen penalty
+# converges to the tolerance of the user.
 _PATH_TOL = 1e-4
 # Sweeps along a path are limited: with several patterns the smallest penalties, which select nothing, would take a
 # thousand, where the others take some 50.
 _PATH_ITER = 100
-# Halvings of the interval of log penalties when a number of variables is asked for: differences below 1e-7 are left.
+# Bisection steps in log penalty if a number of variables is requested; the remaining interval is below 1e-7.
 _MAX_BISECTIONS = 25
 
 
@@ -81,7 +81,7 @@ class SparsePattern:
 
 
 def fit_patterns(session: FitContext, settings: Settings) -> SparsePattern:
-    """Choose the penalty, follow the path to it, and refit on what was selected.
+    """Choose the penalty, follow the path to it, and refit the selected loadings.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ class Fitter:
         return self.descend(states[-1] if states else self.start, penalty)
 
     def descend(self, state: State, penalty: float) -> Descent:
-        """Descend to the tolerance of the user, who is told."""
+        """Descend to the tolerance of the user and report progress."""
         session = self.session
 
         def report(iteration: int, value: float, change: float) -> None:
@@ -231,7 +231,7 @@ def path_limits(session: FitContext) -> Limits:
 
 
 def follow(design: Design, start: State, penalties: Floats, limits: Limits) -> list[State]:
-    """States at increasing penalties, each started from the one before.
+    """Compute states at increasing penalties with warm starts.
 
     From below: descents that start dense end lower than those that start from nothing.
     """
@@ -300,7 +300,7 @@ def _supports(design: Design, state: State) -> Bools:
 
 
 def _longest_rows(design: Design, state: State, denser: State, wanted: int) -> Bools:
-    """Supports of the ``wanted`` longest rows of a state, filled up from the one that it started from.
+    """Supports of the ``wanted`` longest rows of a state, completed from its starting state.
 
     The count may jump over it from one penalty to the next, and fall in the last sweeps.
     """
