@@ -112,13 +112,13 @@ class KernelPCA(LatentModel):
 
     Notes
     -----
-    Features are centred, on the training rows, by all methods. With the linear kernel the scores are those of
-    PCA. The sign of a component is fixed by its largest-magnitude coefficient: of the training rows for the
-    exact method, of the features otherwise, so methods may differ in it. All kernels are smooth measures of
-    nearness: where near rows belong to different parts of a folded surface, kernel PCA does not unfold it.
+    All methods centre the features on the training rows. With the linear kernel the scores equal PCA scores. The
+    largest-magnitude coefficient fixes the sign of a component. The exact method has coefficients of training rows,
+    other methods of features, so that signs can differ between methods. All kernels are smooth measures of
+    similarity: kernel PCA does not unfold a surface if close rows belong to different folds of it.
 
-    ``score_samples`` is the negative squared distance of a row from the span of the components, in feature space: rows
-    unlike the training rows are far from it. ``kernel="precomputed"`` has none.
+    ``score_samples`` is the negative squared distance of a row from the span of the components in feature space.
+    Rows unlike the training rows have low values. ``kernel="precomputed"`` does not support it.
 
     ``inverse_transform`` regresses rows on the kernel features of their scores with a ridge, as scikit-learn
     does, after the means of the columns have been subtracted. Where gamma is a rule it is applied to the
