@@ -22,7 +22,7 @@ from anypca.solvers import Result
 
 @dataclass(eq=False, repr=False)
 class Autoencoder(LatentModel):
-    r"""Autoencoder: a net that squeezes each row through few units and rebuilds it from them.
+    r"""Autoencoder: a neural network that reconstructs each row from a few latent units.
 
     Encoder and decoder mirror each other; every layer is an affine map followed by an activation. Training minimises
     the squared error of standardised rows by L-BFGS. It starts with a net that rebuilds rows from their principal
@@ -42,13 +42,13 @@ class Autoencoder(LatentModel):
     latent_activation : {"identity", "logistic", "tanh", "relu", "elu", "softplus"}, default="identity"
         Of the latent layer.
     output_activation : {"identity", "logistic", "tanh", "relu", "elu", "softplus"}, default="identity"
-        Of the output. A ``"relu"`` output is never negative, which standardised columns are half of the time.
+        Activation of the output. A ``"relu"`` output is never negative, but half of the standardised values are.
     alpha : float, default=1e-4
         Ridge on the weights.
     linearity : float, default=0.03
-        Weight of the squared error of a linear read-out of the latents beside that of the net, for linear latents.
-        A decoder can undo any stretching of its latents; the read-out, dropped after the training, makes them
-        as straight as the reconstruction allows. 0 for none.
+        Weight of an auxiliary loss: the squared error of a linear read-out of the latents. A decoder can undo any
+        nonlinear stretching of its latents; the read-out keeps them as linear as the reconstruction allows. It is
+        dropped after the training. 0 for none.
     init : {"pca", "random"}, default="pca"
         ``"pca"``: the principal components pass through all layers at the start, where these have two units or more
         for each component and latents and output are linear; otherwise, and by ``"random"``, weights are random.

@@ -20,9 +20,9 @@ def can_carry(hidden: Sequence[int], n_components: int, ends: Sequence[str]) -> 
 
 
 def carry(network: Network, reader: Floats, writer: Floats, latent: int) -> Network:
-    """A net that reconstructs rows from their principal components, or nearly so.
+    """Initialise a net that approximately reconstructs rows from their principal components.
 
-    A pair of units takes in ``u`` and ``-u``, and the difference of what they give out is odd in u: exactly u for
+    A pair of units has the inputs ``u`` and ``-u``. The difference of their outputs is odd in u, and equals u for
     relu and softplus. The other units keep their random weights, which the next layer ignores at the start.
 
     Parameters
