@@ -22,16 +22,16 @@ from anypca.solvers import Result
 
 @dataclass(eq=False, repr=False)
 class VAE(PosteriorModel):
-    r"""Variational autoencoder: latents that bend, under the right likelihood for each column.
+    r"""Variational autoencoder: nonlinear latents with a likelihood for each column.
 
     Each entry has a distribution of its column's family whose linear predictor is a net of standard normal latents,
 
     .. math:: \eta_{ij} = o_{ij} + b_j + z_i^\top w_j + \mathrm{net}_j(z_i), \qquad z_i \sim N(0, I),
 
-    with offsets o and intercepts b. A second net, the encoder, guesses the posterior of the latents of a row, and both
-    are trained on the bound that this gives. Training starts at probabilistic PCA, of which the model is the bent
-    form. What is reported of rows does not rest on the guesses: scores are modes of posteriors, and
-    ``score_samples`` is the log-likelihood itself, by importance sampling.
+    with offsets o and intercepts b. A second net, the encoder, approximates the posterior of the latents of a row. Both
+    nets maximise the evidence lower bound. Training starts at probabilistic PCA, the linear special case. Results for
+    rows do not depend on the accuracy of the encoder: scores are posterior modes, and ``score_samples`` estimates the
+    log-likelihood by importance sampling.
 
     Parameters
     ----------
@@ -85,8 +85,8 @@ class VAE(PosteriorModel):
         Share of a column's deviance without latents that the scores explain, mean over columns, divided by the squared
         sizes of ``components_`` in units of the noise.
     resolution_ : ndarray of shape (n_features,)
-        Step with which each column is recorded: given, or that of the lattice on which its values lie (up to four
-        decimals), or a thousandth of its standard deviation; see ``entry_log_likelihood``.
+        Measurement step of each column: as given, or detected from the values (up to four decimals), or else a
+        thousandth of the standard deviation; see ``entry_log_likelihood``.
     layout_ : Layout
         Which columns of the table are columns of the model, and as what; see `EPCA`.
     family_ : Family
@@ -115,11 +115,11 @@ class VAE(PosteriorModel):
 
     Notes
     -----
-    Missing entries are left out of the likelihood; the encoder takes them for what the model without latents expects.
-    A row's score is the mode of its posterior that a Gauss-Newton climb reaches from the encoder's guess, and its
-    standard deviations are those of the normal around that mode. ``score_samples`` draws from a mixture of such
-    normals, at the modes that are reached from the guess and from four draws of the prior, and weighs the draws by the
-    exact joint density; all rows use the same standard normals. Training holds the table in memory, dense.
+    Missing entries are left out of the likelihood; the encoder replaces them by the prediction of the model without
+    latents. A row's score is the posterior mode that Gauss-Newton steps reach from the encoder's mean. Its standard
+    deviations come from the Laplace approximation at that mode. ``score_samples`` draws from a mixture of such normals,
+    at the modes reached from the encoder's mean and from four draws of the prior, and weights the draws by the exact
+    joint density. All rows use the same standard normals. Training holds the dense table in memory.
 
     References
     ----------

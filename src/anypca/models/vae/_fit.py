@@ -60,7 +60,7 @@ def fit_vae(session: FitContext, family: Family, settings: Settings) -> tuple[VA
     inputs = null_inputs(session, family, rows)
     seen, judge = split_rows(rows, settings.validation_fraction, k, rng)
     start = linear_start(inputs, seen, k, settings.hidden, settings.activation, rng)
-    # By the rows that the start was fitted to, of which it is the best linear model where columns are normal.
+    # Scale on the rows that the start was fitted to: for normal columns it is their best linear model.
     fitted = Judge(seen, rng.standard_normal((1, len(seen.x), k)))
     result = train(scale_loadings(start, fitted), seen, judge, settings.schedule, rng, session.callback)
     return _report(result.shared, rows, settings, rng), result
@@ -73,7 +73,7 @@ def _report(model: Model, rows: BlockView, settings: Settings, rng: np.random.Ge
     slopes = model.decoder.features(latents)[1].mean(axis=0) @ model.decoder.layers[-1].weights
     eta = some.shifted(model.decoder(latents))
     found = model.family.evaluate(some.x, eta, model.dispersion, order=2).curvature
-    # Slopes count by what they mean to the entries: in units of the noise.
+    # Slopes are measured in units of the noise.
     unit = np.sqrt(some.only_observed(found).mean(axis=0))
     rotation, sizes, _ = np.linalg.svd(slopes * unit, full_matrices=False)
     rotation = rotation * fix_signs(rotation.T @ slopes)

@@ -1,4 +1,4 @@
-"""The model that is trained: what its encoder is told, the bound, and its derivatives."""
+"""The trained model: inputs of the encoder, the evidence lower bound, and its derivatives."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from anypca.models._network import Network, Passed
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """What the encoder is told of a row: signed roots of deviances from the model without latents.
+    """Inputs of the encoder: signed roots of deviances from the model without latents.
 
-    For normal columns they are the standardised entries. For others they are nearly normal, grow slowly with
-    the entries, and know of offsets; a missing entry tells nothing and is 0.
+    For normal columns they are the standardised entries. For other columns they are nearly normal, grow slowly with
+    the entries, and account for offsets. The input of a missing entry is 0.
     """
 
     family: Family
@@ -27,7 +27,7 @@ class Inputs:
     dispersion: Floats
     """(n_features,)."""
     unit: float
-    """What they are divided by."""
+    """Divisor of the inputs."""
 
     def of(self, rows: BlockView) -> Floats:
         """The inputs of some rows, shape (rows, n_features)."""

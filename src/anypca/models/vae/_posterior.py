@@ -17,12 +17,12 @@ from anypca.models._network import Network
 # Squared length of a step in units of the posterior's deviations at which a mode is found: a billionth of a
 # deviation, which is the rounding of a gradient.
 _CLOSE = 1e-18
-# Steps to a mode: Gauss-Newton takes about ten; where the decoder bends sharply it creeps and may stop here.
+# Steps to a mode: Gauss-Newton takes about ten; it converges slowly if the decoder is strongly nonlinear.
 _MOST_STEPS = 60
-# What the sum of a row's terms loses by rounding, in units of its size. Near a mode gains are below it while steps are
-# still 1e-8 deviations long: a row that may not go on there ends where the order of its sums decides.
+# Relative rounding error of a row's sum. Near a mode gains are below it while steps are still 1e-8 deviations long:
+# a row that stopped there would end at a point that depends on the order of summation.
 _ROUNDING = 8.0 * float(np.finfo(float).eps)
-# Halvings of a step that gains nothing: after so many it is rounding.
+# Halvings of a step without gain; after that many the change is rounding error.
 _MOST_HALVINGS = 30
 # Numbers in the largest temporary array: 16 MB.
 _MOST_NUMBERS = 2**21

@@ -15,7 +15,7 @@ from anypca.models._row_model import RowModel
 from anypca.models.vae._model import Inputs
 from anypca.models.vae._posterior import Likelihood, Modes, marginal
 
-# Modes that are looked for beside the one at the encoder's guess: posteriors with more than a few are rare.
+# Number of modes to search in addition to the mode at the encoder's mean: more than a few modes are rare.
 _N_FURTHER = 4
 
 
@@ -32,7 +32,7 @@ class DecodedRowModel(RowModel[Modes]):
     noise: Floats
     """Standard normals (draws, k) for importance sampling."""
     starts: Floats
-    """Further latents (m, k), the likeliest of which modes are looked for from."""
+    """Further latents (m, k); the search for modes starts at the most probable of them."""
 
     @property
     def likelihood_of_rows(self) -> Likelihood:

@@ -23,10 +23,10 @@ from anypca.models.vae._model import Inputs, Model
 
 # Smallest share of the inputs' variance that counts as noise at the start: a table without noise has no density.
 _LEAST_NOISE = 1e-3
-# Gradient per entry at which the intercepts are good enough to start from: training changes them by far more.
+# Gradient per entry at which the intercepts are accurate enough as a start: training changes them by far more.
 _NULL_TOL = 1e-6
-# What loadings are multiplied by at the start. Inputs of counts are linear in the predictor near the intercepts only,
-# and exponentials of loadings that are too large explode; those of normal columns are right as they are.
+# Candidate scale factors of the initial loadings. Inputs of counts are linear in the predictor only near the
+# intercepts, and large loadings overflow in exponentials; loadings of normal columns need no scaling.
 _FACTORS = (1.0, 0.5, 0.25, 0.125, 0.0)
 
 
@@ -41,7 +41,7 @@ def make_skip(
 
 
 def _random_layer(n_in: int, n_out: int, activation: str, rng: np.random.Generator) -> Layer:
-    """Units whose inputs have a variance of one and whose kinks or bends lie all over the inputs.
+    """Initialise units with inputs of unit variance and with kinks spread over the range of the inputs.
 
     The output sees straight lines anyway, so units that are straight near 0 would add nothing to begin with: with
     biases of 0 probabilistic PCA is a saddle that takes tens of epochs to leave.
@@ -114,7 +114,7 @@ def _curvature(inputs: Inputs, rows: BlockView) -> Floats:
 
 
 def _dispersion(inputs: Inputs, noise: float) -> Floats:
-    """The variance that is left for columns in units of their own, else that of the model without latents."""
+    """The residual variance for columns with units of their own, else the dispersion without latents."""
     dispersion = inputs.dispersion.copy()
     for member, columns in inputs.family.member_columns(len(dispersion)):
         if member.has_units and member.fixed_dispersion is None:

@@ -67,9 +67,9 @@ def train(
     rng: np.random.Generator,
     callback: Callback,
 ) -> Result[Model]:
-    """The model of the best epoch.
+    """Train and return the model of the best epoch.
 
-    Where an epoch leads to infinite numbers, training goes on from the best model with half the learning rate.
+    If an epoch overflows, training resumes from the best model with half the learning rate.
     """
     best, value, since = start, judge(start), 0
     model, adam = start, Adam.start(schedule.learning_rate_init, start.vector.size)
