@@ -1,4 +1,4 @@
-"""Autoencoder: a net that squeezes each row through few units and rebuilds it."""
+"""Autoencoder: a neural network that reconstructs each row from a few latent units."""
 
 from anypca.models.autoencoder._estimator import Autoencoder
 
