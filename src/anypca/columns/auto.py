@@ -63,8 +63,9 @@ _IDENTIFIER = "every whole number of a range once, as identifiers of rows have"
 _LEAST_RANGE = 15
 #: Years: whole numbers within this range and close together.
 _FIRST_YEAR, _LAST_YEAR, _YEAR_SPAN, _YEAR_DEVIATION = 1800, 2100, 150, 60.0
-#: Log odds of extra zeros, and of a bound, against other kinds.
-_RARE = -3.0
+#: Log odds of extra zeros, and of a bound, against other kinds; and of extra zeros in a table of counts. Strong factors
+#: feign some nats of extra zeros per column: they make counts vary, which the margins of plain counts take up nearly.
+_RARE, _RARE_ZEROS, _FEIGNED = -3.0, -5.0, 1.0
 #: Columns of more than two values that make a table of one kind: counts, ratings.
 _LEAST_COUNTS, _LEAST_RATINGS = 5, 3
 #: Share of columns with zeros in a table of counts, share of columns that must be of the kind by their own values, and
@@ -350,7 +351,9 @@ def share_family(scores: Sequence[Scores]) -> list[Decision]:
     """
     names = sorted({name for each in scores for name in each})
     table = np.array([[each.get(name, -np.inf) for name in names] for each in scores])
-    total = table.sum(axis=0)
+    extra = np.array([name == EXTRA_ZEROS for name in names])
+    table -= np.where(extra, _FEIGNED, 0.0)
+    total = table.sum(axis=0) + np.where(extra, _RARE_ZEROS, 0.0)
     first, *others = np.argsort(-total, kind="stable")
     chosen = np.full(len(table), first)
     for other in others:
