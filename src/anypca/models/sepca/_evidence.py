@@ -107,14 +107,17 @@ def gauge_correction(shared: Loadings, sums: GaugeSums) -> float:
         _generators(products.T @ part, k, m) for part in (sums.likelihood, shared.with_prior(sums.unknown))
     )
     Y = _generators(sums.rows.T, k, m)
-    joint = np.linalg.eigvalsh(_joint(N, X, Y, _second_order(X, Y, k, m)))
-    logs = np.log(np.maximum(joint, 0.5 * _angle_precision(k))).sum()
-    return k * float(np.log(2.0)) + 0.5 * float(np.linalg.slogdet(N + Y)[1] - logs)
+    # Components without signal can move freely on either side: nothing is lost along such directions.
+    least = max(0.5 * _angle_precision(k), np.finfo(float).tiny)
+    parts = (N + Y, _joint(N, X, Y, _second_order(X, Y, k, m)))
+    apart, joint = (np.log(np.maximum(np.linalg.eigvalsh(part), least)).sum() for part in parts)
+    n_signs = np.count_nonzero(shared.mean[:, :k].any(axis=0))
+    return n_signs * float(np.log(2.0)) + 0.5 * float(apart - joint)
 
 
 def _joint(N: Floats, X: Floats, Y: Floats, K: Floats) -> Floats:
     """Precision of moves of both sides together, S above, without the cancellation of large N."""
-    held = np.linalg.solve(N + X, np.hstack([X, K]))
+    held = np.linalg.pinv(N + X, hermitian=True) @ np.hstack([X, K])
     left, turned = N @ held[:, : len(N)], N @ held[:, len(N) :]
     found = Y + left + turned + turned.T - K.T @ held[:, len(N) :]
     return np.asarray(0.5 * (found + found.T))
