@@ -7,7 +7,7 @@ import scipy.linalg
 
 from anypca._typing import Floats, Ints
 from anypca._words import listed
-from anypca.columns.forms import Combination, Form
+from anypca.columns.forms import Combination
 from anypca.columns.table import Table
 from anypca.engine import Block
 
@@ -28,7 +28,7 @@ _NAMED = 5
 _SEED = 41
 
 
-def find_combinations(table: Table, columns: Ints) -> dict[int, Form]:
+def find_combinations(table: Table, columns: Ints) -> dict[int, Combination]:
     """Find columns that are exact combinations of others.
 
     Of the columns in a relation that one is left out without which the others correlate least (their correlation matrix
@@ -84,14 +84,14 @@ def _count_distinct(table: Table, columns: Ints) -> int:
     return len(np.unique(np.round(np.concatenate(table.gather(visit)), 9)))
 
 
-def _combinations(table: Table, columns: Ints, relations: Floats) -> dict[int, Form]:
+def _combinations(table: Table, columns: Ints, relations: Floats) -> dict[int, Combination]:
     """What is left out and what it is of the others, given orthonormal relations (n_relations, n_columns)."""
     out = _chosen(relations)
     kept = np.setdiff1d(np.arange(len(columns)), out)
     standard = -scipy.linalg.solve(relations[:, out], relations[:, kept])
     mean, deviation = table.summary.mean[columns], np.sqrt(table.summary.variance[columns])
     names = table.data.feature_names or [f"x{j}" for j in range(table.data.n_features)]
-    found: dict[int, Form] = {}
+    found: dict[int, Combination] = {}
     for column, weights in zip(out, standard, strict=True):
         of = kept[np.abs(weights) > _NO_PART]
         slopes = weights[np.abs(weights) > _NO_PART] * deviation[column] / deviation[of]

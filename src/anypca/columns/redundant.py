@@ -10,7 +10,7 @@ import numpy as np
 from anypca._typing import Bools, Floats, Ints
 from anypca.columns.choice import FamilyChoice
 from anypca.columns.combinations import find_combinations
-from anypca.columns.forms import Constant, Copy, Form
+from anypca.columns.forms import Combination, Constant, Copy, Form
 from anypca.columns.layout import Layout
 from anypca.columns.report import FamilyReport
 from anypca.columns.table import Table
@@ -41,9 +41,23 @@ def find_redundant(table: Table, choice: FamilyChoice) -> dict[int, Form]:
     constants = {j: form for j, form in _constants(table, family).items() if j not in formed}
     if len(constants) == table.data.n_features:
         return {}
-    found = {**constants, **_copies(table, family, {*constants, *formed})}
-    columns = np.flatnonzero(_kinds(table, family, {*found, *formed}) >= 0)
-    return {**found, **find_combinations(table, columns)}
+    copies = _copies(table, family, {*constants, *formed})
+    columns = np.flatnonzero(_kinds(table, family, {*constants, *copies, *formed}) >= 0)
+    combinations = find_combinations(table, columns)
+    return {
+        **constants,
+        **combinations,
+        **{j: _copy_of_combination(copy, combinations) for j, copy in copies.items()},
+    }
+
+
+def _copy_of_combination(copy: Copy, combinations: dict[int, Combination]) -> Copy | Combination:
+    """Return the copy, or the combination that it equals if its source is itself dropped as a combination."""
+    found = combinations.get(copy.source)
+    if found is None:
+        return copy
+    slopes = tuple(copy.slope * slope for slope in found.slopes)
+    return replace(found, intercept=copy.intercept + copy.slope * found.intercept, slopes=slopes)
 
 
 def report_dropped(report: FamilyReport | None, layout: Layout) -> FamilyReport | None:
@@ -70,13 +84,13 @@ def _constants(table: Table, family: Family) -> dict[int, Form]:
     return found
 
 
-def _copies(table: Table, family: Family, known: set[int]) -> dict[int, Form]:
+def _copies(table: Table, family: Family, known: set[int]) -> dict[int, Copy]:
     """Find columns with continuous noise that equal another column; discrete ones may coincide by chance."""
-    n_features, names = table.data.n_features, table.data.feature_names
+    n_features = table.data.n_features
     kinds = _kinds(table, family, known)
     if table.data.n_samples < _FEWEST_ROWS or (kinds >= 0).sum() < 2:
         return {}
-    found: dict[int, Form] = {}
+    found: dict[int, Copy] = {}
     # All pairs of a group of copies come, in any order; the first column of the group is the source of the others.
     for first, second, sign in _equal_pairs(table):
         source, column = min(first, second), max(first, second)
@@ -84,11 +98,19 @@ def _copies(table: Table, family: Family, known: set[int]) -> dict[int, Form]:
             continue
         copy, known_copy = _copy(table, source, column, sign), found.get(column)
         is_multiple = abs(copy.intercept) <= _EQUAL * abs(table.summary.mean[column])
-        is_first = not isinstance(known_copy, Copy) or source < known_copy.source
+        is_first = known_copy is None or source < known_copy.source
         if is_first and (kinds[source] == n_features or is_multiple):
-            name = f"x{source}" if names is None else names[source]
-            found[column] = replace(copy, reason=f"a copy of {name} in another unit")
-    return found
+            found[column] = copy
+    return {column: _copy_of_root(table, found, column) for column in found}
+
+
+def _copy_of_root(table: Table, found: dict[int, Copy], column: int) -> Copy:
+    """Return the copy of a column that stays; rounding may leave the source a copy of a further column."""
+    source, sign = found[column].source, np.sign(found[column].slope)
+    while source in found:
+        source, sign = found[source].source, sign * np.sign(found[source].slope)
+    name = f"x{source}" if table.data.feature_names is None else table.data.feature_names[source]
+    return replace(_copy(table, source, column, sign), reason=f"a copy of {name} in another unit")
 
 
 def _kinds(table: Table, family: Family, known: set[int]) -> Ints:
