@@ -8,7 +8,6 @@ import sys
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 import anypca
 
@@ -18,34 +17,20 @@ GOOD = "a,b,c\n1,2,0\n3,4,1\n5,1,0\n2,2,1\n"
 CASES = {
     "missing-file": (None, [], r"table\.csv", r"Did you mean tables\.csv"),
     "empty": ("", [], r"table\.csv is empty", "column names"),
-    "ragged": ("a,b\n1,2\n3\n", [], "line 3", "Mend that line"),
-    "one-row": ("a,b\n1,2\n", ["--model", "epca"], r"n_components=2 .* \(1, 2\)", "Choose at most 1"),
-    "one-row-ppca": ("a,b\n1,2\n", ["--model", "ppca"], "1 sample", "Add rows"),
     "infinite": (GOOD.replace("4", "inf"), [], r"X\[1, 1\].* is inf", "Use NaN"),
     "negative-count": (GOOD.replace("4", "-4"), ["--family", "poisson"], r"X\[1, 1\].* is -4", "family="),
-    "half-in-binary": (GOOD, ["--family", "bernoulli"], r"X\[0, 1\].* is 2", "family="),
-    "beyond-trials": (GOOD, ["--family", "binomial(4)"], r"X\[2, 0\].* is 5", "n_trials"),
-    "zero-in-gamma": (GOOD, ["--family", "gamma"], r"X\[0, 2\].* is 0", "treat zeros as missing"),
     "unknown-family": (GOOD, ["--family", "poison"], "'poison'", "Did you mean 'poisson'"),
-    "no-trials": (GOOD, ["--family", "binomial"], "trials", r"'binomial\(16\)'"),
-    "trials-in-words": (GOOD, ["--family", "binomial(ten)"], "'ten'", r"binomial\(2\)"),
     "family-of-ppca": (GOOD, ["--model=ppca", "--family=poisson"], "--family poisson", "Use --model epca"),
     "family-of-a-column": (GOOD, ["--model", "ppca", "--family", "a=poisson"], "--family a=poisson", ""),
     "counts-only": (GOOD, ["--model", "plnpca", "--family", "gaussian"], "--family gaussian", "counts"),
     "two-families": (GOOD, ["--family", "poisson", "--family", "gaussian"], "poisson and gaussian", ""),
     "no-such-column": (GOOD.replace("a", "age", 1), ["--family", "aeg=poisson"], "aeg", "Did you mean 'age'"),
     "components": (GOOD, ["-k", "9", "--model", "epca"], "n_components=9", "Choose at most 3"),
-    "no-components": (GOOD, ["-k", "0"], "--components", "anypca --help"),
-    "components-in-words": (GOOD, ["-k", "three"], "--components", "anypca --help"),
     "unknown-model": (GOOD, ["--model", "ecpa"], "--model", "epca"),
     "unknown-option": (GOOD, ["--famly", "poisson"], "--famly", "anypca --help"),
-    "negative-seed": (GOOD, ["--seed", "-1"], "--seed", "anypca --help"),
-    "long-delimiter": (GOOD, ["--delimiter", ";;"], "';;'", "single character"),
-    "strange-decimal": (GOOD, ["--decimal", ";"], "';'", "'.' or ','"),
     "parameter": (GOOD, ["--model", "epca", "--set", "n_pices=2"], "EPCA has no such parameter", ""),
     "near-parameter": (GOOD, ["--model", "epca", "--set", "ridgee=2"], "ridgee", "Did you mean 'ridge'"),
     "no-pair": (GOOD, ["--model", "epca", "--set", "ridge"], "--set", "NAME=VALUE"),
-    "no-name": (GOOD, ["--model", "epca", "--set", "=3"], "--set", "NAME=VALUE"),
     "no-offset": (GOOD, ["--offset", "effort"], "'effort'", "'a', 'b', 'c'"),
     "no-logarithm": (GOOD, ["--offset", "log(c)", "--model", "epca"], "'1'.* 0", "> 0"),
     "offset-of-ppca": (GOOD, ["--offset=a", "--model=ppca"], "ppca takes no offset", "Leave --offset out"),
@@ -116,32 +101,6 @@ def test_other_commands(tmp_path, refuse, monkeypatch, words, entry, remedy):
     (tmp_path / "t.csv").write_text(GOOD)
     (tmp_path / "empty").mkdir()
     refuse(entry, remedy, *({"TABLE": "t.csv", "FOLDER": "empty"}.get(word, word) for word in words))
-
-
-@pytest.mark.parametrize("name", ["xlsx", "h5ad", "npz", "npy", "mtx", "parquet", "csv.gz"])
-def test_files_that_are_not_what_they_are_called(tmp_path, refuse, name):
-    path = tmp_path / f"table.{name}"
-    path.write_bytes(b"PK nothing of the kind")
-    refuse(re.escape(path.name), "again|Save|xlsx or CSV", "fit", path, "--out", tmp_path / "out")
-
-
-def test_entries_of_matrices_and_arrays_are_named(tmp_path, refuse):
-    table = sparse.csr_array(np.eye(5) * [-1, 1, 1, 1, 1])
-    sparse.save_npz(tmp_path / "table.npz", table)
-    refuse(
-        r"X\[0, 0\].* is -1",
-        "family=",
-        "fit",
-        tmp_path / "table.npz",
-        "--family",
-        "poisson",
-        "-o",
-        tmp_path / "o",
-    )
-    X = np.arange(12.0).reshape(4, 3)
-    X[:, 1] = np.nan
-    np.save(tmp_path / "table.npy", X)
-    refuse(r"column\(s\) 1", "Drop these columns", "fit", tmp_path / "table.npy", "-o", tmp_path / "o")
 
 
 @pytest.mark.parametrize("command", ["fit", "demo"])

@@ -199,14 +199,6 @@ def test_threads_do_not_change_a_fit(n_jobs, rng):
     assert_array_equal(fits[1].components_, fits[2].components_)
 
 
-@pytest.mark.parametrize(
-    ("n_jobs", "error"), [(0, ValueError), (1.5, (TypeError, ValueError)), ("2", (TypeError, ValueError))]
-)
-def test_numbers_of_threads_that_are_none(n_jobs, error):
-    with pytest.raises(error, match="n_jobs"):
-        PPCA(1, n_jobs=n_jobs).fit(draw())
-
-
 def test_a_fit_leaves_the_threads_of_blas_and_the_table_alone(rng):
     def threads():
         found = threadpoolctl.threadpool_info()

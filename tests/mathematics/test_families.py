@@ -119,14 +119,6 @@ def test_draws_follow_the_distribution(family, phi):
     assert np.abs(found - expected).max() < np.sqrt(np.log(2e6) / (2 * n)) + 1e-4
 
 
-@each_family
-def test_draws_are_reproducible_for_dispersions_of_columns(family):
-    eta, phi = np.zeros((5, 2)), np.array([0.5, 1.5])
-    first, second = (family.sample(eta, phi, np.random.default_rng(3)) for _ in range(2))
-    assert first.shape == eta.shape
-    assert_array_equal(first, second)
-
-
 # Derivatives
 
 
