@@ -12,7 +12,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from anypca import EPCA, GSPPCA, PPCA, SPCA, SSPCA, KernelPCA
+from anypca import EPCA, GSPPCA, PPCA, SPCA, SSPCA, Autoencoder, KernelPCA
 from anypca.exceptions import NotFittedError
 from anypca.families import Binomial, Gamma, Mixed, Poisson
 from tests.draws import generator
@@ -66,7 +66,7 @@ VALUES = {
             r"X\[2, 1\] .*'east'.* is NaN",
             "impute",
         )
-        for kind in (SPCA, SSPCA, GSPPCA, KernelPCA)
+        for kind in (SPCA, SSPCA, GSPPCA, KernelPCA, Autoencoder)
     },
     "new infinite": (new("ppca", "transform", put(REALS, INF)), r"X\[2, 1\] is inf", "NaN"),
 }

@@ -100,13 +100,9 @@ EMPTY = np.vstack([COUNTS[:3], np.zeros((1, 40))])
 BAD = {
     "negative": (lambda: offsets.tss(-COUNTS), r"X\[0, 0\] is"),
     "empty row": (lambda: offsets.total_counts(EMPTY), "row 3"),
-    "empty row of rle": (lambda: offsets.rle(EMPTY, pseudocount=1), "row 3"),
     "zeros everywhere": (lambda: offsets.rle(np.eye(3)), "zeros='skip'"),
     "infinite": (lambda: offsets.tmm([[1.0, np.inf]]), "finite"),
-    "unknown zeros": (lambda: offsets.rle(COUNTS, zeros="ignore"), "'drop' or 'skip'; got 'ignore'"),
-    "pseudocount": (lambda: offsets.rle(COUNTS, pseudocount=-1), "pseudocount"),
     "all trimmed": (lambda: offsets.tmm(COUNTS, trim_ratios=0.5), "trim_ratios"),
-    "reference": (lambda: offsets.tmm(COUNTS, reference=30), "0 to 29; got 30"),
     "nothing shared": (lambda: offsets.tmm(np.eye(3) * 5, reference=0), "row 1 of X"),
 }
 

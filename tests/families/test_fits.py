@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from tests.draws import generator
 
-from anypca import EPCA, SePCA, load, save
+from anypca import EPCA, SePCA
 from anypca.families import Gaussian, Mixed, Ordinal, RoundedGaussian, StudentT, Tweedie, ZeroInflatedPoisson
 from anypca.families.mixed import count_estimated
 
@@ -71,7 +71,7 @@ def test_new_categories_and_too_many_are_named(categories):
 # Ordered levels
 
 
-def test_columns_have_levels_of_their_own(tmp_path, rng):
+def test_columns_have_levels_of_their_own(rng):
     eta = predictors(100, 3)
     cuts = [(-1.0, 1.0), (-1.5, 0.0, 1.5), (-2.0, -0.7, 0.7, 2.0)]
     numbers = np.column_stack([ordered(eta[:, j], cuts[j], rng) for j in range(3)])
@@ -84,12 +84,7 @@ def test_columns_have_levels_of_their_own(tmp_path, rng):
         assert set(drawn[:, j]) <= set(levels)
         assert levels[0] <= means[:, j].min() <= means[:, j].max() <= levels[-1]
     table[2, 1] = np.nan
-    scores = model.transform(table)
-    assert np.isfinite(scores).all()
-    save(model, tmp_path / "model.anypca")
-    again = load(tmp_path / "model.anypca")
-    assert again.family_ == model.family_
-    assert_array_equal(again.transform(table), scores)
+    assert np.isfinite(model.transform(table)).all()
     table[1, 0] = 4.0
     with pytest.raises(ValueError, match=r"X\[1, 0\]"):
         model.transform(table)

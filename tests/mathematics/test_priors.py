@@ -215,11 +215,9 @@ def test_group_conditions_of_an_optimum() -> None:
 @pytest.mark.parametrize(
     ("penalty", "error", "match"),
     [
-        ("lasso", ValueError, "score_penalty='lasso': unknown penalty .* Did you mean 'l1'"),
         ("rigde", ValueError, "Did you mean 'ridge'. Choose one of .*group, l1,"),
         (3, TypeError, "score_penalty must be the name of a penalty"),
         (L1, TypeError, "anypca.priors.Prior"),
-        (L1(np.array([1.0, 2.0, 3.0])), ValueError, "score_penalty must treat all components alike"),
     ],
 )
 def test_what_is_no_prior_is_refused(penalty: object, error: type[Exception], match: str) -> None:

@@ -217,13 +217,6 @@ def test_scikit_learns_callbacks_are_called_and_torn_down() -> None:
     assert recorder.calls[-1] == "teardown"
 
 
-def test_fit_transform_takes_what_fit_takes(rng: np.random.Generator) -> None:
-    weight, offset = rng.uniform(0.5, 2.0, 80), rng.normal(0.0, 0.1, 80)
-    model = make("EPCA").fit(COUNTS, sample_weight=weight, offset=offset)
-    found = make("EPCA").fit_transform(COUNTS, sample_weight=weight, offset=offset)
-    np.testing.assert_allclose(found, model.transform(COUNTS, offset=offset), rtol=0, atol=1e-10)
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_names_of_columns_do_not_matter(name: str) -> None:
     """Names suggest identifiers, years, codes and measurements; a fit is the same bit by bit with any others."""

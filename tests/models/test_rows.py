@@ -197,9 +197,7 @@ def test_entries_may_come_in_any_order_repeat_and_be_none() -> None:
 @pytest.mark.parametrize(
     ("rows", "columns", "error", "message"),
     [
-        ([3, -1], [0, 0], IndexError, "entry 1 of 2 lies in no row"),
         ([3, N], [0, 0], IndexError, "entry 1 of 2 lies in no row"),
-        ([3], [-1], IndexError, "column -1"),
         ([3], [P], IndexError, f"column {P}"),
         ([3], [2, 4], ValueError, r"\(1,\) and \(2,\)"),
         ([0.5], [2.0], ValueError, "integers; got float64"),

@@ -309,14 +309,10 @@ def test_pieces():
         (lambda: plot_scores(MODEL, SCORES, SCORES**2, coverage=95), "coverage.*got 95"),
         (lambda: plot_scores(MODEL, SCORES, axes=(1, 1)), r"from 1 to 3.*\(1, 1\)"),
         (lambda: plot_scores(MODEL, SCORES, groups="rows"), "color="),
-        (lambda: plot_scores(MODEL, SCORES, color=["a", "b"] * 30, groups="all"), "'means'.*'all'"),
         (lambda: plot_biplot(MODEL, SCORES, color=["a"]), "color.*60 values.*got 1"),
-        (lambda: plot_biplot(MODEL, SCORES, feature_names=["a"]), "feature_names.*8 names.*got 1"),
-        (lambda: plot_biplot(MODEL, SCORES, scaling="both"), "'symmetric'.*'both'"),
         (lambda: plot_correlation_circle(MODEL, X=X), "scores="),
         (lambda: plot_correlation_circle(MODEL, SCORES, X), "60.*got 80"),
         (lambda: plot_correlation_circle(PPCA(1).fit(X)), "two components"),
-        (lambda: plot_loadings(MODEL, 4), "from 1 to 3; got 4"),
     ],
 )
 def test_bad_input(call, message):

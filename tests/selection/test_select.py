@@ -130,9 +130,7 @@ def test_a_found_ridge_is_that_of_the_chosen_model_only():
     [
         ({"ranks": []}, ValueError, "ranks is empty"),
         ({"ranks": [1, 2.5]}, TypeError, "ranks.*2.5"),
-        ({"ranks": [True]}, TypeError, "ranks.*True"),
         ({"ranks": [17]}, ValueError, r"16.*got 17"),
-        ({"ranks": [-1]}, ValueError, "got -1"),
         ({"one_standard_error": True}, ValueError, "criterion='held_out'"),
         (
             {"one_standard_error": True, "criterion": "held_out", "cv": EntryShuffleSplit()},
@@ -141,7 +139,7 @@ def test_a_found_ridge_is_that_of_the_chosen_model_only():
         ),
         ({"cv": "rows"}, TypeError, "cv must be an EntryKFold"),
     ],
-    ids=["no-rank", "fraction", "true", "too-large", "negative", "no-error", "one-split", "cv"],
+    ids=["no-rank", "fraction", "too-large", "no-error", "one-split", "cv"],
 )
 def test_bad_arguments(given, error, message):
     with pytest.raises(error, match=message):
