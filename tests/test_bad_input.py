@@ -120,25 +120,14 @@ FAMILIES = {
         "column 'east': .*'gausian'",
         "mean 'gaussian'",
     ),
-    "short list": (epca(COUNTS, ["poisson"] * 3), "3 entries but X has 4", "one entry per column"),
     "unknown column": (epca(FRAME, {"up": "poisson"}), "column 'up'", "columns are 'north'"),
-    "near column": (epca(FRAME, {"nort": "poisson"}), "column 'nort'", "mean 'north'"),
-    "no names": (epca(COUNTS, {"north": "poisson"}), "column 'north'", "column indices"),
-    "column twice": (epca(FRAME, {"north": "poisson", 0: "gamma"}), "column 0 twice", "Keep one"),
-    "no trials": (epca(COUNTS, "binomial"), "number of trials", r"binomial\(16\)"),
-    "trials in words": (epca(COUNTS, "binomial(ten)"), "'ten'", r"binomial\(2\)"),
-    "number": (epca(COUNTS, "poisson(3)"), r"poisson\(3\)", "Write 'poisson'"),
     "missing shape": (lambda: Gamma(NAN), "shape=nan", "Leave it out"),
     "no such member": (lambda: Mixed((Poisson(), Binomial(2)), (0, 5)), "number 5", "use 0 to 1"),
-    "other width": (epca(COUNTS, Mixed((Poisson(), Binomial(9)), (0, 1))), "2 columns .* 4", "per column"),
 }
 
 TYPES = {
     "dates": (ppca(pd.DataFrame({"day": pd.to_datetime(["2024-01-01"] * 2)})), "'day'", "Drop"),
     "text offset": (epca(COUNTS, offset="log"), "offset is a str", "array"),
-    "class of a family": (epca(COUNTS, Poisson), "class Poisson", r"write Poisson\(\)"),
-    "number for a family": (epca(COUNTS, 3), "got 3 of type int", "'poisson'"),
-    "number for a column": (epca(COUNTS, {1.5: "poisson"}), "got 1.5", "names or indices"),
 }
 
 NOT_FITTED = {

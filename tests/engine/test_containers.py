@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import dask.array as da
 import numpy as np
 import pandas as pd
@@ -14,6 +16,7 @@ from tests.draws import generator
 
 from anypca import EPCA, PPCA
 from anypca.columns.forms import Combination, Constant, Copy, Excluded, Recoded
+from anypca.engine import Summary, check_data, check_values, executor_for, first_outside, summarise
 
 N, P = 90, 7
 NAMES = list("abcdefg")
@@ -48,6 +51,7 @@ def parquet(X, folder):
 
 # Each takes a float64 table and a folder.
 CONTAINERS = {
+    "c-order": lambda X, _: X,
     "f-order": lambda X, _: np.asfortranarray(X),
     "strided": lambda X, _: np.repeat(np.repeat(X, 2, axis=0), 3, axis=1)[::2, ::3],
     "big-endian": lambda X, _: X.astype(">f8"),
@@ -63,6 +67,7 @@ CONTAINERS = {
     "csr_matrix": lambda X, _: sparse.csr_matrix(X),
     "csr-unsorted": lambda X, _: unsorted_csr(X),
     "csc_array": lambda X, _: sparse.csc_array(X),
+    "csc_matrix": lambda X, _: sparse.csc_matrix(X),
     "coo_array": lambda X, _: sparse.coo_array(X),
     "lil_matrix": lambda X, _: sparse.lil_matrix(X),
     "dok_array": lambda X, _: sparse.dok_array(X),
@@ -120,6 +125,46 @@ def test_fits_do_not_depend_on_the_container(container, missing, tmp_path):
     assert_allclose(scores_of(found, table), expected.transform(X), atol=atol)
     if hasattr(found, "feature_names_in_"):
         assert list(found.feature_names_in_) == NAMES
+
+
+def step(block, local):
+    x, observed = block.read()
+    values = np.where(True if observed is None else observed, x, np.nan).astype(np.float64)
+    weighted = np.nan_to_num(values) * block.weight.astype(np.float64)[:, np.newaxis]
+    total = weighted.T @ np.hstack([weighted, block.covariates.astype(np.float64)])
+    return (values, block.offset()), total
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2], ids=["complete", "gaps"])
+@pytest.mark.parametrize("container", (CONTAINERS | SHORT).values(), ids=CONTAINERS | SHORT)
+def test_same_tables_sums_and_summaries(container, missing, tmp_path, rng):
+    X = draw(missing)
+    others = {
+        "sample_weight": rng.integers(0, 3, size=N),
+        "offset": rng.integers(-3, 3, size=(N, P)),
+        "covariates": rng.integers(0, 2, size=(N, 2)),
+    }
+    data = check_data(container(X, tmp_path), block_rows=16, **others)
+    with executor_for(data, n_jobs=2) as executor:
+        local, total = executor.sweep(step, data)
+        values, offset = (np.concatenate(parts) for parts in zip(*executor.gather(local), strict=True))
+    assert (data.n_samples, data.n_features, data.n_covariates) == (N, P, 2)
+    assert_array_equal(values, X)
+    assert_array_equal(offset, others["offset"])
+    weighted = np.nan_to_num(X) * others["sample_weight"][:, np.newaxis]
+    assert_allclose(total, weighted.T @ np.hstack([weighted, others["covariates"]]), rtol=1e-12)
+    data, reference = check_data(container(X, tmp_path), block_rows=16), check_data(X)
+    with executor_for(data) as executor, executor_for(reference) as threads:
+        found, expected = summarise(data, executor), summarise(reference, threads)
+        assert check_values(found, data).may_miss == np.isnan(X).any()
+        outside = first_outside(data, executor, lambda x: x < 3)
+        assert outside == first_outside(reference, threads, lambda x: x < 3) is not None
+    for field in fields(Summary):
+        mine, theirs = getattr(found, field.name), getattr(expected, field.name)
+        if isinstance(theirs, np.ndarray):
+            assert_allclose(mine, theirs, rtol=1e-12, atol=1e-13, err_msg=field.name)
+        else:
+            assert mine == theirs, field.name
 
 
 def company(rng):

@@ -59,14 +59,6 @@ def test_a_clear_exception_keeps_its_family():
     assert set(found) == {"gaussian"}
 
 
-def test_the_order_of_columns_does_not_matter():
-    rng = generator("order")
-    X = np.hstack([rng.gamma(2.0, 5.0, (N, 3)), rng.poisson(3.0, (N, 3)), rng.normal(size=(N, 3))])
-    order = rng.permutation(9)
-    found = families_of(X)
-    assert families_of(X[:, order]) == [found[j] for j in order]
-
-
 def test_measurements_below_one_are_no_shares():
     rng = generator("below one")
     X = np.clip(np.round(rng.normal(0.36, 0.12, (178, 2)), 2), 0.13, 0.66)

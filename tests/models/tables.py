@@ -63,6 +63,15 @@ def draw_active(
     return scores @ axes.T + noise * rng.standard_normal((n, p)) + rng.uniform(-3, 3, p)
 
 
+def draw_selected(
+    rng: np.random.Generator, n: int = 60, p: int = 20, d: int = 3, q: int = 8, noise: float = 0.4
+) -> np.ndarray:
+    """Draw rows of d components in the first q columns, none of these close to noise, and noise in all."""
+    loadings = rng.normal(size=(p, d)) * (np.arange(p) < q)[:, None]
+    loadings[:q, 0] += np.sign(loadings[:q, 0])
+    return rng.normal(size=(n, d)) @ loadings.T + noise * rng.normal(size=(n, p)) + rng.normal(size=p)
+
+
 def is_monotone(trace: np.ndarray, slack: float = 1e-10) -> bool:
     """Return whether a trace of objectives never falls, rounding aside."""
     return bool(np.diff(trace).min(initial=0.0) >= -slack * (1.0 + np.abs(trace).max()))

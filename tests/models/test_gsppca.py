@@ -15,18 +15,10 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 from tests.draws import seed
 from tests.models.tables import assert_moments, is_monotone, punch
+from tests.models.tables import draw_selected as make_table
 
 from anypca import GSPPCA
 from anypca.exceptions import NotFittedError
-
-
-def make_table(
-    rng: np.random.Generator, n: int = 60, p: int = 20, d: int = 3, q: int = 8, noise: float = 0.4
-) -> np.ndarray:
-    """Rows of the model, the first q columns active and none of them close to noise."""
-    loadings = rng.normal(size=(p, d)) * (np.arange(p) < q)[:, None]
-    loadings[:q, 0] += np.sign(loadings[:q, 0])
-    return rng.normal(size=(n, d)) @ loadings.T + noise * rng.normal(size=(n, p)) + rng.normal(size=p)
 
 
 def fit(X: Any, n_components: int = 3, **options: Any) -> GSPPCA:
@@ -188,20 +180,6 @@ def test_finds_the_active_columns(
     assert model.relevance_.max() == 1.0
     assert model.converged_
     assert is_monotone(model.objective_trace_, 1e-9)
-
-
-def test_components_are_those_of_pca_on_the_selected_columns(rng: np.random.Generator) -> None:
-    X = make_table(rng)
-    model = fit(X)
-    pca = PCA(3, svd_solver="full").fit(X[:, model.support_])
-    for ours, theirs in zip(model.components_[:, model.support_], pca.components_, strict=True):
-        np.testing.assert_allclose(ours * np.sign(ours @ theirs), theirs, atol=1e-8)
-    np.testing.assert_allclose(model.explained_variance_, pca.explained_variance_, rtol=1e-10)
-    share = pca.explained_variance_.sum() / X.var(axis=0, ddof=1).sum()
-    np.testing.assert_allclose(model.explained_variance_ratio_.sum(), share, rtol=1e-10)
-    np.testing.assert_array_equal(model.components_[:, ~model.support_], 0.0)
-    back = model.inverse_transform(model.transform(X))
-    np.testing.assert_allclose(back[:, ~model.support_], np.tile(X.mean(0)[~model.support_], (60, 1)))
 
 
 def test_the_dimension_with_the_largest_bound_is_taken(rng: np.random.Generator) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tests.draws import generator
 
-from anypca import EPCA, PLNPCA, PPCA, PiecewisePCA
+from anypca import PLNPCA, PPCA, PiecewisePCA
 from anypca.selection import select_rank
 
 pytestmark = pytest.mark.filterwarnings("ignore::anypca.exceptions.ConvergenceWarning")
@@ -63,18 +63,6 @@ def test_plnpca(k: int, n_covariates: int) -> None:
     expected = n_directions(lambda x: gaussian_density(x, k, noise=False), P + P * k) + P * n_covariates
     assert model.n_parameters_ == expected
     np.testing.assert_allclose(model.bic_ - model.aic_, (np.log(40) - 2) * expected)
-
-
-@pytest.mark.parametrize("k", [1, 3])
-def test_epca_with_scores_as_parameters(k: int) -> None:
-    """The predictor of all entries is a matrix of rank k and a row of intercepts."""
-    table = select_rank(EPCA(family="poisson", n_jobs=1), count_table(12), ranks=[k], criterion="aic").rows[0]
-
-    def predictor(parameters: np.ndarray) -> np.ndarray:
-        scores, loadings, intercept = np.split(parameters, [12 * k, 12 * k + P * k])
-        return (scores.reshape(12, k) @ loadings.reshape(k, P) + intercept).ravel()
-
-    assert table["n_parameters"] == n_directions(predictor, 12 * k + P * k + P)
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,20 @@ def test_a_checkpoint_of_something_else_is_refused(
     assert not path.exists()
 
 
+def test_a_torn_file_counts_as_far_as_it_is_whole(tmp_path: Path) -> None:
+    path, settings = tmp_path / "fit.checkpoint", {"tol": 1e-8, "max_iter": 5000}
+    interrupt(COUNTS, path, **settings)
+    whole, expected = path.read_bytes(), make("EPCA", **settings).fit(COUNTS)
+    for cut in (1, 9, 100, len(whole) // 2):
+        path.write_bytes(whole[:-cut])
+        found = make("EPCA", **settings).fit(COUNTS, checkpoint=path)
+        np.testing.assert_allclose(found.components_, expected.components_, atol=1e-4)
+    path.write_text("my notes")
+    with pytest.raises(ValueError, match=r"fit\.checkpoint is not a checkpoint"):
+        make("EPCA").fit(COUNTS, checkpoint=path)
+    assert path.read_text() == "my notes"
+
+
 def test_random_starts_are_the_same_in_every_attempt(tmp_path: Path) -> None:
     """Without a seed the checkpoint keeps the state of the generator."""
     path, settings = tmp_path / "fit.checkpoint", {"random_state": None, "init": None}
