@@ -36,7 +36,9 @@ class EncodedSource:
     def matrix(self, start: int, stop: int) -> Any:
         """The same for products; sparse if the source is and columns are only dropped."""
         rows = self.source.matrix(start, stop) if self.layout is None else None
-        return rows[:, self.columns] if sparse.issparse(rows) else self.read(start, stop)
+        if rows is None or not sparse.issparse(rows):
+            return self.read(start, stop)
+        return rows[:, self.columns]
 
     def rows(self, start: int, stop: int) -> EncodedSource:
         """The same rows as a source of their own."""

@@ -140,7 +140,8 @@ def _numbers(values: Floats) -> dict[str, Any]:
 def _categories(values: np.ndarray[Any, Any]) -> dict[str, Any]:
     """Levels and codes of groups; rare ones share a code."""
     known = np.array([None if _is_missing(value) else value for value in values], dtype=object)
-    codes, levels = np.full(len(values), MISSING), []
+    codes = np.full(len(values), MISSING)
+    levels: list[str] = []
     for name, rows in rows_of_groups(known, _MOST_LEVELS, longest=_LONGEST):
         if name != NOT_KNOWN:
             codes[rows] = len(levels)
