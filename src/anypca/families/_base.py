@@ -18,8 +18,8 @@ families: Registry[Family] = Registry("family")
 Total = Callable[[Callable[..., Floats]], Floats]
 
 
-#: In the place of derivatives that a call did not ask for: None, under the type of those that it did ask for, so that
-#: callers need not prove what they asked.
+#: Placeholder for derivatives above the requested order. It is None, cast to the type of an array so that callers need
+#: no type checks.
 NOT_ASKED = cast("Floats", None)
 
 
@@ -99,7 +99,7 @@ class Family(ABC):
         return None
 
     def __getstate__(self) -> dict[str, Any]:
-        """The fields, without what has been cached beside them: a used family is the same value as a new one."""
+        """The fields without cached values, so that a used family equals a new one."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
@@ -139,7 +139,7 @@ class Family(ABC):
         Parameters
         ----------
         x, mean, variance : ndarray of the same shape
-            ``variance >= 0``; at 0 the value is that of ``evaluate``.
+            ``variance >= 0``; at 0 the value equals ``evaluate``.
         dispersion : float or ndarray of shape (n_columns,)
 
         Returns
@@ -184,7 +184,7 @@ class Family(ABC):
     def mean(self, eta: Floats, dispersion: PerColumn | None = None) -> Floats:
         """Mean of x given eta (the inverse link).
 
-        Where it depends on the dispersion, as that of a log-normal amount does, ``None`` asks for the median.
+        For families whose mean depends on the dispersion (such as the log-normal), ``None`` returns the median.
         """
 
     @abstractmethod
@@ -236,7 +236,7 @@ class Family(ABC):
             Smallest and largest value of each column, and the resolution with which it is recorded.
         total : callable
             ``total(function)`` sums ``function(x, weights)`` over the blocks of the table, arrays of shape
-            (n_columns, m). The weights are those of the entries, (rows, columns), zero where they are missing.
+            (n_columns, m). ``weights`` has one weight for each entry, zero if it is missing.
         """
         return self
 
@@ -265,10 +265,10 @@ class Family(ABC):
     def log_interval_probability(
         self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, step: PerColumn = 1.0
     ) -> Floats:
-        """Log-probability of x as it is recorded, in steps: of x itself, or of the interval of a step around it.
+        """Log-probability of the recorded value x: of x itself, or of an interval of one step around it.
 
-        Masses of different families are probabilities of the same event and may be compared; densities may not. A
-        density times the step stands for the interval, and is never taken as more than 1.
+        These probabilities are comparable across families; densities are not. The default approximates the
+        probability of the interval by the density times the step, at most 1.
         """
         found = self.log_likelihood(x, eta, dispersion) + self.log_step(x, step)
         return np.minimum(found, 0.0, out=found)

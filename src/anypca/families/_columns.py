@@ -16,7 +16,7 @@ from anypca.families._base import Family
 class ColumnFamily(Family):
     """Parameters are tuples: with one entry for each column, or with a single one for all columns.
 
-    They are ``None`` until a table tells them. Those that were given stay; those that a table told are estimated.
+    They are ``None`` until they are estimated from a table. Given parameters stay fixed.
     """
 
     #: Names of the fields that hold them; all are ``None`` or none is.

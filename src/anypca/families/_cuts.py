@@ -14,9 +14,9 @@ _SHRINKAGE = 2.0
 _QUARTER = 0.25
 #: Largest change of a cut point, in units of the logistic noise, that is no change worth another fit.
 SETTLED = 0.01
-#: Added to the information about a cut point, far below that of one pseudo-observation.
+#: Added to the information about a cut point, far below the information of one pseudo-observation.
 _ROUNDING = 1e-10
-#: Newton steps of the cut points, of which five are usual, and halvings of one.
+#: Maximum Newton steps of the cut points (about five are usual) and maximum halvings of a step.
 _MOST_STEPS, _MOST_HALVINGS = 30, 30
 
 

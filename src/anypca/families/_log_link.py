@@ -1,4 +1,4 @@
-"""What families with a log link share, ``mean = exp(eta)``: those of counts and those of positive amounts."""
+"""Base classes of families with a log link, ``mean = exp(eta)``: counts and positive amounts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from anypca._typing import Bools, Floats, PerColumn
 from anypca.families._base import NOT_ASKED, Evaluation, Family, filled
 
-#: Largest count that is told from the next one in double precision.
+#: Largest count that differs from the next one in double precision.
 _LARGEST = 2.0**53
 
 

@@ -176,7 +176,7 @@ class Trials(Family):
 class KnownTrials(Trials):
     """Successes out of a number of trials that is given."""
 
-    # None only so that a missing number is told apart in the error message.
+    # The default None makes a missing number visible in the error message.
     n_trials: int | None = None
 
     def __post_init__(self) -> None:

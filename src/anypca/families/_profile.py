@@ -6,7 +6,7 @@ import numpy as np
 
 from anypca._typing import Floats, Ints
 
-#: Entries, spread as those of all columns, that draw each column to the others.
+#: Pseudo-observations, distributed as the entries of all columns, that shrink each column towards the others.
 _SHRINKAGE = 10.0
 #: Nats by which another value must be better than the present one, so that rounds of fits do not go back and forth.
 _GAIN = 0.5

@@ -50,7 +50,7 @@ class ZeroInflated(ColumnFamily, Counts):
         return shares if shares.size > 1 else shares[0]
 
     def _mixed(self, x: Floats, found: Evaluation, log_zero: Floats) -> Evaluation:
-        """Terms of the mixture from those of the counts and the log-probability that a count is zero."""
+        """Terms of the mixture, given the terms of the counts and the log-probability that a count is zero."""
         pi = self._pi(log_zero)
         is_zero = x == 0
         counted = np.log1p(-pi)
@@ -70,7 +70,7 @@ class ZeroInflated(ColumnFamily, Counts):
     def expected_log_likelihood(
         self, x: Floats, mean: Floats, variance: Floats, dispersion: PerColumn = 1.0
     ) -> Evaluation:
-        """The terms with those of the counts averaged: the logarithm of the mixture is convex in them, so a bound."""
+        """A lower bound: the mixture of the expected count terms, in which its logarithm is convex (Jensen)."""
         zero = self.core.expected_log_likelihood(np.zeros_like(mean), mean, variance, dispersion)
         return self._mixed(x, self.core.expected_log_likelihood(x, mean, variance, dispersion), zero.value)
 

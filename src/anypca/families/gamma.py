@@ -60,7 +60,7 @@ class Gamma(Dispersed, Amounts):
     def log_interval_probability(
         self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, step: PerColumn = 1.0
     ) -> Floats:
-        """The density will do where the noise is wide beside the step and x is not next to zero."""
+        """Density times step if the noise is wider than the step and x is not close to zero, else exact."""
         found = super().log_interval_probability(x, eta, dispersion, step)
         phi, width = like(dispersion, eta), like(step, eta)
         with np.errstate(over="ignore"):

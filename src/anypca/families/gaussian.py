@@ -104,7 +104,7 @@ class Gaussian(Dispersed, RealNumbers):
     def log_interval_probability(
         self, x: Floats, eta: Floats, dispersion: PerColumn = 1.0, step: PerColumn = 1.0
     ) -> Floats:
-        """The density will do where the noise is wide beside the step; elsewhere the interval's probability."""
+        """Density times step if the noise is wider than the step, else the exact probability of the interval."""
         found = self.log_likelihood(x, eta, dispersion) + self.log_step(x, step)
         spread, width = np.sqrt(like(dispersion, eta)), like(step, eta)
         is_coarse = np.broadcast_to(spread < _COARSE * width * self._slope(x), found.shape)
@@ -137,6 +137,6 @@ class Gaussian(Dispersed, RealNumbers):
         return eta + np.sqrt(dispersion) * rng.standard_normal(eta.shape)
 
     def dispersion_from_moments(self, mean: Floats, variance: Floats) -> Floats:
-        # A spread of some units in the last place is that of a constant column, for which any variance will do.
+        # A spread of a few units in the last place means a constant column, for which any variance works.
         rounding = 8.0 * np.finfo(variance.dtype).eps * np.abs(mean)
         return np.where(np.sqrt(variance) > rounding, variance, 1.0).astype(variance.dtype)

@@ -29,10 +29,10 @@ class LogitNormal(TransformedNormal):
     ``log p(x) = -(t - eta)^2 / (2 v) - log(2 pi v) / 2 + log c - log x - log(c - x)`` with ``t = log(x / (c - x))``.
     The domain is x from 0 to c = ``upper``; an exact 0 or c is read as half of a ``step`` inside. The median is
     ``c / (1 + exp(-eta))``; the mean is an integral that needs the dispersion v: ``mean(eta)`` without it is the
-    median. ``evaluate`` drops the terms without eta, which are those after the first.
+    median. ``evaluate`` drops all terms after the first, which do not depend on eta.
 
-    Chosen by ``family="auto"`` for numbers from 0 to 1, or to 100 where the name says per cent, of which at most 2 %
-    are exactly 0 or the whole.
+    Chosen by ``family="auto"`` for numbers from 0 to 1, or to 100 if the column's name contains per cent, if at most
+    2 % are exactly 0 or the upper limit.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class LogitNormal(TransformedNormal):
         return f"values from 0 to {self.upper:g}"
 
     def _inside(self, x: Floats) -> tuple[Floats, Floats]:
-        """x and what is left to the whole, both positive."""
+        """x and ``upper - x``, both positive."""
         half = np.asarray(0.5 * self.step, x.dtype)
         rest = self.upper - x
         return np.where(x > 0, np.where(rest > 0, x, self.upper - half), half), np.where(
@@ -105,7 +105,7 @@ class LogitNormal(TransformedNormal):
         return np.asarray(self.upper * share, eta.dtype)
 
     def _moments(self, eta: Floats, dispersion: PerColumn) -> tuple[Floats, Floats, Floats]:
-        """Mean of a share, of what is left to the whole, and of their product, which is the slope of the mean."""
+        """Means of the share s, of 1 - s, and of s (1 - s), which is the slope of the mean."""
         spread = np.sqrt(like(dispersion, eta))
         first, rest, slope = np.zeros_like(eta), np.zeros_like(eta), np.zeros_like(eta)
         for node, weight in zip(_NODES.tolist(), _WEIGHTS.tolist(), strict=True):

@@ -97,7 +97,7 @@ class Mixed(Family):
 
     @cached_property
     def _positions(self) -> Ints:
-        """Where each column stands among those of its member, shape (n_columns,)."""
+        """Position of each column among the columns of its member, shape (n_columns,)."""
         positions = np.empty(len(self.assignment), dtype=np.intp)
         for _, pick in self._groups:
             positions[pick] = np.arange(positions[pick].size)
@@ -290,7 +290,7 @@ def with_tight_expectation(family: Family) -> Family:
 
 
 def count_estimated(family: Family, n_features: int) -> int:
-    """Return how many parameters of columns a table has estimated, in all columns, beyond those of an intercept."""
+    """Return the number of estimated family parameters of all columns, without intercepts."""
     groups = family.member_columns(n_features)
     return sum(
         member.n_estimated(columns.size) for member, columns in groups if isinstance(member, ColumnFamily)

@@ -26,10 +26,10 @@ class NegativeBinomial(Dispersed, Counts):
     ``log p(x) = x eta - (x + 1/a) log(1 + a mu) + x log a + log G(x + 1/a) - log G(1/a) - log x!``
     with G the gamma function. The domain is x in {0, 1, 2, ...}. The link is the logarithm, so that eta is any real
     number. The dispersion a = 1/size >= 0 is the over-dispersion; a = 0 is the Poisson family. ``evaluate`` drops
-    the terms without eta, which are those after the second.
+    all terms after the second, which do not depend on eta.
 
-    Chosen by ``family="auto"`` for whole numbers >= 0 in steps of one that are not rounded to tens or fives,
-    over-dispersed or not: the fit tells, by the dispersion that it estimates.
+    Chosen by ``family="auto"`` for whole numbers >= 0 in steps of one that are not rounded to tens or fives. The fit
+    estimates the over-dispersion, which may be zero.
 
     Parameters
     ----------

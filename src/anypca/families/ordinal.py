@@ -46,7 +46,7 @@ class Ordinal(ColumnFamily):
     Parameters
     ----------
     cuts : tuple of float, or tuple of such tuples, optional
-        Increasing cut points, the same for all columns or those of each column; estimated when left out.
+        Increasing cut points, one tuple for all columns or one for each column; estimated if left out.
     levels : tuple of float, or tuple of such tuples, optional
         The levels, one more than cut points; 0, 1, 2, ... by default.
 

@@ -1,4 +1,4 @@
-"""Real numbers with normal noise, recorded in steps that are not small beside it."""
+"""Real numbers with normal noise, rounded to steps that are not small relative to the noise."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from anypca.families._columns import ColumnFamily
 from anypca.families._dispersed import Dispersed
 from anypca.families.gaussian import RealNumbers
 
-#: The step while no table has told it: whole numbers.
+#: The step before it is estimated from a table: whole numbers.
 _START = (1.0,)
 #: Least deviation of the noise before rounding, in steps. Below it eta is known up to an interval and no better, and
 #: the likelihood tends to a box, which is flat or infinitely steep.
@@ -52,13 +52,13 @@ class RoundedGaussian(Dispersed, ColumnFamily, RealNumbers):
 
     For whole numbers and lattices whose noise is below half a step: h p(x) is the probability of all values that are
     recorded as x. The domain is every real number and the link the identity. The dispersion is s^2, the variance of
-    the noise before rounding, which fits take as (h / 10)^2 at least; that of x is ``s^2 + h^2 / 12``. Where s is far
-    larger than h this is the gaussian family with that variance. Mean, variance and draws are those of the density p,
-    an average over where the lattice of recorded values lies. ``evaluate`` drops ``-log h``. Its curvature is
+    the noise before rounding, at least (h / 10)^2 in a fit. The variance of x is ``s^2 + h^2 / 12``. If s is far larger
+    than h, this is the gaussian family with that variance. Mean, variance and draws use the density p, which averages
+    over the position of the lattice of recorded values. ``evaluate`` drops ``-log h``. Its curvature is
     ``1 / (s^2 + h^2 / 12)``, at most the expected information.
 
-    Not chosen by ``family="auto"``: whether noise is below half a step is seen after a fit, not in the margin of a
-    column. Compare ``evidence_`` with that of `Gaussian`.
+    Not chosen by ``family="auto"``: the margin of a column does not show whether the noise is below half a step.
+    Fit both families and compare ``evidence_`` with the value under `Gaussian`.
 
     Parameters
     ----------

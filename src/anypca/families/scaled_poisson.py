@@ -12,8 +12,7 @@ from anypca.families._base import NOT_ASKED, Evaluation, families, like
 from anypca.families._dispersed import Dispersed
 from anypca.families._log_link import Counts
 
-#: Smallest ratio of variance to mean to start an estimate from: that of a constant column is zero, the border of the
-#: parameter space.
+#: Smallest initial ratio of variance to mean. A constant column has ratio zero, the boundary of the parameter space.
 _SMALL = 1e-4
 
 
@@ -23,14 +22,14 @@ class ScaledPoisson(Dispersed, Counts):
     r"""Multiples of the dispersion phi: ``x / phi`` is a Poisson count with mean ``mu / phi``, ``mu = exp(eta)``.
 
     ``log p(x) = (x eta - exp(eta)) / phi - (x / phi) log phi - log (x / phi)! - log phi``, as a density per unit of
-    x. The domain is the multiples of phi; other values >= 0 are taken as if they were some. The link is the logarithm,
-    so that eta is any real number. ``evaluate`` drops the terms without eta, which are those after the first.
+    x. The domain is the multiples of phi; other values >= 0 are accepted and evaluated by the same formula. The link is
+    the logarithm. ``evaluate`` drops all terms after the first, which do not depend on eta.
 
-    The variance is ``phi mu``: derivatives in eta are those of the quasi-Poisson likelihood, for counts that vary less
-    (phi < 1) or more (phi > 1) than Poisson counts do. phi = 1 is the Poisson family.
+    The variance is ``phi mu``. Derivatives in eta equal the quasi-Poisson derivatives, for counts that vary less
+    (phi < 1) or more (phi > 1) than Poisson counts. phi = 1 is the Poisson family.
 
-    Not chosen by ``family="auto"`` from the values. `anypca.SePCA` takes it where counts turn out to vary less than
-    Poisson counts around the fit, and says so in ``dispersion_report_``.
+    ``family="auto"`` does not choose it from the values. `anypca.SePCA` uses it if counts vary less than Poisson
+    counts around the fit, and reports this in ``dispersion_report_``.
 
     Parameters
     ----------

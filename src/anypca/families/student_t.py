@@ -48,8 +48,8 @@ class StudentT(Dispersed, ColumnFamily, RealNumbers):
     Parameters
     ----------
     df : float, or tuple of one for each column, optional
-        Degrees of freedom, > 2. Left out they are 4 to start with, and fits that estimate dispersions choose those of
-        each column too, from 2.5 (wild) to 50 (nearly normal).
+        Degrees of freedom, > 2. The default is 4. Fits that estimate dispersions also estimate the degrees of freedom
+        of each column, from 2.5 (heavy tails) to 50 (nearly normal), unless they are given.
     scale : float, optional
         The squared scale s^2; estimated when left out.
 

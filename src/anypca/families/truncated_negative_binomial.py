@@ -53,9 +53,9 @@ class TruncatedNegativeBinomial(Dispersed, Truncated):
 
     ``log p(x) = x eta - x log(1 + a mu) - log((1 + a mu)^(1/a) - 1) + x log a + log G(x + 1/a) - log G(1/a) - log x!``
     with G the gamma function. The domain is x in {1, 2, ...}. The mean is ``mu / (1 - (1 + a mu)^(-1/a))``, above 1.
-    The dispersion a = 1/size >= 0 is the over-dispersion; a = 0 is the truncated Poisson family, by which `mean` and
-    `link` go when they are not told a. ``evaluate`` drops the terms without eta, which are those after the third. It is
-    the second part of a hurdle model, whose first part tells zeros from other counts.
+    The dispersion a = 1/size >= 0 is the over-dispersion; a = 0 is the truncated Poisson family, which `mean` and
+    `link` assume if a is not given. ``evaluate`` drops all terms after the third, which do not depend on eta. It is
+    the second part of a hurdle model, whose first part separates zeros from positive counts.
 
     Not chosen by ``family="auto"``: name it for counts that are never recorded as zero, such as sizes of groups.
 
@@ -130,7 +130,7 @@ class TruncatedNegativeBinomial(Dispersed, Truncated):
         start = TruncatedPoisson.start_of_link(excess) - np.log1p(a / (1.0 + excess))
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             found = inverted(np.log(excess), start.astype(mu.dtype), log_excess)
-        # Means beyond what numbers hold are those of a count without zeros, where the start is exact.
+        # If the excess overflows, zeros have probability zero and the start is exact.
         return np.where(np.isfinite(found), found, start).astype(mu.dtype)
 
     def variance(self, mu: Floats, dispersion: PerColumn = 1.0) -> Floats:
@@ -144,7 +144,7 @@ class TruncatedNegativeBinomial(Dispersed, Truncated):
     def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
         a = np.broadcast_to(over_dispersion(dispersion, np.asarray(eta, float)), eta.shape)
         rate = _draw_rates(np.exp(eta), a, rng)
-        # As for the truncated Poisson: the first event, and those of the time that is left.
+        # As in TruncatedPoisson: the first event, then Poisson events in the remaining time.
         first = -np.log1p(rng.random(eta.shape) * np.expm1(-rate))
         return 1.0 + rng.poisson(np.maximum(rate - first, 0.0))
 

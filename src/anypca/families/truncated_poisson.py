@@ -50,7 +50,7 @@ class TruncatedPoisson(Truncated, CanonicalFamily):
 
     ``log p(x) = x eta - log(exp(rate) - 1) - log x!``. The domain is x in {1, 2, ...}. The mean is
     ``rate / (1 - exp(-rate))``, above 1. There is no dispersion. ``evaluate`` drops ``-log x!``. It is the second part
-    of a hurdle model, whose first part tells zeros from other counts.
+    of a hurdle model, whose first part separates zeros from positive counts.
 
     Not chosen by ``family="auto"``: name it for counts that are never recorded as zero, such as sizes of groups.
 
@@ -105,7 +105,7 @@ class TruncatedPoisson(Truncated, CanonicalFamily):
 
     def sample(self, eta: Floats, dispersion: PerColumn, rng: np.random.Generator) -> Floats:
         rate = np.exp(eta)
-        # The first event comes within the unit of time; the others are those of the time that is left.
+        # Draw the first event, within the unit of time; the remaining time has Poisson events.
         first = -np.log1p(rng.random(eta.shape) * np.expm1(-rate))
         return np.asarray(1.0 + rng.poisson(np.maximum(rate - first, 0.0)))
 

@@ -45,8 +45,8 @@ class Tweedie(Dispersed, ColumnFamily, LogLink):
     ----------
     power : float, or tuple of one for each column, optional
         The power p, between 1 (Poisson) and 2 (gamma), both excluded; from 1.2 to 1.8 nothing overflows for eta from
-        -700 to 700. Left out it is 1.5 to start with, and fits that estimate dispersions choose that of each column
-        too, from 1.2 to 1.8.
+        -700 to 700. The default is 1.5. Fits that estimate dispersions also estimate one power per column, from 1.2
+        to 1.8, unless it is given.
     phi : float, optional
         The dispersion; estimated when left out.
 

@@ -18,8 +18,8 @@ class ZeroInflatedNegativeBinomial(Dispersed, ZeroInflated):
 
     As `ZeroInflatedPoisson`, with counts of variance ``rate + a rate^2``; the dispersion is a.
 
-    Chosen by ``family="auto"`` for counts of a mean below 200 with five zeros or more and more of them than
-    `NegativeBinomial` explains; where many columns of counts have extra zeros, less is asked of the others.
+    Chosen by ``family="auto"`` for counts with a mean below 200, at least five zeros, and more zeros than
+    `NegativeBinomial` explains. If many columns of counts have extra zeros, weaker evidence suffices for the others.
 
     Parameters
     ----------
