@@ -34,8 +34,8 @@ class NewtonStep(NamedTuple):
 class Prior(ABC):
     """Minus the log density of the rows of a matrix ``u`` (n, m), without its constant.
 
-    A subclass writes `value` and `newton`. It works on rows of any length m without being told, so that one object
-    serves any number of components, and it never looks at how many rows it is given.
+    A subclass implements `value` and `newton`, for any number of rows and any row length m. One object therefore
+    serves any number of components.
 
     See Also
     --------
@@ -46,10 +46,10 @@ class Prior(ABC):
     name: str
     #: Whether a row's penalty depends on its length alone, so that latent coordinates may be rotated.
     is_isotropic: bool = False
-    #: Whether large entries cost no more than middling ones. Such a penalty cannot hold the scale of scores against
-    #: that of loadings, which then needs a ridge beside it.
+    #: Whether the penalty is constant for large entries. Such a penalty does not identify the scale of scores relative
+    #: to loadings, so that a model adds a ridge.
     is_bounded: bool = False
-    #: Whether steps from zero can go anywhere. Scores start there.
+    #: Whether a step from zero, where scores start, can be nonzero.
     leaves_zero: bool = True
 
     @abstractmethod
@@ -154,7 +154,7 @@ def expand(numbers: Floats | float, size: int) -> Floats:
 
 # Passes of coordinate descent between two linear solves: signs are mostly found in the first few.
 _PASSES = 10
-# Solves until which all signs are found; 20 have always been enough, and what they leave the next step takes up.
+# Maximum linear solves to determine all signs; the next step corrects any signs that remain.
 _MAX_ROUNDS = 20
 # Squared move of a row, relative to its size, that is rounding: half of the digits of a move.
 _SMALLEST_MOVE = 1e-20

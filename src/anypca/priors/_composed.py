@@ -25,7 +25,7 @@ class Scaled(Prior):
     unit : float or ndarray that broadcasts to (n, m), default=1.0
         What the entries are measured in; never 0.
     ridge : float or ndarray of shape (m,) or (n, m), default=0.0
-        Of a quadratic penalty beside the prior.
+        Strength of an additional quadratic penalty.
 
     See Also
     --------

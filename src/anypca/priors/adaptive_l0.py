@@ -20,9 +20,9 @@ _NEAR_ZERO = 10.0
 class AdaptiveL0(Prior):
     r"""``value(u) = sum_a p_a u_a^2 / 2 + k_a log(1 + u_a^2 / delta)``: a ridge and an adaptive count of non-zeros.
 
-    The logarithm is majorised by a ridge of weight ``2 k / (u^2 + delta)`` at the current point, so that repeated
-    steps are those of the reweighted ridge (Frommlet and Nuel 2016) and the value given here never increases. With
-    curvature h an entry ends at zero unless its unpenalised square exceeds ``8 k / h``.
+    A ridge of weight ``2 k / (u^2 + delta)`` at the current point majorises the logarithm. Repeated steps are the
+    reweighted ridge of Frommlet and Nuel (2016) and never increase the value. With curvature h an entry converges to
+    zero unless its unpenalised square exceeds ``8 k / h``.
 
     Parameters
     ----------
@@ -63,6 +63,6 @@ class AdaptiveL0(Prior):
         return 2.0 * self.weight / (square + self.delta)
 
     def snap(self, u: Floats) -> Floats:
-        """``u`` with exact zeros where entries are only waiting to become zero."""
+        """``u`` with entries that converge to zero set to exactly zero."""
         gone = (np.abs(u) < _NEAR_ZERO * np.sqrt(self.delta)) & (np.asarray(self.weight) > 0)
         return np.where(gone, 0.0, u)

@@ -60,7 +60,7 @@ class Group(Prior):
     def _minimise(self, matrices: Floats, linear: Floats) -> Floats:
         """Minimum of ``v' C v / 2 - linear' v + strength ||v||`` for each row."""
         values, vectors = np.linalg.eigh(matrices)
-        # A direction without curvature has no finite optimum in the model; nothing is known of it, hence it is zero.
+        # The data have no information about a direction without curvature; its optimum is not finite, so set it to 0.
         known = values > _LEAST_CURVATURE * values.max(axis=1, keepdims=True, initial=0.0)
         c = np.where(known, np.einsum("iba,ib->ia", vectors, linear), 0.0)
         values = np.where(known, values, 1.0)

@@ -22,9 +22,9 @@ class Scad(Entrywise):
     strength : float, default=1.0
         Weight of the penalty; 0 is none.
     flat : float, default=1.0
-        Size from which on entries are taken for signal and cost the same.
+        Size from which the penalty is constant.
     shape : float, default=3.7
-        Ratio of ``flat`` to the knee, above 2. The default is that of the reference, eq. 2.8 and below.
+        Ratio of ``flat`` to the knee, above 2. The reference recommends the default (below eq. 2.8).
 
     See Also
     --------
