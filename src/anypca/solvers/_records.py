@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-# Classes that a record may name: a file made by somebody else can then fill our values and do nothing else.
+# Records may name classes of this package only, so that an untrusted file cannot run other code.
 _PACKAGE = __name__.partition(".")[0]
 
 

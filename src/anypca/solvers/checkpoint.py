@@ -47,7 +47,7 @@ class Checkpoint:
 
     See Also
     --------
-    EPCA : whose ``fit(checkpoint=...)`` takes it, as that of all models that iterate.
+    EPCA : like all iterative models, accepts it as ``fit(checkpoint=...)``.
     """
 
     path: str | os.PathLike[str]

@@ -22,7 +22,7 @@ def conjugate_gradients(
     multiply : callable
         ``H_i p_i`` of the rows p of an array of shape (n, m); every H_i is symmetric and positive semi-definite.
     right : ndarray of shape (n, m)
-        Its precision is that of the steps.
+        Its dtype is the dtype of the steps.
     precondition : callable
         An approximate solution, symmetric and positive definite likewise.
     max_steps : int

@@ -117,7 +117,7 @@ class Loop(Generic[Shared, Local, Stats]):
                 status = Status.CONVERGED
                 break
             if iteration == self.max_iter:
-                break  # the criterion above is that of the last sweep
+                break  # the criterion above belongs to the last sweep
             is_rounding = update.gain <= self.problem.resolution(point.shared, point.stats)
             if is_rounding and stalled.has_stalled(criterion):
                 status = Status.PRECISION

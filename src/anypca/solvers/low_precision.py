@@ -24,7 +24,7 @@ _FEWEST_SWEEPS = 2
 def approach(
     loop: Loop[Any, Any, Any], shared: Any, local: Sequence[Any] | None, stats: Any, known: Entry | None
 ) -> tuple[list[Point[Any, Any]], list[float]] | None:
-    """Sweeps in low precision until they have done what they can, then an exact one.
+    """Run sweeps in low precision until they stall or converge, then one exact sweep.
 
     Returns
     -------

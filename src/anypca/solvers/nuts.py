@@ -57,7 +57,7 @@ class Draws(NamedTuple):
 
     @property
     def stats(self) -> dict[str, Any]:
-        """What is known of each draw, by the names that ArviZ gives it."""
+        """Statistics of each draw, under the names that ArviZ uses."""
         return {"lp": self.log_density, "diverging": self.diverging, "n_steps": self.n_steps}
 
 
