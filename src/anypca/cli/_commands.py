@@ -134,7 +134,7 @@ def run_report(folder: Path, source: str | None, runtime: Runtime) -> None:
 def _tell_file(
     command: str, fitted: Fitted, table: InputTable, file: Path, runtime: Runtime, found: dict[str, Any]
 ) -> None:
-    """Say which model made which file of which table, and its warnings."""
+    """Print the model, the table, the written file and the warnings."""
     name = type(fitted.model).__name__
     if runtime.as_json:
         emit(command, {**table.content(), "model": name, **found, "file": str(file)})

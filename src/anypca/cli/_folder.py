@@ -32,7 +32,7 @@ class Fitted:
 
     model: Any
     summary: Mapping[str, Any]
-    """The content of summary.json; empty for a model file without one beside it."""
+    """The content of summary.json; empty if the folder of the model file has none."""
     place: Path
     """The model file."""
 

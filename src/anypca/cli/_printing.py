@@ -84,7 +84,7 @@ def make_console() -> Console:
 
 
 def print_input(table: InputTable, console: Console, model: str | None = None) -> None:
-    """Print what was read: its name and that of the model, its size, and what was ignored or repaired.
+    """Print the names of table and model, the size of the table, and notes on ignored or repaired cells.
 
     Parameters
     ----------

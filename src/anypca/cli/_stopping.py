@@ -21,7 +21,7 @@ INTERRUPTED = _BASE + SIGINT
 
 
 class Terminated(BaseException):
-    """The signal TERM came; not a KeyboardInterrupt, of which typer makes an exit code of its own."""
+    """Raised on the signal TERM. It is not a KeyboardInterrupt, which typer maps to its own exit code."""
 
 
 @contextmanager

@@ -100,7 +100,7 @@ class Encoder:
     def _random(self, value: Any, path: str) -> dict[str, Any]:
         is_generator = isinstance(value, np.random.Generator)
         bits = value.bit_generator if is_generator else value._bit_generator
-        # A RandomState may hold a second normal number, which its bit generator does not know.
+        # A RandomState can store a second normal number outside its bit generator.
         state = bits.state if is_generator else value.get_state(legacy=False)
         kind = "generator" if is_generator else "random state"
         return {"kind": kind, "bits": type(bits).__name__, "state": self.encode(state, path)}
