@@ -1,4 +1,4 @@
-"""`compare_ranks`: what several methods say of the number of components, side by side."""
+"""`compare_ranks`: compare the numbers of components that several methods choose."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from anypca.selection.rank_methods import (
     rank_methods,
 )
 
-#: Whose answer to believe if methods disagree: the evidence under the families of the columns first.
+#: Methods by decreasing priority if answers differ: the evidence under the families of the columns first.
 _PREFERRED = ("sepca", "held_out", "bic", "parallel", "parametric")
-#: What a method may raise on a table that is not for it. Anything else is a fault.
+#: Exceptions of a method that does not apply to a table. Other exceptions are bugs.
 _REFUSALS = (ValueError, TypeError, ArithmeticError)
 
 
 @dataclass(frozen=True, eq=False)
 class RankComparison:
-    """What `compare_ranks` found.
+    """Result of `compare_ranks`.
 
     See Also
     --------
@@ -32,9 +32,9 @@ class RankComparison:
     """
 
     answers: tuple[RankAnswer, ...]
-    """One for each method, in the order in which they were asked."""
+    """Answers of the methods, in the requested order."""
     labels: tuple[str, ...]
-    """The methods in words, for pictures."""
+    """Labels of the methods for plots."""
     family: str
     """Name of the columns' family, ``"mixed"`` for several."""
     caveats: tuple[str, ...] = ()
@@ -42,12 +42,12 @@ class RankComparison:
 
     @property
     def ranks(self) -> dict[str, int]:
-        """The answers by name of the method, without those that have none."""
+        """The answers by name of the method; methods without an answer are left out."""
         return {answer.method: answer.rank for answer in self.answers if answer.rank is not None}
 
     @property
     def conclusion(self) -> str:
-        """Which answer to believe, and why other methods differ from it, in a sentence or two."""
+        """Recommended answer, and why other methods differ, in one or two sentences."""
         ranks = self.ranks
         if len(ranks) < 2 or len(set(ranks.values())) == 1:
             agreed = counted(next(iter(ranks.values())), "component") if ranks else "nothing"
@@ -100,7 +100,7 @@ def compare_ranks(
     covariates: Any = None,
     random_state: Any = 0,
 ) -> RankComparison:
-    """Ask several methods for the number of components of a table.
+    """Compare the numbers of components that several methods choose for a table.
 
     Parameters
     ----------
@@ -138,9 +138,9 @@ def compare_ranks(
     ``sepca``           `SePCAMethod`, the dimension of `anypca.SePCA`
     ==================  ===================================================================================
 
-    Only the answers are comparable between methods: eigenvalues, criteria, losses and evidences, by which each of them
-    decides, are on scales of their own. ``held_out`` asks what predicts best, the others how many
-    components there are. Models are compared by `entry_cross_validate`, or by ``anypca compare``.
+    Only the answers are comparable between methods: eigenvalues, criteria, losses and evidences have different scales.
+    ``held_out`` chooses the best prediction, the other methods estimate the true number of components. Compare models
+    with `entry_cross_validate` or ``anypca compare``.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def compare_ranks(
     """
     wanted = _resolve(methods)
     task = open_task(X, family, max_rank, Companions.of(offset, covariates), random_state)
-    # Methods share the fit without components: no one is charged for it.
+    # Methods share the fit without components, which is not part of their times.
     _ = task.null
     answers = tuple(_ask(method, task) for method in wanted)
     return RankComparison(
@@ -179,7 +179,7 @@ def _resolve(methods: Sequence[str | RankMethod] | str | RankMethod | None) -> l
 
 
 def _ask(method: RankMethod, task: RankTask) -> RankAnswer:
-    """The answer of a method; what it refuses becomes a remark."""
+    """Run a method; an expected error becomes a remark."""
     try:
         return method.answer(task)
     except _REFUSALS as error:

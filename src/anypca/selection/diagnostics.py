@@ -1,4 +1,4 @@
-"""What makes false components: outlying rows, dependent rows, correlated noise, uneven rows, columns that coincide.
+"""Causes of false components: outlying rows, dependent rows, correlated noise, uneven rows, equal columns.
 
 A fitted model leaves residuals that, apart from the loadings' directions, should be noise: independent from row to row
 and from column to column, with one spread for all rows. All thresholds come from what such noise does: a finding must
@@ -34,15 +34,15 @@ from anypca.selection.facts import Companions
 _LEVEL = 0.01
 #: Relative change of the variance of the noise's eigenvalues that matters: their edge then moves by some 5 %.
 _CHANGE = 0.1
-#: Correlation of neighbouring rows that matters: 0.22 changes the noise's eigenvalues by a tenth, and components that
-#: the fit made of it have taken about half away.
+#: Relevant correlation of neighbouring rows: 0.22 changes the noise's eigenvalues by a tenth, and fitted components
+#: absorb about half of it.
 _NEIGHBOURS = 0.1
-#: Share of a component that the most extreme hundredth of the rows may make up: three times what it is of normal
-#: scores, 2 (z f(z) + Q(z)) = 0.085 at z = 2.58.
+#: Largest share of a component that the most extreme hundredth of the rows can have without a finding: three times
+#: the share under normal scores, 2 (z f(z) + Q(z)) = 0.085 at z = 2.58.
 _DOMINATED = 0.25
-#: Rows nearer than this are not compared where columns are: dependence of rows has faded by then.
+#: Tests of columns skip pairs of rows closer than this lag, which removes most of the dependence between rows.
 _NEAR = 10
-#: Least number of rows and of directions without loadings that tell anything.
+#: Smallest number of rows, and of residual dimensions, for a test.
 _LEAST_ROWS, _LEAST_DIRECTIONS = 20, 3
 #: A column has too little noise to test if components explain all of it except this share.
 _LEAST_NOISE = 0.1
@@ -53,7 +53,7 @@ _MOST_DRAWN = 300_000
 
 
 class Diagnostic(NamedTuple):
-    """One way in which a table may break a model's assumptions.
+    """Result of one test of a model assumption.
 
     See Also
     --------
@@ -68,15 +68,15 @@ class Diagnostic(NamedTuple):
     z: float
     """In standard errors, of the noise that the model assumes."""
     text: str
-    """What was found and what to do about it."""
+    """Description of the finding and remedies."""
     is_warning: bool = False
-    """Whether it is shown with a fit; most tables have some of the other findings, which are lines of a report."""
+    """Whether ``anypca fit`` warns of it. Other findings, which most tables have, are notes in the report."""
 
     @classmethod
     def of(
         cls, name: str, is_found: bool, effect: float, z: float, text: str, *, is_warning: bool = False
     ) -> Diagnostic:
-        """The outcome of a test, which has a text only if something was found."""
+        """The outcome of a test; its text is empty without a finding."""
         return cls(name, is_found, float(effect), float(z), text if is_found else "", is_found and is_warning)
 
 
@@ -89,14 +89,15 @@ def diagnose(
     row_names: Sequence[Any] | None = None,
     feature_names: Sequence[Any] | None = None,
 ) -> tuple[Diagnostic, ...]:
-    """Look in the residuals of a fit for what makes false components.
+    """Test the residuals of a fit for causes of false components.
 
     Parameters
     ----------
     model : fitted estimator
         With loadings and a distribution of the entries.
     X : table of shape (n_samples, n_features)
-        The one that it was fitted to, rows in their order. Of large tables the first rows and some columns are used.
+        The training table, with rows in their original order. The tests use the first rows and some columns of a
+        large table.
     offset, covariates : as in ``fit``
         As in the fit, if it had them.
     row_names : sequence of length n_samples, optional
@@ -107,7 +108,7 @@ def diagnose(
     Returns
     -------
     tuple of Diagnostic
-        All five; empty for models without loadings or distribution, and for tables too small to tell.
+        All five tests; empty for models without loadings or distribution, and for tables that are too small.
 
     See Also
     --------
@@ -132,7 +133,7 @@ def diagnose(
     names = feature_names or describe(model).feature_names or numbered("x", int(model.n_features_in_))
     names = model.layout_.names_for(tuple(names))
     outliers = noise.outliers()
-    # Outlying rows must not decide the tests of columns and neighbours.
+    # Exclude outlying rows from the tests of columns and neighbours.
     rest = left.noise(outliers) or noise
     heavy_tails = ", or use family='student_t' for real-valued columns" if left.has_gaussian else ""
     return (
@@ -170,20 +171,20 @@ class _Noise:
 
     @cached_property
     def expected(self) -> Floats:
-        """Correlations of columns that come from taking the directions of the loadings out, (n_columns, n_columns)."""
+        """Correlations of columns due to the projection off the loadings, (n_columns, n_columns)."""
         left = np.eye(len(self.basis)) - self.basis @ self.basis.T
         scale = np.sqrt(np.diag(left))
         return np.asarray(left / np.outer(scale, scale))
 
     @cached_property
     def correlation(self) -> Floats:
-        """Correlations of the columns, as they are, (n_columns, n_columns)."""
-        # Of unit rows: a few that scatter much would make chance correlations large.
+        """Correlations of the columns, (n_columns, n_columns)."""
+        # Normalised rows: a few rows with large residuals would increase chance correlations.
         return np.asarray(np.corrcoef(self.directions.T))
 
     @cached_property
     def directions(self) -> Floats:
-        """Rows of unit length: how much a row scatters does not count."""
+        """Residual rows, normalised to unit length."""
         size = np.linalg.norm(self.values, axis=1, keepdims=True)
         return self.values / np.where(size > 0, size, 1.0)
 
@@ -200,13 +201,13 @@ class _Noise:
 
     @cached_property
     def neighbour_correlation(self) -> float:
-        """Mean cosine of neighbouring rows, less what scores and intercepts that were fitted make of it."""
+        """Mean cosine of neighbouring rows, corrected for the fitted scores and intercepts."""
         own, following = self.hat
         share = following[:-1] / np.sqrt((1.0 - own[:-1]) * (1.0 - own[1:]))
         return float((self.directions[1:] * self.directions[:-1]).sum(axis=1).mean() + share.mean())
 
     def outliers(self) -> Ints:
-        """Rows that scatter far more than the others, and rows that make up most of a component."""
+        """Find rows with much larger residuals than others, and rows that dominate a component."""
         seen = np.maximum((self.values != 0).sum(axis=1), 1)
         # Cube roots of sums of squares are nearly normal (Wilson and Hilferty 1931).
         size = np.cbrt((self.values**2).sum(axis=1) / seen)
@@ -217,19 +218,19 @@ class _Noise:
 
     @cached_property
     def dominating(self) -> Bools:
-        """Which rows belong to the hundredth that makes up much of a component."""
+        """Return rows of the most extreme hundredth if they dominate a component."""
         n, found = self.n_rows, np.zeros(self.n_rows, dtype=bool)
         total = (self.scores**2).sum(axis=0)
         for share in (self.scores**2 / np.where(total > 0, total, 1.0)).T:
             top = np.argsort(-share)[: int(np.ceil(n / 100))]
             chance = n * self.scores.shape[1] * beta.sf(share[top[0]], 0.5, 0.5 * (n - 2))
             if chance < _LEVEL and share[top].sum() > _DOMINATED:
-                # Only rows that would be noticed alone.
+                # Only rows that are extreme by themselves.
                 found[top[share[top] > _DOMINATED / len(top)]] = True
         return found
 
     def neighbours(self) -> Diagnostic:
-        """Whether rows depend on those before them."""
+        """Test whether rows depend on the previous row."""
         found = self.neighbour_correlation
         z = found / np.sqrt(self.squared_cosine / (self.n_rows - 1))
         is_found = bool(abs(z) > norm.isf(_LEVEL / 2) and abs(found) > _NEIGHBOURS)
@@ -270,9 +271,9 @@ class _Noise:
         return found, found / np.sqrt(4.0 * (q - 1.0) / ((q + 2.0) * n * (n - 1.0)))
 
     def _strongest_pair(self) -> tuple[tuple[int, int], float, bool]:
-        """The two columns whose correlation is furthest from what it should be, and whether chance does not do it."""
+        """The two columns with the least expected correlation, and whether it is significant."""
         p, rho = len(self.columns), self.neighbour_correlation**2
-        # Fisher's transformation, with fewer independent rows where neighbours correlate.
+        # Fisher's transformation, with fewer effective rows if neighbours correlate.
         free = (self.n_rows - self.hat[0].sum()) * (1.0 - rho) / (1.0 + rho) - 3.0
         edge = 1.0 - np.finfo(float).eps
         gap = np.arctanh(np.clip(self.correlation, -edge, edge)) - np.arctanh(
@@ -284,7 +285,7 @@ class _Noise:
         return (int(place[0]), int(place[1])), float(z[place]), is_far
 
     def uneven(self, heavy_tails: str) -> Diagnostic:
-        """Whether rows scatter by different amounts; ``heavy_tails`` is a remedy, if the families allow it."""
+        """Test whether residual variances differ between rows; ``heavy_tails``: suggest Student's t as a remedy."""
         squares = self.values**2 / np.maximum((self.values**2).mean(axis=0), np.finfo(float).tiny)
         n, p = squares.shape
         own = squares.var(axis=0)
@@ -306,7 +307,7 @@ class _Noise:
 
 @dataclass(frozen=True, eq=False)
 class _Residuals:
-    """What a fit leaves of a table."""
+    """Residuals of a fit."""
 
     values: Floats
     """(n_rows, n_columns), 0 where missing."""
@@ -324,14 +325,14 @@ class _Residuals:
     table: FittedTable
 
     def drawn(self, outliers: Ints) -> list[_Noise]:
-        """The same of tables drawn from the model, which have what was fitted in them as well; none of large ones."""
+        """Residuals of tables drawn from the model and fitted in the same way; none for large tables."""
         if self.values.size > _MOST_DRAWN:
             return []
         tables = (replace(self, values=values).noise(outliers) for values in self.table.drawn())
         return [noise for noise in tables if noise is not None]
 
     def noise(self, outliers: Ints) -> _Noise | None:
-        """The noise of all rows but outliers; None where too little is left to tell anything."""
+        """The noise of all rows except outliers; None if too few rows or dimensions remain."""
         rows = np.delete(np.arange(len(self.values)), outliers)
         values, seen, scores, fixed = self.values[rows], self.seen[rows], self.scores[rows], self.fixed[rows]
         columns, loadings = self.columns, self.loadings

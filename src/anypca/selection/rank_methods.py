@@ -35,8 +35,8 @@ from anypca.selection.splits import EntryShuffleSplit
 
 #: Default of the largest answer, as in `select_rank`.
 _DEFAULT_LARGEST = 10
-#: Ratio of the largest to the smallest spread of columns beyond which their noise is hardly equal: components that
-#: make up nine tenths of a column and nothing of another make it 3.
+#: Ratio of the largest to the smallest standard deviation of columns beyond which equal noise is implausible: the
+#: ratio is 3 if components explain nine tenths of one column's variance and none of another's.
 _UNEQUAL = 10.0
 
 rank_methods: Registry[RankMethod] = Registry("method")
@@ -51,13 +51,13 @@ class RankAnswer(NamedTuple):
     """
 
     method: str
-    """Its name."""
+    """Name of the method."""
     rank: int | None
     """Number of components; ``None`` if the method cannot be used on the table."""
     seconds: float
-    """Time."""
+    """Run time."""
     remark: str
-    """Caveats, or why there is no answer."""
+    """Caveats, or the reason for a missing answer."""
 
 
 class Finding(NamedTuple):
@@ -78,7 +78,7 @@ class RankTask:
 
     X: Any
     family: Family
-    """Of the columns, ``"auto"`` resolved."""
+    """Families of the columns; ``"auto"`` is resolved."""
     max_rank: int
     companions: Companions
     random_state: Any
@@ -131,7 +131,7 @@ def open_task(
     with open_context(data, 1) as session:
         session = lay_out(session, choose_families(family, session), {})
         resolved, _ = settle_family(session)
-        # Methods see the columns of the model: parts of columns, questions in place of categories.
+        # Methods use the model columns: parts of two-part columns, binary columns of categories.
         table = as_numbers(X) if session.layout.is_identity else entries_of(session.data)
     return RankTask(table, resolved, largest, companions, random_state)
 
@@ -149,7 +149,7 @@ class RankMethod(ABC):
     """
 
     name: ClassVar[str]
-    #: A few words for tables and pictures.
+    #: Label for tables and plots.
     label: ClassVar[str]
     #: Why its answer may differ from the number of components of the model.
     caveat: ClassVar[str] = ""
@@ -188,7 +188,7 @@ class RankMethod(ABC):
         Raises
         ------
         ValueError, TypeError
-            If the method is not for such a table; the message names others.
+            If the method does not apply to the table; the message names others.
         """
         return self.answer(open_task(X, family, max_rank, Companions.of(offset, covariates), random_state))
 
@@ -200,7 +200,7 @@ class RankMethod(ABC):
             found = self.find(task)
         seconds = time.perf_counter() - start
         remarks = [found.remark, *dict.fromkeys(str(warning.message) for warning in caught)]
-        # An answer at the end of the range may have been cut off by it.
+        # An answer at the end of the range may be truncated.
         if found.rank >= task.max_rank:
             remarks.append(f"the largest that was asked for: raise max_rank={task.max_rank}")
         return RankAnswer(self.name, found.rank, seconds, "; ".join(filter(None, remarks)))
@@ -215,8 +215,8 @@ class SpectralMethod(RankMethod):
 
     #: Whether 0 can replace missing residuals.
     handles_missing: ClassVar[bool] = False
-    #: Whether the method assumes equal noise of all columns: each family's columns then keep their spreads, since
-    #: variances of 1 would make the noise of columns with much signal the smallest.
+    #: Whether the method assumes equal noise of all columns. Columns of a family then keep their variances, since
+    #: scaling to variance 1 would shrink the noise of columns with much signal.
     needs_equal_noise: ClassVar[bool] = True
 
     def find(self, task: RankTask) -> Finding:
@@ -247,7 +247,7 @@ def eigenvalues(values: Floats) -> Floats:
 
 
 def leading(passes: Bools) -> int:
-    """How many of the first are true before one is not."""
+    """Number of leading true values."""
     return int(np.argmin(np.append(passes, False)))
 
 
@@ -256,9 +256,9 @@ def leading(passes: Bools) -> int:
 class ParallelAnalysis(SpectralMethod):
     """Parallel analysis: components with a larger variance than in tables with permuted columns.
 
-    The k-th eigenvalue is compared with the k-th ones of tables in which each column is permuted by itself, which keeps
-    every column's distribution alone. Missing entries stay where they are. A strong component raises
-    the variance of the permuted columns too and may hide weak ones.
+    The k-th eigenvalue is compared with the k-th eigenvalues of tables with independently permuted columns, which keep
+    only the distribution of each column. Missing entries keep their places. A strong component also increases the
+    variance of the permuted columns and may hide weak ones.
 
     Parameters
     ----------
@@ -297,7 +297,7 @@ class ParallelAnalysis(SpectralMethod):
         above = np.zeros(len(found))
         for _ in range(self.n_draws):
             drawn = eigenvalues(self._draw(values, task, rng))
-            # A drawn table may have a constant column that this one has not.
+            # A drawn table may have additional constant columns.
             above[: len(drawn)] += drawn[: len(found)] >= found[: len(drawn)]
         # The table counts as one of the draws, which makes the level exact.
         return Finding(leading((above + 1.0) / (self.n_draws + 1.0) <= 1.0 - self.level + 1e-9))
@@ -319,7 +319,8 @@ class ParallelAnalysis(SpectralMethod):
 class ParametricParallelAnalysis(ParallelAnalysis):
     """Parallel analysis with tables drawn from the family at the fit without components.
 
-    Columns have the family's distribution rather than their own. Otherwise as `ParallelAnalysis`, with its parameters.
+    Columns are drawn from the family instead of permuted. Otherwise the same as `ParallelAnalysis`, with the same
+    parameters.
 
     See Also
     --------
@@ -392,7 +393,7 @@ class BICMethod(CriterionMethod):
 
     See Also
     --------
-    ICLMethod : counts also how sure scores are.
+    ICLMethod : adds the entropy of the scores.
     """
 
     name = "bic"
@@ -408,7 +409,7 @@ class ICLMethod(CriterionMethod):
 
     See Also
     --------
-    BICMethod : without that.
+    BICMethod : without the entropy of the scores.
     """
 
     name = "icl"
@@ -425,11 +426,11 @@ class HiddenEntries(CriterionMethod):
     Parameters
     ----------
     cv : EntryKFold, EntryShuffleSplit or int, optional
-        Which entries are hidden; by default a tenth, three times.
+        Splitter of the hidden entries; by default three random splits of a tenth.
 
     See Also
     --------
-    EntryKFold : hides them.
+    EntryKFold : folds of entries.
     """
 
     name = "held_out"

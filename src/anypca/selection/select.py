@@ -1,4 +1,4 @@
-"""`select_rank`: one number of components out of several; for `PiecewisePCA` of pieces too."""
+"""`select_rank`: choose the number of components, and for `PiecewisePCA` the number of pieces."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from anypca.selection.splits import EntrySplitter, check_splitter
 
 @dataclass(frozen=True, eq=False)
 class RankSelection:
-    """What `select_rank` found.
+    """Result of `select_rank`.
 
     See Also
     --------
@@ -41,8 +41,8 @@ class RankSelection:
     label: str
     """The same in words, for plots."""
     rows: tuple[dict[str, Any], ...]
-    """The table: one dict per rank, by increasing rank. ``rank`` is what was asked for, ``n_components`` what the fit
-    has (fewer where a model prunes). The criteria are under their names, lower is better."""
+    """The table: one dict per rank, by increasing rank. ``rank`` is the requested number, ``n_components`` the
+    fitted number (smaller if a model prunes). The criteria are under their names, lower is better."""
     best_rank: int
     """The chosen rank."""
     best_estimator_: Any = field(repr=False)
@@ -64,7 +64,7 @@ class RankSelection:
 
     @property
     def standard_errors(self) -> Floats | None:
-        """Standard errors of ``values``, (n_ranks,); None unless at least two splits of held-out entries tell them."""
+        """Standard errors of ``values``, (n_ranks,); None unless there are at least two splits of held-out entries."""
         if self.fold_losses is None or len(self.fold_losses) < 2:
             return None
         return np.array([row["standard_error"] for row in self.rows])
@@ -137,31 +137,31 @@ def select_rank(
     Parameters
     ----------
     estimator : estimator with a parameter ``n_components`` or ``max_components``
-        Left as it is.
+        Not modified; copies are fitted.
     X : table of shape (n_samples, n_features)
         The table.
     ranks : int or sequence of int, optional
         Numbers of components to compare; 1, 2, ... up to 10 or less than the table's sides by default. 0, no
         components at all, can be among them for `EPCA` and `SePCA`.
     criterion : str or Criterion, default="marginal_bic"
-        What is minimised: ``"marginal_bic"``, ``"bic"``, ``"aic"``, ``"mdl"``, ``"icl"``, ``"evidence"`` or
+        Criterion to minimise: ``"marginal_bic"``, ``"bic"``, ``"aic"``, ``"mdl"``, ``"icl"``, ``"evidence"`` or
         ``"held_out"``; see Notes.
     cv : EntryKFold, EntryShuffleSplit or int, default=10
-        Which entries are held out, for ``"held_out"`` only. Splitters of rows are refused: rows of a PCA cannot be
-        held out.
+        Splitter of the held-out entries, for ``"held_out"`` only. Splitters of rows raise an error, since rows of a
+        PCA cannot be held out.
     one_standard_error : bool, default=False
         For ``"held_out"``: take the smallest rank whose loss is at most one standard error above the lowest one, the
         standard error being the one of the lowest.
     offset, covariates, sample_weight : as in ``fit``
-        What comes along with the table; as in ``fit``.
+        Passed to ``fit``.
     n_jobs : int or None, default=None
-        Splits worked on at a time, for ``"held_out"``.
+        Number of splits to run in parallel, for ``"held_out"``.
 
     Returns
     -------
     RankSelection
         ``best_rank``, ``best_estimator_``, the table (``rows``, ``to_frame()``) and ``plot()``. The table has all
-        criteria that the fits offer, whichever decides.
+        criteria that the fits provide.
 
     See Also
     --------
@@ -184,22 +184,22 @@ def select_rank(
     *Scores integrated out* (`PPCA` exactly; `PLNPCA` and `PiecewisePCA` for counts by their bounds): n is the number of
     rows, and d counts loadings up to rotation, :math:`pk - k(k-1)/2`, intercepts, coefficients and noise.
 
-    *Scores plugged in* (`EPCA`): L is the log-likelihood of the entries at the fitted scores themselves. These are
-    then as much fitted as the loadings, and d must count them: :math:`k(n - f + p - k) + pf` numbers describe a
-    predictor of rank k with f fixed features (intercept and covariates), plus the estimated dispersions;
-    the n in BIC is the number of observed entries. Nothing of this is changed for a ridge: with ``ridge="auto"`` fits
-    with a ridge of 1 are compared, and ``best_estimator_`` has its own. A component of noise gains at most about
+    *Scores plugged in* (`EPCA`): L is the log-likelihood of the entries at the fitted scores. Scores are parameters,
+    and d counts them: a predictor of rank k with f fixed features (intercept and covariates) has
+    :math:`k(n - f + p - k) + pf` parameters, plus the estimated dispersions. The n in BIC is the number of observed
+    entries. A ridge does not change these numbers: with ``ridge="auto"`` the compared fits use a ridge of 1, and
+    ``best_estimator_`` estimates its own. A component of noise gains at most about
     :math:`(\sqrt n + \sqrt p)^2` in 2L but costs :math:`(n + p)\log(np)` in BIC, so that ``bic`` misses weak ones.
-    ``marginal_bic`` and ``icl`` use Laplace's approximation with normal scores instead, and do not suffer from this.
+    ``marginal_bic`` and ``icl`` use Laplace's approximation with normal scores, which avoids this.
 
-    *SePCA* has its ``evidence``, or held-out entries; a rank is an upper limit, ``n_components`` the number kept.
+    *SePCA* supports ``evidence`` and ``held_out``; a rank is an upper limit, ``n_components`` the number kept.
 
-    *What is comparable with what*: values of one criterion, for fits to the same rows, columns and missing cells.
+    *Comparisons*: compare values of one criterion, for fits to the same rows, columns and missing cells.
     ``held_out`` compares all models, families and units, since it is the log-probability of entries as they are
     recorded (``resolution_``, the same in all fits). ``evidence`` of `SePCA` and the criteria of `EPCA` are
     log-probabilities too, and compare ranks and families within their model. Criteria of `PPCA` and `PiecewisePCA` are
-    log-densities of continuous columns and compare ranks, or models of the same kind and units. Different criteria, and
-    bounds with likelihoods, do not compare. A weighted row counts as often as its weight says, in n as well.
+    log-densities of continuous columns and compare ranks, or models of the same kind and units. Do not compare
+    different criteria, or bounds with likelihoods. A row of weight 2 counts as two rows, also in n.
 
     Examples
     --------
@@ -235,7 +235,7 @@ def select_rank(
     if folds is None and settled is estimator:
         model = models[best]
     else:
-        # Labels of the whole table give more levels than numbers do, so `fit` finds the families of such tables anew.
+        # `fit` chooses the families of tables with labels again: labels define more levels than their numbers.
         final = settled if folds is not None and not find_labels(X) else estimator
         (model,) = fit_ranks(final, name, X, [candidates[best]], companions)
     return RankSelection(
@@ -335,7 +335,7 @@ def select_pieces(
     Parameters
     ----------
     model : PiecewisePCA
-        Left as it is.
+        Not modified; copies are fitted.
     X : table of shape (n_samples, n_features)
     n_pieces, n_components : iterables of int
     criterion : {"bic", "aic"}

@@ -29,8 +29,7 @@ ROWS_REMEDY = (
 class EntrySplitter(ABC):
     """Base of splitters: a round gives every observed entry a label, and each label is one split.
 
-    Labels are made anew for every split, a run of rows at a time, instead of being kept: a table's worth of labels
-    would be as dense as the table is not.
+    Labels are computed again for every split, a block of rows at a time: labels of a sparse table would be dense.
     """
 
     n_splits: int
@@ -113,7 +112,7 @@ class _Round:
             first[new] = block.start + observed.argmax(axis=0)[new]
             for label in range(self.n_labels):
                 by_label[label] += (labels == label).sum(axis=0)
-        # A column all of whose entries would go out at once keeps its first one.
+        # If all entries of a column would be held out at once, its first one is kept.
         return np.where(by_label.max(axis=0) == count, first, -1)
 
     def entries(self, label: int, kept: Ints) -> Entries:
@@ -130,17 +129,16 @@ class _Round:
 class EntryKFold(EntrySplitter):
     """K folds of the observed entries: each is held out once.
 
-    The entries of a row are shared out as evenly as possible over the folds. An entry that a row or a column cannot
-    spare, because it is the only one or because all others of the column are in its fold, is never held out: every row
-    and column keeps an observed entry in every fit.
+    The entries of a row are spread over the folds as evenly as possible. Every row and column keeps an observed entry
+    in every fit: an entry is never held out if it is the only one, or if its column has no entry in another fold.
 
     Parameters
     ----------
     n_splits : int, default=10
         Number of folds, at least 2: each holds out one entry in ``n_splits``.
     shuffle : bool, default=True
-        Draw the entries at random. Without it folds run along diagonals of the table, which is fine unless rows and
-        columns are ordered.
+        Whether to draw the entries at random. Otherwise folds are diagonals of the table, which is adequate if rows
+        and columns have no order.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the folds. The same seed gives the same folds, whatever the form of the table.
 
@@ -167,7 +165,7 @@ class EntryKFold(EntrySplitter):
     def _label(self, observed: Bools, first: int, rng: np.random.Generator) -> Ints:
         n_rows = len(observed)
         number = _rank(observed, rng) if self.shuffle else np.cumsum(observed, axis=1) - 1
-        # Rows start at different folds, so that columns are shared out too.
+        # Rows start at different folds, so that columns are spread over the folds too.
         start = rng.integers(self.n_splits, size=n_rows) if self.shuffle else np.arange(first, first + n_rows)
         is_lone = observed.sum(axis=1, keepdims=True) == 1
         return np.where(observed & ~is_lone, (number + start[:, None]) % self.n_splits, -1)
@@ -177,7 +175,7 @@ class EntryKFold(EntrySplitter):
 class EntryShuffleSplit(EntrySplitter):
     """Independent random splits that hold out a share of the observed entries each.
 
-    With ``n_splits=1``, one fit per rank instead of ten. As in `EntryKFold`, every row and column keeps an entry.
+    The default needs one fit per rank, `EntryKFold` ten. Every row and column keeps an entry, as in `EntryKFold`.
 
     Parameters
     ----------
@@ -215,7 +213,7 @@ class EntryShuffleSplit(EntrySplitter):
 
     def _label(self, observed: Bools, first: int, rng: np.random.Generator) -> Ints:
         count = observed.sum(axis=1)
-        # Rounded at random: rows of five entries give up one in two cases at a fraction of 0.1.
+        # Rounded at random: at a fraction of 0.1, half of the rows with five entries hold out one.
         wanted = np.floor(float(self.fraction) * count + rng.random(len(count)))
         least = np.minimum(wanted, np.maximum(count - 1, 0))
         return np.where(observed & (_rank(observed, rng) < least[:, None]), 0, -1)
@@ -227,7 +225,7 @@ def check_splitter(cv: Any) -> EntrySplitter:
     Raises
     ------
     TypeError
-        If it is something else; splitters of rows are refused with the reason.
+        If ``cv`` is neither; the message explains why splitters of rows do not apply.
     """
     if isinstance(cv, EntrySplitter):
         return cv

@@ -1,13 +1,14 @@
-r"""Which components of a joint mode survive, by how much, and which weight of the data would lose them.
+r"""Survival of the components of a joint mode, and the critical weight of the data at which each is pruned.
 
 A component j of size :math:`g = \|w_j\| \|z_j\|` and direction :math:`\theta` (unit scores times unit loadings) is
 pulled by the data with
 
 .. math:: L_j(g) = \sum_{ij} \ell'(x_{ij} | \eta_{ij}^{(-j)} + g \theta_{ij})\, \theta_{ij},
 
-which falls with g. With the relevance at its best, the prior holds against it with :math:`D / (\nu g)`: a component can
-rest where the two meet, :math:`g L_j(g) = D / \nu`. The curves meet twice (the larger g is stable) or not at all, and
-then the component dies. Hence a critical weight, :math:`\nu_j = D / \max_g g L_j(g)`, below which it cannot live.
+which decreases with g. At the optimal ARD precision the prior counteracts with :math:`D / (\nu g)`. A component is
+stationary if both are equal, :math:`g L_j(g) = D / \nu`. The curves intersect twice (the larger g is stable), or not at
+all, and then the component is pruned. This gives a critical weight, :math:`\nu_j = D / \max_g g L_j(g)`: below it the
+component is pruned.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ class SurvivalCurve:
     fitted_pulls: Floats
     """L_j there, shape (n_components,)."""
     critical_nu: Floats
-    """Weight of the data below which a component cannot live while the others stay as they are, shape
-    (n_components + 1,). Refits often lose it at a somewhat larger one, since the others change too."""
+    """Weight of the data below which a component is pruned if the others do not change, shape (n_components + 1,).
+    Refits often prune it at a somewhat larger weight, since the other components change too."""
     needs: Floats
     """What ``nu g L_j(g)`` is where a component rests: D, and more where loadings have a price or a penalty; of the
     candidate without the penalty; shape (n_components + 1,)."""
@@ -65,16 +66,16 @@ class SurvivalCurve:
 def survival_curve(
     model: SePCA, X: Any, *, sample_weight: Any = None, offset: Any = None, covariates: Any = None
 ) -> SurvivalCurve:
-    """How firmly the components of ``SePCA(inference="map")`` stand.
+    """Measure how well the data support each component of ``SePCA(inference="map")``.
 
     Parameters
     ----------
     model : fitted SePCA
         With ``inference="map"``.
     X : table of shape (n_samples, n_features)
-        The one that the model was fitted to; models do not keep it.
+        The training table; models do not store it.
     sample_weight, offset, covariates : as in ``fit``
-        What comes along with the table; as in ``fit``.
+        As in ``fit``.
 
     Returns
     -------
