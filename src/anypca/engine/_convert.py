@@ -172,7 +172,7 @@ def _from_frame(frame: Any, name: str) -> Matrix:
         return Matrix(frame.sparse.to_coo(), names)
     if all(isinstance(dtype, np.dtype) and dtype.kind in _NUMERIC_KINDS for dtype in dtypes):
         values = frame.to_numpy()
-        if values.dtype.kind in _NUMERIC_KINDS:  # booleans beside numbers come out as objects
+        if values.dtype.kind in _NUMERIC_KINDS:  # a mix of booleans and numbers gives objects
             return Matrix(values, names)
     columns = [frame.iloc[:, j] for j in range(frame.shape[1])]
     return Matrix(_stack(columns, _pandas_column, name, names), names)

@@ -278,9 +278,9 @@ class Data:
     has_weights: bool
     has_entry_weights: bool = False
     labels: Mapping[int, Any] = field(default_factory=dict)
-    """What the numbers of columns of text, answers and categories stand for."""
+    """Labels of the numbers in columns of text, answers and categories."""
     block_rows: tuple[int, ...] = ()
-    """Rows of each block of a distributed table, which its handles do not tell."""
+    """Rows of each block of a distributed table; its handles do not store them."""
     is_in_file: bool = False
     """Whether rows are read from a file, and may be more than memory holds."""
 

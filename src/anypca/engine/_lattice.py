@@ -9,19 +9,19 @@ import numpy as np
 
 from anypca._typing import Bools, Floats, Ints
 
-#: Decimals that are tried. Numbers with more of them are taken as not rounded.
+#: Maximum number of decimals tried. Numbers with more decimals count as not rounded.
 MOST_DECIMALS = 4
-#: Stands for columns that lie on no lattice.
+#: Code of columns that lie on no lattice.
 _NONE = MOST_DECIMALS + 1
 #: Values are whole up to this many units in the last place of their type: reading and scaling cost one each.
 _ROUNDING = 8.0
-#: Largest rounding at which a value still tells that it is whole.
+#: Largest rounding error at which a value can be recognised as whole.
 _UNCERTAIN = 0.05
-#: Largest multiple of the last decimal that is looked at; floating-point numbers beyond are all whole.
+#: Largest multiple of the last decimal that is checked; all larger floating-point numbers are whole.
 _LARGEST = 2.0**52
-#: Rows after which most columns have shown that they are on a lattice of step 1 ...
+#: Rows that usually suffice to show that columns lie on a lattice of step 1 ...
 _FIRST_ROWS = 64
-#: ... or, of which one does, that they are on none.
+#: ... and rows among which usually one shows that a column lies on no lattice.
 _FEW_ROWS = 4
 #: Step of columns on no lattice, as a share of their standard deviation. It adds the same to the log-probability of all
 #: continuous families; a noise of less than it is below what any fit resolves.

@@ -34,10 +34,10 @@ from anypca.engine.data import (
 )
 from anypca.engine.executors import one_blas_thread
 
-# Statistics added by one task: wide enough for few rounds, narrow enough that no worker holds many of them.
+# Statistics added by one task: enough for few rounds, and few enough for the memory of a worker.
 _FAN_IN = 8
-# Bytes of a block's total that may stay beside its local until the next sweep: a tenth of the least chunk that
-# docs/scale.md advises. Taking locals out of their pairs is a task per block, half of what a sweep costs the workers.
+# Largest total of a block, in bytes, that is kept with its local state until the next sweep: a tenth of the smallest
+# chunk that docs/scale.md recommends. Separating the two costs one more task per block.
 _SMALL_TOTAL = 2**20
 
 
@@ -82,7 +82,7 @@ class DaskExecutor(Executor):
         Returns
         -------
         local : list of Delayed
-            One handle per block, in row order; `gather` fetches what they stand for.
+            One handle per block, in row order; `gather` fetches their values.
         total : Addable
         """
         pairs = _visits(function, data, local)
@@ -287,7 +287,7 @@ def _keep(handles: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _fetch(handles: Sequence[Any]) -> list[Any]:
-    """What persisted handles stand for, in one exchange."""
+    """Fetch the values of persisted handles in one exchange."""
     client = _client()
     if client is None:
         return list(dask.compute(*handles))

@@ -207,8 +207,7 @@ def _not_finite(name: str, row: int, column: int | None, value: Any) -> str:
     )
 
 
-# Entries of an array of which a copy in single precision, then up to 64 MiB, may be kept: copies for each sweep would
-# take a twentieth of a fit of EPCA.
+# Largest array whose copy in single precision (at most 64 MiB) is cached, so that sweeps need not copy it again.
 _KEPT_ENTRIES = 2**24
 # A narrow table's block has about this many entries, 512 kB in float64: the few arrays of this size that an
 # evaluation makes (predictor, value, gradient, curvature) share a second-level cache.
@@ -348,7 +347,7 @@ def _in_memory(
 
 
 def _is_small_array(values: Any) -> bool:
-    """Whether a table is an array in memory of which half as much may be kept beside it."""
+    """Whether a table is an array in memory that is small enough to cache a copy in single precision."""
     owner = _owner(values)
     return type(owner) is np.ndarray and owner.size <= _KEPT_ENTRIES
 

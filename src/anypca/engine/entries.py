@@ -50,13 +50,13 @@ def hide_entries(X: Any, rows: Ints, columns: Ints) -> Any:
     -------
     ndarray, CSR array or data frame of shape (n_samples, n_features)
         Of the kind of X (frames keep the names of their columns), in float32 or float64. A sparse table stays
-        sparse: it stores the hidden entries as NaN, zeros among them, and nothing else is added.
+        sparse: only the hidden entries, zeros included, are added to it as NaN.
     """
     values = as_matrix(X).values
     dtype = working_dtype(values.dtype)
     if sparse.issparse(values):
         marks = (np.full(len(rows), np.nan, dtype=dtype), (rows, columns))
-        # NaN plus anything is NaN, and a sum of two CSR matrices stores the union of what they store.
+        # NaN plus anything is NaN, and a sum of two CSR matrices stores the union of their entries.
         hidden = sparse.csr_array(values, dtype=dtype) + sparse.csr_array(marks, shape=values.shape)
     else:
         hidden = np.array(values, dtype=dtype)

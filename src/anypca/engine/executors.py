@@ -182,11 +182,11 @@ class ThreadExecutor(Executor):
 def _keep_freed_memory() -> None:
     """Let the C library keep what blocks free for the blocks that follow.
 
-    glibc hands large chunks back to the system at once, and takes them zeroed page by page again, until it has seen a
-    chunk of their size freed (mallopt(3), M_MMAP_THRESHOLD). One that is never written to costs nothing; it made a
-    closed form on 100 000 x 200 entries take half of the time. Elsewhere it does nothing.
+    glibc returns large chunks to the system at once, and later gets them back zeroed page by page, until a chunk of
+    their size has been freed once (mallopt(3), M_MMAP_THRESHOLD). A chunk that is never written to costs nothing.
+    Other allocators are not affected.
     """
-    with suppress(MemoryError):  # a table larger than memory must not fail for a chunk that nobody uses
+    with suppress(MemoryError):  # a table larger than memory must not fail for an unused chunk
         np.empty(_KEPT_BYTES, dtype=np.uint8)
 
 

@@ -32,7 +32,7 @@ def is_stream(X: Any) -> bool:
 
 
 def header_of(X: Any) -> Any:
-    """A table without its rows, where reading these would be a waste: what is known of its columns."""
+    """Return an empty table with the same columns for lazy tables and streams; other tables unchanged."""
     if is_from(X, "polars") and hasattr(X, "collect"):
         return X.clear().collect()
     return _open(X).schema.empty_table() if is_stream(X) else X
@@ -100,7 +100,7 @@ def _common_dtype(schema: Any) -> np.dtype[Any]:
         if not any(is_kind(field.type) for is_kind in kinds):
             raise ValueError(
                 f"column {field.name!r} of X is of type {field.type}; numbers are needed. Select the other columns, or "
-                "read the whole table into a data frame, of which text is taken as categories."
+                "read the whole table into a data frame, whose text columns are treated as categories."
             )
     return np.dtype(np.float32 if all(types.is_float32(field.type) for field in schema) else np.float64)
 

@@ -20,12 +20,12 @@ from anypca.engine._lattice import Lattice, find_lattice
 #: Row, column and value of an entry.
 Entry = tuple[int, int, float]
 
-# Entries worked on at a time, 1 MB in float64: the temporaries of the moments stay in the cache, and small
-# beside the block.
+# Entries processed at a time, 2 MB in float64: the temporaries of the moments fit in the cache and are small compared
+# with the block.
 _SLAB_ENTRIES = 2**18
 # Entries that numpy reduces along in one go without its overhead showing.
 _LONG_ROW = 1024
-# Rows and columns named in an error message: enough to see what they have in common.
+# Rows and columns named in an error message.
 _N_NAMED = 5
 
 
@@ -52,7 +52,7 @@ class Summary:
     n_noninteger: Ints
     """Number of entries that are not whole numbers."""
     resolution: Floats
-    """Step with which the values are recorded: that of the lattice they lie on, else a thousandth of the deviation."""
+    """Recording step of the values: the step of their lattice, else a thousandth of the standard deviation."""
     is_lattice: Bools
     """Whether they lie on a lattice of at most four decimals."""
     weight: Floats
@@ -262,7 +262,7 @@ def _summarise_block(block: Block, _: None) -> _Partial:
 def _moments(x: Floats, observed: Bools | None, weight: Floats, extremes: tuple[Floats, Floats]) -> _Moments:
     """Moments of a block, whose entries are overwritten, a slab of columns at a time.
 
-    ``weight`` is that of rows (n, 1) or of entries (n, p).
+    ``weight`` has shape (n, 1) for rows or (n, p) for entries.
     """
     n_slabs = min(-(-x.size // _SLAB_ENTRIES), x.shape[1])
     edges = [i * x.shape[1] // n_slabs for i in range(n_slabs + 1)]
@@ -280,7 +280,7 @@ def _moments(x: Floats, observed: Bools | None, weight: Floats, extremes: tuple[
 
 
 def _side_by_side(parts: Sequence[Any]) -> Any:
-    """One dataclass of arrays by column from those of slabs of columns."""
+    """Concatenate dataclasses of arrays over slabs of columns."""
     kind = type(parts[0])
     if kind is np.ndarray:
         return np.concatenate(parts)
@@ -335,7 +335,7 @@ def _slab_moments(
 def _count(flags: Bools) -> Ints:
     """Number of true flags by column; a sum in 32 bits takes a third of the time of ``count_nonzero``."""
     n_rows, n_columns = flags.shape
-    total = np.count_nonzero(flags)  # of all of them that is quick, and often tells
+    total = np.count_nonzero(flags)  # fast over the whole array, and often sufficient
     if total in (0, flags.size):
         return np.full(n_columns, n_rows if total else 0, dtype=np.int64)
     return _reduce(np.add, flags, dtype=np.int32).astype(np.int64)
