@@ -1,4 +1,4 @@
-"""The family of each column, inferred from its values and those of the other columns."""
+"""Infer the family of each column from its values and the values of the other columns."""
 
 from __future__ import annotations
 
@@ -287,9 +287,9 @@ class Decision(NamedTuple):
 
 def best_kind(scores: Scores) -> tuple[str, Decision]:
     """Return the kind of a column by its own values, and its best family."""
-    # Extra zeros, and a bound, are rare beside other kinds.
+    # Extra zeros and bounds are rare compared with other kinds.
     own = {name: score + (_RARE if name in (EXTRA_ZEROS, BOUNDED) else 0.0) for name, score in scores.items()}
-    # Skewed amounts must be ahead of real numbers by more than a tie.
+    # Skewed amounts are preferred to real numbers only if they win by more than a tie.
     own |= {name: own[name] - _TIE for name in ("log_normal", "gamma") if name in own}
     first = max(own, key=lambda name: own[name])
     kind = KINDS[first]

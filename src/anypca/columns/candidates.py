@@ -38,15 +38,15 @@ _STUDENT, _FEW_ZEROS, _BOUND = -8.0, -10.0, -3.0
 _POISSON = -1.7
 _HAS_ZEROS, _NEVER_SMALL = 3.0, -3.0
 _USUAL_LEVELS, _ODD_LEVELS, _CLEAR_SHARE = 3.0, -2.0, 3.0
-#: Logarithms of amounts deviate by about 1, those of positive measurements by about 0.2: median and spread (of the
-#: logarithm) over columns of public tables.
+#: Standard deviation of the logarithms, about 1 for amounts and 0.2 for positive measurements: median over columns of
+#: public tables, and spread of its logarithm.
 _AMOUNT_SPREAD, _REAL_SPREAD = (1.0, 0.65), (0.2, 0.8)
 #: Most levels that are usual, or that are not whole.
 _FEW_LEVELS = 7
 #: Median number of entries per level, and the same for values on no lattice, such as logarithms of a few numbers.
 _REPEATED, _OFTEN = 2, 10
-#: Mean of positive counts below which zeros are not those of an amount, and mean up to which extra zeros of counts are
-#: looked for.
+#: Zeros belong to an amount only if the mean of the positive counts is above the first number. Counts are checked for
+#: extra zeros if their mean is below the second.
 _SMALL_COUNTS, _LARGE_COUNTS = 50.0, 200.0
 #: Share of exact 0s and 1s above which shares are not logit-normal, and the share of the whole that is near 0 and, from
 #: the other end, near 1.
@@ -58,7 +58,7 @@ _LEAST_NOISE, _WIDE = 0.3, 2.0
 _OVER_DISPERSION = np.logspace(-4, 1.75, 24)
 #: Profiled sums of the two shapes of a beta distribution.
 _SHAPES = np.logspace(-1.3, 3.9, 20)
-#: Degrees of freedom of heavy tails; fits find those of each column.
+#: Initial degrees of freedom of heavy tails; fits estimate them for each column.
 _DF = 4.0
 _STEPS_OF_EM, _STEPS_OF_MEAN, _STEPS_OF_NEWTON = 25, 60, 5
 

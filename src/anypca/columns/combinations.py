@@ -20,11 +20,11 @@ _SPARE_ROWS = 8
 _NO_VARIANCE = 1e-11
 # Weight of a column in a relation up to which it takes no part; rounding leaves 1e-9.
 _NO_PART = 1e-6
-# Difference of two columns' shares in the relations up to which they are as good as equal; the later one is left out.
+# Columns whose shares in the relations differ by less are tied; the later one is dropped.
 _TIE = 1e-6
-# Columns named in a reason, so that it stays a line.
+# Maximum number of columns named in a reason.
 _NAMED = 5
-# Of the weights by which rows are told apart; its value is arbitrary.
+# Seed of the random weights that distinguish rows; its value is arbitrary.
 _SEED = 41
 
 
@@ -85,7 +85,7 @@ def _count_distinct(table: Table, columns: Ints) -> int:
 
 
 def _combinations(table: Table, columns: Ints, relations: Floats) -> dict[int, Combination]:
-    """What is left out and what it is of the others, given orthonormal relations (n_relations, n_columns)."""
+    """Dropped columns as combinations of the others, given orthonormal relations (n_relations, n_columns)."""
     out = _chosen(relations)
     kept = np.setdiff1d(np.arange(len(columns)), out)
     standard = -scipy.linalg.solve(relations[:, out], relations[:, kept])

@@ -137,7 +137,7 @@ def _labels_at(values: Floats, known: Labels) -> list[Any]:
 
 
 def holds_labels(X: Any) -> bool:
-    """Whether a table is of a kind whose columns may hold labels: a data frame, or an array of objects."""
+    """Whether the columns of a table can contain labels: a data frame, or an array of objects."""
     return not _is_lazy(X) and bool(_kinds(as_frame(X)))
 
 
@@ -276,7 +276,7 @@ def _warn_of_strange(labels: set[str], known: Labels, name: str) -> None:
 
 
 def _encode_lazily(X: Any, labels: LabelMap) -> Any:
-    """A query with numbers in place of labels; the different labels of each column are read, and nothing else."""
+    """A query with numbers in place of labels; reads only the distinct labels of each column."""
     import polars
 
     columns = []

@@ -16,7 +16,7 @@ from anypca.families._base import Family, families
 from anypca.families.bernoulli import Bernoulli
 from anypca.families.ordinal import Ordinal
 
-#: Names for forms, in which columns enter models other than as they are.
+#: Names of forms: transformations of columns before they enter a model.
 column_forms: Registry[Any] = Registry("family", beside=families)
 
 
@@ -40,9 +40,9 @@ def number_text(value: float) -> str:
 
 @dataclass(frozen=True)
 class Form(ABC):
-    """How one column of a table is split into columns of a model, its parts, and joined again.
+    """How one column of a table is split into columns of a model, its parts, and reconstructed.
 
-    Arrays of a column have shape (rows,), those of its parts (rows, n_parts); NaN is a missing entry.
+    Arrays of a column have shape (rows,), arrays of its parts (rows, n_parts); NaN is a missing entry.
 
     See Also
     --------
@@ -201,16 +201,16 @@ class Excluded(Form):
 
 @dataclass(frozen=True)
 class Recoded(Form):
-    """Values numbered in increasing order, 0, 1, ...: two of them are a yes/no answer, more are ordered levels.
+    """Values numbered in increasing order, 0, 1, ...: two values are a yes/no answer, more are ordered levels.
 
-    The mean of two values comes back exactly; that of more levels lies between the two next to the mean of their
-    numbers.
+    The mean of two values is exact. The mean of more levels is interpolated between the two levels next to the mean of
+    their numbers.
     """
 
     name = "recoded"
     levels: tuple[float, ...] = (0.0, 1.0)
     family: Family | None = None
-    """Of the numbers; None stands for yes/no or ordinal."""
+    """Family of the numbers; None for Bernoulli (two levels) or ordinal."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "levels", tuple(float(level) for level in self.levels))

@@ -218,7 +218,8 @@ def resolve_resolution(resolution: Any, found: Floats, feature_names: Sequence[s
     Raises
     ------
     ValueError, TypeError
-        If a step is not a positive number, a column does not exist, or the number of steps is not that of columns.
+        If a step is not a positive number, a column does not exist, or the number of steps differs from the number of
+        columns.
 
     See Also
     --------

@@ -101,8 +101,8 @@ def are_names(labels: Labels, n_rows: int) -> bool:
 def label_text(counts: Mapping[str, int]) -> Labels:
     """Return the labels of a column of text, given how often each occurs.
 
-    Those of a known scale have its order; two have that of the alphabet, in which no comes before yes; others come by
-    how often they occur, since what models say of a category is in comparison with those after it.
+    Labels of a known scale keep its order. Two labels are sorted alphabetically, so that no precedes yes. Other labels
+    are sorted by frequency, because models compare each category with the later ones.
     """
     if (ordered := order_of(counts)) is not None:
         return Labels(ordered, is_ordered=True)

@@ -275,7 +275,7 @@ class Layout:
         return slice(start, start + int(self.widths[column]))
 
     def family(self, table_family: Family) -> Family:
-        """The family of the model's columns, given that of the table's columns that enter as they are.
+        """The family of the model's columns, given the family of the unchanged columns of the table.
 
         Parameters
         ----------
@@ -445,7 +445,7 @@ class Layout:
         return np.take(values, self.sources, axis=axis)
 
     def pad_family(self, family: Family, table_family: Family) -> Family:
-        """The family of the model's columns as reported; left out columns have that of ``table_family``."""
+        """The family as reported, for all columns; dropped columns have their family in ``table_family``."""
         if not self.is_one_to_one or not self.dropped or family.take(np.zeros(1, dtype=int)) is family:
             return family
         groups = [(member, self.sources[index]) for member, index in family.member_columns(self.n_columns)]

@@ -103,7 +103,7 @@ class Nominal(Form):
         return np.asarray(np.take(self.levels, self.probabilities(means).argmax(axis=1)), dtype=means.dtype)
 
     def deviation(self, means: Floats, deviations: Floats) -> Floats:
-        """That of the indicator of the most probable category: 0 where it is certain, 1/2 at most."""
+        """Standard deviation of the indicator of the most probable category: 0 if it is certain, at most 1/2."""
         best = self.probabilities(means).max(axis=1)
         return np.asarray(np.sqrt(best * (1.0 - best)))
 

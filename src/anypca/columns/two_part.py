@@ -43,7 +43,7 @@ class TwoPart(Form):
         return f"{column} > 0", column
 
     def adapted(self, facts: Moments, column: int) -> Form:
-        if facts.maximum[column] == 0:  # nothing is known of how much there would be
+        if facts.maximum[column] == 0:  # there is no positive amount to model
             return Constant(0.0, reason="all zeros")
         return self
 
@@ -146,8 +146,8 @@ class HurdlePoisson(TwoPart):
 class HurdleNegativeBinomial(TwoPart):
     """Counts with zeros of another origin; those above zero are negative binomial counts that are not zero.
 
-    As `HurdlePoisson`, with the probabilities of `TruncatedNegativeBinomial`, whose over-dispersion is that of the
-    counts above zero and is estimated.
+    As `HurdlePoisson`, with the probabilities of `TruncatedNegativeBinomial`. The over-dispersion of the counts above
+    zero is estimated.
 
     Not chosen by ``family="auto"``, which gives counts with extra zeros `ZeroInflatedNegativeBinomial`.
 
