@@ -26,21 +26,17 @@ CASES = {
     "two-families": (GOOD, ["--family", "poisson", "--family", "gaussian"], "poisson and gaussian", ""),
     "no-such-column": (GOOD.replace("a", "age", 1), ["--family", "aeg=poisson"], "aeg", "Did you mean 'age'"),
     "components": (GOOD, ["-k", "9", "--model", "epca"], "n_components=9", "Choose at most 3"),
-    "unknown-model": (GOOD, ["--model", "ecpa"], "--model", "epca"),
     "unknown-option": (GOOD, ["--famly", "poisson"], "--famly", "anypca --help"),
     "parameter": (GOOD, ["--model", "epca", "--set", "n_pices=2"], "EPCA has no such parameter", ""),
-    "near-parameter": (GOOD, ["--model", "epca", "--set", "ridgee=2"], "ridgee", "Did you mean 'ridge'"),
     "no-pair": (GOOD, ["--model", "epca", "--set", "ridge"], "--set", "NAME=VALUE"),
     "no-offset": (GOOD, ["--offset", "effort"], "'effort'", "'a', 'b', 'c'"),
     "no-logarithm": (GOOD, ["--offset", "log(c)", "--model", "epca"], "'1'.* 0", "> 0"),
     "offset-of-ppca": (GOOD, ["--offset=a", "--model=ppca"], "ppca takes no offset", "Leave --offset out"),
     "covariates": (GOOD, ["--covariates", "a", "--model", "gpca"], "gpca takes no covariates", "Leave"),
-    "id-and-covariate": (GOOD, ["--covariates", "a", "--id", "a"], "'a'", "cannot both name the rows"),
     "id": (GOOD, ["--id", "zzz"], "'zzz'", "'a', 'b', 'c'"),
     "gaps": (GOOD.replace("4", ""), ["--model", "gsppca"], "gsppca needs a complete table", "--model auto"),
     "dask-and-threads": (GOOD, ["--dask", "tcp://x:1", "--threads", "2"], "--threads", "--dask"),
     "checkpoint": (GOOD, ["--model", "spca", "--checkpoint", "c"], "has no checkpoints", ""),
-    "offset-of-text": (GOOD.replace("0", "u"), ["--offset=c", "--model=epca"], "--offset c", "numbers"),
 }
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import dask.array as da
 import distributed
 import numpy as np
@@ -57,18 +55,6 @@ def test_errors_of_chunks_come_through(cluster, counts):
     with pytest.raises(ArithmeticError, match="third chunk"):
         PPCA(1).fit(table)
     assert_allclose(PPCA(1).fit(da.from_array(counts, chunks=(50, -1))).mean_, counts.mean(axis=0))
-
-
-def test_a_lost_worker_loses_nothing(cluster, counts):
-    """Whenever it is lost: before, during or after the fit."""
-    table = da.from_array(counts, chunks=(20, -1))
-    expected = EPCA(1, family="poisson", tol=1e-9).fit(counts)
-    lost = threading.Timer(0.2, lambda: cluster.sync(cluster.workers[0].close))
-    lost.start()
-    found = EPCA(1, family="poisson", tol=1e-9).fit(table)
-    lost.join()
-    assert_allclose(found.components_, expected.components_, atol=1e-6)
-    assert_allclose(np.asarray(found.transform(table)), expected.transform(counts), atol=1e-5)
 
 
 def test_without_a_cluster_chunks_are_read_when_they_are_needed(counts):

@@ -22,7 +22,6 @@ from anypca.families import (
     Exponential,
     Gamma,
     Gaussian,
-    LogNormal,
     NegativeBinomial,
     Poisson,
     StudentT,
@@ -144,18 +143,14 @@ def test_thinning_takes_offsets_out_and_gaps(rng):
     ("name", "family", "message"),
     [
         ("biwhitening", "negative_binomial", r"'biwhitening'.*use 'parallel'"),
-        ("biwhitening", "bernoulli", r"'biwhitening'.*use 'parallel'"),
         ("thinning", "bernoulli", r"'thinning'.*Use 'parallel'"),
-        ("thinning", Binomial(1), r"'thinning'.*Use 'parallel'"),
-        ("thinning", LogNormal(), r"'thinning'.*Use 'parallel'"),
         ("thinning", StudentT(), r"'thinning'.*Use 'parallel'"),
     ],
     ids=str,
 )
 def test_families_that_a_method_is_not_for(name, family, message, rng):
-    X = rng.integers(0, 2, (30, 5)) + (1.0 if isinstance(family, LogNormal) else 0.0)
     with pytest.raises(ValueError, match=message):
-        find(name, X, family, max_rank=3)
+        find(name, rng.integers(0, 2, (30, 5)), family, max_rank=3)
 
 
 @pytest.mark.filterwarnings("ignore:family 'poisson' is for integers")

@@ -46,7 +46,6 @@ def test_families_of_columns(family, expected):
     [
         ("poison", ValueError, "Did you mean 'poisson'"),
         (["poisson"] * 2, ValueError, "2 entries but X has 3 columns"),
-        (["poisson", "poisson", "poison"], ValueError, "Did you mean 'poisson'"),
         (["poisson", "poisson", 3], TypeError, "got 3 of type int"),
         ({"aeg": "poisson", "default": "poisson"}, ValueError, "Did you mean 'age'"),
         ({3: "poisson", "default": "poisson"}, ValueError, "column 3"),
@@ -54,7 +53,6 @@ def test_families_of_columns(family, expected):
         ({0: "poisson", "age": "gaussian", "default": "poisson"}, ValueError, "column 0 twice"),
         ({1.5: "poisson", "default": "poisson"}, TypeError, "got 1.5"),
         (3, TypeError, "got 3 of type int"),
-        (None, TypeError, "got None of type NoneType"),
         (Poisson, TypeError, "write Poisson() or 'poisson'"),
         (Mixed((Poisson(), Bernoulli()), (0, 1)), ValueError, "describes 2 columns"),
     ],
@@ -96,16 +94,6 @@ def test_a_column_called_default_is_a_column():
 )
 def test_names_with_numbers(text, expected):
     assert families.create(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "near"),
-    [("gausian", "gaussian"), ("negative-binomial", "negative_binomial"), ("binomal(3)", "binomial")],
-)
-def test_unknown_names_suggest_the_nearest(text, near):
-    with pytest.raises(ValueError, match=f"Did you mean '{near}'") as caught:
-        families.create(text)
-    assert all(name in str(caught.value) for name in families)
 
 
 @pytest.mark.parametrize(
