@@ -200,25 +200,6 @@ def test_weights_offsets_and_covariates_of_any_container(name, is_dask, rng):
     assert_same_model(found, expected, 1e-5)
 
 
-@pytest.mark.parametrize("width", [1, P], ids=["vector", "matrix"])
-def test_offsets_and_weights_mean_what_they_say(width, rng):
-    """A weight counts equal rows; an offset of the rows adds to the predictor of every column."""
-    X, others = draw(), company(rng)
-    weight, offset = others["sample_weight"].astype(int), others["offset"][:, :width]
-    model = EPCA(1, family="poisson", tol=1e-10)
-    weighted = model.fit(X, sample_weight=weight, offset=offset).components_
-    repeated = model.fit(np.repeat(X, weight, axis=0), offset=np.repeat(offset, weight, axis=0))
-    assert_allclose(weighted, repeated.components_, atol=1e-5)
-    if width == 1:
-        wide = model.fit(X, sample_weight=weight, offset=np.repeat(offset, P, axis=1))
-        flat = clone_fit(model, X, sample_weight=weight, offset=offset[:, 0])
-        assert_allclose(wide.components_, flat.components_, atol=1e-6)
-
-
-def clone_fit(model, X, **others):
-    return EPCA(**model.get_params()).fit(X, **others)
-
-
 # Blocks, threads, memory
 
 

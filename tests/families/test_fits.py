@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from tests.draws import generator
 
-from anypca import EPCA, SePCA
+from anypca import EPCA
 from anypca.families import Gaussian, Mixed, Ordinal, RoundedGaussian, StudentT, Tweedie, ZeroInflatedPoisson
 from anypca.families.mixed import count_estimated
 
@@ -202,24 +202,3 @@ def test_zeros_and_amounts_are_two_columns_of_the_model(name, rng):
     drawn = model.sample(60, random_state=0)
     assert (drawn == 0).any()
     assert (drawn >= 0).all()
-
-
-# Evidence
-
-
-def test_a_bayesian_fit_of_special_columns(rng):
-    eta = predictors()[:100]
-    X = np.column_stack(
-        [
-            ordered(eta[:, :2], (-1.0, 1.0), rng),
-            np.where(rng.random((100, 2)) < 0.3, 0, rng.poisson(np.exp(1 + eta[:, :2]))),
-            2 * eta[:, :2] + rng.standard_t(3, (100, 2)),
-            np.round(eta[:, :2] + 0.3 * rng.normal(size=(100, 2))),
-            Tweedie().sample(1 + eta[:, :1], 0.5, rng),
-        ]
-    )
-    names = ["ordinal", "zero_inflated_poisson", "student_t", "rounded_gaussian"]
-    model = SePCA(2, family=[*np.repeat(names, 2).tolist(), "tweedie"]).fit(X)
-    assert np.isfinite(model.evidence_)
-    assert np.isfinite(model.transform(X)).all()
-    assert model.inverse_transform(model.transform(X)).shape == X.shape

@@ -283,16 +283,6 @@ def test_float32_stays_float32_and_close(family, phi):
     assert mean.dtype == family.link(mean, phi64).dtype == family.variance(mean, phi64).dtype == np.float32
 
 
-@each_family
-def test_dispersion_per_column(family):
-    values = np.array([0.3, 1.0, 2.5]) if family.fixed_dispersion is None else np.ones(3)
-    x, eta = table(family, values)
-    for method in ("log_likelihood", "deviance", "pearson"):
-        together = getattr(family, method)(x, eta, values)
-        for j, value in enumerate(values):
-            assert_allclose(together[:, j], getattr(family, method)(x[:, j], eta[:, j], value), rtol=1e-13)
-
-
 @each_case
 @pytest.mark.parametrize("eta", [-700.0, 700.0])
 def test_extreme_predictors_are_finite(family, phi, eta):
