@@ -25,7 +25,7 @@ SHORT = {
 NAMES = {
     name.lower().removesuffix("pca") if name in ("KernelPCA", "PiecewisePCA") else name.lower(): name
     for name in anypca.__all__
-    if hasattr(getattr(anypca, name), "fit_transform") and name not in ("Imputer", "PCA")
+    if hasattr(getattr(anypca, name), "fit_transform") and name not in ("Imputer", "MixtureOf", "PCA")
 }
 
 
