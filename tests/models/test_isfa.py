@@ -109,14 +109,6 @@ def test_answers_about_rows_are_probabilities(model: ISFA, rng: np.random.Genera
     np.testing.assert_allclose(found[:4].sum(), found[4], rtol=0.3)
 
 
-def test_a_seed_gives_its_draws(rng: np.random.Generator) -> None:
-    X = rng.integers(0, 2, (30, 6)).astype(float)
-    a, b, c = (fit(X, family="bernoulli", n_draws=10, random_state=seed(s)) for s in (3, 3, 4))
-    np.testing.assert_array_equal(a.n_factors_, b.n_factors_)
-    np.testing.assert_array_equal(a.components_, b.components_)
-    assert not np.array_equal(a.objective_trace_, c.objective_trace_)
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [({"n_draws": 5}, "n_draws"), ({"mask": "rows"}, "mask"), ({"concentration": 0.0}, "concentration")],

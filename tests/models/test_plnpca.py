@@ -227,24 +227,11 @@ def test_hard_tables_stay_finite(counts: np.ndarray) -> None:
 
 
 BAD = {
-    "negative": (lambda: PLNPCA().fit(X - 1000), "needs values >= 0"),
-    "negative new rows": (lambda: PLNPCA(1, n_jobs=1).fit(X).transform(-X - 1), "needs values >= 0"),
-    "nan offset": (lambda: PLNPCA().fit(X, offset=np.full(N, np.nan)), r"offset\[0\] is nan"),
-    "log of zero": (lambda: PLNPCA().fit(X, offset=np.full(N, -np.inf)), "the logarithm of 0"),
-    "short offset": (lambda: PLNPCA().fit(X, offset=np.zeros(3)), "offset must have shape"),
-    "nan covariates": (lambda: PLNPCA().fit(X, covariates=np.full(N, np.nan)), "covariates"),
     "too many components": (lambda: PLNPCA(11).fit(X), "Choose at most 10"),
-    "no offset for new rows": (
-        lambda: PLNPCA(1, n_jobs=1).fit(X, offset=np.zeros(N)).transform(X),
-        "fitted with an offset",
-    ),
-    "no components": (lambda: PLNPCA(0).fit(X), "n_components"),
-    "true as a number": (lambda: PLNPCA(True).fit(X), "must be a number"),
     "empty ranks": (lambda: PLNPCA().path(X, []), "ranks is empty"),
     "large rank": (lambda: PLNPCA().path(X, [1, 99]), "from 1 to min"),
     "fraction of a rank": (lambda: PLNPCA().path(X, [1.5]), "integers"),
     "unknown criterion": (lambda: PLNPCA(n_jobs=1).path(X, [1]).best("waic"), "'bic', 'icl', 'aic'"),
-    "negative weight": (lambda: PLNPCA().fit(X, sample_weight=-np.ones(N)), "weights must be >= 0"),
 }
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +14,6 @@ from tests.models.sepca_tables import DISPERSION, draw, draw_eta, draw_mixed, fi
 from tests.models.tables import is_monotone
 
 from anypca import EPCA, SePCA
-from anypca.exceptions import ConvergenceWarning
-from anypca.io import load, save
 
 FAMILIES = ["gaussian", "poisson", "bernoulli", "binomial(8)", "negative_binomial", "exponential", "gamma"]
 FITTED = (
@@ -259,16 +255,6 @@ def test_hidden_cells_are_predicted(rng: np.random.Generator) -> None:
     assert 0.55 < np.mean((error / std[gone]) ** 2) < 1.6
 
 
-def test_models_are_stored(rng: np.random.Generator, tmp_path: Path) -> None:
-    X, names = draw_mixed(rng)
-    model = fit(X, names)
-    save(model, tmp_path / "model.apca")
-    for again in (pickle.loads(pickle.dumps(model)), load(tmp_path / "model.apca")):
-        assert again.evidence_ == model.evidence_
-        np.testing.assert_array_equal(again.components_std_, model.components_std_)
-        np.testing.assert_allclose(again.transform(X), model.transform(X), atol=1e-12)
-
-
 # Offsets, covariates
 
 
@@ -332,43 +318,3 @@ def test_precise_entries_keep_their_components(family: str, rng: np.random.Gener
     assert model.n_components_ == 2
     if family == "gamma":
         assert np.median(model.dispersion_) == pytest.approx(1.0 / information, rel=0.3)
-
-
-# How a fit reports its end
-
-
-def test_running_out_of_sweeps_is_reported_once(rng: np.random.Generator) -> None:
-    X = draw("bernoulli", rng, p=20)
-    with pytest.warns(ConvergenceWarning, match="max_iter") as caught:
-        model = fit(X, "bernoulli", max_iter=2, tol=1e-12)
-    assert len(caught) == 1
-    assert not model.converged_
-    done = fit(X, "bernoulli")
-    assert done.converged_
-    assert done.status_ != model.status_
-    assert len(done.objective_trace_) == done.n_iter_
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"max_components": -1}, "'max_components' parameter"),
-        ({"inference": "vbx"}, "'inference' parameter"),
-        ({"dispersion": 0.0}, "'dispersion' parameter"),
-        ({"family": "poison"}, "Did you mean 'poisson'"),
-        ({"tol": 0}, "'tol' parameter"),
-        ({"sparsity": -1.0}, "'sparsity' parameter"),
-        ({"sparsity": "much"}, "'sparsity' parameter"),
-    ],
-    ids=str,
-)
-def test_bad_parameters_are_named(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        SePCA(**{"family": "poisson", **settings}).fit(np.eye(5))
-
-
-def test_entries_out_of_support_are_named(rng: np.random.Generator) -> None:
-    X = draw("poisson", rng)
-    X[3, 4] = -2.0
-    with pytest.raises(ValueError, match=r"X\[3, 4\].*-2"):
-        fit(X, "poisson")

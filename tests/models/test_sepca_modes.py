@@ -121,12 +121,8 @@ def test_a_path_takes_the_weight_with_the_largest_criterion(criterion: str, rng:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"nu": 0.0}, "'nu' parameter"),
-        ({"nu": "large"}, "'nu' parameter"),
-        ({"threshold": -1.0}, "'threshold' parameter"),
         ({"nu_path": []}, "nu_path must hold weights"),
         ({"nu_path": [0.1, 0.0]}, "nu_path"),
-        ({"nu_criterion": "bic"}, "'nu_criterion' parameter"),
     ],
     ids=str,
 )
