@@ -116,7 +116,7 @@ class RowStep(NamedTuple):
     decrement: Floats
     """Of each row before it, shape (rows,)."""
     totals: Floats | None = None
-    """Summed curvature in eta of each row before it, shape (rows,), where it is asked for."""
+    """Summed curvature in eta of each row before it, shape (rows,), if requested."""
 
 
 class RowFit(NamedTuple):
@@ -156,7 +156,7 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
     eps : float
         Relative rounding error of the blocks' arithmetic.
     precision : str or None
-        The dtype of that arithmetic; ``None`` for that of the table.
+        The dtype of the blocks' arithmetic; ``None`` for the dtype of the table.
     """
 
     family: Family
@@ -232,7 +232,7 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
         return RowStep(new, sums, entry.columns, newton.decrement)
 
     def _newton_rows(self, points: Floats, sums: RowSums) -> NewtonStep:
-        """The Newton step of the rows; that of the penalty alone where the predictor overflowed."""
+        """The Newton step of the rows; uses the penalty alone for rows whose predictor overflowed."""
         _, _, gradient, curvature = sums
         usable: Bools = np.isfinite(gradient.sum(axis=1) + curvature.sum(axis=1))
         if not usable.all():
@@ -276,7 +276,7 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
         return new
 
     def _is_worse(self, after: Floats, before: Floats, value: Floats) -> Bools:
-        """Where rows or columns lost objective (NaN counts as lost); ``value`` tells the rounding level."""
+        """Whether the objective of rows or columns decreased (or is NaN), up to rounding relative to ``value``."""
         return np.asarray(~(after >= before - self._slack(value)))
 
     def _slack(self, value: Floats) -> Floats:
@@ -316,7 +316,7 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
         linear = np.einsum("ja,ja->j", before.linear, new)
         value_after = after.entry_columns + linear - self.loading_prior.value(new)
         moved = (np.abs(new - old) > _ROUND_TRIP * (1.0 + np.abs(old))).any(axis=1)
-        # Rounding is that of the parts, which may cancel.
+        # The rounding level comes from the parts, which may cancel in the sum.
         size = np.abs(before.exit_columns) + np.abs(linear)
         worse = self._is_worse(value_after, value_before, size) & moved
         if not worse.any():
@@ -343,14 +343,14 @@ class AlternatingNewton(BlockProblem[Shared, Floats, Sums], Generic[Sums]):
         return replace(like, coefficients=like.coefficients.with_joint(joint))
 
     def first_points(self, evaluator: BlockEvaluator) -> Floats:
-        """Where rows that nothing is known of start, shape (rows, n_coordinates)."""
+        """Default starting points of rows, shape (rows, n_coordinates)."""
         return evaluator.origin
 
     def solve_rows(self, evaluator: BlockEvaluator, start: Floats, *, is_rough: bool = False) -> RowFit:
         """Optimum of each row by damped Newton steps from ``start``.
 
-        A row's answer does not depend on its neighbours: each has its own step length and its own stop. From a rough
-        start the last step is not the first: the curvature is that of the point before it, and widths follow from it.
+        The result of a row does not depend on other rows: each has its own step length and stopping rule. From a rough
+        start each row takes at least two steps, because widths use the curvature at the point before the last step.
         """
         n = evaluator.rows.n_rows
         found = RowFit(

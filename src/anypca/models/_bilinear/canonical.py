@@ -78,9 +78,9 @@ def reorder(canonical: Canonical, order: Ints) -> Canonical:
 
 
 def whitened(canonical: Canonical) -> Canonical:
-    """The same with scores of unit variance; loadings take over the sizes."""
+    """Rescale scores to unit variance, and loadings inversely."""
     old, gauge = canonical.coefficients, canonical.gauge
-    # Scores of a component that has vanished stay what they are, which is nothing.
+    # Scores of a component that has vanished stay zero.
     sizes = np.where(canonical.variance > 0, np.sqrt(canonical.variance), 1.0)
     new = Coefficients(old.loadings * sizes, old.fixed, old.dispersion)
     scaled = Gauge(gauge.shift, gauge.matrix / sizes, gauge.inverse * sizes[:, None])

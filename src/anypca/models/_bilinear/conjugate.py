@@ -37,11 +37,11 @@ MOST_EXACT = 15
 # Steps of conjugate gradients: with two of them fits take longer from a gap of 1e-3 on (4000 x 1000 counts).
 _ROW_STEPS = 3
 _COLUMN_STEPS = 3
-# Part of the residual at which further steps would only improve on what the next sweep changes anyway.
+# Relative residual at which to stop: the next sweep changes the solution by more than further steps would.
 _INNER_TOLERANCE = 0.05
-# Steps towards the modes of rows: some ten are usual, and exact steps follow.
+# Maximum steps towards the modes of rows; about ten are usual, and exact steps follow.
 _MOST_STEPS = 50
-# Directions with less than this part of the largest curvature have none but that of rounding.
+# Curvature below this part of the largest is rounding error.
 _LEAST_CURVATURE = 1e-10
 
 
@@ -184,7 +184,7 @@ class ConjugateSums(SweepSums):
 
 @dataclass(frozen=True, eq=False)
 class ConjugateShared(Shared):
-    """Shared parameters with what the sweep before them told of the curvature."""
+    """Shared parameters with the curvature from the previous sweep."""
 
     information: Floats | None = None
     """Summed curvature in eta of each column, shape (n_features,)."""
@@ -200,8 +200,8 @@ class ConjugateShared(Shared):
 class ConjugateProblem(BilinearProblem):
     """The same problem with isotropic ridges, solved with time and memory linear in the number of components.
 
-    Rows and columns take a few steps of conjugate gradients towards their Newton step. Those of the columns are a
-    pass over the blocks each, which computes the entries' curvature again. ``ridges`` must be there.
+    Rows and columns take a few steps of conjugate gradients towards their Newton step. Each step of the columns is a
+    pass over the blocks, which computes the entries' curvature again. Requires ``ridges``.
     """
 
     def evaluator(self, coefficients: Coefficients, rows: BlockView) -> ConjugateEvaluator:
@@ -315,7 +315,7 @@ class _ColumnProducts:
 
 
 def _own_metric(loadings: Floats, entry: Entry) -> Metric:
-    """The preconditioner of rows from their own block, where no sweep before tells of the columns."""
+    """The preconditioner of rows from their own block, if there is no previous sweep."""
     information = np.concatenate([terms.sum(axis=0) for _, terms in entry.curvature])
     return row_metric(loadings, information)
 
@@ -327,9 +327,9 @@ def row_metric(loadings: Floats, information: Floats) -> Metric:
 
 
 def nearby_modes(problem: BilinearProblem, evaluator: BlockEvaluator) -> Floats:
-    """Where exact steps of rows start, (rows, k): modes in single precision, the origin where these are not finite.
+    """Starting points of exact row steps, (rows, k): modes in single precision, or the origin if not finite.
 
-    The score prior of a `ConjugateProblem` must be a ridge. Coordinates in which that is 1 are those of its steps.
+    The score prior of a `ConjugateProblem` must be a ridge. Its steps use coordinates in which the ridge is 1.
     """
     rows, coefficients = evaluator.rows.astype(np.dtype(np.float32)), evaluator.coefficients
     problem = replace(problem, eps=float(np.finfo(np.float32).eps))

@@ -17,16 +17,15 @@ from anypca.models._bilinear.evaluator import BlockEvaluator, Coefficients
 from anypca.models._bilinear.passes import Pass
 from anypca.models._block_view import BlockView, apply_entry_weights
 
-# Grid for dispersions that enter the variance non-linearly (negative binomial 1/size): from counts that nobody can tell
-# from Poisson counts to columns that are almost always zero. Interpolation in logarithms between two of its values is
-# right to 4 per cent, for means from 0.1 to 500.
+# Grid for dispersions that enter the variance non-linearly (negative binomial 1/size): from practically Poisson counts
+# to columns that are almost always zero. Interpolation in logarithms has an error of at most 4 per cent for means from
+# 0.1 to 500.
 DISPERSION_GRID = np.logspace(-4, 2, 25)
-# A dispersion below this fraction of the null model's means that the table is reproduced, to a thousandth of what its
-# columns vary by, and not modelled.
+# A dispersion below this fraction of the null model's means that the fit reproduces the table, to a thousandth of the
+# columns' standard deviations.
 SMALLEST_FRACTION = 1e-6
-# With fewer residual degrees of freedom per entry than this the components can explain anything, and counting these
-# degrees wrong by a tenth of the entries would make the dispersion zero or twice as large; that of the model without
-# components is then kept.
+# With fewer residual degrees of freedom per entry, the components can explain almost anything: an error of a tenth of
+# the entries in the count would make the dispersion zero or double it. The null model's dispersion is kept then.
 _SMALLEST_SHARE = 0.1
 # Scores and coefficients never take more than this share of a column's entries from its own degrees of freedom.
 _LARGEST_SHARE_TAKEN = 0.5
@@ -36,16 +35,16 @@ _SHRINKAGE = 10.0
 # A variance below this share of the squared mean, a deviation of a millionth of the mean, is the rounding of a constant
 # column, in single precision too.
 _CONSTANT = 1e-12
-# Mean squared Pearson residual of a column that is reproduced exactly, such as a constant one: such a column tells
-# nothing. Where there is noise it is about 1.
+# Mean squared Pearson residual below which a column is reproduced exactly, for example a constant one. Such a column
+# has no information about the dispersion. With noise the mean is about 1.
 _REPRODUCED = 1e-10
 
 
 def start_dispersion(family: Family, mean: Floats, variance: Floats, *, by_column: bool = False) -> Floats:
     """Dispersion (n_features,) of the model without components.
 
-    Columns of one family share a dispersion, unless they are asked for ``by_column``, and except scales in a mixed
-    table, where units may differ: each column starts at its own.
+    Columns of one family share a dispersion unless ``by_column``. In a mixed table, where units may differ, each column
+    has its own scale.
     """
     dispersion = np.ones(len(mean))
     groups = family.member_columns(len(mean))
@@ -55,7 +54,7 @@ def start_dispersion(family: Family, mean: Floats, variance: Floats, *, by_colum
             continue
         assert isinstance(member, Dispersed)
         found = member.dispersion_from_moments(mean[columns], variance[columns])
-        # A constant column tells nothing of its dispersion; it gets that of the others.
+        # A constant column has no information about its dispersion; it gets the dispersion of the others.
         varies = (found > 0) & (variance[columns] > _CONSTANT * mean[columns] ** 2)
         positive = found[varies]
         is_shape = member.dispersion_kind == "shape"
@@ -190,7 +189,7 @@ def updated_family(
 
 
 class _Fit(NamedTuple):
-    """A fit whose dispersion is asked for."""
+    """A fit whose dispersion is estimated."""
 
     family: Family
     coefficients: Coefficients
@@ -204,7 +203,7 @@ class _Fit(NamedTuple):
         k = coefficients.loadings.shape[1]
         products = packed_products(coefficients.loadings)
         upper = np.triu_indices(k)
-        # Off-diagonal entries of a packed matrix stand for two of the full one.
+        # Each off-diagonal entry of a packed matrix occurs twice in the full matrix.
         double = np.where(upper[0] == upper[1], 1.0, 2.0)
 
         def function(rows: BlockView, scores: Floats) -> Floats:

@@ -67,7 +67,7 @@ class Working:
 
     @cached_property
     def with_one(self) -> Floats:
-        """``joint`` beside a column of ones, that of an offset in the design."""
+        """``joint`` with a column of ones appended, which multiplies the offset in the design."""
         return np.hstack([self.joint, np.ones((len(self.joint), 1), self.joint.dtype)])
 
     @cached_property
@@ -110,7 +110,7 @@ class Coefficients:
         """The same dispersion with other coefficients."""
         k = self.loadings.shape[1]
         new = Coefficients(joint[:, :k], joint[:, k:], self.dispersion)
-        new.__dict__["joint"] = joint  # instead of a copy when it is asked for
+        new.__dict__["joint"] = joint  # fills the cached property without a copy
         return new
 
 
@@ -159,9 +159,10 @@ class BlockEvaluator:
     def tiles(
         self, design: Floats, order: int, *, observed: bool = False
     ) -> Iterator[tuple[slice, Evaluation]]:
-        """Terms in eta, tile after tile, zero at missing entries: of the log-likelihood, or of the cumulant.
+        """Terms in eta, tile by tile, zero at missing entries: of the log-likelihood, or of the cumulant.
 
-        The curvature is that of ``evaluate``, or with ``observed=True`` that at the data where it is positive.
+        The curvature comes from ``evaluate``. With ``observed=True`` it is the observed curvature where this is
+        positive.
         """
         for tile in self.rows.tiles():
             yield tile, self._terms(self._predictor(design, tile), tile, order, observed=observed)

@@ -28,7 +28,7 @@ def explained_shares(deviances: Floats) -> Floats:
     """
     null, full, without = deviances[0], deviances[1], deviances[2:]
     ratio = np.divide(full, null, out=np.ones_like(full), where=null > 0)
-    # A deviance is never negative; that of a table which the model reproduces may be, by the rounding of its sums.
+    # A deviance is never negative, except for rounding if the model reproduces the table.
     total = np.clip(1.0 - ratio, 0.0, 1.0)
     # Without a ridge scores can be so large that a model without their component has an infinite deviance.
     lost = np.clip(without - full, 0.0, np.finfo(float).max / max(len(without), 1))
@@ -93,7 +93,7 @@ class Pass:
     ) -> Floats:
         """Sum of ``function(rows, scores)`` over the blocks; without locals the scores have no columns.
 
-        ``family`` and ``dense`` are those of `open_block`: with a family sums over entries may be products.
+        ``family`` and ``dense`` are passed to `open_block`; with a family, sums over entries may become products.
         """
         return np.asarray(self.session.sum(self._opened(function, family=family, dense=dense), local))
 

@@ -134,7 +134,7 @@ class ModeRowModel(BilinearRowModel[RowFit]):
     likelihood = "Laplace"
     reported: Reported
     problem: BilinearProblem
-    """Its score prior is that of the fit, in reported coordinates."""
+    """Its score prior is the score prior of the fit, in reported coordinates."""
 
     def solve(self, rows: BlockView) -> RowFit:
         return self._solve(rows, self.problem.score_prior)

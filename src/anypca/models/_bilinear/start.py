@@ -26,15 +26,15 @@ from anypca.models._context import FitContext
 from anypca.models._covariates import prior_precision
 from anypca.priors import Ridge, Scaled
 
-# Products of the range finder; the sweeps of the fit correct what three of them leave.
+# Products of the range finder; the sweeps of the fit correct the remaining error.
 _PRODUCTS = 3
-# Pearson residuals of rare events are huge and would claim the leading directions; three standard deviations leave
-# those of normal columns nearly as they are.
+# Pearson residuals of rare events are huge and would dominate the leading directions. Clipping at three standard
+# deviations hardly changes normal columns.
 _CLIP = 3.0
-# Part of the entries that may be other than zero for sparse products to be faster than dense ones: an entry costs some
-# times more in them.
+# Largest share of nonzero entries for which sparse products are faster than dense ones.
 _MOST_COUNTS = 0.25
-# Share of the typical curvature that is added to each column's: one that tells little cannot have huge loadings.
+# Share of the typical curvature added to each column's curvature, so that columns with little information cannot have
+# huge loadings.
 _SHRINKAGE = 0.1
 # Columns with less than half a count have no finite intercept, or hardly.
 _LEAST_TOTAL = 0.5
@@ -96,7 +96,7 @@ class Directions(NamedTuple):
     strength: float
     """The largest squared singular value over the entries' mean square, as unit noise would have it."""
     noise: Floats
-    """Variance with which an entry tells its eta, shape (n_features,)."""
+    """Inverse information of an entry about its eta, shape (n_features,)."""
 
 
 def residual_loadings(
@@ -120,10 +120,10 @@ def residual_directions(
 ) -> Directions:
     """The leading right singular vectors of the Pearson residuals.
 
-    The residuals are those of the model without components, or of one with the scores ``local``.
+    The residuals come from the model without components, or from a model with the scores ``local``.
 
-    Each pass multiplies by R'R without forming R. Columns are brought from residual units to the scale of eta by
-    their mean curvature, shrunk for columns with little information.
+    Each pass multiplies by R'R without forming R. The mean curvature of a column converts residual units to the scale
+    of eta; it is shrunk for columns with little information.
     """
 
     is_simple = isinstance(family, Poisson) and local is None and visit.session.data.n_covariates == 0
@@ -146,7 +146,7 @@ def residual_directions(
 
 
 def _slack(family: Family, curvature: Floats) -> Floats:
-    """What is added to the columns' curvatures, shape (n_features,); those of columns with units are not compared."""
+    """Increments of the columns' curvatures, (n_features,): shares of the typical one, or of their own with units."""
     is_free = np.ones(len(curvature), dtype=bool)
     for member, columns in family.member_columns(len(curvature)):
         is_free[columns] = not member.has_units
@@ -213,7 +213,7 @@ def _count_product(null: Coefficients, rows: BlockView, basis: Floats) -> Floats
 def _add_dense(
     found: Floats, x: Floats, rows: BlockView, roots: tuple[Floats, Floats], basis: Floats
 ) -> None:
-    """Write products and squares of residuals, all of which are computed, beside the curvatures."""
+    """Compute all residuals and write their products and squares next to the curvatures."""
     image, residuals = np.zeros((rows.n_rows, basis.shape[1])), []
     for tile in rows.tiles():
         root = np.dot(roots[0][:, None], roots[1][None, tile])
@@ -292,7 +292,7 @@ class BilinearFitter(Generic[Settings]):
     session : FitContext
     family : Family
     settings
-        Those of the model.
+        Settings of the model.
     """
 
     session: FitContext
