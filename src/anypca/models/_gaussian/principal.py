@@ -20,8 +20,8 @@ from anypca.solvers.closed_form import Centring, Spectrum
 # Noise variance below this share of the mean variance is rounding: single components of well-scaled data come
 # out at 1e-15 of the trace, and the likelihood of data of exactly low rank has no maximum.
 _NOISE_FLOOR = 1e-12
-# A rarely observed column must not dominate the start: its entries are scaled up at most as those of a column of
-# which a quarter is seen.
+# A rarely observed column must not dominate the start: its entries are scaled up at most as much as in a column of
+# which a quarter is observed.
 _MAX_UPSCALING = 4.0
 
 
@@ -89,7 +89,7 @@ def fit_principal(
 
 
 def count_rows(session: FitContext, model: str) -> tuple[float, int]:
-    """Sum of the sample weights (the number of rows that the table stands for) and number of positive ones.
+    """Sum of the sample weights (the effective number of rows) and number of positive weights.
 
     Raises
     ------
@@ -210,7 +210,7 @@ def unbias(principal: Principal, weight: float, n_rows: int, floor: float) -> Pr
     """
     k, p = principal.components.shape
     factor = weight / (weight - 1.0)
-    # Weights count rows, of which some may stand for many; no fewer than the rows themselves.
+    # A weight above 1 counts a row several times; the rank is bounded by at least the number of rows.
     rank = min(max(weight, n_rows), p)
     rest = max(principal.total - float(principal.variances.sum()), 0.0)
     noise = max(factor * rest / (rank - k), floor) if rank > k else floor

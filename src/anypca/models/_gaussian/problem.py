@@ -44,8 +44,8 @@ class MissingProblem(BlockProblem[Parameters, Patterns, ExpectedSums]):
 
     Notes
     -----
-    The objective is the exact log-likelihood of the observed entries. By Fisher's identity the gradient of
-    the expected log-likelihood is that of the objective, so that stationarity is known at no extra cost.
+    The objective is the exact log-likelihood of the observed entries. By Fisher's identity its gradient equals the
+    gradient of the expected log-likelihood, so that checking stationarity costs nothing extra.
     The scores are rescaled after each step to zero mean and unit second moment (parameter expansion), which
     removes the slowest directions of plain EM and keeps it monotone.
 

@@ -19,7 +19,7 @@ from anypca.models._stream import BlockSums, StreamRule, design_change
 class GaussianRule(StreamRule[Parameters]):
     """The M-step of `MissingProblem` from averages of its expected sums.
 
-    Coefficients and squares are those of entries less ``origin``, so that a large mean does not hide a small noise.
+    Coefficients and squares use entries minus ``origin``, so that a large mean does not cancel a small noise variance.
     """
 
     problem: MissingProblem
