@@ -128,6 +128,10 @@ def test_round_trip_gives_the_same_bits(name, family, variant, path):
     assert repr(loaded) == repr(model)
     learned = [{key for key in vars(each) if key.endswith("_")} for each in (loaded, model)]
     assert learned[0] == learned[1]
+    for key in learned[0]:
+        ours, theirs = (getattr(each, key) for each in (loaded, model))
+        if isinstance(theirs, float | np.ndarray | dict):
+            np.testing.assert_equal(ours, theirs, err_msg=key)
     written = path.read_bytes()
     anypca.save(loaded, path)
     assert path.read_bytes() == written

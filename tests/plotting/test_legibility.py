@@ -1,4 +1,4 @@
-"""Names are never over each other nor beyond the frame, and colours are told apart by everybody."""
+"""Names are never over each other nor beyond the frame."""
 
 from __future__ import annotations
 
@@ -81,6 +81,3 @@ def test_names_are_cut_and_never_parsed(tmp_path):
     assert {"$x_{", "two lines", "数"} <= {text.get_text() for text in ax.texts}
     save_figure(ax, tmp_path / "plot.png")
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
-
-
-# Machado, Oliveira and Fernandes (2009): what is seen, in linear RGB, without one kind of cone.
