@@ -1,4 +1,4 @@
-"""A report on a fitted model: one HTML file without other parts."""
+"""Report on a fitted model as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ def write_report(
 ) -> Path:
     """Write one self-contained HTML file on a fitted model and its table.
 
-    It describes the table, the number of components and its reason, their meaning, the rows, how good the fit is,
-    whether it converged, and how to reproduce it. It works from ``file://`` without a network;
-    names and cells are shown as text, whatever they hold. Tables of more than 5000 rows are sampled for the pictures.
+    The report describes the table, the number of components and its reason, their meaning, the rows, the quality of
+    the fit, its convergence, and how to reproduce it. It works from ``file://`` without a network. Names and cells are
+    escaped. Plots show a sample of at most 5000 rows.
 
     Parameters
     ----------
     model : fitted estimator of the package
         The fitted model.
     path : path-like
-        Where to write; the file appears whole or not at all.
+        Output file; it is written atomically.
     X : table of shape (n_samples, n_features)
         The rows to report on, usually the rows of ``fit``.
     offset, covariates : as in ``fit``
@@ -73,7 +73,7 @@ def write_report(
     notes : sequence of str
         Sentences on how the table was read, for the section on it.
     code : str, optional
-        How the report was made, in place of the Python calls.
+        Commands that reproduce the report, in place of the Python calls.
     findings : sequence of Diagnostic, optional
         Result of `anypca.selection.diagnose`, if it has run already.
 
@@ -87,7 +87,7 @@ def write_report(
     NotFittedError
         If the model is not fitted.
     TypeError, ValueError
-        If the table or what comes along with it does not fit the model.
+        If the table, offset or covariates do not match the model.
     ImportError
         Without jinja2.
 

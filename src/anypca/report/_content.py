@@ -1,4 +1,4 @@
-"""Variables of the template: what each section of the report shows, in words and tables."""
+"""Variables of the template: text and tables for each section of the report."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _N_COLUMNS, _N_ROWS, _N_WORST = 5, 3, 8
 #: A component belongs to one column if all others together contribute less than a tenth; with fewer columns than this
 #: one of them has most of a component by chance.
 _MOST_OF_ONE, _FEWEST_COLUMNS = 0.9, 4
-#: With fewer rows for each column, correlations that matter are smaller than chance correlations.
+#: With fewer rows per column, relevant correlations are smaller than chance correlations.
 _FEW_ROWS_EACH = 5
 #: Standard deviations beyond which no family of the package expects a cell.
 _FAR = 15.0
@@ -166,7 +166,7 @@ def _reason(subject: Subject) -> str:
     """A sentence on how the number of components was chosen."""
     model, count = subject.description, plural(subject.n_components, "component")
     asked, compared = subject.parameters.get("n_components"), model.evidence_by_rank
-    # A model with a given number compared nothing, even if it has the evidence of that number.
+    # A model with a given number made no comparison, even if it has an evidence.
     if compared and (asked is None or len(compared) > 1):
         pruned = " Components without signal were pruned before." if model.removals else ""
         return (
@@ -213,7 +213,7 @@ def _strongest_columns(subject: Subject, component: int, *, sign: int) -> str:
 
 
 def _single_columns(subject: Subject) -> list[str]:
-    """Sentences on components that are hardly more than one column."""
+    """Sentences on components that are dominated by one column."""
     parts = contributions(subject.model, subject.scores).columns
     if parts is None or np.count_nonzero(parts.any(axis=1)) < _FEWEST_COLUMNS:
         return []
@@ -274,7 +274,7 @@ def _effects(subject: Subject) -> Floats | None:
 
 
 def _effect_formats(subject: Subject) -> list[Callable[[float], str]]:
-    """For each column a function that words a change of its predictor."""
+    """For each column a function that describes a change of its predictor."""
     n, family = subject.layout.n_columns, subject.description.family
     by_link = {"identity": _shift, "log": _factor, "logit": lambda effect: f"odds {_factor(effect)}"}
     # Columns that are left out have the last one, and no effect.
@@ -325,7 +325,7 @@ def _verdict(quality: Quality) -> str:
     if spread > 1.5:
         return "the entries scatter more than the family allows; another family or more components may fit better"
     if spread <= 0.6:
-        # Scores are fitted to the rows, which takes some of the noise away.
+        # Scores are fitted to the rows, which reduces the residuals.
         return "less than expected, as with many components for few columns"
     if farthest > _FAR:
         return (
@@ -368,7 +368,7 @@ def _version(package: str) -> str:
 
 
 def _code(subject: Subject) -> str:
-    """The calls that make this report; X and its companions are the reader's."""
+    """Python calls that reproduce this report from X, offset and covariates."""
     model = subject.model.model if isinstance(subject.model, Rotation) else subject.model
     # Only parameters that differ from the defaults, so that a reader sees the choices.
     defaults = signature(type(model).__init__).parameters

@@ -1,4 +1,4 @@
-"""Compact and harmless data for the script of the page."""
+"""Compact, escaped data for the script of the page."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ def to_json(value: Any) -> str:
 
 
 def short_name(value: object) -> str:
-    """A name as the page's script gets it: on one line, of bounded length."""
+    """Shorten a name to one line of bounded length for the page's script."""
     return shorten(value, _LONGEST)
 
 
 def rounded(values: Any, digits: int = 5) -> list[float | None]:
-    """Numbers with a few significant digits; those that JSON does not know become null."""
+    """Round numbers to a few significant digits; infinite and undefined numbers become null."""
     return [float(f"{v:.{digits}g}") if np.isfinite(v) else None for v in np.ravel(values)]
 
 
 def encode_scores(scores: Floats) -> list[dict[str, Any]]:
-    """Each column in 16 bits between its extremes, which is finer than a screen.
+    """Encode each column with 16 bits between its extremes, finer than the resolution of a screen.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def encode_column(name: str, group: str, values: np.ndarray[Any, Any]) -> dict[s
     Parameters
     ----------
     name, group : str
-        What it is called, and under which heading it is listed.
+        Name of the column, and heading of its group.
     values : ndarray of shape (n_rows,)
         Numbers or anything that has a text.
 
@@ -101,7 +101,7 @@ def encode_column(name: str, group: str, values: np.ndarray[Any, Any]) -> dict[s
 
 
 def _as_numbers(values: np.ndarray[Any, Any], few: int) -> Floats | None:
-    """The values as floats, or ``None`` if they are better seen as categories."""
+    """The values as floats, or ``None`` to show them as categories."""
     if values.dtype.kind == "O":
         kinds = {type(v) for v in values if not _is_missing(v)}
         if not kinds or not all(issubclass(k, int | float | np.number) for k in kinds) or bool in kinds:

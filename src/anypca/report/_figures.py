@@ -1,4 +1,4 @@
-"""Pictures as plain numbers, which the script of the page draws: axes, marks, and a text for each mark.
+"""Plots as plain numbers for the script of the page: axes, marks, and a text for each mark.
 
 Colours are names in the style sheet, since light and dark pages differ.
 """

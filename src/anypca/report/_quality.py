@@ -1,4 +1,4 @@
-"""How well the fitted means, and the spread around them, describe the entries."""
+"""Quality of a fit: residuals and calibration."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from anypca.report._subject import Subject
 #: from the model: the standard error of a share of 5 % is then below a tenth of a percent.
 _MOST_ENTRIES = 2_000_000
 _MOST_DRAWN = 100_000
-#: However wide the table: residuals of fewer rows tell nothing of a column, draws of fewer nothing of the spread.
+#: Smallest numbers of rows for residuals and for draws, also for wide tables.
 _LEAST_ROWS, _LEAST_DRAWN = 100, 20
 #: Draws per entry: with 19 there are 20 ranks, so that each should hold 5 % of the entries.
 N_DRAWS = 19
-#: Points of a calibration curve: a bend shows, and each is the mean of a twentieth of the entries.
+#: Points of a calibration curve; each is the mean of a twentieth of the entries.
 _N_BINS = 20
-#: Entries listed as far from their means: as many as are looked at one by one.
+#: Number of entries listed as far from their means.
 _N_WORST = 10
 
 
@@ -66,11 +66,11 @@ class Quality:
     spread: float | None
     """Mean squared residual over its variance under the model; ``None`` where the variance is not modelled."""
     ranks: Ints | None
-    """How many entries have the rank 0, ..., 19 among 19 draws from the model (20,)."""
+    """Numbers of entries with rank 0, ..., 19 among 19 draws from the model (20,)."""
 
 
 def assess(subject: Subject) -> Quality | None:
-    """Compare the shown rows with what the model says of them.
+    """Compare the shown rows with their distribution under the model.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def _relative(entries: Entries) -> Floats:
     """Squared residuals over their mean in the column, for models without noise of their own."""
     squares = np.where(entries.seen, (entries.x - entries.eta) ** 2, 0.0)
     mean = squares.sum(axis=0) / np.maximum(entries.seen.sum(axis=0), 1)
-    # A column that is reproduced up to rounding has no residual worth telling.
+    # Skip columns that are reproduced up to rounding.
     scale = np.where(entries.seen, entries.x, 0.0).std(axis=0)
     result = np.zeros_like(squares)
     np.divide(squares, mean, out=result, where=mean > 1e-12 * (1.0 + scale**2))

@@ -11,7 +11,7 @@ from anypca.report._encode import encode_column, encode_scores, rounded, short_n
 from anypca.report._quality import Quality
 from anypca.report._subject import Subject
 
-#: Components that can be put on an axis: each adds to the page, and longer menus are not read.
+#: Largest number of components in the menus of the axes; each adds to the size of the page.
 MOST_COMPONENTS = 50
 #: Bytes of the columns for colours, and their largest number.
 _BUDGET, _MOST_COLUMNS = 2_000_000, 500

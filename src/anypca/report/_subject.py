@@ -1,4 +1,4 @@
-"""What a report is about: a fitted model with its table, the same whatever the model."""
+"""Data of a report: a fitted model with its table, in the same form for all models."""
 
 from __future__ import annotations
 
@@ -214,11 +214,11 @@ class Subject:
     std: Floats | None
     """Posterior standard deviations of the scores, same shape."""
     findings: tuple[Diagnostic, ...] = ()
-    """Findings in the residuals that may have made false components, and what to do about them."""
+    """Findings in the residuals that can cause false components, with remedies."""
 
     @cached_property
     def description(self) -> Description:
-        """What the model says of itself."""
+        """Result of `describe` for the model."""
         return describe(self.model)
 
     @property
@@ -275,19 +275,19 @@ class Subject:
     def predict(self, scores: Floats) -> Floats | None:
         """Linear predictor of the model's columns in the first shown rows if they had these scores (n_rows, k).
 
-        It is ``None`` for models that cannot go back from scores to rows.
+        ``None`` for models without a map from scores to rows.
         """
         companions = {name: values[: len(scores)] for name, values in self.sample.companions.items()}
         return model_predictor(self.model, scores, **companions)
 
 
 def check_companions(model: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The companions that were given, if the model knows them.
+    """Return the given offset and covariates, if the model accepts them.
 
     Raises
     ------
     TypeError
-        If the model takes no such argument.
+        If the model does not accept such an argument.
     """
     found = describe(model)
     wanted = {name: value for name, value in given.items() if value is not None}
