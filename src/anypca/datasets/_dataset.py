@@ -54,14 +54,14 @@ def find_file(name: str) -> Path:
     Returns
     -------
     path : Path
-        A downloaded file is kept in the user's cache, and is the right one by its checksum.
+        A downloaded file is kept in the user's cache; its checksum is verified.
 
     Raises
     ------
     FileNotFoundError
         If no variable is set, the folder or the file is missing, or the download fails.
     ValueError
-        If a downloaded file is not the right one.
+        If a downloaded file has another checksum.
     """
     if os.environ.get(FOLDER_VARIABLE):
         return _in_folder(Path(os.environ[FOLDER_VARIABLE]), name)
@@ -161,7 +161,7 @@ class Spec:
 
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> Spec:
-        """What the table of data sets says of one."""
+        """Read the entry of one data set from the table of data sets."""
         return cls(**{**entry, "description": entry["description"].format(**_TABLE["texts"])})
 
 
@@ -275,7 +275,7 @@ def pixel_names(width: int, count: int) -> tuple[str, ...]:
 
 
 def _read(place: str) -> Any:
-    """What is stored at a place."""
+    """Read the array or text at a place."""
     name, _, key = place.partition(":")
     path = find_file(name)
     if name.endswith(".txt.gz"):

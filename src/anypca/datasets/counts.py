@@ -57,7 +57,7 @@ def make_low_rank_counts(
     size : float or None, default=None
         Size r of the negative binomial, whose variance is ``mu + mu^2 / r``; ``None`` draws Poisson counts.
     strength : float, default=0.7
-        Standard deviation of what one component adds to a log rate.
+        Standard deviation of the contribution of one component to a log rate.
     spread : float, default=0.5
         Standard deviation of the log rates of the columns at zero scores.
     missing : float, default=0.0
@@ -73,7 +73,7 @@ def make_low_rank_counts(
     Raises
     ------
     ValueError
-        If a number makes no sense.
+        If a number is out of range.
 
     See Also
     --------
@@ -130,7 +130,7 @@ def make_sparse_counts(
     Returns
     -------
     drawn : SparseCounts
-        The table, and what it was drawn from.
+        The table and the true parameters.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def make_sparse_counts(
 
     See Also
     --------
-    anypca.SSPPCA : finds the zeros.
+    anypca.SSPPCA : estimates sparse loadings.
 
     Examples
     --------

@@ -61,7 +61,7 @@ def make_low_rank(
     intercept : float or array-like of shape (n_features,), default=0.0
         Of the columns, on the scale of the linear predictor.
     dispersion : float or array-like of shape (n_features,), default=1.0
-        For families that leave theirs open: variance (gaussian), 1/shape (gamma), 1/size (negative binomial).
+        For families with a free dispersion: variance (gaussian), 1/shape (gamma), 1/size (negative binomial).
     missing : float, default=0.0
         Share of cells set to NaN at random, in [0, 1).
     random_state : int, Generator or None, default=None
@@ -75,11 +75,11 @@ def make_low_rank(
     Raises
     ------
     ValueError
-        If the sizes, the family or the share of missing cells make no sense.
+        If the sizes, the family or the share of missing cells are invalid.
 
     See Also
     --------
-    anypca.EPCA : the model of it.
+    anypca.EPCA : fits this model.
     make_low_rank_counts : counts that vary more or less than Poisson counts.
 
     Notes
