@@ -79,7 +79,7 @@ def plot_biplot(
     top : int, default=10
         Number of columns to draw and name; columns with the longest arrows come first.
     scaling : {"rows", "symmetric", "columns"}, default="rows"
-        What the picture is true to; see Notes.
+        What distances and angles represent; see Notes.
     ax : matplotlib.axes.Axes, optional
         Where to draw; new Axes on a new figure if not given.
 
@@ -99,7 +99,7 @@ def plot_biplot(
     -----
     With scores Z, their standard deviations S and loadings W, points are :math:`Z S^{-a}` and arrows
     :math:`W S^a`, so that products of points and arrows are the fitted entries whatever a. Loadings of columns that
-    have units are divided by the standard deviation of their noise, so that no column is long by its units alone.
+    have units are divided by the standard deviation of their noise, so that arrows do not depend on units.
 
     - ``"rows"``, a = 0: points are the scores, so distances between points are distances between rows.
     - ``"columns"``, a = 1: lengths and angles of arrows show standard deviations and correlations of the fit.
@@ -196,7 +196,7 @@ def plot_correlation_circle(
     supplementary: Any = None,
     ax: Any = None,
 ) -> Any:
-    """Correlations of the columns with the scores of two components, inside the unit circle.
+    """Plot correlations of the columns with the scores of two components, inside the unit circle.
 
     Parameters
     ----------
@@ -214,15 +214,15 @@ def plot_correlation_circle(
     top : int, default=12
         How many columns are named: those with the longest arrows, first among the half of the columns that vary most.
     supplementary : table of shape (n_samples, n_more) or mapping of names to columns, optional
-        Numbers that took no part in the fit, drawn by their correlations with the scores in another colour; needs
-        scores. Names of a table come from its columns.
+        Numeric columns that were not used in the fit, drawn by their correlations with the scores in another colour;
+        requires scores. Names of a table come from its columns.
     ax : matplotlib.axes.Axes, optional
         Where to draw; new Axes on a new figure if not given.
 
     Raises
     ------
     AttributeError
-        If the model lacks what the picture is made of.
+        If the model lacks the required attributes.
     ValueError
         If there are fewer than two components, or arguments do not fit the model or each other.
 
@@ -262,7 +262,7 @@ def plot_correlation_circle(
 
 
 def _draw_supplementary(ax: Any, given: Any, scores: Any, plane: list[int], boxes: list[Box]) -> None:
-    """Arrows of columns that took no part in the fit, with their names."""
+    """Draw arrows of supplementary columns, with their names."""
     if scores is None:
         raise ValueError("supplementary columns are correlated with scores. Pass scores=model.transform(X).")
     columns = given if isinstance(given, Mapping) else name_columns(given)

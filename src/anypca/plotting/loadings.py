@@ -1,4 +1,4 @@
-"""What a component is made of, which variables a globally sparse model chose, and why that many."""
+"""Plots of loadings, and of the variables that a globally sparse model selects."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def plot_loadings(
     feature_names: Sequence[str] | None = None,
     ax: Any = None,
 ) -> Any:
-    """Bars of the largest loadings of a component, with posterior standard deviations where known.
+    """Plot the largest loadings of a component as bars, with posterior standard deviations if available.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def plot_support(
 
     See Also
     --------
-    plot_evidence_path : why so many.
+    plot_evidence_path : how their number was chosen.
     """
     support = np.asarray(fitted(model, "support_", remedy=_REMEDY), dtype=bool)
     if shape is not None:
@@ -226,7 +226,7 @@ def _draw_relevances(support: Bools, relevance: Floats, ranking: Any, labels: li
         if is_named:
             ax.bar(position[mask], heights[mask], width=0.7, color=color, label=label)
         else:
-            # One outline: thousands of bars take seconds, and their gaps make a pattern of their own.
+            # One outline: thousands of bars take seconds, and their gaps produce an artificial pattern.
             ax.stairs(heights, np.arange(len(ranking) + 1) + 0.5, fill=True, color=color, label=label)
     if is_named:
         ax.set_xticks(position, [labels[j] for j in ranking], rotation=90, fontsize=8)

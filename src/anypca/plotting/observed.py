@@ -59,9 +59,9 @@ def plot_fitted(
     random_state: int = 0,
     ax: Any = None,
 ) -> Any:
-    """Observed entries against the means that the model gives them, with the diagonal and group means.
+    """Plot observed entries against fitted means, with the diagonal and group means.
 
-    Where the model is right the means of groups of entries with like fitted values lie on the diagonal.
+    If the model is correct, the means of groups of entries with similar fitted values lie on the diagonal.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def _draw_cells(ax: Any, cells: _Cells) -> None:
     n = len(cells.observed)
     heights = cells.observed
     if np.isin(heights, (0.0, 1.0)).all():
-        # Two lines of points on top of each other would tell nothing of how many there are.
+        # Two lines of overlapping points would hide their number.
         heights = heights + 0.06 * golden(n)
     label = f"{n:,} entries" if n == cells.n_all else f"{n:,} of {cells.n_all:,} entries"
     size, alpha = float(np.clip(15000.0 / n, 4.0, 20.0)), float(np.clip(1000.0 / n, 0.12, 0.6))
@@ -193,7 +193,7 @@ def _group_means(cells: _Cells) -> tuple[Floats, Floats]:
     place = _shrink(cells.fitted) if cells.scale == "log" else cells.fitted
     edges = np.linspace(place.min(), place.max(), _N_GROUPS + 1)[1:-1]
     group = np.searchsorted(edges, place, side="right")
-    # The mean of a handful of entries says more about them than about the model.
+    # Skip the noisy means of small groups.
     least = min(_LEAST_IN_GROUP, len(place) // _N_GROUPS)
     parts = [group == k for k in range(_N_GROUPS) if (group == k).sum() > least]
     x, y = (np.array([values[part].mean() for part in parts]) for values in (cells.fitted, cells.observed))

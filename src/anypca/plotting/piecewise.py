@@ -32,7 +32,7 @@ _REMEDY = "Draw a model with pieces, such as PiecewisePCA."
 def plot_hinge(
     model: Any, X: Any, features: tuple[Any, Any] = (0, 1), ax: Any = None, *, offset: Any = None
 ) -> Any:
-    """Rows in the plane of two columns, coloured by piece, with the path of the model along t.
+    """Plot rows in the plane of two columns, coloured by piece, with the path of the model along t.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def plot_hinge(
 def plot_latent_pieces(
     model: Any, X: Any, coordinates: tuple[int, int] = (-1, 0), ax: Any = None, **transform_params: Any
 ) -> Any:
-    """Posterior means in the plane of two latent coordinates, coloured by piece, with the breakpoints.
+    """Plot posterior means of two latent coordinates, coloured by piece, with the breakpoints.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def plot_latent_pieces(
     ax : matplotlib.axes.Axes, optional
         Where to draw; new Axes on a new figure if not given.
     **transform_params : dict
-        Such as ``offset``.
+        Arguments of ``transform``, for example ``offset``.
 
     Returns
     -------
@@ -125,7 +125,7 @@ def plot_latent_pieces(
     a, b = (_find_coordinate(c, q) for c in coordinates)
     ax = new_axes(5.0, 4.2) if ax is None else ax
     if a == b:
-        # One latent coordinate: a plane would show nothing but its diagonal.
+        # One latent coordinate: a plane would show only its diagonal.
         _draw_pieces(ax, spread_out(scores[:, a]), piece, len(breakpoints) + 1)
         ax.set_yticks([])
         ax.spines["left"].set_visible(False)
@@ -152,7 +152,7 @@ def plot_predicted(
     random_state: Any = 0,
     label: str | None = None,
 ) -> Any:
-    """Observed rows and rows drawn from a model in the plane of two columns.
+    """Plot observed rows and rows drawn from a model in the plane of two columns.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def _path(model: Any, k: int, start: float, stop: float, shift: Any) -> Floats:
 
 def _find_coordinate(coordinate: int, q: int) -> int:
     """Position of a latent coordinate that may be counted from the end."""
-    # The default pair asks for two coordinates; a model with one has the same one twice.
+    # The default pair has two coordinates; a model with one uses it twice.
     if not -q <= coordinate < q:
         raise ValueError(f"the model has {q} latent coordinates, counted from 0, -1 is t; got {coordinate}.")
     return coordinate % q

@@ -1,4 +1,4 @@
-"""Answers of several methods on the number of components, and the curves that decide which components live."""
+"""Plots of answers on the number of components, and of survival curves of components."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from anypca.plotting._common import BLACK, BLUE, GREY, PALETTE, new_axes, tidy
 
 
 def plot_rank_comparison(result: Any, ax: Any = None) -> Any:
-    """A row for each method with a dot at its answer and the time it took.
+    """Plot the answer of each method as a dot in its row, with the run time.
 
-    Methods that are not for the table have a row without a dot; ``result.to_frame()`` says why.
+    Methods that do not apply to the table have a row without a dot; ``result.to_frame()`` has the reason.
 
     Parameters
     ----------
     result : RankComparison
-        What `anypca.selection.compare_ranks` returned.
+        Result of `anypca.selection.compare_ranks`.
     ax : matplotlib.axes.Axes, optional
         Where to draw; new Axes on a new figure if not given.
 
@@ -58,7 +58,7 @@ def _name_rows(ax: Any, labels: tuple[str, ...], last: int) -> None:
 
 
 def _tell_agreement(ax: Any, known: list[int]) -> None:
-    """Say above the picture which answer is the most frequent."""
+    """Put the most frequent answer into the title."""
     if not known:
         ax.set_title("no method is for this table", fontsize=10)
         return
@@ -81,7 +81,7 @@ def plot_survival(curve: Any, ax: Any = None) -> Any:
     Parameters
     ----------
     curve : SurvivalCurve
-        What `anypca.selection.survival_curve` returned.
+        Result of `anypca.selection.survival_curve`.
     ax : matplotlib.axes.Axes, optional
         Where to draw; new Axes on a new figure if not given.
 

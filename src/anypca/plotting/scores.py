@@ -43,12 +43,12 @@ def plot_scores(
     coverage: float = 0.95,
     ax: Any = None,
 ) -> Any:
-    """Rows as points in the plane of two components, with posterior ellipses where known.
+    """Plot rows as points in the plane of two components, with posterior ellipses if available.
 
     Parameters
     ----------
     model : fitted estimator
-        Whose explained shares name the axes; any model with ``components_`` or ``n_components_``.
+        Its explained shares label the axes; any model with ``components_`` or ``n_components_``.
     scores : array-like of shape (n_samples, n_components)
         As given by ``model.transform``.
     std : array-like of shape (n_samples, n_components), optional
@@ -67,7 +67,7 @@ def plot_scores(
         With ``color`` naming groups, mark their means and draw an ellipse around each of three or more rows:
         ``"rows"`` holds ``coverage`` of the rows of a normal group, ``"means"`` is a confidence region of its mean.
     supplementary : array-like of shape (n_more, n_components), optional
-        Scores of rows that took no part in the fit, drawn as open diamonds.
+        Scores of rows that were not used in the fit, drawn as open diamonds.
     coverage : float, default=0.95
         Posterior probability of the ellipses, which take the components of a row as independent.
     ax : matplotlib.axes.Axes, optional
@@ -159,7 +159,7 @@ def _draw_ellipses(ax: Any, points: Floats, reach: Floats, strength: float) -> N
         units="xy",
         offsets=points,
         offset_transform=ax.transData,
-        # Grey: an ellipse in the colour of its group would outshout it.
+        # Grey: ellipses in the colour of their group would hide the points.
         facecolor=(0.3, 0.3, 0.3, 0.1 * strength if strength > 0.5 else 0.0),
         edgecolor=(0.3, 0.3, 0.3, max(0.5 * strength, 0.35)),
         linewidth=0.6,
@@ -170,7 +170,7 @@ def _draw_ellipses(ax: Any, points: Floats, reach: Floats, strength: float) -> N
 
 
 def _draw_supplementary(ax: Any, points: Floats) -> None:
-    """Rows that took no part in the fit, as open diamonds over the others."""
+    """Draw supplementary rows as open diamonds over the others."""
     if points.shape[1] == 1:
         points = spread_out(points[:, 0])
     ax.scatter(*points.T, marker="D", s=22.0, facecolors="none", edgecolors=BLACK, linewidths=0.9, zorder=3)

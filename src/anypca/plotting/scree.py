@@ -1,4 +1,4 @@
-"""How much each component explains."""
+"""Scree plot: the share that each component explains."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def plot_scree(
     criterion: Mapping[int, float] | None = None,
     criterion_name: str = "criterion",
 ) -> Any:
-    """Bars of the deviance that each component explains, a line of their running sum, and the evidence.
+    """Plot the explained deviance of each component as bars, their running sum as a line, and the evidence.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def plot_scree(
         ``evidence_by_rank_``, or ``evidence_grid_`` at ``n_components_grid_``. The criteria of a path of fits are
         drawn by ``plot_scree(path.best(), criterion=dict(zip(path.ranks, path.icl)), criterion_name="ICL")``.
     criterion_name : str, default="criterion"
-        What to call it.
+        Label of the criterion.
 
     Returns
     -------
@@ -49,11 +49,11 @@ def plot_scree(
     Raises
     ------
     AttributeError
-        If the model explains no share of anything.
+        If the model has no explained shares.
 
     See Also
     --------
-    plot_rank_selection : what a criterion says of the number of components.
+    plot_rank_selection : a criterion over ranks.
     """
     ratio, what = explained(model)
     ax = new_axes(5.4, 3.8) if ax is None else ax

@@ -1,4 +1,4 @@
-"""How a fit went: its objective, the components that left, and which number of components was chosen."""
+"""Plots of a fit: its objective, pruned components, and the choice of the number of components."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from anypca.plotting._common import BLUE, GREY, VERMILLION, fitted, new_axes, ti
 
 
 def plot_trace(model: Any, ax: Any = None, *, gap: bool = False) -> Any:
-    """The objective after each iteration.
+    """Plot the objective after each iteration.
 
     Parameters
     ----------
@@ -22,8 +22,7 @@ def plot_trace(model: Any, ax: Any = None, *, gap: bool = False) -> Any:
     ax : matplotlib.axes.Axes, optional
         Where to draw; new Axes on a new figure if not given.
     gap : bool, default=False
-        Draw what was missing to the last value instead, on a logarithmic axis: it shows the end of a fit whose first
-        steps gained most.
+        Plot the difference to the final value on a logarithmic axis, which shows the end of a fit.
 
     Raises
     ------
@@ -34,7 +33,7 @@ def plot_trace(model: Any, ax: Any = None, *, gap: bool = False) -> Any:
 
     See Also
     --------
-    plot_pruning_path : when components left.
+    plot_pruning_path : when components were pruned.
     """
     trace = np.asarray(fitted(model, "objective_trace_", remedy="Nothing iterates in its fit."), dtype=float)
     converged = bool(fitted(model, "converged_"))
@@ -46,7 +45,7 @@ def plot_trace(model: Any, ax: Any = None, *, gap: bool = False) -> Any:
         ax.set_ylabel("objective, below the last value")
     else:
         shown = trace
-        # The offset notation (+1.234e6 above the axis) hides what matters here: how flat the end is.
+        # The offset notation (+1.234e6 above the axis) hides how flat the end is.
         ax.ticklabel_format(axis="y", useOffset=False)
         ax.set_ylabel("objective")
     marker = "o" if len(trace) <= 40 else None
@@ -86,7 +85,7 @@ _MOST_TOLD = 12
 
 
 def plot_pruning_path(model: Any, ax: Any = None) -> Any:
-    """The number of components during the fit, each removal marked with its reason and its relevance.
+    """Plot the number of components during the fit; each removal is marked with its reason and ARD precision.
 
     Parameters
     ----------
@@ -108,7 +107,7 @@ def plot_pruning_path(model: Any, ax: Any = None) -> Any:
 
     See Also
     --------
-    plot_survival : how firmly the components stand that stayed.
+    plot_survival : how well the data support the remaining components.
     """
     path = tuple(fitted(model, "pruning_path_", remedy="Draw a model that prunes components, such as SePCA."))
     last = int(fitted(model, "n_components_"))
@@ -117,7 +116,7 @@ def plot_pruning_path(model: Any, ax: Any = None) -> Any:
     for reason in dict.fromkeys(removal.reason for removal in path):
         mine = [removal for removal in path if removal.reason == reason]
         color, marker = _LOOKS.get(reason, _OTHER_LOOK)
-        # The mark stands on the level that the removal leads to.
+        # The mark is at the level after the removal.
         place = np.array([(removal.iteration, removal.n_components - 1) for removal in mine])
         ax.plot(*place.T, marker, color=color, markersize=5, label=f"removed for lack of {reason}", zorder=3)
     if len(path) <= _MOST_TOLD:
@@ -134,7 +133,7 @@ def _draw_steps(ax: Any, path: Sequence[Any], last: int) -> None:
     end = 1.12 * max(iterations, default=1)
     levels = [*(removal.n_components for removal in path), last]
     ax.step([0, *iterations, end], [*levels, last], where="post", color=BLUE, linewidth=1.5)
-    # The relevances stand to the left of the steps, the first one to the left of 0.
+    # The labels are to the left of the steps, the first one to the left of 0.
     ax.set_xlim(-0.13 * end if path else 0.0, end)
     ax.set_xticks([tick for tick in ax.get_xticks() if 0 <= tick <= end])
     ax.set_ylim(min(last, 0) - 0.3, max(levels) + 0.9)
@@ -164,14 +163,14 @@ def _name_axes(ax: Any, path: Sequence[Any], last: int) -> None:
 
 
 def plot_rank_selection(result: Any, ax: Any = None) -> Any:
-    """The criterion over the ranks, with the chosen one marked; lower is better.
+    """Plot the criterion over the ranks, with the chosen rank marked; lower is better.
 
-    Held-out losses come with the values of the splits as thin lines and with bars of one standard error.
+    For held-out losses, thin lines show the splits and bars show one standard error.
 
     Parameters
     ----------
     result : RankSelection
-        What `anypca.selection.select_rank` returned.
+        Result of `anypca.selection.select_rank`.
     ax : matplotlib.axes.Axes, optional
         Where to draw; new Axes on a new figure if not given.
 
