@@ -1,4 +1,4 @@
-"""Draws of samplers in the containers of ArviZ: InferenceData before its version 1, trees of xarray from then on."""
+"""Draws of samplers as ArviZ containers: InferenceData before version 1 of ArviZ, xarray trees since."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def import_arviz() -> Any:
     Raises
     ------
     ImportError
-        If it is missing; the message says how to get it.
+        If it is not installed; the message has the command to install it.
     """
     with optional("a model with draws of a sampler", "arviz", "mcmc"), warnings.catch_warnings():
         # Versions before 1 announce it on import.
@@ -40,7 +40,7 @@ def make_group(
     Returns
     -------
     xarray.Dataset
-        Without attributes: the time of its making would make equal fits differ.
+        Without attributes: a time stamp would make equal fits differ.
     """
     found = import_arviz().dict_to_dataset(
         dict(variables), coords=dict(coords), dims={name: list(names) for name, names in dims.items()}
@@ -50,7 +50,7 @@ def make_group(
 
 
 def join_groups(groups: Mapping[str, Any]) -> Any:
-    """Groups of draws, each an xarray.Dataset, as what ArviZ works on.
+    """Combine groups of draws, each an xarray.Dataset, in an ArviZ container.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def join_groups(groups: Mapping[str, Any]) -> Any:
 
 
 def is_joined(value: Any) -> bool:
-    """Whether a value is what `join_groups` returns, without importing anything."""
+    """Whether a value is a result of `join_groups`, checked without imports."""
     package, name = type(value).__module__.partition(".")[0], type(value).__qualname__
     return (package, name) in (("arviz", "InferenceData"), ("xarray", "DataTree"))
 

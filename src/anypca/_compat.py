@@ -1,4 +1,4 @@
-"""Everything that is taken from the private parts of scikit-learn, or differs between its versions."""
+"""Private functions of scikit-learn, and differences between its versions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ try:
 except ImportError:  # scikit-learn < 1.9
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stands in where scikit-learn has no callbacks."""
+        """Placeholder for versions of scikit-learn without callbacks."""
 
     HAS_CALLBACKS = False
 
@@ -48,7 +48,7 @@ __all__ = [
 
 
 def output_kind(estimator: Any) -> str | None:
-    """The kind of frame that ``set_output`` asks for, ``"pandas"`` or ``"polars"``; ``None`` if it was not called.
+    """The container set by ``set_output``, ``"pandas"`` or ``"polars"``; ``None`` if it was not called.
 
     Parameters
     ----------
@@ -65,14 +65,14 @@ def check_features(estimator: Any, X: Any, *, reset: bool) -> None:
     ----------
     estimator : estimator instance
     X : table of shape (n_samples, n_features)
-        As the caller gave it: names live in data frames.
+        As passed by the caller: only data frames have names.
     reset : bool
         True in ``fit``, False everywhere else.
 
     Raises
     ------
     ValueError
-        If they differ; scikit-learn's message is followed by what to do.
+        If they differ; the message of scikit-learn is followed by a remedy.
     """
     try:
         _check_feature_names(estimator, X, reset=reset)
@@ -106,7 +106,7 @@ def minka_evidence(spectrum: Floats, n_samples: int) -> Floats:
     n_samples : int
     """
     values = np.asarray(spectrum, dtype=np.float64)
-    # Without components only the likelihood of the noise is left of the formula.
+    # Without components the formula reduces to the likelihood of the noise.
     none = -0.5 * n_samples * len(values) * np.log(values.mean())
     some = [_assess_dimension(values, rank, n_samples) for rank in range(1, len(values))]
     return np.array([none, *some])
@@ -125,8 +125,7 @@ def fit_callbacks(estimator: Any, max_iter: int) -> Iterator[Callable[[], None]]
     Yields
     ------
     notify : callable
-        To be called after each iteration. A callback's wish to stop is not honoured: where a fit stops is
-        decided by stationarity and ``max_iter`` alone.
+        Call it after each iteration. A callback cannot stop a fit: only convergence and ``max_iter`` do.
     """
     if not (HAS_CALLBACKS and hasattr(estimator, "_skl_callbacks")):
         yield lambda: None

@@ -1,4 +1,4 @@
-"""Names that packages offer, some of them imported when they are first asked for."""
+"""Public names of packages, with lazy imports."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 
 
 def public(namespace: Mapping[str, Any]) -> list[str]:
-    """The names that a package has imported to be used from outside: ``__all__`` of an ``__init__``.
+    """Return the public names in a namespace, for ``__all__`` of an ``__init__``.
 
     Parameters
     ----------
     namespace : mapping
-        Its globals.
+        Globals of the package.
 
     Returns
     -------
     names : list of str
-        Sorted, without modules and what begins with an underscore.
+        Sorted, without modules and names with a leading underscore.
     """
     names = (name for name, value in namespace.items() if not isinstance(value, ModuleType))
     return sorted(name for name in names if not name.startswith("_"))
@@ -29,7 +29,7 @@ def public(namespace: Mapping[str, Any]) -> list[str]:
 def attach(
     package: str, names: Mapping[str, str], submodules: Iterable[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """What a package needs as its ``__getattr__`` and ``__dir__``.
+    """Return ``__getattr__`` and ``__dir__`` of a package with lazy imports.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def attach(
         if name not in names:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(names[name]), name)
-        # From now on it is found without asking here.
+        # Cache: later look-ups bypass this function.
         setattr(modules[package], name, value)
         return value
 

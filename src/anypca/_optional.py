@@ -1,4 +1,4 @@
-"""Packages that are not installed along with this one."""
+"""Imports of optional dependencies."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 @contextmanager
 def optional(purpose: str, package: str, extra: str) -> Iterator[None]:
-    """Say how to get a package that an import inside of the ``with`` block does not find.
+    """Add installation instructions to import errors of the ``with`` block.
 
     Parameters
     ----------
     purpose : str
-        What needs it, for the message.
+        Purpose of the package, for the message.
     package : str
         Its name.
     extra : str

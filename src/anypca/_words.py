@@ -1,4 +1,4 @@
-"""Numbers and names in sentences: what messages, pictures and reports share."""
+"""Format numbers and names in messages, plots and reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def shorten(name: object, most: int = 24) -> str:
 
 
 def numbered(prefix: str, count: int) -> tuple[str, ...]:
-    """Names for what has none: ``prefix1``, ``prefix2``, ... counted from 1 as people count rows."""
+    """Default names ``prefix1``, ``prefix2``, ..., counted from 1."""
     return tuple(f"{prefix}{i}" for i in range(1, count + 1))
 
 
@@ -50,7 +50,7 @@ def quoted(names: Sequence[Any], most: int = 5) -> str:
 
 
 def suggest(word: str, known: Iterable[str], otherwise: str = "", cutoff: float = 0.5) -> str:
-    """A question for the nearest of the known words, or what to say if none is near.
+    """Suggest the most similar known word, or return ``otherwise``.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def suggest(word: str, known: Iterable[str], otherwise: str = "", cutoff: float 
 
 
 def percent(share: float) -> str:
-    """A share as a percentage with one digit; a dash where it is not known."""
+    """Format a share as a percentage with one digit; a dash if it is NaN."""
     # NaN is the only number that differs from itself.
     return f"{100.0 * share:.1f} %" if share == share else "–"
 

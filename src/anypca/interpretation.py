@@ -1,4 +1,4 @@
-"""Contributions and squared cosines of rows and columns, and columns that took no part in the fit."""
+"""Contributions and squared cosines of rows and columns, and supplementary columns."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["Groups", "Parts", "SupplementaryColumn", "contributions", "cos2", "s
 
 #: Entries from which the model without components is fitted, some 100 MB of intermediate arrays.
 _MOST_ENTRIES = 2_000_000
-#: However wide the table: intercepts of fewer rows say little.
+#: Smallest number of rows, also for wide tables: intercepts of fewer rows are too inaccurate.
 _LEAST_ROWS = 100
 #: Newton steps for one intercept per column. Each is bounded, since a column of zeros has its optimum at infinity; 15
 #: steps of 3 reach a factor of exp(45), beyond all means that occur, and Newton's method needs few near the optimum.
@@ -86,7 +86,7 @@ class Entries:
     """The predictor without components, up to one constant per column."""
     dispersion: Floats
     has_noise: bool
-    """Whether the dispersion is the model's, rather than 1 for want of a better one."""
+    """Whether the dispersion comes from the model; otherwise it is 1."""
 
     def deviance(self, eta: Floats) -> Floats:
         """Deviance of each entry, 0 where missing."""
@@ -124,7 +124,7 @@ def open_entries(model: Any, values: Floats, scores: Floats, **companions: Any) 
     Returns
     -------
     Entries or None
-        None for models that cannot turn scores into rows.
+        None for models without a map from scores to rows.
     """
     eta = model_predictor(model, scores, **companions)
     base = model_predictor(model, np.zeros_like(scores), **companions)
@@ -140,7 +140,7 @@ def open_entries(model: Any, values: Floats, scores: Floats, **companions: Any) 
 
 
 def contributions(model: Any, scores: Any) -> Parts:
-    """Shares of each component that single rows and columns make up; each component's shares sum to 1.
+    """Compute the contributions of rows and columns to each component; they sum to 1 for each component.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def _shares(values: Floats) -> Floats:
 
 
 def cos2(model: Any, X: Any, *, scores: Any = None, offset: Any = None, covariates: Any = None) -> Parts:
-    """Shares of the deviance of each row and of each column that the components explain.
+    """Compute the share of the deviance of each row and each column that the components explain.
 
     For normal entries and unpenalised scores these are the squared cosines of the angles between a row (a column) and
     the components. In general a component's part is the deviance lost without it, scaled so that the parts of a row
@@ -193,7 +193,7 @@ def cos2(model: Any, X: Any, *, scores: Any = None, offset: Any = None, covariat
     Parameters
     ----------
     model : fitted estimator
-        That can turn scores into rows.
+        A model with a map from scores to rows.
     X : table of shape (n_samples, n_features)
         Rows of the fit, or supplementary ones.
     scores : array-like of shape (n_samples, n_components) or None
@@ -214,7 +214,7 @@ def cos2(model: Any, X: Any, *, scores: Any = None, offset: Any = None, covariat
     See Also
     --------
     contributions : Which rows and columns make a component.
-    supplementary_columns : Columns that took no part in the fit.
+    supplementary_columns : Columns that were not used in the fit.
 
     Examples
     --------
@@ -273,7 +273,7 @@ def _deviances(
     for k in range(scores.shape[1]):
         eta = model_predictor(model, np.where(np.arange(scores.shape[1]) == k, 0.0, scores), **companions)
         assert eta is not None
-        # Without a component that balances another one, predictors may overflow: sums must stay finite.
+        # Predictors without one component may overflow: keep the sums finite.
         with np.errstate(over="ignore"):
             found.append(np.minimum(entries.deviance(eta), np.sqrt(np.finfo(float).max)))
     return np.array([part.sum(axis=1) for part in found]), np.array([part.sum(axis=0) for part in found])
@@ -282,8 +282,7 @@ def _deviances(
 def supplementary_columns(scores: Any, columns: Any) -> list[SupplementaryColumn]:
     """Relate supplementary columns (not used in the fit) to the components: correlations or group means.
 
-    Supplementary rows need no function of their own: ``model.transform`` gives their scores, `cos2` how much of them
-    the components explain.
+    For supplementary rows use ``model.transform`` (scores) and `cos2` (explained shares).
 
     Parameters
     ----------

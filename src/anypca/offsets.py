@@ -78,7 +78,7 @@ def total_counts(X: Any) -> Floats:
     See Also
     --------
     tss : divided by their mean.
-    rle : not led by a few large columns.
+    rle : robust to a few large columns.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def total_counts(X: Any) -> Floats:
 def tss(X: Any) -> Floats:
     """Total-sum scaling: logarithms of the row totals, divided by the mean total.
 
-    Intercepts are then log rates for a row of average effort; the fit is otherwise that with `total_counts`.
+    Intercepts are then log rates for a row of average effort. Otherwise the fit is the same as with `total_counts`.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def tss(X: Any) -> Floats:
 def rle(X: Any, *, pseudocount: float = 0.0, zeros: Literal["drop", "skip"] = "drop") -> Floats:
     """Relative log expression: the median over columns of log ratios to the columns' geometric means.
 
-    Unlike totals it is not moved by a few columns with large counts.
+    Unlike totals, the median is robust to a few columns with large counts.
 
     Parameters
     ----------
@@ -295,7 +295,7 @@ def _medians(values: Floats) -> Floats:
 
 
 def _reference(counts: _Counts, reference: int | None) -> int:
-    """The row that others are compared with."""
+    """The reference row."""
     n = counts.data.n_samples
     if reference is not None:
         if (

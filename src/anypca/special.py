@@ -336,7 +336,7 @@ def truncated_normal(a: npt.ArrayLike, b: npt.ArrayLike) -> TruncatedNormal:
     -----
     With :math:`Z = \Phi(b) - \Phi(a)` the mean is :math:`\lambda = (\phi(a) - \phi(b))/Z` and the variance
     :math:`1 + (a\phi(a) - b\phi(b))/Z - \lambda^2`. On narrow intervals and in the tails these forms cancel
-    (on (0, 1e-6) nothing is left of the variance), so there the moments come from a Gauss-Legendre rule of 48
+    (completely for the variance on (0, 1e-6)), so there the moments come from a Gauss-Legendre rule of 48
     nodes, which is exact to working precision on the part of the interval that carries mass.
 
     Examples
@@ -398,7 +398,7 @@ def _moments_quadrature(a: Floats, b: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def inverted(goal: Floats, start: Floats, function: Callable[[Floats], tuple[Floats, Floats]]) -> Floats:
-    """Where an increasing function reaches a goal, by Newton's method.
+    """Solve ``function(x) = goal`` for an increasing function by Newton's method.
 
     Parameters
     ----------
