@@ -20,9 +20,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-#: What typer raises for options it does not understand; its place moved between versions of typer.
+#: Error of typer for invalid options; its module differs between versions of typer.
 _UsageError: Any = typer.BadParameter.__base__
-#: What our own code raises on bad input. Anything else is a fault and keeps its traceback.
+#: Exceptions of the package on invalid input. Other exceptions are bugs and keep their traceback.
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError)
 _EPILOG = (
     "Exit codes: 0 done (a fit that did not converge is reported, and is no error); 2 an error, in one line on "
@@ -32,7 +32,7 @@ _EPILOG = (
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and tell errors in one line.
+    """Run the command line and print errors in one line.
 
     Parameters
     ----------
@@ -52,9 +52,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _complain(f"not enough memory ({error}). Use fewer components or a sparse file.")
     except _EXPECTED as error:
         if type(error).__name__ == "LinAlgError":
-            raise  # a ValueError by descent, but a fault of a solver and not of the input
+            raise  # a subclass of ValueError, but a failure of a solver, not an invalid input
         return _complain(str(error) or type(error).__name__)
-    # What typer makes of Ctrl-C: one or the other, by its version.
+    # Versions of typer raise different exceptions on Ctrl-C.
     if code == INTERRUPTED:
         return say_stopped()
     return code if isinstance(code, int) else 0

@@ -14,7 +14,7 @@ _CHUNK_CELLS = 2**20
 
 @contextmanager
 def on_cluster(values: Any, address: str) -> Iterator[Any]:
-    """Connect to a scheduler and share out the rows of a table.
+    """Connect to a scheduler and distribute the rows of a table.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the commands do: from a table to a folder of results, to scores of new rows, to a number of components."""
+"""Implementation of the commands: fit, transform, report, datasets."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def run_fit(
         For the results.
     runtime : Runtime
     command : str
-        What the user called.
+        Name of the command.
     """
-    # What cannot be written, or no model can be made of, is better known before a long fit.
+    # Check the target folder and the table before a long fit.
     with claim(folder, FILES, force=runtime.force) as place:
         # Workers of a cluster get numbers without labels.
         if takes_labels(model_request) and runtime.dask is None:
@@ -64,7 +64,7 @@ def run_fit(
         table = order_labels(drop_constant(load_table(table_request)), model_request.by_column)
         fit = fit_model(model_request, table, runtime)
         scores, deviations, said = project(fit.model, table)
-        # The same warning from fit and transform is one warning to a reader.
+        # Merge equal warnings of fit and transform.
         warnings = tuple(dict.fromkeys([*fit.warnings, *said]))
         outcome = Outcome(
             fit.model, table, scores, deviations, warnings, model_request, table_request, folder, runtime
@@ -72,7 +72,7 @@ def run_fit(
         place.stage(outcome.writers())
         with shielded():
             place.publish()
-            # Only now: an account of files that do not exist would be false.
+            # Print the summary after the files are written.
             _tell_outcome(outcome, folder, runtime, command)
 
 
@@ -151,7 +151,7 @@ def _reading(fitted: Fitted) -> dict[str, Any]:
 
 
 def _find_source(fitted: Fitted, source: str | None) -> str:
-    """Where the table of the fit is."""
+    """Path of the table of the fit."""
     if source is not None:
         return source
     place = fitted.summary.get("path")

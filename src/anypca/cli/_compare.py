@@ -37,7 +37,7 @@ from anypca.selection import (
     select_rank,
 )
 
-#: What ``anypca select`` writes into a folder.
+#: Files that ``anypca select`` writes.
 SELECTION_FILES = ("selection.csv", "selection.json", "selection.png")
 #: Shorter heads of the printed table.
 _HEADS = {"n_components": "left", "standard_error": "± se", "marginal_bic": "marginal"}
@@ -45,10 +45,10 @@ _HEADS = {"n_components": "left", "standard_error": "± se", "marginal_bic": "ma
 _MOST_PLAIN = 1e4
 #: Share of the cells that are held out: as in ten folds, so that the fits hardly suffer.
 _FRACTION = 0.1
-#: Left out unless asked for: auto is sepca, kernel has neither likelihood nor loadings, piecewise, bepca, isfa,
+#: Left out unless requested: auto is sepca, kernel has neither likelihood nor loadings, piecewise, bepca, isfa,
 #: sspca and nets take long, and spca needs the number of nonzero loadings.
 _UNASKED = frozenset({"auto", "autoencoder", "bepca", "isfa", "kernel", "piecewise", "spca", "sspca", "vae"})
-#: What a model may raise on a table that is not for it. Anything else is a fault.
+#: Exceptions of a model that does not apply to a table. Other exceptions are bugs.
 _REFUSALS = (ValueError, TypeError, ArithmeticError)
 #: Keys of the JSON document on the fit to the whole table.
 _FOUND = ("n_components", "explained_deviance", "zero_loadings_fraction", "seconds", "converged")
@@ -210,14 +210,14 @@ def _cell(value: Any) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """A model of the table, and its log-probabilities of cells that it has not seen."""
+    """A model of the table, and its log-probabilities of held-out cells."""
 
     name: str
     fit: Fit | None = None
     terms: Floats | None = None
     """(n_cells,), of all splits; None for models that cannot score cells, or need all of them."""
     remarks: tuple[str, ...] = ()
-    """What was left out, what went wrong, what it warned of."""
+    """Remarks: omissions, errors and warnings."""
 
     @property
     def mean(self) -> float:
@@ -258,8 +258,8 @@ def run_compare(
     ----------
     table_request : TableRequest
     request : ModelRequest
-        What all models share: family, number of components, seed, threads. Without a number of components, models that
-        cannot choose get the one that sepca chose.
+        Settings of all models: family, number of components, seed, threads. Without a number of components, models
+        that cannot choose it use the choice of sepca.
     names : sequence of str
         Models; empty: those that suit the table.
     runtime : Runtime
@@ -272,7 +272,7 @@ def run_compare(
     splitter = EntryShuffleSplit(n_splits, _FRACTION, request.seed)
     rows: list[Comparison] = []
     rank = request.n_components
-    # The model that chooses comes first: its choice is given to the others.
+    # The model that chooses the number of components is fitted first; the others use its choice.
     for name in sorted(names or _suitable(table), key=lambda name: name != "sepca"):
         own = request.n_components if find_model(name).chooses_rank else rank
         rows.append(_examine(replace(request, name=name, n_components=own), table, splitter, runtime))
@@ -302,7 +302,7 @@ def _suitable(table: InputTable) -> list[str]:
 def _examine(
     request: ModelRequest, table: InputTable, splitter: EntryShuffleSplit, runtime: Runtime
 ) -> Comparison:
-    """Fit one model; what it cannot do becomes a remark."""
+    """Fit one model; expected errors become remarks."""
     name, abilities, remarks = request.name, find_model(request.name).abilities, []
     mine = replace(table, is_offset_asked=False)
     if table.offset is not None and not abilities.takes_offset:

@@ -1,4 +1,4 @@
-"""What all commands do: fit under a progress bar, on threads or a cluster, and collect warnings."""
+"""Shared by all commands: fit with a progress bar, on threads or a cluster, and collect warnings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from anypca.cli._models import build, check_companions
 from anypca.cli._requests import ModelRequest, Runtime
 from anypca.models._description import project_rows
 
-#: Seconds between lines of progress in a pipe: often enough to see that a fit lives, seldom enough for a log file.
+#: Seconds between lines of progress in a pipe.
 _INTERVAL = 10.0
 #: The variable that changes it.
 INTERVAL_VARIABLE = "ANYPCA_PROGRESS_SECONDS"
@@ -97,7 +97,7 @@ def _bar(words: str, *, is_forced: bool) -> Iterator[Callable[[Any], None]]:
 
 
 def _lines(words: str) -> Callable[[Any], None]:
-    """A function that writes a line on stderr now and then."""
+    """A function that writes a line to stderr at intervals."""
     every = float(os.environ.get(INTERVAL_VARIABLE, _INTERVAL))
     start = last = time.monotonic()
 
@@ -116,7 +116,7 @@ def _lines(words: str) -> Callable[[Any], None]:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A fitted model, its time and what it warned of."""
+    """A fitted model, its run time and its warnings."""
 
     model: Any
     seconds: float
@@ -141,7 +141,7 @@ def fit_model(request: ModelRequest, table: InputTable, runtime: Runtime, *, wor
     Raises
     ------
     ValueError
-        If the model cannot use what came with the table.
+        If the model does not support an option.
     """
     model = make_model(request, table, runtime)
     with _place(table, runtime.dask) as X, caught() as said, shown_bar(runtime, words):
@@ -149,13 +149,13 @@ def fit_model(request: ModelRequest, table: InputTable, runtime: Runtime, *, wor
         resumable = {} if runtime.checkpoint is None else {"checkpoint": runtime.checkpoint}
         model.fit(X, **table.companions(model), **resumable)
         seconds = time.perf_counter() - start
-    # Whether somebody watched is no property of the model: its file must not depend on it.
+    # The model file must not depend on whether progress was shown.
     model.set_params(verbose=0)
     return Fit(model, seconds, tuple(said))
 
 
 def make_model(request: ModelRequest, table: InputTable, runtime: Runtime) -> Any:
-    """The estimator that a user asked for, not yet fitted, if it can use the table and what came with it.
+    """Build the requested estimator, and check that it supports the table and the options.
 
     Raises
     ------

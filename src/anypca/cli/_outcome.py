@@ -1,4 +1,4 @@
-"""What a fit found, in the forms that are written and shown."""
+"""Results of a fit as files and as terminal output."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _TOP = 6
 _TOLD = ("column", "kind", "family", "reason", "lead", "runner_up")
 #: Column names spelled out in a group: with four short names a line of 80 characters is full.
 _NAMED = 4
-#: Rows beyond which mere numbers are not written in pictures: they would hide what there is to see.
+#: Largest number of rows that are labelled by mere numbers in plots.
 _NUMBERED = 40
-#: What begins a formula in Excel, LibreOffice and Google Sheets; the last two may hide one behind white space.
+#: First characters of formulas in Excel, LibreOffice and Google Sheets; the last two allow white space before them.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-#: What a fit may write.
+#: Files that a fit writes.
 FILES = (
     "scores.csv",
     "loadings.csv",
@@ -70,12 +70,12 @@ class Outcome:
 
     @cached_property
     def description(self) -> Description:
-        """What the model says of itself."""
+        """Result of `describe` for the model."""
         return describe(self.model)
 
     @cached_property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """Findings in the residuals that may have made false components, and what to do about them."""
+        """Findings in the residuals that can cause false components, with remedies."""
         frame, model = self.frame, self.model
         found = diagnose(
             model,
@@ -258,7 +258,7 @@ class Outcome:
 
 
 def safe_cells(names: Sequence[str], *, raw: bool = False) -> list[str]:
-    """Names as cells that no spreadsheet runs: an apostrophe comes before those that look like formulas.
+    """Escape names for spreadsheets: names that look like formulas get an apostrophe before them.
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ def safe_cells(names: Sequence[str], *, raw: bool = False) -> list[str]:
 
 
 def check_is_scores(path: Path) -> None:
-    """Refuse to replace a file that is not one of scores.
+    """Raise an error instead of replacing a file that holds no scores.
 
     Parameters
     ----------
@@ -335,7 +335,7 @@ def write_parts(path: Path, own: Floats, explained: Floats, first: Mapping[str, 
 
 
 def print_outcome(outcome: Outcome, console: Console) -> None:
-    """Print what was in the table, what was chosen, and what was found.
+    """Print the table, the choices and the results of a fit.
 
     Parameters
     ----------
@@ -396,7 +396,7 @@ def _component_rows(outcome: Outcome) -> list[tuple[str, str, str, str]]:
 
 
 def _nothing() -> Any:
-    """A picture that says that no component was found."""
+    """A plot with the text that no component was found."""
     from matplotlib.figure import Figure
 
     ax = Figure(figsize=(5.0, 2.0)).subplots()

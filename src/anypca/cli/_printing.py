@@ -1,8 +1,8 @@
-"""What the commands print: an account on the terminal, or one JSON document whose keys are a promise.
+"""Output of the commands: text on the terminal, or one JSON document with stable keys.
 
 Every document has ``schema`` (the number below), ``anypca`` (the version) and ``command``. Keys may be added within a
 schema; a key that is removed, renamed or given another meaning raises the number. The keys of each command are listed
-in ``docs/command_line.md``, and ``tests/cli`` holds them.
+in ``docs/command_line.md`` and tested in ``tests/cli``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SCHEMA = 1
 
 
 def dump(command: str, content: Mapping[str, Any]) -> str:
-    """A document with its head as JSON, always valid: non-finite numbers, which JSON does not know, become null.
+    """Format a document with its header as valid JSON; non-finite numbers become null.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def emit(command: str, content: Mapping[str, Any]) -> None:
 
 
 def plain(value: Any) -> Any:
-    """A value that JSON knows.
+    """Convert a value to JSON types.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def print_input(table: InputTable, console: Console, model: str | None = None) -
     table : InputTable
     console : rich.console.Console
     model : str, optional
-        Name of the one model that it is given to.
+        Name of the model.
     """
     frame = table.frame
     console.print()
@@ -114,7 +114,7 @@ def print_warnings(warnings: Sequence[str], console: Console) -> None:
 
 
 def print_files(place: Path, files: Sequence[str], console: Console) -> None:
-    """Print what was written where, on one line however long.
+    """Print the written files on one line.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a user asks for: a table, a model, and how the command runs."""
+"""Options of a command: table, model and runtime."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class TableRequest:
-    """Which table a user wants, and how it is to be read."""
+    """The table, and options to read it."""
 
     source: str
     """Path of a file, or name of a data set."""
@@ -21,12 +21,12 @@ class TableRequest:
     """A column, or ``log(column)``."""
     covariates: tuple[str, ...] = ()
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Levels of covariates of text, where a fit has settled them."""
+    """Levels of text covariates, as stored by a fit."""
 
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """Which model a user wants, and how it is to be set up."""
+    """The model and its parameters."""
 
     name: str = "auto"
     family: str = "auto"
@@ -36,12 +36,12 @@ class ModelRequest:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Further parameters of the estimator."""
     by_column: tuple[tuple[str, str], ...] = ()
-    """Families of some columns: patterns of their names, and a family each; the last that fits counts."""
+    """Families of some columns: patterns of names with a family each; the last match applies."""
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """How a command runs and talks."""
+    """Options of execution and output."""
 
     as_json: bool = False
     has_bar: bool | None = None
@@ -49,9 +49,9 @@ class Runtime:
     dask: str | None = None
     """Address of a Dask scheduler."""
     force: bool = False
-    """Whether files of others may be replaced."""
+    """Whether to replace files that anypca did not write."""
     raw: bool = False
-    """Whether names that a spreadsheet takes for formulas are written as they are."""
+    """Whether to write names that look like formulas without escaping."""
     checkpoint: Path | None = None
     """File for the progress of the fit."""
     command: str = ""

@@ -33,7 +33,7 @@ _COOKIE = "anypca"
 _MOST_JSON = 2**23
 #: Seconds in which a new connection must send something, and for which the end waits for stalled uploads.
 _PATIENCE = 10
-#: What readers raise on files that they cannot read; the page shows the sentence.
+#: Exceptions of readers on invalid files; the page shows the message.
 _EXPECTED = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError)
 #: No content from elsewhere, no frames of other sites, no address sent to other sites.
 _HEADERS = {
@@ -48,14 +48,14 @@ _HEADERS = {
 
 @dataclass
 class Service:
-    """What the page needs: where it is, its secrets, and the tables it was given."""
+    """State of the server: address, secrets and uploaded tables."""
 
     host: str
-    """Host and port, as browsers say them."""
+    """Host and port, as in the Host header."""
     root: Path
     limit: int
     token: str | None = field(default_factory=lambda: secrets.token_urlsafe(24))
-    """Opens the page once."""
+    """One-time token of the address."""
     session: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     jobs: dict[str, Job] = field(default_factory=dict)
 
@@ -64,7 +64,7 @@ class Service:
         return self.jobs[request.path_params["job"]]
 
     def allows(self, request: Request) -> str | None:
-        """Why a request is refused, None if it is not."""
+        """The reason to refuse a request, or None."""
         if request.headers.get("host") != self.host:
             return "another host"  # a name that was made to point here
         if request.headers.get("origin", f"http://{self.host}") != f"http://{self.host}":
@@ -79,7 +79,7 @@ class Service:
 
 
 def _equal(given: str, secret: str) -> bool:
-    """Compare in a time that does not depend on the letters, which may be any."""
+    """Compare texts of any characters in constant time."""
     return secrets.compare_digest(given.encode(errors="replace"), secret.encode())
 
 
@@ -238,7 +238,7 @@ class _Impatient(H11Protocol):
 
 
 def serve(port: int, limit: int) -> None:
-    """Answer until stopped.
+    """Run the server until it is stopped.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Tables that a browser sent, and their fits: each in a folder of its own, each fit a process that can be stopped."""
+"""Uploaded tables and their fits: one folder per table; each fit is a process that can be stopped."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Job:
     columns: tuple[str, ...] = ()
     """Names of the columns that were read."""
     line: str = ""
-    """What the process said last."""
+    """Last line of output of the process."""
     stopped: bool = False
     watcher: asyncio.Task[None] | None = field(default=None, repr=False)
 
@@ -132,7 +132,7 @@ def discard(job: Job) -> None:
 
 
 def look(job: Job) -> dict[str, Any]:
-    """What was read of a table, and what was left out.
+    """Describe the columns of a table, and the columns that were left out.
 
     Parameters
     ----------
@@ -168,13 +168,13 @@ def look(job: Job) -> dict[str, Any]:
 
 
 def choose_families(table: InputTable) -> list[dict[str, str]]:
-    """What ``family="auto"`` takes each column for, from its first rows; empty where no model can be made of them."""
+    """Families that ``family="auto"`` chooses from the first rows; empty if the table cannot be modelled."""
     X = take_rows(table.as_input(), np.arange(min(table.frame.n_rows, _JUDGED)))
     try:
         with caught():
             model = EPCA(0, family="auto", n_jobs=1).fit(X)
     except (ValueError, ArithmeticError):
-        # The fit will say what is wrong; a page can be shown before.
+        # The fit will report the error; show the page without families.
         return []
     found = model.describe().column_families(table.frame.column_names)
     keys = ("kind", "family", "reason", "doubt")
@@ -190,7 +190,7 @@ def _cell(value: Any, labels: Labels | None) -> str:
 
 
 def fit_words(job: Job, wanted: Mapping[str, Any]) -> list[str]:
-    """The words of ``anypca fit`` for what a page asks for.
+    """Arguments of ``anypca fit`` for a request of the page.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ def fit_words(job: Job, wanted: Mapping[str, Any]) -> list[str]:
 
 
 def _pattern(name: str, names: Sequence[str]) -> str:
-    """A pattern that fits this name and no other, without signs that options read as their own."""
+    """A pattern that matches only this name, without the special characters of options."""
     pattern = "".join("?" if sign in _SIGNS else sign for sign in name.strip())
     pattern = "?" * (len(name) - len(name.lstrip())) + pattern + "?" * (len(name) - len(name.rstrip()))
     if any(fnmatchcase(other, pattern) for other in names if other != name):

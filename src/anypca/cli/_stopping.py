@@ -1,6 +1,6 @@
 """Stopping: Ctrl-C and the signal TERM end a command in one way, never in the middle of putting files in place.
 
-Nothing but Python is imported here, so that a signal is heard from the first moment on.
+This module imports only the standard library, so that signals are handled from the start.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Terminated(BaseException):
 
 @contextmanager
 def _handled(handlers: Mapping[signal.Signals, Any]) -> Iterator[None]:
-    """Have signals handled otherwise for a while; only the main thread hears them."""
+    """Replace signal handlers temporarily; only in the main thread."""
     is_heard = threading.current_thread() is threading.main_thread()
     before = {kind: signal.signal(kind, handler) for kind, handler in handlers.items() if is_heard}
     try:
@@ -37,17 +37,17 @@ def _handled(handlers: Mapping[signal.Signals, Any]) -> Iterator[None]:
 
 
 def terminable() -> AbstractContextManager[None]:
-    """Let the signal TERM interrupt as Ctrl-C does, so that what was begun is cleaned up."""
+    """Handle the signal TERM like Ctrl-C, so that partial results are removed."""
     return _handled({SIGTERM: _terminate})
 
 
 def shielded() -> AbstractContextManager[None]:
-    """Hear no signal: files are being put in place, which takes a moment, and what follows is to say so."""
+    """Ignore signals while files are moved to their places and reported."""
     return _handled({SIGINT: signal.SIG_IGN, SIGTERM: signal.SIG_IGN})
 
 
 def say_stopped(number: int = SIGINT) -> int:
-    """Tell that a command was stopped.
+    """Print that a command was stopped.
 
     Parameters
     ----------
