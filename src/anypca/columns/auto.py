@@ -184,7 +184,7 @@ def _judge(column: Column) -> FamilyRecord | None:
         return _judge_labels(column, column.labels)
     if column.n_distinct <= 1:
         family, kind, rule = "gaussian", REALS, _ONE if column.n_distinct else _NONE
-    elif column.n_distinct == 2 and column.low == column.values[0] and column.high == column.values[-1]:
+    elif len(column.values) == 2 and column.low == column.values[0] and column.high == column.values[-1]:
         family, kind, rule = "bernoulli", YES_NO, _TWO
     elif _is_year(column) or _is_identifier(column):
         family, kind, rule = "gaussian", REALS, _YEARS if _is_year(column) else _IDENTIFIER
@@ -220,8 +220,9 @@ def _judge_labels(column: Column, labels: Labels) -> FamilyRecord:
 
 def _is_year(column: Column) -> bool:
     """Return whether whole numbers are recent years close together."""
-    is_near = column.high - column.low <= _YEAR_SPAN and column.deviation < _YEAR_DEVIATION
-    return column.is_whole and is_near and column.low >= _FIRST_YEAR and column.high <= _LAST_YEAR
+    low, high = column.weighted_low, column.weighted_high
+    is_near = high - low <= _YEAR_SPAN and column.deviation < _YEAR_DEVIATION
+    return column.is_whole and is_near and low >= _FIRST_YEAR and high <= _LAST_YEAR
 
 
 def _is_identifier(column: Column) -> bool:
@@ -251,7 +252,7 @@ def _entry(column: Column, record: FamilyRecord, bound: float | None) -> Family 
     family = record.family
     if family == EXCLUDED:
         return Excluded(reason=record.rule)
-    if family == "bernoulli" and column.values.tolist() != [0.0, 1.0] and column.n_distinct == 2:
+    if family == "bernoulli" and column.values.tolist() != [0.0, 1.0] and len(column.values) == 2:
         return Recoded(tuple(column.values.tolist()), reason=_TWO)
     # Numbers that are far apart are levels by their order, as those that are not whole.
     if family == "ordinal" and not (column.is_whole and column.high - column.low < MOST_LEVELS):
@@ -390,13 +391,14 @@ def common_kind(columns: Sequence[Column], kinds: Sequence[str]) -> str | None:
     if not columns or not all(c.is_whole and c.low >= 0 for c in columns):
         return None
     rest = [(c, kind) for c, kind in zip(columns, kinds, strict=True) if c.n_distinct > 2]
-    largest, with_zeros = max(c.high for c in columns), np.mean([c.low == 0 for c in columns])
+    largest = max(c.weighted_high for c in columns)
+    with_zeros = np.mean([c.weighted_low == 0 for c in columns])
     if len(rest) >= _LEAST_COUNTS and largest > _LARGEST_RATING and with_zeros >= _WITH_ZEROS:
         kind = COUNTS
     elif (
         len(rest) >= _LEAST_RATINGS
         and largest <= _LARGEST_RATING
-        and len({(c.low, c.high) for c, _ in rest}) <= 2
+        and len({(c.weighted_low, c.weighted_high) for c, _ in rest}) <= 2
     ):
         kind = RATINGS
     else:

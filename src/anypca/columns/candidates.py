@@ -154,32 +154,34 @@ def _counts(column: Column) -> dict[str, float]:
     """Score counts, with and without extra zeros."""
     values, weights = column.values, column.weights
     zeros, mean = column.n_zeros, column.mean
-    prior = (_HAS_ZEROS if zeros else 0.0) + (_NEVER_SMALL if column.low > 0 and mean > 10 else 0.0)
+    prior = (_HAS_ZEROS if zeros else 0.0) + (_NEVER_SMALL if column.weighted_low > 0 and mean > 10 else 0.0)
     # A variance that equals the mean is no accident: such counts need one parameter less.
     plain = _score(column, _negative_binomial(values, weights), 2, prior)
     scores = {"negative_binomial": max(plain, _score(column, _poisson(values, weights), 1, prior + _POISSON))}
-    if zeros >= 5 and (values > 0).sum() >= 3 and mean < _LARGE_COUNTS:
+    if zeros >= 5 and (column.has_weight & (values > 0)).sum() >= 3 and mean < _LARGE_COUNTS:
         scores[EXTRA_ZEROS] = _score(column, _hurdle(column), 3, prior)
     return scores
 
 
 def _levels(column: Column) -> dict[str, float]:
     """Score ratings: a few values with any distribution."""
-    k, places = column.n_distinct, column.n_places
-    n_fractions = np.count_nonzero(column.values % 1)
-    if not (3 <= k <= MOST_LEVELS and n_fractions <= _FEW_LEVELS and column.n_observed >= 3 * k):
+    k, low, weights = column.n_distinct, column.weighted_low, column.weights[column.has_weight]
+    n_fractions = np.count_nonzero(column.values[column.has_weight] % 1)
+    is_few = k >= 3 and len(column.values) <= MOST_LEVELS and n_fractions <= _FEW_LEVELS
+    if not (is_few and column.total >= 3 * k):
         return {}
     # Most levels are repeated: one frequent value, such as 0, makes no levels of the others.
-    if np.median(column.weights) < (_REPEATED if column.is_lattice else _OFTEN):
+    if np.median(weights) < (_REPEATED if column.is_lattice else _OFTEN):
         return {}
-    is_rare_count = column.is_whole and column.low == 0 and places > 1.5 * k + 1
+    places = round((column.weighted_high - low) / column.step) + 1 if column.is_lattice else np.inf
+    is_rare_count = column.is_whole and low == 0 and places > 1.5 * k + 1
     if is_rare_count and column.share(column.values == 0) >= 0.2:
         return {}
     prior = 0.5 * (k - 1) * float(np.log(k))
     prior += (0.0 if column.is_whole else _ODD_LEVELS) + (_ODD_LEVELS if k > _FEW_LEVELS else 0.0)
-    if column.is_whole and places == k <= _FEW_LEVELS and column.low == 1:
+    if column.is_whole and places == k <= _FEW_LEVELS and low == 1:
         prior += _USUAL_LEVELS
-    return {"ordinal": _score(column, _multinomial(column.weights), k - 1, prior)}
+    return {"ordinal": _score(column, _multinomial(weights), k - 1, prior)}
 
 
 def _shares(column: Column) -> dict[str, float]:
@@ -187,7 +189,7 @@ def _shares(column: Column) -> dict[str, float]:
     if column.low < 0 or column.high > 1 or column.is_whole or column.n_distinct < 4:
         return {}
     edges = column.share((column.values <= 0) | (column.values >= 1))
-    is_wide = column.low < _NEAR and column.high > 1.0 - _NEAR
+    is_wide = column.weighted_low < _NEAR and column.weighted_high > 1.0 - _NEAR
     if edges > _MOST_EDGES or not (is_wide or column.is_part):
         return {}
     margin = _logit_normal(column.values, column.weights, column.step)

@@ -34,9 +34,13 @@ class Column:
     is_lattice: bool
     """Whether all values are multiples of the step apart."""
     low: float
-    """Smallest of all entries."""
+    """Smallest entry, of rows of weight 0 as well: the family of the column must support it."""
     high: float
-    """Largest of all entries."""
+    """Largest entry, of rows of weight 0 as well."""
+    weighted_low: float
+    """Smallest entry of positive weight."""
+    weighted_high: float
+    """Largest entry of positive weight."""
     n_observed: int
     labels: Labels | None = None
     """The labels that the values are numbers of."""
@@ -44,8 +48,14 @@ class Column:
     """Whether it is one of several columns of shares that sum to one in every row."""
 
     @property
+    def has_weight(self) -> Bools:
+        """Whether each value occurs in rows of positive weight."""
+        return self.weights > np.finfo(float).eps * self.weights.max(initial=0.0)
+
+    @property
     def n_distinct(self) -> int:
-        return len(self.values)
+        """Number of values of positive weight."""
+        return int(np.count_nonzero(self.has_weight))
 
     @property
     def total(self) -> float:
@@ -113,6 +123,8 @@ def collect_columns(data: Data, executor: Executor, summary: Summary) -> list[Co
             is_lattice=bool(summary.is_lattice[j]),
             low=float(summary.minimum[j]),
             high=float(summary.maximum[j]),
+            weighted_low=float(summary.low[j]),
+            weighted_high=float(summary.high[j]),
             n_observed=int(summary.n_observed[j]),
             labels=data.labels.get(j),
             is_part=j in shares,
