@@ -55,17 +55,17 @@ class EPCA(PosteriorModel):
         column to step. None finds it from the values.
     ridge : float, "auto" or "cv", default="auto"
         Strength of the quadratic penalty on scores *and* loadings. Together the two shrink the singular values
-        of the predictor by ``ridge`` in units of information (they are a nuclear norm of that weight), where
-        noise alone has singular values of about ``sqrt(n_samples) + sqrt(n_features)``, times the root of what an entry
-        tells of its eta if that is less than 1, as with rare counts. ``"auto"`` is half of that, at least 8 or half of
-        what it is without that root (a quarter for answers), so that what could be noise counts for little. Where
-        nothing would be left of a component, it is lowered to 3/4, 1/2, 1/4, ... of that, at least 1, until all
-        components that were asked for stay. It is 1 with other penalties, and where ``n_components`` is a share;
-        ``partial_fit`` keeps that of its first rows.
-        ``"cv"`` takes the ridge under which hidden entries are predicted best, of those that predict them no worse
-        than column means do; it is tried on a part of a large table, and takes about ten times as long as a fit of a
-        small one. 1 removes infinite estimates and little else, and 0 is maximum likelihood; on small tables both
-        describe rows more closely and predict what was not seen worse.
+        of the predictor by ``ridge``, in units of information: they equal a nuclear norm with this weight. Noise alone
+        has singular values of about ``sqrt(n_samples) + sqrt(n_features)``. If an entry has information below 1 about
+        its eta, as with rare counts, they are multiplied by the root of this information. ``"auto"`` is half of the
+        result, at least 8 or half of the value without the root (a quarter for answers), which shrinks possible noise.
+        If a component would vanish, it is lowered to 3/4, 1/2, 1/4, ... of this value, at least 1, until all
+        requested components remain. It is 1 with other penalties and if ``n_components`` is a share. ``partial_fit``
+        keeps the ridge of its first rows.
+        ``"cv"`` uses the ridge that predicts hidden entries best, among all that predict them no worse than column
+        means. It uses a part of a large table; on a small table it takes about ten times as long as a fit.
+        A ridge of 1 mainly removes infinite estimates, and 0 is maximum likelihood. On small tables both fit the
+        observed entries more closely and predict new entries worse.
     score_penalty : str or Prior, default="ridge"
         ``"l1"`` penalises absolute scores instead, so that each row uses few components (SpEPCA); ``"scad"`` does so
         without shrinking large scores, ``"group"`` makes rows zero as a whole. Also a `anypca.priors.Prior`.
@@ -130,9 +130,9 @@ class EPCA(PosteriorModel):
     deviance_, null_deviance_ : float
         Scaled deviance with and without the components.
     resolution_ : ndarray of shape (n_features,)
-        Step with which each column is recorded: given, or that of the lattice on which its values lie (up to four
-        decimals), or a thousandth of its standard deviation. ``entry_log_likelihood``, ``plug_in_log_likelihood`` and
-        the criteria of `anypca.selection` are log-probabilities of steps.
+        Step with which each column is recorded: the given step, the step of the lattice on which its values lie (up to
+        four decimals), or a thousandth of its standard deviation. ``entry_log_likelihood``, ``plug_in_log_likelihood``
+        and the criteria of `anypca.selection` are log-probabilities of intervals of this length.
     ridge_ : float
         The ridge used.
     ridge_trials_ : dict or None
@@ -147,8 +147,8 @@ class EPCA(PosteriorModel):
         What ``family="auto"`` chose, and why.
     n_components_, n_features_in_, n_iter_ : int
     n_samples_seen_ : int
-        Rows that ``partial_fit`` was given. After it ``deviance_``, ``null_deviance_``, ``objective_trace_`` and how
-        the fit ended are those of its first call.
+        Number of rows passed to ``partial_fit``. Later calls do not update ``deviance_``, ``null_deviance_``,
+        ``objective_trace_``, ``converged_`` and ``status_``.
     objective_trace_ : ndarray of shape (n_iter_,)
         Penalised log-likelihood after each sweep, never decreasing.
     converged_ : bool
@@ -169,12 +169,12 @@ class EPCA(PosteriorModel):
     distribution with the variances of the training scores (``explained_variance_``), the one that ``sample`` draws
     from; this is exact for gaussian columns. ``entry_posterior`` takes the loadings as known.
 
-    With other penalties than the ridge the objective depends on the latent coordinates and has several maxima; a fit
-    whose loadings are to be sparse starts at a varimax rotation. ``"scad"`` does not hold the scale of scores against
-    that of loadings, hence the ridge stays beside it.
+    With penalties other than the ridge, the objective depends on the latent coordinates and has several maxima. A fit
+    with sparse loadings starts at a varimax rotation. ``"scad"`` does not identify the scale of scores relative to
+    loadings, so the ridge is kept in addition.
 
-    Sweeps alternate one Newton step for all rows with one for all columns, halved where the objective would get
-    worse, and extrapolate the columns' path (see `anypca.solvers`). Dispersions are estimated between converged
+    Sweeps alternate one Newton step for all rows with one for all columns. Steps that would decrease the objective are
+    halved, and the columns' path is extrapolated (see `anypca.solvers`). Dispersions are estimated between converged
     fits. Above 15 components, if both penalties are ridges, steps are a few conjugate gradients towards Newton's: time
     is then proportional to ``n_samples * n_features * n_components`` and memory beyond the table is a few blocks and
     some twenty times ``n_features * n_components`` numbers. Otherwise the square of ``n_components`` takes its place.
@@ -262,8 +262,8 @@ class EPCA(PosteriorModel):
             What the log-likelihood of each entry is multiplied with, such as the inverse of a known variance of its
             error, with mean 1; an entry of weight 0 is missing. Not for Dask arrays.
         checkpoint : path-like, Checkpoint or None
-            File for the progress of the fit: after a kill or an interrupt the same call goes on from there. It is
-            removed when the fit has ended.
+            File for the progress of the fit. After an interruption the same call resumes from it. The file is removed
+            when the fit ends.
 
         Returns
         -------
@@ -276,9 +276,9 @@ class EPCA(PosteriorModel):
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
-        """Fit the model and return the scores: those of ``fit(X, ...).transform(X, ...)``, up to rounding.
+        """Fit the model and return the scores, equal to ``fit(X, ...).transform(X, ...)`` up to rounding.
 
-        Rows whose optimum is unique are solved from where the fit has left them, which takes fewer steps.
+        Rows with a unique optimum start from their scores in the fit, which takes fewer steps.
 
         Parameters
         ----------
@@ -307,7 +307,7 @@ class EPCA(PosteriorModel):
         return fitted
 
     def _training_scores(self, session: FitContext, fitted: Fitted) -> Floats | None:
-        """Scores of the training rows, solved from those of the last sweep; ``None`` if the start might matter."""
+        """Scores of the training rows, started at the last sweep; ``None`` if the result could depend on the start."""
         model, gauge, data = self._row_model(), fitted.gauge, session.data
         # Without a ridge rows with few entries may have many optima. Scores of a Dask array stay where its chunks are.
         if data.is_distributed or not model.has_one_optimum or (data.may_miss and not self.ridge_ > 0):
@@ -316,7 +316,7 @@ class EPCA(PosteriorModel):
         return np.concatenate(session.executor.gather(found))
 
     def _fit_components(self, session: FitContext, family: Family) -> Fitted:
-        """The fit with as many components as asked for, or as explain the share that is asked for."""
+        """Fit ``n_components`` components, or as many as explain the requested share of the deviance."""
         wanted: Any = self.n_components
         if isinstance(wanted, Integral):
             check_rank(int(wanted), session.data)

@@ -98,7 +98,7 @@ class EPCAFit:
     """A fit in reporting coordinates."""
 
     problem: BilinearProblem
-    """Scores new rows: its score prior is that of the reported coordinates."""
+    """Scores new rows: its score prior is in reported coordinates."""
     coefficients: Coefficients
     score_variance: Floats
     """Mean square of the training scores, shape (k,)."""
@@ -188,7 +188,7 @@ class EPCAFitter(BilinearFitter[Settings]):
         return stand
 
     def _round(self, stand: IterationState, start: Floats) -> IterationState:
-        """Sweeps until they have converged, then new dispersions, of which ``start`` are the first."""
+        """Run sweeps to convergence, then update the dispersions; ``start`` are the initial ones."""
         fitter, dispersion = replace(self, family=stand.family), stand.coefficients.dispersion
         problem = fitter._problem(dispersion, is_first=stand.local is None)
         loop = self.session.loop(problem, tol=max(self.session.tol, _ROUND_SOLVE_TOLERANCE))
@@ -230,7 +230,7 @@ class EPCAFitter(BilinearFitter[Settings]):
 
     @property
     def _suits_single(self) -> bool:
-        """Whether single precision has the range of the columns, and tells their values apart."""
+        """Whether single precision covers the range of the columns and distinguishes their values."""
         summary = self.session.summary
         largest = np.maximum(np.abs(summary.minimum), np.abs(summary.maximum))
         deviation = np.sqrt(summary.variance)
@@ -321,10 +321,10 @@ def reported_score_prior(settings: Settings, canonical: Canonical) -> Prior:
 
 
 def canonical_form(settings: Settings, family: Family, fitted: Coefficients, stats: SweepSums) -> Canonical:
-    """The coefficients in reporting coordinates, those of orthonormal loadings where the priors allow rotations.
+    """The coefficients in reporting coordinates, with orthonormal loadings if the priors allow rotations.
 
-    In a mixed table, whose columns may have units of their own, lengths and angles are those of loadings over the
-    standard deviations of the columns' noise.
+    In a mixed table columns may have different units. Lengths and angles then use loadings divided by the standard
+    deviations of the columns' noise.
     """
     units = np.ones(len(fitted.dispersion))
     if len(family.member_columns(len(units))) > 1:

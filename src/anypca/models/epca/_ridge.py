@@ -36,12 +36,12 @@ _OF_NOISE = 0.5
 _LEAST_OF_RARE = 8.0
 # Folds of the hidden entries. With two folds a fit sees half of the table.
 _N_FOLDS = 3
-# Trials are not solved to more: predictions of hidden entries differ by far more than a better fit would change.
+# Tolerance of trials: predictions of hidden entries differ by far more than more exact fits would change them.
 _TOL, _MAX_ITER = 1e-2, 100
-# What an entry with a bounded expectation, such as an answer, tells at most.
+# Maximum information of an entry with a bounded expectation, for example a yes/no answer.
 _OF_ANSWER = 0.25
-# Trials begin there and go down by this factor, to the ridge of 1 that only removes infinite estimates, while hidden
-# entries are predicted better.
+# Trials begin there and decrease the ridge by this factor while the prediction of hidden entries improves, down to 1,
+# which only removes infinite estimates.
 _FACTOR = 2.0
 LEAST_RIDGE = 1.0
 # Parts of a ridge that are tried where it leaves nothing of a component: most are back with the first.
@@ -50,10 +50,10 @@ _PARTS = (0.75, *(0.5**power for power in range(1, 64)))
 # larger by the square root of that), they go up by this factor, in so many steps to 4096 times the first.
 _FACTOR_UP = 8.0
 _STEPS_UP = 4
-# Nats per entry below which two fits predict alike, such as components that have vanished and none.
+# Nats per entry below which the predictions of two fits count as equal.
 _SLACK = 1e-3
-# Squared errors hang on the few largest entries. What is to be kept out are single predictions that are absurd, which
-# multiply them; a tenth more is within the chance of which entries are hidden.
+# Maximum ratio of a trial's squared errors to the errors of column means. It excludes absurd single predictions, which
+# multiply the errors; a tenth more is within the sampling error of the hidden entries.
 _LARGEST_ERROR = 1.1
 
 
@@ -133,7 +133,7 @@ def noise_ridge(fitter: BilinearFitter[Any], null: Coefficients) -> float:
 
 
 def _mean_information(fitter: BilinearFitter[Any], null: Coefficients) -> float:
-    """Mean over columns of what an entry tells of its eta without components, in units of noise, at most 1 each."""
+    """Mean information of an entry about its eta over columns, without components, in units of noise, at most 1."""
 
     def curvatures(rows: BlockView, scores: Floats) -> Floats:
         evaluator, found = BlockEvaluator(fitter.family, null, rows), np.zeros((2, rows.n_features))
