@@ -82,12 +82,12 @@ class PPCA(PosteriorModel):
     objective_trace_ : ndarray of shape (n_iter_,)
         Log-likelihood of the observed entries during the fit, never decreasing.
     resolution_ : ndarray of shape (n_features,)
-        Step with which each column is recorded; ``entry_log_likelihood`` gives probabilities of steps.
+        Step with which each column is recorded; ``entry_log_likelihood`` returns log-probabilities of such intervals.
     family_ : Family
         Gaussian.
     n_samples_seen_ : int
-        Rows that ``partial_fit`` was given. After it ``objective_trace_`` and how the fit ended are those of its first
-        call.
+        Number of rows passed to ``partial_fit``. Later calls do not update ``objective_trace_``, ``converged_`` and
+        ``status_``.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -166,8 +166,8 @@ class PPCA(PosteriorModel):
             What the log-likelihood of each entry is multiplied with, with mean 1; an entry of weight 0 is missing, one
             of weight 2 was seen twice. Not for Dask arrays.
         checkpoint : path-like, Checkpoint or None
-            File for the progress of the fit: after a kill or an interrupt the same call goes on from there. It is
-            removed when the fit has ended.
+            File for the progress of the fit. After an interruption the same call resumes from it. The file is removed
+            when the fit ends.
 
         Returns
         -------
@@ -181,10 +181,10 @@ class PPCA(PosteriorModel):
         return self
 
     def partial_fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
-        """Go on with some more rows, none of which is kept.
+        """Update the fit with further rows, without storing them.
 
-        The first call fits the model to its rows and fixes the number of components: give it some 600 rows, and blocks
-        of 200 rows or more afterwards. Each row counts once for each time it is given; ``fit`` starts afresh.
+        The first call fits the model to its rows and fixes the number of components: pass about 600 rows, and blocks
+        of 200 rows or more afterwards. Each row counts once for each time it is passed; ``fit`` starts afresh.
 
         Parameters
         ----------
@@ -237,7 +237,7 @@ class PPCA(PosteriorModel):
         Parameters
         ----------
         X : array-like, sparse matrix, data frame or Dask array of shape (n_samples, n_features), or None
-            The covariance depends on which entries are missing only; ``None`` stands for complete rows.
+            The covariance depends only on which entries are missing; ``None`` means complete rows.
 
         Returns
         -------
