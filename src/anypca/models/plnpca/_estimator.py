@@ -108,8 +108,8 @@ class PLNPCA(PosteriorModel):
         Poisson.
     n_components_, n_features_in_, n_iter_ : int
     n_samples_seen_ : int
-        Rows that ``partial_fit`` was given. After it ``pseudo_r2_``, the criteria, ``entropy_``, ``objective_trace_``
-        and how the fit ended are those of its first call.
+        Number of rows passed to ``partial_fit``. Later calls do not update ``pseudo_r2_``, the criteria, ``entropy_``,
+        ``objective_trace_``, ``converged_`` and ``status_``.
     objective_trace_ : ndarray of shape (n_iter_,)
         The bound with all constants less the penalties after each sweep, never decreasing.
     converged_ : bool
@@ -199,8 +199,8 @@ class PLNPCA(PosteriorModel):
             What the log-likelihood of each entry is multiplied with, with mean 1; an entry of weight 0 is missing, one
             of weight 2 was seen twice. Not for Dask arrays.
         checkpoint : path-like, Checkpoint or None
-            File for the progress of the fit: after a kill or an interrupt the same call goes on from there. It is
-            removed when the fit has ended.
+            File for the progress of the fit. After an interruption the same call resumes from it. The file is removed
+            when the fit ends.
 
         Returns
         -------
@@ -223,7 +223,7 @@ class PLNPCA(PosteriorModel):
         covariates: Any = None,
         sample_weight: Any = None,
     ) -> RankPath:
-        """Fit several ranks, each started afresh and from the rank below; the better start goes on.
+        """Fit several ranks, each from a new start and from the rank below; keeps the better start.
 
         Parameters
         ----------

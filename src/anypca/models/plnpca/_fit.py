@@ -25,10 +25,10 @@ from anypca.solvers import Loop, Progress, Result, Status
 #: What a loop returns: its result, the points of the rows, and the sums of the last sweep.
 Run = tuple[Result[Shared], Sequence[Any], CountSums]
 
-# Sweeps before the first rotation of the latent space, after which the loadings have about taken their directions; each
-# later one comes after twice as many, so that rotations are few.
+# Sweeps before the first rotation of the latent space; by then the loadings roughly have their final directions. The
+# number of sweeps doubles before each later rotation, so that rotations are few.
 _FIRST_ROUND = 5
-# Sweeps after which the better of two starts is told: two rounds and their rotations, 5 + 10, and some more.
+# Sweeps before two starts are compared: two rounds with their rotations, 5 + 10, and some more.
 _TRIAL = 20
 
 
@@ -92,7 +92,7 @@ class PLNFitter(BilinearFitter[Settings]):
         return fits
 
     def _run_best(self, problem: PLNProblem, starts: Sequence[tuple[Coefficients, Sequence[Any]]]) -> Run:
-        """Try each start for a few sweeps and go on with the best."""
+        """Run each start for a few sweeps and continue with the best."""
         budget = self.session.max_iter
         if len(starts) == 1 or budget <= _TRIAL:
             return self._run(problem, Shared(starts[0][0]), starts[0][1], budget)
@@ -184,7 +184,7 @@ class PLNFitter(BilinearFitter[Settings]):
     def _gains(self, canonical: Canonical, means: Sequence[Any]) -> Floats:
         """Gain in Poisson log-likelihood from each component, given those before it, at the means; (k,).
 
-        Intercepts are those of the model without the later components: rates depend on how much scores vary.
+        Intercepts are refitted without the later components, because rates depend on the variance of scores.
         """
         known, k = canonical.coefficients, canonical.coefficients.loadings.shape[1]
 

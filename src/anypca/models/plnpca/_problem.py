@@ -1,8 +1,8 @@
 """The variational bound of Poisson log-normal PCA, on a block of rows and as a problem of alternating Newton steps.
 
 The point of a row holds the means M and the logarithms of the variances S of its posterior, both (rows, k). With
-``z = o + F B' + M C'`` (offset, fixed features, means) the expected rates are ``A = exp(z + S (C * C)' / 2)``: those of
-Poisson counts whose design is ``[M | F | S]`` and whose coefficients are ``[C | B | C * C / 2]``.
+``z = o + F B' + M C'`` (offset, fixed features, means) the expected rates are ``A = exp(z + S (C * C)' / 2)``. They
+equal the rates of Poisson counts with design ``[M | F | S]`` and coefficients ``[C | B | C * C / 2]``.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class PLNProblem(AlternatingNewton[CountSums]):
     ----------
     fit_intercept : bool
     kept : ndarray of bool of shape (n_fixed,)
-        Fixed features whose coefficients are estimated; those of the others, which depend on them, stay.
+        Fixed features whose coefficients are estimated. The other features depend on these; their coefficients stay.
     ridge : float
         r.
     fixed_ridge : ndarray of shape (n_fixed,)

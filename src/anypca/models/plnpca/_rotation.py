@@ -21,18 +21,18 @@ _MOST_PRECISIONS = 2000
 # fifty of them go round many times.
 _LARGEST_ANGLE = 0.5
 _MAX_STEPS = 50
-# Gain per matrix below which no further step is worth its while: the bound is then right to a millionth of a nat a row.
+# Gain per matrix below which to stop: the bound is then exact to a millionth of a nat per row.
 _SMALLEST_GAIN = 1e-6
-# A thousandth of a step of at most half a radian turns nothing.
+# After this many halvings a step, at most half a radian, is negligible.
 _MAX_HALVINGS = 10
-# Planes of equal variance have no curvature; this share of the rows stands for it, which bounds the angle.
+# Minimum curvature as a share of the rows. Planes of equal variance have none; the minimum bounds the angle.
 _LEAST_CURVATURE = 0.05
 
 
 def find_rotation(
     visit: Pass, problem: PLNProblem, coefficients: Coefficients, local: Sequence[Any]
 ) -> Floats:
-    """The rotation (k, k) of a fit's latent space, told by the precisions of some of its rows."""
+    """The rotation (k, k) of a fit's latent space, estimated from the precisions of some rows."""
     stride = max(1, -(-visit.session.data.n_samples // _MOST_PRECISIONS))
 
     def precisions(rows: BlockView, points: Floats) -> Floats:
