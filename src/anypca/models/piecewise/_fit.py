@@ -58,11 +58,11 @@ _NOISE_FLOOR = 1e-10
 _WORKING_NOISE_FLOOR = 1e-6
 # Steps after which starts of the bound are compared.
 _BOUND_STEPS = 6
-# Tolerance of a fit of one piece that several are only compared with.
+# Tolerance of the fit of one piece, used only for comparison with several pieces.
 _STRAIGHT_TOL = 1e-3
-# A dispersion stays above this share of what it is without components: below, columns are reproduced.
+# Lower bound of a dispersion, as a share of its value without components: below, columns are reproduced.
 _LEAST_SHARE = 1e-6
-# A shape (negative binomial 1/size) stays above this: smaller ones cannot be told apart from Poisson counts.
+# Lower bound of a shape (negative binomial 1/size): smaller values are indistinguishable from Poisson counts.
 _LEAST_SHAPE = 1e-4
 
 
