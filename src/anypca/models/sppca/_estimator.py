@@ -155,11 +155,11 @@ class SSPPCA(SPPCA):
     max_components : int or None, default=None
         As in `SPPCA`.
     sparsity : {"auto"} or float, default="auto"
-        Price of a non-zero loading (the published k). ``"auto"`` takes the largest of a few prices, 0 among them, whose
-        fit has components left and predicts hidden entries within one standard error of the best.
+        Penalty of a non-zero loading (the published k). ``"auto"`` uses the largest of a few penalties, including 0,
+        whose fit has components left and predicts hidden entries within one standard error of the best.
     delta : float, default=1e-8
-        What makes the count of non-zeros smooth, as published: a loading w counts as ``w^2 / (w^2 + delta)`` of one.
-        Any value will do that is small beside the squares of the loadings; those within ten roots of it are set to 0.
+        Smooths the count of non-zeros, as published: a loading w counts as ``w^2 / (w^2 + delta)``. Use a value that is
+        small compared with the squared loadings. Loadings below ``10 sqrt(delta)`` are set to 0.
     method, threshold, dispersion, coef_scale, max_iter, tol, n_jobs, verbose, random_state, warm_start, init
         As in `SPPCA`.
 
