@@ -71,13 +71,13 @@ def check_n_samples(n_samples: Any) -> int:
 
 
 def check_rank(n_components: int, data: Data) -> None:
-    """Raise if a table has fewer rows or columns than components are asked for."""
+    """Raise if a table has fewer rows or columns than requested components."""
     shape = (data.n_samples, data.n_features)
     check_largest(n_components, min(shape), f"min(n_samples, n_features) of a table of shape {shape}")
 
 
 def check_largest(n_components: int | None, largest: int, what: str) -> None:
-    """Raise if more than the ``largest`` number of components is asked for; ``what`` allows no more."""
+    """Raise if ``n_components`` exceeds ``largest``; ``what`` names the reason in the message."""
     if n_components is not None and n_components > largest:
         raise ValueError(f"n_components={n_components} is more than {what} allows. Choose at most {largest}.")
 
@@ -133,7 +133,7 @@ def check_entries(rows: Any, columns: Any, n_features: int) -> tuple[Ints, Ints]
     if row.size and not all(np.issubdtype(values.dtype, np.integer) for values in (row, column)):
         raise ValueError(
             f"rows and columns of entries must be integers; got {row.dtype} and {column.dtype}. "
-            "np.nonzero(np.isnan(X)) gives those of missing entries."
+            "np.nonzero(np.isnan(X)) returns the rows and columns of missing entries."
         )
     row, column = row.astype(int), column.astype(int)
     outside = (column < 0) | (column >= n_features)

@@ -91,9 +91,9 @@ class LatentModel(Estimator, TransformerMixin, BaseEstimator):
     max_iter: int = 1
     tol: float = 0.0
     random_state: Any = None
-    # Of models that have no such parameter: the steps that the values show.
+    # Default of models without this parameter: steps are inferred from the values.
     resolution: Any = None
-    # Of models that have no such parameter, of which most take no covariates.
+    # Default of models without this parameter; most of them do not accept covariates.
     coef_scale: float | None = 2.0
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
@@ -143,15 +143,15 @@ class LatentModel(Estimator, TransformerMixin, BaseEstimator):
     ) -> Self:
         """Write one self-contained HTML file on the fitted model and a table.
 
-        It tells what was in the table, how many components there are and why, what they mean, where the rows lie,
-        how good the fit is, whether it converged, and how to reproduce it. Needs jinja2 (``anypca[report]``).
+        The report describes the table, the number of components and its choice, the loadings, the scores, the quality
+        and convergence of the fit, and how to reproduce it. Requires jinja2 (``anypca[report]``).
 
         Parameters
         ----------
         path : path-like
             Where to write; the file appears whole or not at all.
         X : table of shape (n_samples, n_features)
-            The rows to report on, usually those of ``fit``.
+            The rows to report on, usually the training rows.
         offset, covariates : as in ``fit``
         row_names : sequence of length n_samples, optional
             Names of the rows; the index of a pandas frame when not given.
@@ -230,7 +230,7 @@ class LatentModel(Estimator, TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_samples, n_features), or data frame
-            A frame if ``set_output`` asks for it: there the nearest label stands for the mean of its numbers.
+            A frame if requested by ``set_output``; columns of labels then contain the label nearest to the mean.
         """
         scores = self._check_scores(X)
         model, data = self._row_model(), self._companions(len(scores), offset, covariates)
@@ -276,13 +276,15 @@ class LatentModel(Estimator, TransformerMixin, BaseEstimator):
         return to_named_output(self, found, levels)
 
     def score_samples(self, X: Any, *, offset: Any = None, covariates: Any = None) -> Floats:
-        """Log-likelihood of the observed entries of each row, scores integrated out where they have a distribution.
+        """Log-likelihood of the observed entries of each row, with scores integrated out if they have a distribution.
 
-        `PPCA` does so exactly, `SePCA` and `PLNPCA` give a lower bound, others what the class says, and `GPCA` plugs
-        the row's own scores in, which is too large beside these. Where columns have different families, or none is
-        continuous, it is the log-probability of the row as it is recorded, in steps of ``resolution_``: comparable
-        across families, dimensions and units. Where all columns are measurements of one family it is a log-density, as
-        in scikit-learn, comparable in the same units only; ``entry_log_likelihood`` compares models of any kind.
+        `PPCA` integrates exactly. `SePCA` and `PLNPCA` return a lower bound. `GPCA` plugs in the row's own scores,
+        which gives larger values than integration. See the class for other models.
+
+        If columns have different families, or none is continuous, the result is the log-probability of the row
+        recorded in steps of ``resolution_``. It is comparable across families, dimensions and units. If all columns are
+        measurements of one family, it is a log-density, as in scikit-learn, comparable in the same units only. Use
+        ``entry_log_likelihood`` to compare models of any kind.
 
         Parameters
         ----------
@@ -303,9 +305,9 @@ class LatentModel(Estimator, TransformerMixin, BaseEstimator):
         return np.concatenate(self._visit_rows(visit, X, offset, covariates))
 
     def rotate(self, method: str = "varimax", *, normalize: bool = True) -> Rotation:
-        """The fit seen along axes that are easier to name: many loadings near 0, few large ones.
+        """Rotate the components to a simple structure, with many loadings near 0 and few large ones.
 
-        Fitted values stay what they are; scores have unit variance, and loadings carry the sizes.
+        Fitted values do not change. Scores have unit variance, and loadings carry the scale.
 
         Parameters
         ----------
@@ -400,7 +402,7 @@ class LatentModel(Estimator, TransformerMixin, BaseEstimator):
         covariates : array-like of shape (n_samples, n_covariates), data frame, dict of columns, or None
         entry_weight : array-like of shape (n_samples, n_features) or None
         checkpoint : path-like, Checkpoint or None
-            File for the progress of the fit, which goes on from there if it was interrupted.
+            File for the progress of the fit, which resumes from it after an interruption.
 
         Yields
         ------
@@ -486,7 +488,7 @@ class LatentModel(Estimator, TransformerMixin, BaseEstimator):
         return {}
 
     def _report_columns(self, session: FitContext) -> None:
-        """Give what the fit tells of the columns of the model to those of the table; see `Layout.pad`."""
+        """Map fitted attributes of the model's columns to the table's columns; see `Layout.pad`."""
         layout, choice = session.layout, session.choice
         for name, axis in self._column_attributes.items():
             values = vars(self).get(name)
@@ -511,11 +513,11 @@ class LatentModel(Estimator, TransformerMixin, BaseEstimator):
             raise
 
     def _before_fit(self, session: FitContext) -> None:
-        """Keep what a table tells before the fit; by default that is nothing."""
+        """Set attributes that depend on the table only, before the fit; none by default."""
         return None
 
     def _set_input_metadata(self, X: Any, data: Data, *, uses_offset: bool) -> None:
-        """Keep what later calls are compared with."""
+        """Store the input metadata that later calls are validated against."""
         check_features(self, header_of(X), reset=True)
         self.n_features_in_ = data.n_features
         self._uses_offset = uses_offset

@@ -42,7 +42,7 @@ class BlockView:
     columns: Ints | None = None
     """Of the columns in the user's table, shape (n_features,); ``None`` when they are the same."""
     entry: Floats | None = None
-    """Weights of the entries besides those of their rows, shape (rows, n_features); ``None`` for all one."""
+    """Entry weights without the row weights, shape (rows, n_features); ``None`` if all are one."""
     single: Floats | None = None
     """The entries in single precision, not to be written to, where the block has kept them."""
 
@@ -181,7 +181,7 @@ def open_block(
     dense : bool, default=False
         Whether the entries themselves are needed all the same.
     precision : str or None
-        The dtype of the arithmetic; ``None`` for that of the block.
+        The dtype of the arithmetic; ``None`` for the dtype of the block.
     """
     features = fixed_features(block, fit_intercept=fit_intercept)
     offset = block.offset()

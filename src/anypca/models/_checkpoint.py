@@ -63,7 +63,7 @@ def _told(value: Any) -> Any:
 
 
 def _facts(session: FitContext) -> dict[str, Any]:
-    """What tells the table of a fit from another one."""
+    """Facts that identify the table of a fit."""
     data, summary = session.data, session.summary
     return {
         "the number of rows": data.n_samples,
@@ -80,6 +80,6 @@ def _facts(session: FitContext) -> dict[str, Any]:
 
 
 def _companions(block: Block, _: Any) -> Floats:
-    """Sums of the offsets and of the covariates of some rows, by which they are told from others."""
+    """Sums of the offsets and covariates of a block, which identify them."""
     offset = block.offset()
     return np.array([0.0 if offset is None else float(offset.sum()), float(np.abs(block.covariates).sum())])

@@ -31,7 +31,7 @@ class FitContext:
     """State shared by all steps of a fit, open inside the ``with`` block of `open_context`."""
 
     data: Data
-    """The columns of the model; those of the user's table until `encode_columns` has been called."""
+    """The columns of the model; the columns of the user's table before `encode_columns` is called."""
     executor: Executor
     summary: Summary
     """Of ``data``."""
@@ -136,7 +136,7 @@ def open_context(
 
 
 def lay_out(session: FitContext, choice: FamilyChoice | None, dropped: Mapping[int, Form]) -> FitContext:
-    """A session on the columns of the model in place of those of the user's table.
+    """A session on the columns of the model instead of the columns of the user's table.
 
     Parameters
     ----------

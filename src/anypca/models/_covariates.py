@@ -104,7 +104,7 @@ class Covariates:
         return replace(data, blocks=tuple(change(block) for block in data.blocks))
 
     def intercept(self, intercept: Floats, coef: Floats) -> Floats:
-        """The intercept (n_features,) that belongs to the user's units, from those of the fit."""
+        """The intercept (n_features,) in the user's units, from intercept and coefficients of the fit."""
         return np.asarray(intercept - coef @ (self.centre / self.scale))
 
     def restore_units(self, draws: Any) -> None:

@@ -25,13 +25,13 @@ class Likelihood(NamedTuple):
     """
 
     value: float
-    """With all constants; of the entries as they are recorded, in steps, for `EPCA` and `SePCA`."""
+    """With all constants; for `EPCA` and `SePCA`, of the entries recorded in steps."""
     n_parameters: int
-    """Free parameters, rotations taken off."""
+    """Free parameters, minus the degrees of freedom of rotations."""
     n_observations: float
-    """Of which each parameter could be estimated: rows, or entries where scores are parameters."""
+    """Sample size of the parameters: rows, or entries if scores are parameters."""
     code_length: float
-    """``sum log(m) / 2`` over the parameters, m being the number of observations that tell about each; in nats."""
+    """``sum log(m) / 2`` over the parameters, with m the number of observations that depend on each; in nats."""
 
     @property
     def aic(self) -> float:
@@ -78,11 +78,11 @@ class Criterion:
     Parameters
     ----------
     name : str
-        By which it is asked for.
+        Name that selects the criterion.
     label : str
-        What plots write at their axis.
+        Axis label in plots.
     evaluate : callable
-        The criterion from the `FitFacts` of a fit, None if the model does not have what it takes.
+        Returns the criterion from the `FitFacts` of a fit, None if the model does not define it.
     is_held_out : bool, default=False
         Whether it is estimated from entries left out of the fit, not from the fit.
 
@@ -104,7 +104,7 @@ class Criterion:
     is_held_out: bool = False
 
     def __call__(self) -> Criterion:
-        """Itself: a registry makes what it is asked for by a call."""
+        """Return itself, because a registry calls its entries."""
         return self
 
 
@@ -150,9 +150,9 @@ def _mdl(facts: FitFacts) -> float | None:
 def _marginal_bic(facts: FitFacts) -> float | None:
     """BIC of the likelihood with the scores integrated out, ``-2 L + d log n`` with n rows.
 
-    For `EPCA` by Laplace's approximation, with normal scores of the fitted variances, and of the table as it is
-    recorded, so that families may be compared. For models that integrate the scores anyway it is BIC; that of `PPCA`
-    and `PiecewisePCA` is of a log-density where columns are continuous.
+    For `EPCA` it uses Laplace's approximation, with normal scores of the fitted variances, and the log-probability of
+    the recorded table, so that families are comparable. For models that integrate the scores it equals BIC. `PPCA` and
+    `PiecewisePCA` use a log-density if columns are continuous.
     """
     return None if facts.marginal is None else facts.marginal.bic
 
@@ -161,9 +161,9 @@ def _marginal_bic(facts: FitFacts) -> float | None:
 def _icl(facts: FitFacts) -> float | None:
     """Integrated completed likelihood, ``-2 L + d log n + 2 H``.
 
-    L, d and n are those of ``marginal_bic`` and H is the entropy of the posteriors of all rows' scores in units of
-    their prior: components whose scores remain unknown are not worth having. Comparable with what ``marginal_bic`` is
-    comparable with, and never with ``marginal_bic`` itself.
+    L, d and n are defined as in ``marginal_bic``. H is the entropy of the posteriors of all rows' scores in units of
+    their prior, which penalises components with uncertain scores. ICL is comparable across the same models as
+    ``marginal_bic``, but not with ``marginal_bic`` itself.
     """
     if facts.marginal is None or facts.entropy is None:
         return None
@@ -174,8 +174,8 @@ def _icl(facts: FitFacts) -> float | None:
 def _evidence(facts: FitFacts) -> float | None:
     """Minus twice the log evidence (or its bound), which is on the scale of BIC.
 
-    That of `SePCA` is a log-probability of the table as it is recorded: comparable across dimensions, families and
-    units. It integrates loadings out under their prior, which BIC only approximates: not to be set against BIC.
+    For `SePCA` it is the log-probability of the recorded table, comparable across dimensions, families and units. It
+    integrates loadings out under their prior, which BIC only approximates, so do not compare it with BIC.
     """
     return None if facts.evidence is None else -2.0 * facts.evidence
 

@@ -82,16 +82,16 @@ class Description:
     status: str = ""
     """How the fit ended, in the words of the solver."""
     criteria: Mapping[str, float] = field(default_factory=dict)
-    """Those of ``bic``, ``icl``, ``aic``, ``log_likelihood``, ``n_parameters``, ``entropy`` and ``evidence`` that the
-    fit knows."""
+    """The available ones among ``bic``, ``icl``, ``aic``, ``log_likelihood``, ``n_parameters``, ``entropy`` and
+    ``evidence``."""
     evidence_by_rank: Mapping[int, float] = field(default_factory=dict)
     """Log evidence of the numbers of components that the fit compared."""
     rank_probabilities: Mapping[int, float] = field(default_factory=dict)
-    """What these say of the numbers of components, where the model tells it."""
+    """Posterior probabilities of the numbers of components, if the model has them."""
     chosen_rank: int | None = None
-    """The number of components that the fit took of these; with sparse loadings ``n_components`` may be less."""
+    """The chosen number of components; with sparse loadings ``n_components`` may be smaller."""
     support: Bools | None = None
-    """The columns that take part in components, where the model selects columns, (n_features,)."""
+    """Whether each column has loadings, if the model selects columns, (n_features,)."""
     evidence_path: Floats | None = None
     """Log evidence of the sets of the 1, 2, ... most relevant columns."""
     removals: tuple[Any, ...] = ()
@@ -161,7 +161,7 @@ class Description:
         columns = self.model_columns(
             self.loadings.shape[1] if self.layout is None else self.layout.n_features
         )
-        # Loadings of columns with units are told in standard deviations of the noise; others have no units.
+        # Loadings of columns with units are divided by the standard deviation of the noise; others have no units.
         unit = np.ones(len(self.dispersion))
         for member, places in self.family.member_columns(len(unit)):
             if member.has_units:
@@ -252,7 +252,7 @@ def project_rows(model: Any, X: Any, **companions: Any) -> tuple[Floats, Floats 
     model : fitted estimator
     X : table of shape (n_samples, n_features)
     **companions : dict
-        ``offset`` and ``covariates`` of the rows, as in ``fit``; None stands for none.
+        ``offset`` and ``covariates`` of the rows, as in ``fit``, or None.
 
     Returns
     -------

@@ -92,7 +92,7 @@ def leave_one_out_slopes(model: RowModel[Any], session: FitContext) -> Slopes:
 
     .. math:: \eta_{ij}^{(-ij)} = \eta_{ij} - \frac{h_{ij}}{1 - h_{ij}} r_{ij}.
 
-    Sums over a column include those of an average column, in units of its variance.
+    Sums over a column are shrunk towards an average column, in units of its variance.
     """
     summary = session.summary
     moments = summary.mean, summary.variance, summary.low, summary.high
@@ -149,7 +149,7 @@ def _predict_without(
 
 
 def is_completed(model: RowModel[Any], variance: Floats) -> Bools:
-    """Columns of which the model leaves nothing unexplained: their missing entries are determined, (n_features,)."""
+    """Whether the model fits a column exactly, so that its missing entries are determined, (n_features,)."""
     found, dispersion = np.zeros(len(variance), dtype=bool), np.broadcast_to(model.dispersion, len(variance))
     for member, columns in model.family.member_columns(len(variance)):
         if member.has_units:

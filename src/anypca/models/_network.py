@@ -79,11 +79,11 @@ class Network:
         return sum(layer.weights.size + layer.bias.size for layer in self.layers)
 
     def _is_joined(self, number: int) -> bool:
-        """Whether a layer sees the input of the first beside the values of the one before it."""
+        """Whether the input of the network is concatenated to the input of this layer."""
         return self.has_skip and 0 < number == len(self.layers) - 1
 
     def forward(self, x: Floats) -> list[Passed]:
-        """What passes through each layer, given the input of the first, shape (rows, n_in)."""
+        """Forward pass of the input, shape (rows, n_in); returns the values of every layer."""
         passed: list[Passed] = []
         values = x
         for number, layer in enumerate(self.layers):

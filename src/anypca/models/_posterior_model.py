@@ -119,7 +119,7 @@ class PosteriorModel(GenerativeModel):
         Returns
         -------
         list of n_draws tables of shape (n_samples, n_features)
-            As from ``impute``; observed entries are those of X.
+            As from ``impute``; observed entries are copied from X.
         """
         drawn = self._draw_tables(X, n_draws, offset, covariates, random_state)
         return [to_output_frame(self, table, X) for table in drawn]
@@ -184,8 +184,8 @@ class PosteriorModel(GenerativeModel):
     ) -> tuple[Floats, Floats]:
         """Mean and standard deviation of the linear predictor at some entries, hidden or observed.
 
-        For an interval in the units of the entries send its ends through the inverse link: ``family_.mean`` where
-        all columns have one family, that of ``family_.take(slice(j, j + 1))`` for column j of a mixed table.
+        For an interval in the units of the entries, apply the inverse link to its ends: ``family_.mean`` if all columns
+        have one family, or ``family_.take(slice(j, j + 1)).mean`` for column j of a mixed table.
 
         Parameters
         ----------

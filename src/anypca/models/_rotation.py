@@ -1,8 +1,8 @@
-"""Rotated components: the same fit seen along axes that are easier to name.
+"""Rotation of a fitted model's components to a simple structure.
 
-With A = W' S (p, k) the loadings for scores of unit variance and F the scores so scaled, a rotation has the scores F T
-and the loadings A T^-T, so that fitted predictors stay what they are. T is orthogonal (varimax, quartimax), or has
-columns of unit length and the scores are correlated, with the correlations T'T (promax, oblimin).
+Let F be the scores scaled to unit variance and A = W' S (p, k) their loadings. A rotation has the scores F T and the
+loadings A T^-T, so that fitted predictors do not change. T is orthogonal (varimax, quartimax), or has columns of unit
+length, and the scores have the correlations T'T (promax, oblimin).
 
 References
 ----------
@@ -39,9 +39,9 @@ _MOST_STEPS = 1000
 
 @dataclass(frozen=True, eq=False)
 class Rotation:
-    """A fitted model with rotated components; what is not listed here is that of the model.
+    """A fitted model with rotated components; all other attributes come from the model.
 
-    It draws, reports and is saved as the model is.
+    Plotting, reports and saving work as for the model.
     """
 
     model: Any
@@ -54,7 +54,7 @@ class Rotation:
     components_: Floats
     """Rotated loadings of scores of unit variance, (n_components, n_features), by decreasing share."""
     components_std_: Floats | None
-    """Their posterior standard deviations, where the model has them; those of the model's loadings are taken as
+    """Posterior standard deviations of the loadings, if the model has them; assumes that the model's loadings are
     independent between components."""
     score_correlations_: Floats
     """Of the rotated scores, (n_components, n_components); the identity for varimax and quartimax."""

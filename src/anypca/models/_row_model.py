@@ -51,7 +51,7 @@ class RowModel(ABC, Generic[Solved]):
         """The rows' latent points, or their posteriors, each row to its own convergence."""
 
     def scores(self, solved: Solved) -> Floats:
-        """Scores of solved rows, shape (rows, k); by default what they were solved to."""
+        """Scores of solved rows, shape (rows, k); by default the solution itself."""
         return np.asarray(solved)
 
     def deviations(self, solved: Solved) -> Floats:
@@ -60,7 +60,7 @@ class RowModel(ABC, Generic[Solved]):
 
     @abstractmethod
     def log_likelihood(self, rows: BlockView) -> Floats:
-        """Log-likelihood of each row with its scores integrated out, or what stands for that, shape (rows,)."""
+        """Log-likelihood of each row with its scores integrated out, or an approximation, shape (rows,)."""
 
     def integrate(self, rows: BlockView) -> tuple[Floats, Floats]:
         """The same, and the entropies of the posteriors of the scores in units of their prior; (rows,) each."""
@@ -187,8 +187,8 @@ def predictive_log_mass(
 ) -> Floats:
     """Log-probability of values, recorded in steps, whose predictors are normal with such moments, (n,) each.
 
-    The nodes lie around the mode of the product of likelihood and normal density, and as wide as that: a value that
-    tells much more of its predictor than is known beforehand would fall between nodes of the normal distribution.
+    The quadrature is adaptive: nodes are centred at the mode of likelihood times normal density and scaled to its
+    width. A narrow likelihood would fall between the nodes of the normal distribution.
     """
     # So much spread that its nodes are not lost in rounding.
     mean, variance = moments[0], np.maximum(moments[1], 1e-12 * (1.0 + moments[0] ** 2))

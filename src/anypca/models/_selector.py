@@ -1,4 +1,4 @@
-"""What models that select variables have beside their scores."""
+"""Methods of models that select variables, in addition to their scores."""
 
 from __future__ import annotations
 

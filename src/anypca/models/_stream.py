@@ -1,10 +1,10 @@
 """Fits from a stream of blocks: decayed averages take the place of sums over the table.
 
-A block's rows are solved under the present shared parameters. For the coefficients k_j of each column its curvature A
-and its ``B = A k + g``, with the gradient g, are those of a quadratic function of k_j, whatever k_j is later. Averages
-per row of both, in which older blocks count less, give the next parameters, as the sums of a sweep over so many rows
-would. After each block the latent coordinates are chosen anew, and the averages are carried along. A model says how its
-rows are solved and its parameters improved (`StreamRule`); this module does the rest.
+The rows of a block are solved under the current shared parameters. For the coefficients k_j of each column, the
+curvature A and ``B = A k + g`` with the gradient g define a quadratic function of k_j, independent of later values of
+k_j. Weighted averages of both per row, with less weight for older blocks, give the next parameters, like the sums of a
+sweep over as many rows. After each block the latent coordinates change, and the averages are transformed with them. A
+`StreamRule` defines how a model solves rows and updates parameters; this module implements the rest.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class BlockSums(Statistics):
     def shares(self, loadings: Floats, variance: Floats, total: float, *, fit_intercept: bool) -> Floats:
         """Share of each component where all of them have a known one, divided by information, shape (k,).
 
-        Where scores are uncorrelated, what a component adds to the quadratic function is the sum over columns of
-        squared loading times variance times the column's mean curvature, which is the curvature of its intercept.
-        Each column counts by the share h / (1 + h) of a predictor whose variance is h times that of its noise.
+        If scores are uncorrelated, a component contributes to the quadratic function the sum over columns of squared
+        loading times variance times the column's mean curvature, which is the curvature of its intercept. Each column
+        has weight h / (1 + h), with h the ratio of its predictor's variance to its noise variance.
         """
         k, m = loadings.shape[1], len(self.moments)
         level = self.curvature[:, packed_diagonal(m)[k]] if fit_intercept else np.ones(len(loadings))
@@ -119,7 +119,7 @@ class StreamRule(ABC, Generic[Shared]):
 
 @dataclass(frozen=True, eq=False)
 class Stream(Generic[Shared]):
-    """Where the blocks so far have led; families and dispersions are those of the first one."""
+    """State after the blocks so far; families and dispersions come from the first block."""
 
     rule: StreamRule[Shared]
     shared: Shared
@@ -208,7 +208,7 @@ def partial_fit(
     offset: Any = None,
     covariates: Any = None,
 ) -> Any:
-    """Continue the fit with further rows, none of which is kept.
+    """Update the fit with further rows, without storing them.
 
     The first call fits the model to its rows, and fixes families, dispersions and the number of components: pass about
     600 rows, and blocks of 200 rows or more afterwards. Each row counts once for each time it is passed; ``fit`` starts

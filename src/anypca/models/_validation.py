@@ -28,8 +28,8 @@ NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
 class Estimator:
     """Parameters of every estimator, their validation, and reports on a fit.
 
-    The ``_parameter_constraints`` of a class are added to those of its bases; the constraints here are of names that
-    mean the same wherever they occur.
+    The ``_parameter_constraints`` of a class extend the constraints of its bases. The constraints here apply to names
+    with the same meaning in every class.
     """
 
     _: KW_ONLY
