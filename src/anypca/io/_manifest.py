@@ -1,4 +1,4 @@
-"""What was written together: names and checksums in ``anypca-manifest.json``."""
+"""The manifest ``anypca-manifest.json``: names and checksums of files that were written together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that may be compressed, how they are to be read, and what to say of those that cannot be."""
+"""Open files, which may be compressed; options of readers; errors for invalid files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import IO
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What a user says of a file; ``None`` and empty where it is to be found out."""
+    """Options to read a file; ``None`` and empty values are detected."""
 
     delimiter: str | None = None
     decimal: str | None = None
@@ -39,7 +39,7 @@ class ReadOptions:
     transpose: bool | None = None
     """Whether columns are samples."""
     keep: tuple[str, ...] = ()
-    """Columns that are amounts whatever they look like, and whose cells are all values."""
+    """Columns that are amounts even if they look like labels or years; all of their cells are values."""
     codes: Mapping[str, Sequence[float]] | None = None
     """Numbers that mean missing values, by column; None: detected."""
     columns: tuple[str, ...] = ()
@@ -88,13 +88,13 @@ _DAMAGE: tuple[type[Exception], ...] = (
 
 
 class Refused(ValueError):
-    """A complaint that already names the file and the remedy."""
+    """An error whose message already names the file and the remedy."""
 
     is_complete = True
 
 
 def check_size(path: Path, size: float, what: str = "it would become") -> None:
-    """Refuse content that is too large before it is read.
+    """Raise an error if content is too large, before it is read.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def check_size(path: Path, size: float, what: str = "it would become") -> None:
 
 
 def check_archive(path: Path, stream: IO[bytes], swelling: float = 1.0) -> None:
-    """Refuse a zip archive whose content is too large.
+    """Raise an error if the content of a zip archive is too large.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def open_source(path: Path) -> IO[bytes]:
 
 @contextmanager
 def reading(path: Path, writer: str, *errors: type[Exception]) -> Iterator[IO[bytes]]:
-    """Open a file; whatever a library says of its content becomes a complaint that says what writes such files.
+    """Open a file, and translate errors of libraries into messages that name software to write such files.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def reading(path: Path, writer: str, *errors: type[Exception]) -> Iterator[IO[by
 
 
 def _unreadable(path: Path, error: Exception, writer: str) -> ValueError:
-    """A complaint on a file whose content is not what its name says; our own complaints say all of it already."""
+    """Translate an error on invalid content; errors of this package stay unchanged."""
     if getattr(error, "is_complete", False):
         return ValueError(str(error))
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -192,6 +192,6 @@ def _unreadable(path: Path, error: Exception, writer: str) -> ValueError:
     if isinstance(error, MemoryError):
         reason = "it declares more than fits into memory"
     if "pickle" in reason:
-        # numpy takes whatever it does not know for a pickle and advises to load it, which may run any code.
+        # numpy treats unknown content as a pickle and suggests to load it, which can run any code.
         reason = "it does not hold plain arrays of numbers"
     return ValueError(f"{path} cannot be read: {reason.rstrip('.')}. Write the file again with {writer}.")

@@ -1,10 +1,10 @@
-"""Output files that appear whole or not at all, whoever is killed meanwhile.
+"""Atomic output: a set of files is written completely or not at all, even if the process is killed.
 
-Files are written into a scratch folder first. A new target folder appears by one renaming. Into one that exists the
-files are moved one by one, after a manifest that names them with their checksums has appeared in the scratch folder:
-from then on whoever next opens the target, for reading or writing, finishes the moves (`recover`); before, the
-scratch is worth nothing and is removed. A lock on the scratch folder, which the system takes back when its owner dies,
-distinguishes the two cases and excludes a second writer.
+Files are written to a scratch folder first. A new target folder is created by one rename. If the target exists, a
+manifest with the names and checksums of the files is written to the scratch folder; then the files are moved one by
+one. If a process dies during the moves, the next process that opens the target finishes them (`recover`). If it dies
+before the manifest is written, the scratch folder is removed. A lock on the scratch folder, released by the system when
+its owner dies, distinguishes the two cases and excludes a second writer.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _PREVIOUS = "previous"
 
 
 def write_atomically(folder: str | os.PathLike[str], files: Mapping[str, Writer]) -> None:
-    """Write several files into a folder so that all of them appear, whole, or none.
+    """Write several files into a folder, all of them or none.
 
-    Whatever goes wrong on the way (Ctrl-C included), earlier files stay, and what was made is removed. Several files
-    are recorded with their checksums in ``anypca-manifest.json`` in the same folder.
+    On any error (Ctrl-C included) earlier files stay, and new files are removed. The names and checksums of several
+    files are recorded in ``anypca-manifest.json`` in the same folder.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def write_atomically(folder: str | os.PathLike[str], files: Mapping[str, Writer]
 
     See Also
     --------
-    check_target : asks before a long fit.
+    check_target : checks the target before a long fit.
     """
     with claim(folder, files) as place:
         place.stage(files)
@@ -62,7 +62,7 @@ def write_atomically(folder: str | os.PathLike[str], files: Mapping[str, Writer]
 
 @contextmanager
 def claim(folder: str | os.PathLike[str], files: Iterable[str], *, force: bool = True) -> Iterator[Claim]:
-    """Keep a target folder to oneself, for as long as it takes to make what is written there.
+    """Lock a target folder while its files are computed and written.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class Claim:
             write_manifest(self.scratch, {**kept, **made}, removed)
 
     def publish(self) -> None:
-        """Put the files in their place; what has begun is finished, also after Ctrl-C.
+        """Move the files to their places; a move that has begun is finished, also after Ctrl-C.
 
         Raises
         ------
@@ -157,7 +157,7 @@ class Claim:
 
 
 def recover(folder: str | os.PathLike[str]) -> None:
-    """Finish what a process that was killed had begun to put in place; remove what it left otherwise.
+    """Finish the moves of a process that was killed, or remove its scratch folder.
 
     Parameters
     ----------
@@ -174,13 +174,13 @@ def recover(folder: str | os.PathLike[str]) -> None:
         if scratch.is_dir():
             _finish(scratch, target)
     for scratch in target.glob(f".*{_SINGLE}"):
-        # A living process that writes one other file here is no concern of ours.
+        # Ignore living processes that write other single files here.
         with suppress(BlockingIOError):
             _finish(scratch, target)
 
 
 def check_target(folder: str | os.PathLike[str], files: Iterable[str]) -> None:
-    """Refuse, before any work is done, what `write_atomically` could not write.
+    """Raise the errors of `write_atomically` before any work is done.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def check_target(folder: str | os.PathLike[str], files: Iterable[str]) -> None:
 
 
 def check_own(folder: str | os.PathLike[str], files: Iterable[str], *, force: bool = False) -> None:
-    """Refuse also to replace files that are someone else's: not recorded in the folder, or changed since.
+    """Also raise an error if files would be replaced that are not in the manifest or have changed since.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ def check_own(folder: str | os.PathLike[str], files: Iterable[str], *, force: bo
 
 
 def _scratch_of(target: Path, names: tuple[str, ...]) -> Path:
-    """Where files wait: in the target, which may be a file system of its own, or next to it while it is absent."""
+    """The scratch folder: in the target, which may be a separate file system, or next to a target that is absent."""
     if not target.is_dir():
         return target.parent / f".{target.name}{_SCRATCH}"
     return target / (f".{names[0]}{_SINGLE}" if len(names) == 1 else _SCRATCH)
@@ -298,7 +298,7 @@ def _empty(folder: Path) -> None:
 
 
 def _finish(scratch: Path, target: Path) -> None:
-    """Move what a dead process was about to move, and remove its scratch."""
+    """Finish the moves of a dead process, and remove its scratch folder."""
     lock = _take(scratch, target)
     if scratch.parent == target and (scratch / MANIFEST).exists():
         _move(scratch, target)
@@ -307,7 +307,7 @@ def _finish(scratch: Path, target: Path) -> None:
 
 
 def _move(scratch: Path, target: Path) -> None:
-    """Move what is still in the scratch, its manifest last; may be called again where it was interrupted."""
+    """Move the remaining scratch files, the manifest last; can be repeated after an interrupt."""
     for name in removed_files(scratch / MANIFEST):
         (target / name).unlink(missing_ok=True)
     for place in sorted(_staged(scratch), key=lambda place: place.name == MANIFEST):
@@ -319,7 +319,7 @@ def _staged(scratch: Path) -> list[Path]:
 
 
 def _keep(scratch: Path, target: Path) -> list[str]:
-    """Keep what is about to be replaced or removed; return the names."""
+    """Back up files that will be replaced or removed; return their names."""
     (scratch / _PREVIOUS).mkdir()
     names = [*(place.name for place in _staged(scratch)), *removed_files(scratch / MANIFEST)]
     for name in names:

@@ -1,4 +1,4 @@
-"""A table of numbers with names, and what was done to get it."""
+"""A table of numbers with names, and notes on how it was read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from anypca.columns.labels import Labels
 class Frame:
     """A numeric table as read from a file.
 
-    Equality is identity: comparing two tables entry by entry is the caller's business.
+    Equality is identity; tables are not compared entry by entry.
 
     See Also
     --------
@@ -29,12 +29,12 @@ class Frame:
     column_names: tuple[str, ...]
     row_names: tuple[str, ...]
     notes: tuple[str, ...] = ()
-    """Plain sentences on what was left out, repaired or guessed; empty when the file was taken as it is."""
+    """Sentences on omissions, repairs and guesses; empty if the file was read without changes."""
     extras: Mapping[str, Any] = field(default_factory=dict)
     """Further columns besides the table, by name: arrays of length n_rows, of numbers (two-dimensional
     ones too) or of text with ``None`` where a cell is empty."""
     codes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """Numbers that were taken as missing because they stood far from all others, by column."""
+    """Numbers that mean missing values because they are far from all others, by column."""
     labels: Mapping[str, Labels] = field(default_factory=dict)
     """Labels of the numbers in columns of text and categories, by column."""
     hints: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Model files: no pickle, nothing is run on reading, damage is noticed.
+"""Model files without pickle: reading runs no code and detects damage.
 
 A model file is one line of text, ``anypca-model FORMAT sha256=CHECKSUM``, and ``hmac=SIGNATURE`` after it if signed;
 then a numpy archive (npz, not compressed) of plain arrays. One of them is the structure of the model as JSON, see
@@ -35,7 +35,7 @@ FORMAT = 1
 _HEAD = re.compile(rb"anypca-model ([0-9]{1,4}) sha256=([0-9a-f]{64})(?: hmac=([0-9a-f]{64}))?\n")
 #: Longer than any first line.
 _HEAD_LENGTH = 200
-#: What numpy and zipfile raise on archives that are not theirs.
+#: Exceptions of numpy and zipfile on invalid archives.
 _UNREADABLE = (
     *(BadZipFile, LookupError, ValueError, TypeError, AttributeError),
     *(EOFError, OSError, MemoryError, RuntimeError),
@@ -51,14 +51,14 @@ _SHAPES = {
 
 
 def save(model: Any, path: str | os.PathLike[str], *, key: str | bytes | None = None) -> None:
-    """Write a model to a file, whole or not at all.
+    """Write a model to a file atomically.
 
     Parameters
     ----------
     model : estimator of this package
         The model, fitted or not.
     path : path-like
-        The file; one of the same name is replaced. The ending is yours to choose.
+        The file; an existing file is replaced. Any extension is allowed.
     key : str or bytes, optional
         A secret with which the file is signed: `load` with the same key refuses a file that anyone else has made or
         changed.
@@ -101,8 +101,8 @@ def save(model: Any, path: str | os.PathLike[str], *, key: str | bytes | None = 
 def load(path: str | os.PathLike[str], *, key: str | bytes | None = None) -> Any:
     """Read a model that `save` wrote.
 
-    Nothing in the file is run, whoever made it: instances of this package's classes and of scikit-learn's estimators
-    are created without calling them, and no other types are read. Parameters and arrays are checked (types, shapes,
+    No code in the file is run: instances of this package's classes and of scikit-learn's estimators are created
+    without calling them, and other types are rejected. Parameters and arrays are checked (types, shapes,
     finite values), and one row is projected.
 
     Parameters
@@ -259,7 +259,7 @@ def check_model(model: Any) -> None:
 
 
 def _project_a_row(model: Any) -> None:
-    """Draw and project a row, which finds damaged arrays that no check of shapes can know."""
+    """Draw and project a row, which detects damage that checks of shapes miss."""
     found, k = describe(model), model.n_components_
     companions: dict[str, Any] = {"offset": np.zeros(1)} if found.uses_offset else {}
     if n_covariates := vars(model).get("_n_covariates", 0):

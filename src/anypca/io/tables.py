@@ -62,18 +62,18 @@ def read_table(
         csv, tsv, txt, xlsx, parquet, npz (arrays, or a matrix of ``scipy.sparse.save_npz``), npy, mtx
         (MatrixMarket) or h5ad (AnnData); each also compressed, as in table.csv.gz.
     delimiter : str, optional
-        What separates the cells of a text file; found among comma, semicolon, tab, vertical bar and blanks when not
+        Separator of the cells of a text file; detected among comma, semicolon, tab, vertical bar and blanks when not
         given.
     decimal : {".", ","}, optional
-        The decimal sign of a text file; found when not given.
+        The decimal sign of a text file; detected by default.
     header : bool or int, optional
-        Whether the first line of a text file or sheet holds column names, or how many lines do; found when not given.
+        Whether the first line of a text file or sheet holds column names, or how many lines do; detected by default.
     skip : int, optional
-        Lines to leave out at the top of a text file or sheet; titles are found when not given.
+        Lines to leave out at the top of a text file or sheet; titles are detected by default.
     comment : str, optional
-        What comment lines of a text file begin with, ``""`` for none; a few lines with ``#`` when not given.
+        First characters of comment lines of a text file, ``""`` for none; a few lines with ``#`` when not given.
     id_column : str, optional
-        The column of row names; found when not given.
+        The column of row names; detected by default.
     missing : sequence of str
         Cells that mean a missing value besides the usual ones; ``"-9"`` is also -9.0.
     aside : sequence of str
@@ -83,8 +83,8 @@ def read_table(
         Sheet of a workbook (the first by default), layer of an h5ad file or ``"raw"`` (X by default), array of an
         npz file.
     transpose : bool, optional
-        Whether the columns of the file are samples. Found when not given: tables whose row names are called OTU ID
-        and the like are turned.
+        Whether the columns of the file are samples. Detected by default: tables whose row names are called OTU ID
+        or similar are transposed.
     columns : sequence of str
         Columns to read, as names or patterns such as ``"Q*"``; all when empty.
     drop : sequence of str
@@ -101,8 +101,8 @@ def read_table(
     Returns
     -------
     frame : Frame
-        Values (n_rows, n_columns), names, notes on what was left out or repaired, and in ``extras`` what else is
-        known of the rows: columns set aside, of text, or of dates.
+        Values (n_rows, n_columns), names, and notes on omissions and repairs. ``extras`` has further columns: columns
+        set aside, of text, or of dates.
 
     Raises
     ------
@@ -111,12 +111,12 @@ def read_table(
     TypeError
         If ``path`` is no path.
     ValueError
-        If the file cannot be understood, is damaged, declares or becomes more than 4 GiB when unpacked, or (h5ad)
+        If the file cannot be parsed, is damaged, declares or becomes more than 4 GiB when unpacked, or (h5ad)
         refers to other files; the message names the file and the remedy.
 
     See Also
     --------
-    Frame : what it returns.
+    Frame : class of the result.
 
     Notes
     -----
