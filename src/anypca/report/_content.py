@@ -114,7 +114,7 @@ def _table_notes(subject: Subject) -> list[str]:
     if constant:
         verb = "is" if len(constant) == 1 else "are"
         notes.append(
-            f"{plural(len(constant), 'column')} {verb} constant and says nothing of rows: {some(constant)}."
+            f"{plural(len(constant), 'column')} {verb} constant, without information on rows: {some(constant)}."
         )
     given = subject.sample.companions
     if "offset" in given:
@@ -323,7 +323,7 @@ def _verdict(quality: Quality) -> str:
     """The size of the squared residuals in words."""
     spread, farthest = quality.spread or 0.0, max((abs(cell.residual) for cell in quality.worst), default=0.0)
     if spread > 1.5:
-        return "the entries scatter more than the family allows; another family or more components may fit better"
+        return "the residuals are larger than the family allows; another family or more components may fit better"
     if spread <= 0.6:
         # Scores are fitted to the rows, which reduces the residuals.
         return "less than expected, as with many components for few columns"

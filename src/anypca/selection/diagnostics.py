@@ -235,8 +235,8 @@ class _Noise:
         z = found / np.sqrt(self.squared_cosine / (self.n_rows - 1))
         is_found = bool(abs(z) > norm.isf(_LEVEL / 2) and abs(found) > _NEIGHBOURS)
         text = (
-            f"residuals of consecutive rows correlate by {found:.2f}, as in a time series or in rows sorted by a "
-            "group: components may reflect that order. Pass time or group as covariates to take it out."
+            f"consecutive rows are correlated (lag-1 residual autocorrelation {found:.2f}), as in a time series or in "
+            "rows sorted by a group: some components may reflect this order. Pass time or group as covariates."
         )
         return Diagnostic.of("neighbouring rows", is_found, found, z, text)
 
@@ -298,9 +298,9 @@ class _Noise:
         variation = excess / (p * (p - 1.0))
         is_found = bool(z > norm.isf(_LEVEL) and variation > _CHANGE)
         text = (
-            f"rows scatter by different amounts (their variances by {100.0 * np.sqrt(max(variation, 0.0)):.0f} % of "
-            "the mean): components may be made of the rows with much noise. Give these rows less "
-            f"sample_weight{heavy_tails}."
+            "residual variances differ between rows (standard deviation "
+            f"{100.0 * np.sqrt(max(variation, 0.0)):.0f} % of the mean): some components may describe only the rows "
+            f"with much noise. Give these rows less sample_weight{heavy_tails}."
         )
         return Diagnostic.of("uneven rows", is_found, variation, z, text)
 
@@ -378,8 +378,8 @@ def _take_out(values: Floats, loadings: Floats, k: int) -> tuple[Floats, Floats]
 def _about_outliers(outliers: Ints, names: Sequence[Any], noise: _Noise, heavy_tails: str) -> Diagnostic:
     listed_rows = listed([names[i] for i in outliers])
     text = (
-        f"{counted(len(outliers), 'row')} of {noise.n_rows} far from the others ({listed_rows}): components may be "
-        f"made of that. Check these rows, give them sample_weight 0{heavy_tails}."
+        f"{counted(len(outliers), 'row')} of {noise.n_rows} far from the others ({listed_rows}): some components may "
+        f"describe only these rows. Check these rows, give them sample_weight 0{heavy_tails}."
     )
     is_warning = bool(noise.dominating.any())
     return Diagnostic.of(
@@ -390,8 +390,8 @@ def _about_outliers(outliers: Ints, names: Sequence[Any], noise: _Noise, heavy_t
 def _about_copies(copies: Sequence[tuple[int, int]], names: Sequence[Any]) -> Diagnostic:
     pairs = listed([f"{names[second]} and {names[first]}" for first, second in copies])
     text = (
-        f"{counted(len(copies), 'column')} with the entries of another ({pairs}): components may be made of that. "
-        "Leave one of them out, by the family 'excluded', unless they measure two things."
+        f"{counted(len(copies), 'column')} equal to another ({pairs}): some components may describe only these. "
+        "Exclude one of them (family 'excluded') unless they measure different things."
     )
     return Diagnostic.of("equal columns", len(copies) > 0, len(copies), len(copies), text, is_warning=True)
 
