@@ -1,4 +1,4 @@
-"""Dispersions of columns that maximise the bound, what they cost in evidence, and which other noise models to try.
+"""Dispersions of columns that maximise the bound, their penalty in the evidence, and alternative noise models.
 
 Residuals at shrunken posterior means, over the degrees of freedom of a least-squares fit, come out too large; expected
 squares include the uncertainty of the predictor. Columns with a dispersion of their own are shrunk towards the others
@@ -229,7 +229,7 @@ def _typical_noise(noise: Floats, null: Floats) -> Floats:
 
 
 def _noise_prior(noise: Floats, null: Floats) -> float:
-    """Log of the inverse-gamma prior that the pseudo-observations stand for, relative to its mode."""
+    """Log density, relative to its mode, of the inverse-gamma prior equivalent to the pseudo-observations."""
     ratio = noise / _typical_noise(noise, null)
     return -0.5 * _PSEUDO_OBSERVATIONS * float((np.log(ratio) + 1.0 / ratio - 1.0).sum())
 

@@ -53,9 +53,9 @@ _MODE_TOLERANCE = 0.01
 class SePCA(PosteriorModel):
     r"""Exponential-family PCA that chooses its number of components.
 
-    The predictor is that of `EPCA`, with scores :math:`z_i \sim N(0, I)` and a separate prior precision
-    :math:`\alpha_k` for the loadings of each component (automatic relevance determination). Components without
-    signal lose their loadings and leave.
+    The predictor has the same form as in `EPCA`, with scores :math:`z_i \sim N(0, I)` and a separate prior precision
+    :math:`\alpha_k` for the loadings of each component. This automatic relevance determination (ARD) shrinks the
+    loadings of components without signal to zero and prunes these components.
 
     Parameters
     ----------
@@ -125,12 +125,12 @@ class SePCA(PosteriorModel):
     intercept_, coef_, dispersion_, coef_std_, covariate_names_ : ndarray or list
         As in `EPCA`.
     evidence_ : float
-        ``"vb"``: the variational bound of the log evidence and, in a normal approximation, what it loses by holding
-        scores and loadings apart. It is the log-probability of the table as it is recorded, in steps of
-        ``resolution_``: comparable across dimensions, families (counts with measurements too) and units, for fits to
-        the same rows and columns with the same steps; not with fits to other rows, columns or steps. Cut points of
-        ordinal columns and shares of extra zeros, which the table told, cost ``log(n) / 2`` each. It averages over
-        scores and loadings: neither criteria of plugged-in scores (`EPCA`) nor ``score_samples`` compare with it.
+        ``"vb"``: the variational lower bound of the log evidence, plus a normal approximation of the loss from treating
+        scores and loadings as independent. It is the log-probability of the table recorded in steps of ``resolution_``.
+        It is comparable across dimensions, families (counts with measurements too) and units, for fits to the same
+        rows and columns with the same steps. Each estimated cut point or zero-inflation probability is penalised by
+        ``log(n) / 2``. The evidence averages over scores and loadings, so do not compare it with criteria of plugged-in
+        scores (`EPCA`) or with ``score_samples``.
         ``"map"``: Laplace's approximation, NaN with a loading penalty, whose prior has no known constant. NaN in
         ``"hmc"``, whose draws give none.
     evidence_by_rank_ : dict
@@ -144,8 +144,7 @@ class SePCA(PosteriorModel):
         at most ``max_components``. Under a logarithmic link strong components bend the means into more directions
         than there are components. Not in ``"map"``.
     dispersion_report_ : DispersionReport
-        Which dispersions were used, and by how many nats they are ahead of what they were compared with; not in
-        ``"map"``.
+        The dispersions used, and the difference in evidence, in nats, to the alternatives; not in ``"map"``.
     joint_log_likelihood_ : float
         ``"map"`` only: log-density of the table, scores and loadings at the mode.
     nu_, nu_path_ : float, dict
@@ -162,11 +161,11 @@ class SePCA(PosteriorModel):
     explained_variance_ : ndarray of shape (n_components_,)
         Ones: the prior variance of the scores, which ``sample`` draws from.
     family_, family_report_, resolution_, layout_, n_features_in_, n_iter_, objective_trace_, converged_, status_
-        As in `EPCA`; the trace is that of the bound (or objective) in the final fit.
+        As in `EPCA`; the trace contains the bound (or objective) of the final fit.
     n_samples_seen_ : int
-        Rows that ``partial_fit`` was given (``"vb"`` only). It keeps the dimension that its first call has chosen;
-        evidences, dispersions and the trace stay those of that call, and ``components_std_`` are those of the loadings'
-        posterior alone.
+        Number of rows passed to ``partial_fit`` (``"vb"`` only). The first call sets the dimension, evidences,
+        dispersions and trace; later calls keep them. ``components_std_`` then covers the posterior of the loadings
+        alone.
 
     See Also
     --------
@@ -245,7 +244,7 @@ class SePCA(PosteriorModel):
         covariates : array-like of shape (n_samples, n_covariates) or None
         entry_weight : array-like of shape (n_samples, n_features) or None
         checkpoint : path-like, Checkpoint or None
-            File for the progress of the fit, which goes on from there after a kill or an interrupt.
+            File for the progress of the fit, which resumes from it after an interruption.
 
         Returns
         -------
@@ -361,7 +360,7 @@ class SePCA(PosteriorModel):
                 "own. Leave out entry_weight=, or give numbers for nu and sparsity."
             )
         trial = self
-        if layout.labels:  # trials get numbers, which do not show that they stand for labels
+        if layout.labels:  # trials get encoded labels, which look like plain numbers
             X, trial = encode(X, dict(layout.labels)), clone(self).set_params(family=layout.settled(family))
         weights: tuple[float, ...] = ()
         if mode is not None:
@@ -430,7 +429,7 @@ class SePCA(PosteriorModel):
 
     @contextmanager
     def _with_warm_start(self, session: FitContext) -> Iterator[FitContext]:
-        """The session as it is: a fit is many runs of several dimensions, of which the first gets the start."""
+        """Yield the session unchanged; only the first of the runs of a fit uses the warm start."""
         yield session
 
     def _store(self, fit: ModeFit | PosteriorFit) -> None:

@@ -52,7 +52,7 @@ def initialise(noise: NoiseModel) -> State:
 def warm_state(noise: NoiseModel, known: Loadings) -> State | None:
     """Start from the posterior of another fit; ``None`` if it had other columns.
 
-    Its dispersions may be those of another noise model, so that they are estimated anew.
+    Its dispersions may belong to another noise model, so they are estimated again.
     """
     k = known.n_components
     if len(known.mean) != noise.session.data.n_features or k > noise.settings.max_components:
@@ -183,8 +183,8 @@ def _noise_variance(squared: Floats, total: float, n: float, p: int, k: int) -> 
 class ResidualSpectrum:
     """Singular values of the residuals of a model without components.
 
-    Residuals of columns with units are in units of the model's dispersion, the others are standardised: signal makes
-    those of counts and answers wider too.
+    Residuals of columns with units are divided by the root of the model's dispersion. Other columns are standardised,
+    because signal also increases the variance of residuals of counts and answers.
     """
 
     noise: NoiseModel

@@ -21,12 +21,12 @@ from anypca.models._block_view import BlockView, apply_entry_weights
 from anypca.models._context import FitContext
 from anypca.priors import AdaptiveL0
 
-# Nats of strong evidence, a ratio of evidences of 20: dimensions further behind are given up with the smaller ones, and
-# noise models that promise less are not tried.
+# Nats of strong evidence, a Bayes factor of 20. The search stops at dimensions further behind the best, and skips noise
+# models with a smaller expected gain.
 STRONG_EVIDENCE = 3.0
-# Most rounds of a fixed point that alternates, of which two to five are usual.
+# Maximum rounds of an alternating fixed-point iteration; two to five are usual.
 MAX_ROUNDS = 25
-# Largest dispersion of the grid over that of the model without components, whose moments may have missed a long tail.
+# Largest dispersion of the grid relative to the null model's dispersion, whose moments may miss a long tail.
 _LARGEST_SHARE = 10.0
 
 

@@ -82,7 +82,7 @@ def _outer_products(problem: VariationalProblem, shared: Loadings, block: Block,
 
 
 def _shared_moves(state: State, sums: GaugeSums) -> Floats:
-    """Variances with which loadings of component l enter those of component k, shape (k, k), [l, k].
+    """Variances of the contributions of component l's loadings to component k's, shape (k, k), [l, k].
 
     Scores of n rows have unit variance in the model and not in the sample, nor are they uncorrelated there. So the
     scale of component k is known to 1 / (2 n), and of component l the part lambda_k / (lambda_k - lambda_l) times

@@ -1,8 +1,8 @@
 """A sample of the rows of a tall table, on which its fit begins.
 
-Most sweeps of a fit find out how many components there are and where they lie, roughly. On a table of many rows a
-sample tells that too, in a small part of the time, and sweeps over all rows only refine it. They decide all the same:
-noise and dimension of the whole table are compared on the whole table.
+Most sweeps of a fit locate the components roughly and determine their number. For a table with many rows, a sample
+suffices for this and takes a fraction of the time. Sweeps over all rows then refine the result. Noise models and
+dimensions are still compared on the whole table.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from anypca.solvers.checkpoint import NULL_CHECKPOINTER
 _FEWEST, _PER_COLUMN = 5000, 10
 # Tables have at least so many times the rows of their sample: with fewer there would be little to gain.
 _LEAST_RATIO = 4
-# Entries of a sample, at most: 32 MB, beside which sweeps over a table larger than memory still fit.
+# Maximum entries of a sample: 32 MB, which leaves memory for sweeps over a table larger than memory.
 _MOST_ENTRIES = 2**22
 
 

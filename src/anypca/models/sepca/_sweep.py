@@ -150,7 +150,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, SweepSums]):
     def solve_rows(
         self, rows: BlockView, shared: Loadings, max_iter: int = _MAX_ROW_STEPS
     ) -> tuple[Scores, Bools]:
-        """q(z) of rows under fixed loadings, iterated until the means stand still; which rows got there, (rows,)."""
+        """q(z) of rows under fixed loadings, iterated until the means converge; and which rows converged, (rows,)."""
         mean, precision = Scores.prior(rows.n_rows, shared.n_components)
         expectation = self.expectation(shared, rows)
         # Converged rows leave: a few slow ones do not hold up the others.
@@ -199,11 +199,11 @@ class VariationalProblem(BlockProblem[Loadings, Scores, SweepSums]):
         precision = column_precision(shared, stats.information)
         best = shared.solved(precision, stats.target)
         by_column = packed_squares(precision, best.mean - shared.mean)
-        # Intercepts of constant columns have a prior; they approach its scale slowly and move nothing else.
+        # Intercepts of constant columns have a prior; they converge to its scale slowly and affect nothing else.
         is_constant = (shared.fixed_precision[:, : int(self.fit_intercept)] > 0).any(axis=1)
         decrement = float(by_column[~is_constant].sum()) + stats.row_decrement
         criterion = float(np.sqrt(max(decrement, 0.0) / max(stats.n_entries, 1.0)))
-        if not shared.n_components:  # the means are those of the start, and only the precisions are new
+        if not shared.n_components:  # the means are unchanged from the start; only the precisions are new
             criterion = max(criterion, _largest_change(shared.precision, precision))
         return Update(self.in_best_coordinates(best, stats), criterion)
 

@@ -1,4 +1,4 @@
-r"""Priors of the loadings in joint modes: the relevance :math:`\alpha_k` of components and a penalty beside it.
+r"""Priors of the loadings in joint modes: the ARD precision :math:`\alpha_k` of components and a penalty.
 
 A penalty :math:`\rho` takes :math:`\nu \lambda \sum_j \rho(c\, w_j)` from the objective, with the constant
 :math:`c = \sqrt{D / (\nu N)}`: that is the size of a score where there is no penalty, so that it applies to loadings as
@@ -18,7 +18,7 @@ from anypca.priors import AdaptiveL0, Leading, Prior, Ridge, Scaled
 
 # Squared length of loadings that have vanished; its inverse is still a number.
 NOTHING = float(np.sqrt(np.finfo(float).tiny))
-# Factor by which the scale of a component may change in one search; rounds go on until it stands.
+# Maximum factor by which the scale of a component changes in one search; rounds repeat until it is constant.
 _REACH = 4.0
 # Error of its logarithm: the objective is flat to rounding within the root of the machine's precision.
 _SCALE_TOLERANCE = 1e-9

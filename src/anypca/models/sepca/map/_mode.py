@@ -49,8 +49,8 @@ _THRESHOLD = 100.0
 # Bits say on which side of zero eta lies but not how far, so that the start is too near to zero. There are two sizes at
 # which a component can rest; sweeps lead away from the lower, and from below it the component fades that would last.
 _REACH = 2.0
-# Sweeps between two updates of the relevance, and their tolerance in units of that of the rounds: relevances of modes
-# that are far from converged would let components leave that grow.
+# Sweeps between two updates of the ARD precisions, and their tolerance relative to the tolerance of the rounds. Before
+# convergence ARD would prune components that are still growing.
 _SWEEPS_PER_ROUND = 20
 _SWEEP_TOLERANCE = 0.1
 
@@ -60,7 +60,7 @@ class ModeFit:
     """The mode, in coordinates in which the scores have unit second moments."""
 
     problem: BilinearProblem
-    """Scores new rows: its score prior is that of the reported coordinates."""
+    """Scores new rows: its score prior is in reported coordinates."""
     coefficients: Coefficients
     local: Sequence[Any]
     """Scores of the training rows, block by block."""
@@ -82,7 +82,7 @@ class ModeFit:
     evidence_by_rank: dict[int, float] = field(default_factory=dict)
 
     def row_model(self, reported: Reported, order: Ints, signs: Floats) -> ModeRowModel:
-        """The fit as rows see it, with components in another order; their signs are those of ``reported``."""
+        """Inference for new rows, with reordered components and the signs of ``reported``."""
         prior = self.problem.score_prior
         assert isinstance(prior, Ridge)
         return ModeRowModel(

@@ -24,8 +24,8 @@ class ModeOptions:
         Weight of the data: the mode keeps noise as the number of rows n grows beyond the number of columns D.
         ``"scaled"``, which ``"auto"`` means too, is :math:`\nu^* = 4 D / (\sqrt n + \sqrt D)^2`.
     nu_path : sequence of float, "auto" or None, default=None
-        Weights to try, of which ``nu_criterion`` takes one; ``"auto"`` tries seven from :math:`\nu^*/2` to 1, beyond
-        which an entry would count more than once.
+        Weights to try; ``nu_criterion`` selects one. ``"auto"`` tries seven from :math:`\nu^*/2` to 1; above 1 an entry
+        would count more than once.
     nu_criterion : {"held_out", "evidence", "joint"}, default="held_out"
         ``"held_out"`` takes the weight whose fits predict hidden entries best (four times a tenth of them),
         ``"evidence"`` the one with the largest Laplace evidence. ``"joint"``, the published criterion, takes the
@@ -94,7 +94,7 @@ class ModeSettings(Settings):
     """Settings of a fit of the joint mode."""
 
     weights: tuple[float, ...] = (1.0,)
-    """Values of nu, of which the best is taken."""
+    """Candidate values of nu; the best is used."""
     criterion: str = "evidence"
     """The ``"joint"`` log-likelihood or the ``"evidence"``, which is largest at the best weight."""
     threshold: float | None = None
