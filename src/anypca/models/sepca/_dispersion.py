@@ -295,7 +295,8 @@ def _shared(state: State, member: Family, columns: Ints) -> float:
     """The shared dispersion with the largest log-likelihood, in units of the grid; a shape may be 0, the border."""
     last = len(DISPERSION_GRID) - 1
     known = state.loadings.dispersion[columns[0]] / state.noise.grid_units[columns[0]]
-    centre = int(np.searchsorted(DISPERSION_GRID, known))
+    # A start on the grid, up to rounding, has one nearest value; the next larger one would depend on the rounding.
+    centre = int(np.argmin(np.abs(np.log(DISPERSION_GRID / max(known, DISPERSION_GRID[0])))))
     while True:
         start = min(max(centre - _WINDOW // 2, 0), last + 1 - _WINDOW)
         numbers = slice(start, start + _WINDOW)
