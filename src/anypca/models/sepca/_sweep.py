@@ -199,7 +199,7 @@ class VariationalProblem(BlockProblem[Loadings, Scores, SweepSums]):
         precision = column_precision(shared, stats.information)
         best = shared.solved(precision, stats.target)
         by_column = packed_squares(precision, best.mean - shared.mean)
-        # Intercepts of constant columns have a prior; they converge to its scale slowly and affect nothing else.
+        # Intercepts of constant columns have a prior; they converge to its scale slowly and affect no other parameter.
         is_constant = (shared.fixed_precision[:, : int(self.fit_intercept)] > 0).any(axis=1)
         decrement = float(by_column[~is_constant].sum()) + stats.row_decrement
         criterion = float(np.sqrt(max(decrement, 0.0) / max(stats.n_entries, 1.0)))
