@@ -1,4 +1,4 @@
-"""What a family of distributions must provide, and what follows from it."""
+"""Interface of families of distributions, with default methods."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Family(ABC):
     has_information: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Check what was given; families with parameters do."""
+        """Validate the parameters; families without parameters need not."""
         return None
 
     def __getstate__(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the Bernoulli and the binomial family share: the logit link."""
+"""Base classes of the Bernoulli and the binomial family: the logit link."""
 
 from __future__ import annotations
 

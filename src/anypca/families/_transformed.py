@@ -1,4 +1,4 @@
-"""Normal numbers after a transformation: what the log-normal and the logit-normal family share."""
+"""Base class of the log-normal and the logit-normal family: normal numbers after a transformation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts with more zeros than their family has: what the zero-inflated families share."""
+"""Base class of the zero-inflated families: counts with more zeros than their family has."""
 
 from __future__ import annotations
 

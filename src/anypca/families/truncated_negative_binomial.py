@@ -31,7 +31,7 @@ _LEAST, _MOST, _HALVINGS = 1e-4, 1e4, 14
 
 
 class _Terms(NamedTuple):
-    """What all methods are made of, at a predictor."""
+    """Common terms of all methods at a predictor."""
 
     log_growth: Floats
     """``log(1 + a mu)``."""
