@@ -1,4 +1,4 @@
-"""From what users hold (arrays, frames, lists, sparse matrices) to a 2-D numeric matrix, with names."""
+"""Convert arrays, frames, lists and sparse matrices to a 2-D numeric matrix with names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What belongs to the rows of a table in a file lies in a file too, so that memory does not grow with rows."""
+"""Store the row state of a table in a file in a file too, so that memory does not grow with rows."""
 
 from __future__ import annotations
 

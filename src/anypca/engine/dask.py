@@ -42,7 +42,7 @@ _SMALL_TOTAL = 2**20
 
 
 class _Pair(NamedTuple):
-    """What a visit of a block found."""
+    """Result of a visit of a block."""
 
     local: Any
     total: Any
@@ -230,7 +230,7 @@ def _covariate_rows(chunk: Any, start: int, dtype: np.dtype[Any]) -> Floats:
 
 
 def _visits(function: Callable[..., Any], data: Data, local: Sequence[Any] | None) -> list[Any]:
-    """Handles to what the visits of the blocks find."""
+    """Handles to the results of the visits of the blocks."""
     before: Sequence[Any] = [None] * len(data.blocks) if local is None else local
     # a node of its own: the function, with the parameters bound to it, is sent once and not per block
     shared, visit = dask.delayed(function, pure=False, traverse=False), dask.delayed(_visit, pure=False)

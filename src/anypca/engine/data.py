@@ -1,4 +1,4 @@
-"""`check_data`: the border where input and what comes along with it are checked once, and cut into row blocks."""
+"""`check_data`: validate a table, its weights, offset and covariates once, and split them into row blocks."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def check_data(
     entry_weight: Any = None,
     block_rows: int | None = None,
 ) -> Data:
-    """Check a table and what comes along with it, and cut it into row blocks.
+    """Validate a table with its weights, offset and covariates, and split it into row blocks.
 
     Types, shapes, weights, offsets and covariates are checked here. The values of X are read later, block by
     block: `summarise` and `check_values` look for infinities, empty rows and empty columns.
