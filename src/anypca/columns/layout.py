@@ -1,4 +1,4 @@
-"""How the columns of a table become the columns of a model, and come back."""
+"""Map the columns of a table to the columns of a model and back."""
 
 from __future__ import annotations
 
@@ -360,7 +360,7 @@ class Layout:
         return np.where(np.isnan(table), self.join(filled), table).astype(filled.dtype, copy=False)
 
     def fill_with_deviations(self, block: Block, filled: Floats, deviations: Floats) -> tuple[Floats, Floats]:
-        """The same, and the standard deviations of what was filled in, 0 elsewhere."""
+        """The same, and the standard deviations of imputed entries, 0 elsewhere."""
         if self.is_identity:
             return filled, deviations
         found = self.join_deviations(filled, deviations)
