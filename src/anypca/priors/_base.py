@@ -1,4 +1,4 @@
-"""What a prior (penalty) on scores or loadings must provide, and penalties that add up over single entries."""
+"""Interface of priors (penalties) on scores or loadings, and penalties that are sums over single entries."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Prior(ABC):
         """
 
     def curvature(self, u: Floats) -> Floats | float:
-        """What the penalty adds to the curvature at a mode, packed; absolute values add none."""
+        """Curvature of the penalty at a mode, packed; absolute values have none."""
         return 0.0
 
     def slopes(self, u: Floats) -> Floats | None:
@@ -86,7 +86,7 @@ class Prior(ABC):
 
 
 def step_to(prior: Prior, u: Floats, target: Floats, gradient: Floats, curvature: Floats) -> NewtonStep:
-    """The step from u to the optimum of its model and what it gains; arguments as in `Prior.newton`.
+    """The step from u to the optimum of its model, and the gain; arguments as in `Prior.newton`.
 
     See Also
     --------
@@ -100,7 +100,7 @@ def step_to(prior: Prior, u: Floats, target: Floats, gradient: Floats, curvature
 
 
 def find_prior(penalty: Any, parameter: str, n_components: int) -> Prior:
-    """The prior that a user asks for.
+    """The prior requested by the user.
 
     Parameters
     ----------
