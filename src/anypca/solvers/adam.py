@@ -14,7 +14,7 @@ _MEMORY, _MEMORY_OF_SQUARES, _SMALL = 0.9, 0.999, 1e-8
 
 @dataclass(frozen=True, eq=False)
 class Adam:
-    """Moving averages of the gradients seen so far.
+    """Moving averages of the previous gradients.
 
     References
     ----------

@@ -60,7 +60,7 @@ class Entry:
 
     number: int
     key: str
-    """What must be the same for the entry to be of use, see `key_of`."""
+    """Identifies the problem; the entry is used only if it matches, see `key_of`."""
     shared: Any
     trace: Floats
     status: Any = None
@@ -165,7 +165,7 @@ class Checkpointer(NullCheckpointer):
             self.flush()
 
     def flush(self) -> None:
-        """Write what has not been written."""
+        """Write pending entries."""
         running = [] if self._latest is None else [_framed(pack(self._latest))]
         with open(self._path, "ab") as file:
             file.writelines([*self._pending, *running])

@@ -19,7 +19,7 @@ _WINDOW = 10
 
 
 class SmoothProblem(Protocol):
-    """What L-BFGS requires of a model."""
+    """Interface of a model to L-BFGS."""
 
     def value_and_gradient(self, vector: Floats) -> tuple[float, Floats]:
         """The objective to maximise and its gradient, at a vector (m,)."""

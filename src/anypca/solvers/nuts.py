@@ -19,7 +19,7 @@ _EIGENVALUE_CUTOFF = 3.0
 
 
 class LogDensity(Protocol):
-    """What the sampler requires of a model."""
+    """Interface of a model to the sampler."""
 
     def __call__(self, position: Floats) -> tuple[float, Floats]:
         """Log density without its constant, and its gradient, at a position (dim,)."""
@@ -44,7 +44,7 @@ class NutsOptions:
 
 
 class Draws(NamedTuple):
-    """What the chains visited."""
+    """Draws of the chains."""
 
     position: Floats
     """(chains, draws, dim)."""

@@ -1,4 +1,4 @@
-"""What the loop requires of a model: `step` for rows, `update` for columns, `objective`, and optionally `backtrack`."""
+"""Interface of a model to the loop: `step` for rows, `update` for columns, `objective`, optionally `backtrack`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Coordinates(NamedTuple):
 
 
 class BlockProblem(ABC, Generic[Shared, Local, Stats]):
-    """A model as the loop sees it. `step`, `update` and `objective` are required, all others have defaults."""
+    """Interface of a model to the loop. `step`, `update` and `objective` are required; the others have defaults."""
 
     @abstractmethod
     def step(self, block: Block, shared: Shared, local: Local | None) -> tuple[Local, Stats]:

@@ -1,4 +1,4 @@
-"""What a solver returns: parameters, trace, and the reason why it stopped."""
+"""Result of a solver: parameters, trace, and the reason why it stopped."""
 
 from __future__ import annotations
 
