@@ -169,7 +169,7 @@ def in_order(found: Sequence[tuple[Ints, Floats]], n_entries: int) -> Floats:
 
 
 def check_symmetric(matrix: Floats, option: str, remedy: str, rounding: float) -> None:
-    """Raise a ValueError that says what is wrong unless a matrix is square and symmetric.
+    """Raise a ValueError unless a matrix is square and symmetric.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What every estimator of the package has in common."""
+"""Base class of all estimators of the package."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class LatentModel(Estimator, TransformerMixin, BaseEstimator):
         y : None
             Ignored.
         **fit_params : dict
-            Further arguments of ``fit``; what belongs to rows or entries is passed to ``transform`` too.
+            Further arguments of ``fit``; arguments for rows or entries are also passed to ``transform``.
 
         Returns
         -------
@@ -114,7 +114,7 @@ class LatentModel(Estimator, TransformerMixin, BaseEstimator):
         return self.fit(X, y, **fit_params).transform(X, **for_rows(fit_params))
 
     def score(self, X: Any, y: Any = None, **score_params: Any) -> float:
-        """Mean log-likelihood of the rows, comparable with what ``score_samples`` of the same rows is comparable with.
+        """Mean log-likelihood of the rows, comparable in the same cases as ``score_samples``.
 
         Parameters
         ----------
@@ -186,7 +186,7 @@ class LatentModel(Estimator, TransformerMixin, BaseEstimator):
         return {"likelihood": kind, "has_sparse_loadings": self._has_sparse_loadings}
 
     def describe(self) -> Description:
-        """What the model can do and, once it is fitted, what it found.
+        """Describe the model's capabilities and, after a fit, its results.
 
         Returns
         -------
@@ -390,7 +390,7 @@ class LatentModel(Estimator, TransformerMixin, BaseEstimator):
         entry_weight: Any = None,
         checkpoint: Any = None,
     ) -> Iterator[FitContext]:
-        """Check the parameters and the training table, and open what the fit needs.
+        """Validate the parameters and the training table, and open the context of the fit.
 
         An error or an interrupt inside of the ``with`` block leaves the estimator as it was before.
 

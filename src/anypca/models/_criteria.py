@@ -1,6 +1,6 @@
 """Criteria that compare fits of different rank on the same table, and the numbers they are made of.
 
-Lower is better everywhere. Users find them in `anypca.selection`; its `select_rank` says what is comparable.
+Lower is better everywhere. They are public in `anypca.selection`; `select_rank` documents which are comparable.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ criteria: Registry[Criterion] = Registry("criterion")
 
 
 class Likelihood(NamedTuple):
-    """A maximised log-likelihood and what it was bought with.
+    """A maximised log-likelihood and its number of parameters.
 
     See Also
     --------

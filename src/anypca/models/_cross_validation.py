@@ -80,7 +80,7 @@ def cross_validate(
     sample_weight: Any = None,
     n_jobs: int | None = None,
 ) -> list[list[Any]]:
-    """Fit estimators to what each split leaves of a table, and score the entries that it hides.
+    """Fit estimators to the training entries of each split, and score the hidden entries.
 
     Parameters
     ----------

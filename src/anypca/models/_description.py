@@ -1,4 +1,4 @@
-"""What a model can do and what it found, in one object, for those who show models and know none of them."""
+"""Description of any model's capabilities and results in one object, for plots and reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _VISIBLE_SHARE = 0.02
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """A model in a few words and numbers; None, False or empty is what it does not have or has not found yet."""
+    """Summary of a model; None, False or empty if the model does not have it or is not fitted."""
 
     name: str
     """Of its class."""
@@ -56,7 +56,7 @@ class Description:
     layout: Layout | None = None
     """How they come from the columns of the table; None is for models that take them as they are."""
     family_report: FamilyReport | None = None
-    """What ``family="auto"`` chose for each column."""
+    """The choice of ``family="auto"`` for each column."""
     family_reason: str = ""
     """Why the family is this one where there is no report."""
     feature_names: tuple[str, ...] | None = None

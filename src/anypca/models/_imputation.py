@@ -190,7 +190,7 @@ def fill(model: RowModel[Any], block: Block, rows: BlockView, limits: Expectatio
 def fill_with_deviations(
     model: RowModel[Any], block: Block, rows: BlockView, limits: Expectations
 ) -> tuple[Floats, Floats]:
-    """The same, and the standard deviations of what was filled in, 0 elsewhere."""
+    """The same, and the standard deviations of imputed entries, 0 elsewhere."""
     filled, solved = fill(model, block, rows, limits)
     std = np.zeros_like(filled)
     if rows.observed is not None:

@@ -37,7 +37,7 @@ ACTIVATIONS: dict[str, Activation] = {
 
 
 class Layer(NamedTuple):
-    """An affine map and what follows it."""
+    """An affine map and its activation."""
 
     weights: Floats
     """(n_in, n_out)."""
@@ -47,7 +47,7 @@ class Layer(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """What a layer took in, before and after its affine map, and what it gave out."""
+    """Values of a layer: its input, the result of its affine map, and its output."""
 
     below: Floats
     """(rows, n_in)."""

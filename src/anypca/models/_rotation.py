@@ -99,7 +99,7 @@ class Rotation:
         }
 
     def describe(self) -> Description:
-        """What the model can do and what it found."""
+        """Describe the model's capabilities and results."""
         return describe(self)
 
     def transform(self, X: Any, *, return_std: bool = False, **companions: Any) -> Any:

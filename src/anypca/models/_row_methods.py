@@ -1,4 +1,4 @@
-"""The public methods that say something of rows, written once over `RowModel`."""
+"""The public methods for rows, implemented once for every `RowModel`."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def held_back(step: Floats, averages: BlockSums, *, fit_intercept: bool) -> Floa
 
 
 class StreamRule(ABC, Generic[Shared]):
-    """What a stream needs to know of a model."""
+    """Interface of a model to a stream."""
 
     @property
     @abstractmethod

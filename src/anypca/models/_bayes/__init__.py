@@ -1,1 +1,1 @@
-"""What models share whose posterior is known by draws."""
+"""Shared parts of models whose posterior is represented by draws."""

@@ -68,7 +68,7 @@ class SampledResult(Result[Shared]):
 
 
 class Summary(NamedTuple):
-    """What users get of the draws."""
+    """Public results from the draws."""
 
     posterior: Any
     """arviz.InferenceData; with ArviZ 1 and later xarray.DataTree."""

@@ -1,4 +1,4 @@
-"""What the estimators share whose posterior is known by draws."""
+"""Base class of estimators whose posterior is represented by draws."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Shared:
 
 @dataclass(frozen=True, eq=False)
 class SweepSums(Statistics):
-    """What the blocks of a sweep add up to. "Entry" is before the rows' step, "exit" after it."""
+    """Sums of a sweep over the blocks. "Entry" is before the rows' step, "exit" after it."""
 
     entry_columns: Floats
     """Log-likelihood of each column at entry without its part linear in x, shape (n_features,)."""
@@ -105,7 +105,7 @@ class SweepSums(Statistics):
 
 
 class RowStep(NamedTuple):
-    """What one Newton step of the rows of a block did."""
+    """Result of one Newton step of the rows of a block."""
 
     points: Floats
     """Where the rows are after it, shape (rows, n_coordinates)."""

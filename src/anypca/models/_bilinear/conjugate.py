@@ -46,7 +46,7 @@ _LEAST_CURVATURE = 1e-10
 
 
 class Entry(NamedTuple):
-    """What the rows' step needs of the points it starts from."""
+    """Inputs of the rows' step at its starting points."""
 
     value: Floats
     """Log-likelihood of each row, shape (rows,)."""

@@ -144,7 +144,7 @@ def as_recorded(dispersion: Floats, groups: list[tuple[Family, Ints]], summary: 
 def _estimated(
     fit: _Fit, groups: list[tuple[Family, Ints]], start: Floats, weight: float, k: int, *, by_column: bool
 ) -> Floats:
-    """What the residuals say of the dispersions of some groups of columns."""
+    """Estimates of the dispersions of some groups of columns from the residuals."""
     family, coefficients, visit, local = fit
     dispersion = coefficients.dispersion.copy()
     residual, count = visit.pearson(family, coefficients, local)

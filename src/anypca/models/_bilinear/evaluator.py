@@ -60,7 +60,7 @@ class Working:
     """Coefficients as the sweeps use them, in the precision of a block."""
 
     joint: Floats
-    """What the design is multiplied with: K, shape (n_features, m)."""
+    """Coefficients K of the design, shape (n_features, m)."""
     slopes: Floats
     """Derivatives of the predictor in the points of the rows, the loadings: shape (n_features, n_coordinates)."""
     dispersion: Floats
@@ -78,7 +78,7 @@ class Working:
 
 @dataclass(frozen=True, eq=False)
 class Coefficients:
-    """What belongs to the columns."""
+    """Parameters of the columns."""
 
     loadings: Floats
     """W, shape (n_features, n_components)."""

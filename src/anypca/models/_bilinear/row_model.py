@@ -1,4 +1,4 @@
-"""Fitted bilinear models as rows see them, and what their estimators share."""
+"""Inference for new rows of bilinear models, and the base class of their estimators."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ _LEAST_VARIANCE = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Reported:
-    """The coefficients that a bilinear model reports: what its predictor is made of."""
+    """The reported coefficients of a bilinear model, which define its predictor."""
 
     family: Family
     coefficients: Coefficients

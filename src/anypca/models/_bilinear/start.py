@@ -1,4 +1,4 @@
-"""What fitters of bilinear models have in common, and where they start.
+"""Base class of the fitters of bilinear models, and their initialisation.
 
 That is the model without components, then the leading directions of its residuals.
 """
@@ -285,7 +285,7 @@ Settings = TypeVar("Settings", bound=BilinearSettings)
 
 @dataclass(frozen=True, eq=False)
 class BilinearFitter(Generic[Settings]):
-    """What fitting a bilinear model to one table needs; subclasses add what is their own.
+    """Base class of the fitters of bilinear models, for one table.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ class BEPCA(DrawnModel):
     The predictor of an entry is :math:`\eta_{ij} = b_j + \sum_k v_{ik} t_{jk}` with scores
     :math:`v_i \sim N(m, \mathrm{diag}(s))`, :math:`m_k \sim N(0, 1)`, :math:`s_k \sim` inverse gamma(a, b), and the
     conjugate prior of the family for each loading: :math:`\nu` observations of a value :math:`x_0`. Nothing is
-    optimised, and what the model says of rows is an average over draws.
+    optimised, and predictions for rows are averages over draws.
 
     Parameters
     ----------

@@ -144,7 +144,7 @@ class EPCA(PosteriorModel):
         entry for each column of the table, 0 where it is left out; if some column enters as several, one for each
         column of the model, whose names are ``layout_.names``.
     family_report_ : FamilyReport or None
-        What ``family="auto"`` chose, and why.
+        The choice of ``family="auto"`` for each column, with reasons.
     n_components_, n_features_in_, n_iter_ : int
     n_samples_seen_ : int
         Number of rows passed to ``partial_fit``. Later calls do not update ``deviance_``, ``null_deviance_``,
@@ -259,8 +259,8 @@ class EPCA(PosteriorModel):
             Known influences, taken out before the components. Text has one coefficient for each level except the
             first, the reference.
         entry_weight : array-like of shape (n_samples, n_features) or None
-            What the log-likelihood of each entry is multiplied with, such as the inverse of a known variance of its
-            error, with mean 1; an entry of weight 0 is missing. Not for Dask arrays.
+            Weights of the log-likelihood of each entry, with mean 1, for example inverse error variances. An entry of
+            weight 0 is missing. Not for Dask arrays.
         checkpoint : path-like, Checkpoint or None
             File for the progress of the fit. After an interruption the same call resumes from it. The file is removed
             when the fit ends.
@@ -286,7 +286,7 @@ class EPCA(PosteriorModel):
         y : None
             Ignored.
         **fit_params : dict
-            Further arguments of ``fit``; what belongs to rows or entries is passed to ``transform`` too.
+            Further arguments of ``fit``; arguments for rows or entries are also passed to ``transform``.
 
         Returns
         -------

@@ -98,7 +98,7 @@ class ISFA(DrawnModel):
     an expansion, and its draws are accepted or not.
 
     Factors of a draw are matched to the factors of the most likely draw with the right number, by their part of the
-    predictor. What is said of rows is an average over 64 draws.
+    predictor. Predictions for rows are averages over 64 draws.
 
     References
     ----------

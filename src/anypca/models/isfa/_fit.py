@@ -36,7 +36,7 @@ _SAME = 0.25
 
 
 class Draw(NamedTuple):
-    """Factors of a table, seen from the table; those that no row uses are left out."""
+    """Factors in the orientation of the table, without unused factors."""
 
     scores: Floats
     """(n_samples, k)."""
@@ -127,7 +127,7 @@ def sample_buffet(session: FitContext, table: MaskedTable, settings: Settings) -
 
 
 def read_draw(table: MaskedTable, state: State) -> Draw:
-    """The factors of a state that some row uses, seen from the table."""
+    """The used factors of a state, in the orientation of the table."""
     state = state.take(state.counts > 0)
     shares = state.counts / len(state.mask)
     active, free = state.active, state.loadings.T.copy()

@@ -106,7 +106,7 @@ class MaskedTable:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the user asked for."""
+    """Parameters given by the user."""
 
     mask: str = "scores"
     sampler: str = "infinite"

@@ -148,7 +148,7 @@ class Terms(NamedTuple):
 
 @dataclass(frozen=True)
 class Entries:
-    """Rows with what the bound needs of them."""
+    """Rows with the precomputed terms of the bound."""
 
     x: Floats
     """Entries, a value of the support where missing (rows, n_features)."""

@@ -93,7 +93,7 @@ class PiecewisePCA(PosteriorModel):
     family_ : Family
         Of the entries.
     family_report_ : FamilyReport or None
-        What ``family="auto"`` chose, and why.
+        The choice of ``family="auto"`` for each column, with reasons.
     piece_loadings_ : ndarray of shape (n_pieces, n_features, n_components)
         B_k. The first q - 1 columns are in decreasing length (all q with one piece), and orthogonal for exact fits;
         the bound prefers other directions.
@@ -232,7 +232,7 @@ class PiecewisePCA(PosteriorModel):
         offset : array-like of shape (n_samples,) or (n_samples, n_features) or None, default=None
             Known part of the predictors, such as log exposures of counts.
         covariates : array-like of shape (n_samples, n_covariates), data frame, dict of columns, or None
-            What predictors depend on linearly besides the pieces, in the same way in all of them.
+            Covariates with a linear effect on the predictors, the same in all pieces.
         checkpoint : path-like, Checkpoint or None, default=None, as for `EPCA.fit`
 
         Returns

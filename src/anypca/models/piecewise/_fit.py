@@ -68,7 +68,7 @@ _LEAST_SHAPE = 1e-4
 
 @dataclass(frozen=True)
 class Settings:
-    """What to fit."""
+    """Specification of the model to fit."""
 
     n_components: int
     coupling: str

@@ -196,8 +196,8 @@ class PLNPCA(PosteriorModel):
         sample_weight : array-like of shape (n_samples,) or None
             A row of weight 2 counts as two equal rows.
         entry_weight : array-like of shape (n_samples, n_features) or None
-            What the log-likelihood of each entry is multiplied with, with mean 1; an entry of weight 0 is missing, one
-            of weight 2 was seen twice. Not for Dask arrays.
+            Weights of the log-likelihood of each entry, with mean 1. An entry of weight 0 is missing; weight 2 equals
+            two observations. Not for Dask arrays.
         checkpoint : path-like, Checkpoint or None
             File for the progress of the fit. After an interruption the same call resumes from it. The file is removed
             when the fit ends.
@@ -263,7 +263,7 @@ class PLNPCA(PosteriorModel):
         return loadings @ fit.second_moment @ loadings.T
 
     def _fitter(self, session: FitContext) -> PLNFitter:
-        """Check the counts and make what fits them."""
+        """Validate the counts and create their fitter."""
         check_support(_Counts(), session)
         warn_fractions(Poisson(), session)
         return PLNFitter(session, Poisson(), Settings(bool(self.fit_intercept), float(self.ridge)))

@@ -150,7 +150,7 @@ class PosteriorGauge(Gauge):
 
 @dataclass(frozen=True, eq=False)
 class CountSums(SweepSums):
-    """What the blocks of a sweep add up to, with moments of posteriors and fixed features."""
+    """Sums of a sweep over the blocks, with moments of posteriors and fixed features."""
 
     feature_gram: Floats
     """Weighted ``F' F``, shape (n_fixed, n_fixed)."""

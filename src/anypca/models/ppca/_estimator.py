@@ -163,8 +163,8 @@ class PPCA(PosteriorModel):
         sample_weight : array-like of shape (n_samples,) or None, default=None
             A weight of 2 has the effect of repeating the row.
         entry_weight : array-like of shape (n_samples, n_features) or None, default=None
-            What the log-likelihood of each entry is multiplied with, with mean 1; an entry of weight 0 is missing, one
-            of weight 2 was seen twice. Not for Dask arrays.
+            Weights of the log-likelihood of each entry, with mean 1. An entry of weight 0 is missing; weight 2 equals
+            two observations. Not for Dask arrays.
         checkpoint : path-like, Checkpoint or None
             File for the progress of the fit. After an interruption the same call resumes from it. The file is removed
             when the fit ends.

@@ -1,4 +1,4 @@
-"""Normal posteriors of rows (scores) and columns (loadings), and what follows from them.
+"""Normal posteriors of rows (scores) and columns (loadings), and derived quantities.
 
 Symmetric matrices are packed: their upper triangles, row by row; see `anypca.linalg`.
 """

@@ -53,7 +53,7 @@ class LoadingPrior:
         return Ridge(precision)
 
     def penalty(self, loadings: Floats) -> float:
-        """What the penalty takes from the likelihood."""
+        """Value of the penalty, which is subtracted from the log-likelihood."""
         if self.settings.penalty is None or not loadings.size:
             return 0.0
         return self.settings.strength * float(self.settings.penalty.value(self.unit * loadings).sum())
