@@ -24,9 +24,9 @@ from anypca.priors import Prior, Ridge, find_prior
 class GPCA(GenerativeModel):
     r"""Generalised PCA: principal components of natural parameters, linear in the data.
 
-    A saturated model has one natural parameter per entry, :math:`\tilde\theta_{ij}`, at which the mean is the entry
-    itself, kept within a bound M where that is infinite: :math:`\pm M` for yes and no, :math:`\log x` for counts with
-    -M for none, x itself for real numbers. The predictor of a row is its projection,
+    A saturated model has one natural parameter :math:`\tilde\theta_{ij}` per entry, which gives the entry as mean.
+    Infinite parameters are replaced by a bound M: :math:`\pm M` for yes and no, :math:`\log x` for counts with -M for
+    zero, x itself for real numbers. The predictor of a row is its projection,
 
     .. math:: \eta_i = \mu + U U^\top (\tilde\theta_i - \mu),
 
@@ -48,10 +48,10 @@ class GPCA(GenerativeModel):
         logarithm of 3/8 (Anscombe 1948). ``"cv"``: of 1, 2, 3, 4, 6, 8 and 10 the bound with the smallest deviance of
         held-out entries (five folds, 35 fits). Not used by the gaussian family.
     penalty : str, Prior or None, default=None
-        Of the loadings. ``"l1"`` (absolute values) and ``"scad"`` (the same, smoothly clipped, so that large loadings
-        are left alone) make single loadings zero; ``"group"`` (lengths of the rows of loadings) takes columns out of
-        all components. Also a `anypca.priors.Prior` of one strength for all components. ``"ridge"`` changes
-        nothing here: it is the same for all orthonormal components.
+        Penalty of the loadings. ``"l1"`` (absolute values) and ``"scad"`` (smoothly clipped, without shrinking large
+        loadings) make single loadings zero. ``"group"`` (norms of the rows of loadings) removes columns from all
+        components. A `anypca.priors.Prior` must have one strength for all components. ``"ridge"`` has no effect,
+        since it is constant for orthonormal components.
     alpha : float, default=0.01
         Weight of the penalty, as a share of the null deviance.
     fit_intercept : bool, default=True
@@ -65,12 +65,11 @@ class GPCA(GenerativeModel):
     verbose : int, default=0
         Log each iteration to the logger ``anypca``.
     random_state : int, RandomState or None, default=0
-        Choice of held-out entries; start of the iteration that finds where a fit of more than 500 rows and columns
-        starts.
+        Seed of the held-out entries, and of the initial subspace iteration with more than 500 rows and columns.
     warm_start : bool, default=False
         Start where the last fit of this object ended, if the numbers of columns and components are the same.
     init : fitted estimator of this class or None, default=None
-        Where to start otherwise: at the end of a fit that was made with ``warm_start=True``.
+        Start from another model, fitted with ``warm_start=True``.
 
     Attributes
     ----------
@@ -98,7 +97,7 @@ class GPCA(GenerativeModel):
         Measurement step of each column: as given, or detected from the values (up to four decimals), or else a
         thousandth of the standard deviation; see ``entry_log_likelihood``.
     layout_ : Layout
-        Which columns of the table are columns of the model, and as what; see `EPCA`.
+        Maps input columns to model columns; see `EPCA`.
     family_ : Family
         The family used.
     n_components_, n_features_in_, n_iter_ : int
@@ -116,12 +115,12 @@ class GPCA(GenerativeModel):
 
     Notes
     -----
-    Scores of a row with missing entries are least-squares coefficients again, in which a missing entry is at the mean
-    of its column and has half the weight of an observed one.
+    Scores of a row with missing entries are least-squares coefficients, with missing entries replaced by column means
+    of half the weight.
 
-    Each iteration maximises a quadratic function in place of the log-likelihood, with the curvature of each column,
-    and is halved should the deviance not fall, so that it falls with every family, the Poisson with its unbounded
-    curvature included. The path of the iterates is extrapolated. With a penalty the objective is
+    Each iteration maximises a quadratic approximation of the log-likelihood with the curvature of each column. A step
+    is halved if the deviance does not decrease, so that it decreases for every family, even for the unbounded curvature
+    of the Poisson family. The iterates are extrapolated. With a penalty the objective is
 
     .. math:: \tfrac12 D(U, \mu) + \tfrac12 \alpha D_0 \sum_j p(\sqrt d u_j) / \sqrt d, \qquad U^\top U = I,
 

@@ -23,7 +23,7 @@ from anypca.models.gpca._start import Start, find_start
 from anypca.priors import Prior, Scaled
 from anypca.solvers import Result
 
-# The fit without a penalty is only where the penalised one starts.
+# The fit without a penalty is only the start of the penalised fit.
 _START_TOLERANCE = 1e-3
 # Loadings have unit length, so that smaller ones are rounding.
 _DUST = 1e-15
@@ -101,7 +101,7 @@ def _in_units(prior: Prior, strength: float, n_features: int) -> Prior:
 
 
 def _free(start: Start, settings: Settings) -> Bools:
-    """What is estimated: nothing of a column with one value, which its main effect fits as well as can be."""
+    """Estimated parameters: none for a constant column, which its main effect fits exactly."""
     free = np.ones((len(start.varies), settings.n_components + 1), dtype=bool)
     if settings.fit_intercept:
         return free & start.varies[:, None]
@@ -112,8 +112,8 @@ def _free(start: Start, settings: Settings) -> Bools:
 def _canonical(at: Subspace, stats: Sums, settings: Settings) -> tuple[Subspace, Floats]:
     """Main effects at the centre of the scores, axes along their principal directions; their squares.
 
-    The predictor depends on the main effects only through what the loadings do not span; the rest is free to
-    be chosen. Sparse loadings are left as they are.
+    The predictor depends only on the part of the main effects outside the span of the loadings; the other part is
+    free. Sparse loadings are not changed.
     """
     mean = stats.score_sum / stats.weight * float(settings.fit_intercept)
     gram = stats.score_gram - stats.weight * np.outer(mean, mean)
@@ -147,7 +147,7 @@ def _arrange(at: Subspace, order: Ints) -> Subspace:
     return replace(at, loadings=loadings * fix_signs(loadings.T) + 0.0)
 
 
-#: Bounds that are compared. Beyond 10 the odds and means of the bounded parameters are 0 or infinite for any purpose.
+#: Bounds to compare. Beyond 10 the odds and means of the bounded parameters are practically 0 or infinite.
 BOUNDS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
 # As usual in cross-validation; fits of four fifths of the entries are nearly fits of all.
 _N_FOLDS = 5

@@ -4,8 +4,8 @@ With the present loadings U, the gradient G of the likelihood and its curvature 
 :math:`\langle L U + G, V \rangle - \sum_j p(v_j)` of matrices V with orthonormal columns and rows :math:`v_j`.
 
 - A penalty of single loadings is replaced by its tangents. Column by column, the maximum over unit vectors orthogonal
-  to the other columns is a soft-thresholded vector. The likelihood does not change when the columns are rotated among
-  each other, such a penalty does: pairs of columns are turned to where it is smallest, where some loading vanishes.
+  to the other columns is a soft-thresholded vector. Rotations of the columns do not change the likelihood, but they
+  change such a penalty. Pairs of columns are rotated to its minimum, where some loading vanishes.
 - Under any other penalty all rows move together, each to the optimum of a quadratic function. Its curvature, the same
   for all rows, are the Lagrange multipliers of the constraint.
 """
@@ -32,7 +32,7 @@ _MAX_DOUBLINGS = 200
 _MAX_MULTIPLIERS = 50
 # Columns whose relative length is below this value count as zero: some thousand units in the last place.
 _NOTHING = 1e-12
-# Angles at which a pair of columns is looked at first, 1.4 degrees apart, and zeros near the best that are tried.
+# Angles of the initial grid for a pair of columns, 1.4 degrees apart, and number of zeros near the best to try.
 _GRID = 64
 _NEAREST = 32
 # Cosines this small are rounding: the columns are orthogonal.
@@ -49,11 +49,11 @@ class Improved(NamedTuple):
     stepped: Floats
     """(p, k), orthonormal columns."""
     turned: Floats
-    """The same, rotated to where the penalty is smaller, shape (p, k)."""
+    """``stepped`` after rotations that decrease the penalty, shape (p, k)."""
     rotation: Floats
     """``turned = stepped @ rotation``, shape (k, k)."""
     curvature: float
-    """The one used; it is doubled while nothing would be left of some column."""
+    """Curvature used; it is doubled while some column would be zero."""
 
 
 def improve(old: Floats, gradient: Floats, prior: Prior, curvature: float) -> Improved:

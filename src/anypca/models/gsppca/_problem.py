@@ -101,11 +101,11 @@ class RelaxedProblem(BlockProblem[LoadingPosterior, None, Floats]):
 
     Notes
     -----
-    The plain updates are mean-field coordinate descent. They crawl along directions in which the fit does not change:
-    ``(u_k, w_k) -> (t u_k, w_k / t)`` and ``(y_j, w_j) -> (y_j / c, c w_j)``. The free energy has closed minima over
-    all t and over all c, each with alpha, which follow each update. Over t the minimum makes ``E||w_k||^2 = alpha d``
-    for all k and leaves a common factor of the u free, which is fixed by ``max u = 1``: relevances then are root mean
-    square loadings relative to the largest.
+    The plain updates are mean-field coordinate descent. They converge slowly along directions that do not change the
+    fit: ``(u_k, w_k) -> (t u_k, w_k / t)`` and ``(y_j, w_j) -> (y_j / c, c w_j)``. The free energy has closed-form
+    minima over all t and over all c, each with alpha, which follow each update. Over t the minimum makes
+    ``E||w_k||^2 = alpha d`` for all k and leaves a common factor of the u free. The convention ``max u = 1`` fixes it:
+    relevances are root mean square loadings relative to the largest.
     """
 
     rows: Callable[[Block], Floats]

@@ -1,4 +1,4 @@
-"""A fitted globally sparse model as rows see it."""
+"""Inference for rows under a fitted globally sparse model."""
 
 from __future__ import annotations
 

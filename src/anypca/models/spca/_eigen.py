@@ -47,7 +47,7 @@ class Deflated:
     right: Floats
     """Y (p, m)"""
     taken: Floats
-    """The directions that were taken out (p, m)."""
+    """Directions of the deflations (p, m)."""
     shift: float = 0.0
     """What added to the diagonal makes S positive semi-definite."""
 
@@ -153,7 +153,7 @@ class SparseVector:
     value: float
     """a'Sa."""
     upper_bound: float
-    """No vector with as few non-zero entries has more."""
+    """Upper bound of a'Sa for vectors with as few non-zero entries."""
     is_optimal: bool
     """Whether that is proved to be the value itself."""
 
@@ -227,7 +227,7 @@ def _leading(block: Floats) -> tuple[float, Floats]:
 
 
 def _outer_bound(S: Deflated, k: int) -> float:
-    """What is known without a search: an eigenvalue is no more than the largest of all, nor than a trace."""
+    """Upper bound without a search: the largest eigenvalue of S, or a trace."""
     largest = np.sort(S.diagonal)[::-1][:k]
     return min(S.ceiling, float(largest.sum())) if S.shift == 0.0 else S.ceiling
 

@@ -37,9 +37,8 @@ class SPCA(LatentModel):
         Number of components. ``None``: the length of ``n_nonzero`` or ``penalty`` if one is a sequence, else
         the rank of the table.
     n_nonzero : int, sequence of int or None, default=None
-        Number of non-zero loadings, for all components or for each. Where the path of solutions has no point
-        with so many, as with collinear columns, there are fewer. For ``method="eigen"`` the largest number, all
-        by default.
+        Number of non-zero loadings, for all components or for each. There are fewer if no solution has this number,
+        for example with collinear columns. For ``method="eigen"`` the largest number, all by default.
     penalty : float, sequence of float or None, default=None
         L1 penalty, for all components or for each, in the units of the criterion below: it grows with the
         number of rows. At most one of ``n_nonzero`` and ``penalty`` may be given; without either the
@@ -55,7 +54,7 @@ class SPCA(LatentModel):
     method : {"elastic_net", "eigen"}, default="elastic_net"
         ``"eigen"`` takes neither ``penalty`` nor ``ridge``.
     deflation : {"schur", "hotelling", "projection", "orthogonalised"}, default="schur"
-        How ``method="eigen"`` takes a direction a out of the matrix S. ``"schur"``: ``S - Saa'S / a'Sa``, columns
+        How ``method="eigen"`` deflates the matrix S by a direction a. ``"schur"``: ``S - Saa'S / a'Sa``, columns
         regressed on the score. ``"projection"``: ``(I - aa') S (I - aa')``; ``"orthogonalised"``: the same with the
         part of a that is orthogonal to the directions before it. ``"hotelling"``: ``S - a'Sa aa'``, which leaves
         negative variances unless a is an eigenvector.
@@ -92,9 +91,9 @@ class SPCA(LatentModel):
         For ``method="eigen"``: variance of each score in what the components before it left, which for
         ``deflation="schur"`` is ``explained_variance_``.
     upper_bound_ : ndarray of shape (n_components,) or None
-        No direction with as few loadings has more of that.
+        Upper bounds of ``eigenvalues_`` for directions with as few loadings.
     optimal_ : ndarray of shape (n_components,) of bool or None
-        Whether ``eigenvalues_`` are proved to be the largest there are.
+        Whether ``eigenvalues_`` are proved to be optimal.
     explained_variance_ : ndarray of shape (n_components,)
         Adjusted variances: of each score, what is uncorrelated with the scores before it. With the divisor
         n_samples - 1, or in the units of the matrix for ``input="gram"``.

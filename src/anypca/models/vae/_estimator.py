@@ -51,10 +51,10 @@ class VAE(PosteriorModel):
     batch_size : int, default=64
         Rows of a step of Adam.
     learning_rate_init : float, default=0.002
-        Size of the steps; halved where they lead to infinite numbers.
+        Initial learning rate of Adam; halved after an overflow.
     validation_fraction : float, default=0.1
-        Share of the rows that judges the training and takes no other part. The model of the epoch with the highest
-        bound on these rows is kept. All rows judge when it is 0 or there are fewer than 20.
+        Share of the rows that is held out for validation. The model of the epoch with the highest bound on these rows
+        is kept. All rows are used for validation if it is 0 or there are fewer than 20 rows.
     n_iter_no_change : int, default=25
         Training ends after so many epochs without progress.
     score_draws : int, default=300
@@ -66,7 +66,7 @@ class VAE(PosteriorModel):
     verbose : int, default=0
         If positive, log the epochs to the logger ``anypca`` at level INFO.
     random_state : int, RandomState instance or None, default=None
-        Draws weights, batches and latents. One seed gives one answer, also of ``score_samples``.
+        Seed of weights, batches and latents, also for ``score_samples``.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class VAE(PosteriorModel):
     dispersion_ : ndarray of shape (n_features,)
         Dispersion of each column, estimated where the family leaves it open.
     bound_ : float
-        Lower bound of the log-likelihood of a row, mean over the rows that judge.
+        Lower bound of the log-likelihood of a row, mean over the validation rows.
     n_parameters_ : int
         Number of weights and biases of both nets.
     explained_deviance_ratio_ : ndarray of shape (n_components,)
@@ -88,7 +88,7 @@ class VAE(PosteriorModel):
         Measurement step of each column: as given, or detected from the values (up to four decimals), or else a
         thousandth of the standard deviation; see ``entry_log_likelihood``.
     layout_ : Layout
-        Which columns of the table are columns of the model, and as what; see `EPCA`.
+        Maps input columns to model columns; see `EPCA`.
     family_ : Family
         The family used.
     family_report_ : FamilyReport or None
@@ -100,7 +100,7 @@ class VAE(PosteriorModel):
     objective_trace_ : ndarray of shape (n_iter_,)
         The bound at the start and the highest one after each epoch, never decreasing.
     converged_ : bool
-        Whether training ended for want of progress.
+        Whether training ended because the bound stopped increasing.
     status_ : str
         How the training ended.
     n_features_in_ : int
@@ -110,7 +110,7 @@ class VAE(PosteriorModel):
 
     See Also
     --------
-    Autoencoder : The same idea by least squares.
+    Autoencoder : An autoencoder with squared error.
     PiecewisePCA : A latent space with a few flat pieces, whose likelihood is exact.
 
     Notes

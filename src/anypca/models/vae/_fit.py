@@ -21,17 +21,17 @@ from anypca.models.vae._start import linear_start, null_inputs, scale_loadings
 from anypca.models.vae._training import Judge, Schedule, split_rows, train
 from anypca.solvers import Result
 
-# Draws among which a row's further starts are the best, and their deviations. With 4 draws of the prior some digits
-# missed their mode by up to 11 nats; unusual rows have it in the prior's tail, where its own draws are few.
+# Number and standard deviation of draws from which a row's further starts are chosen. Unusual rows have their mode in
+# the tail of the prior, where a few draws of the prior miss it.
 _N_STARTS = 256
 _SPREADS = (1.0, 2.0)
-# Rows that the mean slopes of the decoder are taken from: their mean is known to a per cent.
+# Rows for the mean slopes of the decoder: the standard error is about one per cent.
 _MOST_ROWS = 4096
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What is trained; see `anypca.VAE`."""
+    """Settings of the training; see `anypca.VAE`."""
 
     n_components: int
     hidden: tuple[int, ...]
@@ -86,7 +86,7 @@ def _report(model: Model, rows: BlockView, settings: Settings, rng: np.random.Ge
 
 
 def _row_model(model: Model, rotation: Floats, n_draws: int, rng: np.random.Generator) -> DecodedRowModel:
-    """What rows need; the encoder's deviations belong to the training's coordinates and are left behind."""
+    """The model for rows; without the encoder's standard deviations, which refer to the coordinates of the training."""
     k, (*hidden, last) = len(rotation), model.encoder.layers
     means = last._replace(weights=last.weights[:, :k] @ rotation, bias=last.bias[:k] @ rotation)
     return DecodedRowModel(

@@ -32,12 +32,12 @@ _LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 class Modes(NamedTuple):
-    """Where the posteriors of rows are highest, and how sharp they are there."""
+    """Modes of the posteriors of rows, and their precision."""
 
     points: Floats
     """(rows, k)."""
     height: Floats
-    """Log joint density without what does not depend on latents, (rows,)."""
+    """Log joint density up to terms that do not depend on latents, (rows,)."""
     precision: Floats
     """(rows, k, k)."""
 
@@ -48,7 +48,7 @@ class Slope(NamedTuple):
     height: Floats
     gradient: Floats
     precision: Floats
-    """Minus the second derivative without the bend of the decoder: positive definite."""
+    """Gauss-Newton Hessian (without second derivatives of the decoder): positive definite."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,14 +86,14 @@ class Likelihood:
         return Slope(height, gradient, weighted @ jacobian.transpose(0, 2, 1) + np.eye(z.shape[1]))
 
     def modes(self, rows: BlockView, start: Floats) -> Modes:
-        """Climb from starts (rows, k), a few rows at a time; from 0 where a start is off the scale."""
+        """Find modes from starts (rows, k), a few rows at a time; from 0 if the density at a start overflows."""
         size = max(1, _MOST_NUMBERS // (rows.x.shape[1] * start.shape[1]))
         parts = [slice(first, first + size) for first in range(0, len(start), size)]
         found = [self._climb(rows.take(part), start[part]) for part in parts]
         return Modes(*(np.concatenate(field) for field in zip(*found, strict=True)))
 
     def _climb(self, rows: BlockView, start: Floats) -> Modes:
-        # A start at which the likelihood overflows says nothing; at the mean of the prior it is finite.
+        # If the likelihood overflows at a start, use the mean of the prior, where it is finite.
         z = np.where(np.isfinite(self.height(rows, start))[:, None], start, 0.0)
         slope = self.slope(rows, z)
         moving: Ints = np.arange(len(z))
@@ -143,7 +143,7 @@ class Proposal(NamedTuple):
         points, heights, precisions = (
             np.stack(field, axis=1) for field in zip(*(tuple(found) for found in modes), strict=True)
         )
-        # Laplace's approximation of what each mode has of the posterior.
+        # Laplace's approximation of the posterior mass of each mode.
         evidence = heights - 0.5 * np.linalg.slogdet(precisions)[1]
         share = np.exp(evidence - logsumexp(evidence, axis=1, keepdims=True))
         weights = (1.0 - _SHARE_FOR_ALL) * share + _SHARE_FOR_ALL / len(modes)

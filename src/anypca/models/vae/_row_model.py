@@ -1,4 +1,4 @@
-"""A trained variational autoencoder as rows see it."""
+"""Inference for rows under a trained variational autoencoder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where training starts: probabilistic PCA of what the encoder sees."""
+"""Start of the training: probabilistic PCA of the inputs of the encoder."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FACTORS = (1.0, 0.5, 0.25, 0.125, 0.0)
 def make_skip(
     linear: Floats, bias: Floats, hidden: Sequence[int], activation: str, rng: np.random.Generator
 ) -> Network:
-    """A net that starts as ``x linear + bias``; its hidden units have random weights, and nothing listens to them."""
+    """A net that starts as ``x linear + bias``; the outputs of its random hidden units have weight 0."""
     sizes = [len(linear), *hidden]
     layers = [_random_layer(n_in, n_out, activation, rng) for n_in, n_out in itertools.pairwise(sizes)]
     rows = [linear, np.zeros((hidden[-1], linear.shape[1]))] if hidden else [linear]
@@ -43,8 +43,8 @@ def make_skip(
 def _random_layer(n_in: int, n_out: int, activation: str, rng: np.random.Generator) -> Layer:
     """Initialise units with inputs of unit variance and with kinks spread over the range of the inputs.
 
-    The output sees straight lines anyway, so units that are straight near 0 would add nothing to begin with: with
-    biases of 0 probabilistic PCA is a saddle that takes tens of epochs to leave.
+    The output has linear terms already, so that units that are linear near 0 would add nothing at first: with biases of
+    0, probabilistic PCA is a saddle point, which delays the training.
     """
     bound = np.sqrt(3.0 / n_in)
     weights = rng.uniform(-bound, bound, (n_in, n_out))
@@ -52,7 +52,7 @@ def _random_layer(n_in: int, n_out: int, activation: str, rng: np.random.Generat
 
 
 def null_inputs(session: FitContext, family: Family, rows: BlockView) -> Inputs:
-    """The model without latents, as the encoder's view of rows."""
+    """The model without latents, which defines the inputs of the encoder."""
     summary = session.summary
     dispersion = start_dispersion(family, summary.mean, summary.variance)
     fixed = mean_coefficients(family, summary, 0, fit_intercept=True)
@@ -123,7 +123,7 @@ def _dispersion(inputs: Inputs, noise: float) -> Floats:
 
 
 def scale_loadings(model: Model, judge: Callable[[Model], float]) -> Model:
-    """The start whose loadings are scaled by the factor that the judge likes best; 0 leaves no latents."""
+    """Scale the loadings of the start by the factor with the largest bound; 0 removes the latents."""
     return max((_scaled(model, factor) for factor in _FACTORS), key=judge)
 
 

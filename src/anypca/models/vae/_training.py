@@ -1,4 +1,4 @@
-"""Training: epochs of steps uphill on the bound, each followed by a step of Newton's method in the dispersion."""
+"""Training: epochs of Adam on the bound, each followed by a Newton step in the dispersion."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SMALLEST_SPLIT = 20
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast is trained; see `anypca.VAE`."""
+    """Schedule of the training; see `anypca.VAE`."""
 
     batch_size: int
     learning_rate_init: float
@@ -48,7 +48,7 @@ class Judge:
 
 
 def split_rows(rows: BlockView, share: float, k: int, rng: np.random.Generator) -> tuple[BlockView, Judge]:
-    """Rows to train with and rows to judge by, which are the same when there are few or the share is 0."""
+    """Training and validation rows, which are the same if there are few rows or the share is 0."""
     n = len(rows.x)
     order = rng.permutation(n)
     n_kept = int(share * n) if n >= _SMALLEST_SPLIT else 0
@@ -115,7 +115,7 @@ _STEP = 1e-2
 _LONGEST = 0.3
 # No dispersion falls below this fraction of that without latents: the table would be reproduced, not modelled.
 _SMALLEST_FRACTION = 1e-6
-# Rows that the step is taken from: their hundreds of thousands of entries know the dispersion to a per cent.
+# Rows for the step: hundreds of thousands of entries determine the dispersion to a per cent.
 _MOST_ROWS = 4096
 
 
