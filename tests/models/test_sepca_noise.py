@@ -98,3 +98,14 @@ def test_feature_gives_every_column_a_scale(family: str, rng: np.random.Generato
     assert isinstance(model.family_, ScaledPoisson) == (family == "poisson")
     np.testing.assert_allclose(model.dispersion_, expected, rtol=0.8)
     assert not isinstance(model.family_, Poisson)
+
+
+def test_poisson_counts_of_a_narrow_mixed_table_stay_poisson(rng):
+    """Four components take much of the residuals of four columns of counts; that is no under-dispersion."""
+    eta = 0.7 * rng.standard_normal((2000, 4)) @ rng.standard_normal((4, 12))
+    counts = rng.poisson(np.exp(np.minimum(eta[:, 4:8] + 1.0, 6.0)))
+    bits = rng.random((2000, 4)) < 1.0 / (1.0 + np.exp(-eta[:, 8:]))
+    table = np.hstack([eta[:, :4] + rng.standard_normal((2000, 4)), counts, bits])
+    model = SePCA(family=["gaussian"] * 4 + ["poisson"] * 4 + ["bernoulli"] * 4).fit(table)
+    assert "ScaledPoisson" not in repr(model.family_)
+    assert model.n_components_ <= 4

@@ -16,7 +16,7 @@ from scipy.interpolate import CubicSpline
 from scipy.special import logsumexp
 
 from anypca._typing import Bools, Floats, Ints
-from anypca.engine import Block
+from anypca.engine import Block, Table
 from anypca.families import Exponential, Family, Gamma, LogNormal, ScaledPoisson
 from anypca.models._bilinear.dispersion import (
     DISPERSION_GRID,
@@ -51,6 +51,8 @@ _RICH_MEAN = 5.0
 # Share of the variance that must be missing for a family to be replaced; a smaller deficit is not worth a parameter in
 # each column. Besides, it must be significant: chance gives 5 standard errors once in millions of tables.
 _LEAST_DEFICIT, _SIGNIFICANT = 0.1, 5.0
+# Rows of each block that are drawn to compare counts with Poisson counts, and the largest mean that numpy draws.
+_DRAWN_ROWS, _LARGEST_MEAN = 200, 1e15
 
 
 class OwnDispersions(NamedTuple):
@@ -139,7 +141,7 @@ def alternative_noise_models(state: State) -> list[NoiseModel]:
     if not noise.is_sharing_open:
         return []
     counts = poisson_columns(noise.family, dispersion) & (noise.session.summary.mean >= _RICH_MEAN)
-    if _vary_less(state, counts, 2.0):
+    if _vary_less_than_drawn(state, counts):
         scaled = noise.with_family(counts, ScaledPoisson())
         own = replace(scaled, by_column=True, start=np.where(counts, 1.0, dispersion))
         if len(scaled.members) > 1:
@@ -185,6 +187,47 @@ def _vary_less(state: State, columns: Bools, variance: float) -> bool:
     scale, free = column_scales(state.noise.family, state.coefficients, state.noise.visit, state.score_means)
     limit = 1.0 - _LEAST_DEFICIT - _SIGNIFICANT * np.sqrt(variance / free[columns].sum())
     return bool(np.average(scale[columns], weights=free[columns]) < limit)
+
+
+def _vary_less_than_drawn(state: State, columns: Bools) -> bool:
+    """Whether counts vary less than Poisson counts drawn from the fit, whose scores are found in the same way.
+
+    Scores take variance from the residuals of both tables, more in a table of few columns than degrees of freedom account for.
+    """
+    if not columns.any():
+        return False
+    residual, drawn, count = _pearson_pair(state, columns)[:, columns].sum(axis=1)
+    free = max(float(count) - float(columns.sum() * state.loadings.mean.shape[1]), 1.0)
+    # Squared residuals of rich counts have variance 2, in the table and in the drawn one.
+    return bool(residual < (1.0 - _LEAST_DEFICIT - _SIGNIFICANT * np.sqrt(4.0 / free)) * drawn)
+
+
+def _pearson_pair(state: State, columns: Bools) -> Floats:
+    """Squared Pearson residuals of the table and of one drawn from the fit, and entries, by column: (3, n_features).
+
+    The first rows of each block suffice.
+    """
+    problem, coefficients = state.problem, state.coefficients
+    family, dispersion = problem.family, coefficients.dispersion
+
+    def visit(block: Block, scores: Floats) -> Floats:
+        first = np.arange(min(block.n_rows, _DRAWN_ROWS))
+        rows = open_block(block, fit_intercept=problem.fit_intercept).take(first)
+        everywhere = slice(0, rows.n_features)
+        eta = BlockEvaluator(family, coefficients, rows).predictor(scores[first], everywhere)
+        rng, x = np.random.default_rng(block.start), rows.x.copy()
+        x[:, columns] = rng.poisson(np.minimum(np.exp(eta[:, columns]), _LARGEST_MEAN))
+        drawn = replace(rows, table=Table(x, rows.observed))
+        found, _ = problem.solve_rows(drawn, state.loadings)
+        eta_drawn = BlockEvaluator(family, coefficients, drawn).predictor(found.mean, everywhere)
+        terms = [
+            family.pearson(values, observed_only(rows, everywhere, at), dispersion.astype(at.dtype))
+            for values, at in ((rows.x, eta), (x, eta_drawn))
+        ]
+        terms.append(np.ones_like(eta))
+        return np.stack([rows.weights @ apply_entry_weights(rows, everywhere, term) for term in terms])
+
+    return np.asarray(state.noise.session.sum(visit, state.score_means))
 
 
 def _logs_are_skewed(state: State, columns: Bools) -> bool:
