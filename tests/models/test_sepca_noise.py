@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.models.sepca_tables import DISPERSION, draw, draw_eta, draw_mixed, fit, hide, orthogonal
 
+from anypca import SePCA
 from anypca.families import NegativeBinomial, Poisson, ScaledPoisson
 
 
