@@ -192,7 +192,7 @@ def _vary_less(state: State, columns: Bools, variance: float) -> bool:
 def _vary_less_than_drawn(state: State, columns: Bools) -> bool:
     """Whether counts vary less than Poisson counts drawn from the fit, whose scores are found in the same way.
 
-    Scores take variance from the residuals of both tables, more in a table of few columns than degrees of freedom account for.
+    Scores take variance from the residuals of both tables, in few columns more than degrees of freedom account for.
     """
     if not columns.any():
         return False
