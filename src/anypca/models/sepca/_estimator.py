@@ -60,7 +60,7 @@ class SePCA(PosteriorModel):
     Parameters
     ----------
     max_components : int or None, default=None
-        Number of components to start from; None is 20, or what the table allows.
+        Initial and largest number of components; None is 20, or the maximum for the table if smaller.
     n_components : {"auto"}, int or float, default="auto"
         ``"auto"``: chosen by evidence. An int: exactly so many, without a search. A number between 0 and 1: the fewest
         components that explain this share of the deviance that the components chosen by evidence explain.
@@ -105,10 +105,10 @@ class SePCA(PosteriorModel):
     random_state : int, RandomState or None, default=0
         Seed of the start, and of the draws.
     warm_start : bool, default=False
-        Start from the components and dispersions with which the last fit of this object ended, if the columns are as
-        many, and look for fewer or more from there. In ``"vb"`` only.
+        Whether to start from the components and dispersions of the last fit of this object, if the number of columns
+        is the same. The search continues from there. In ``"vb"`` only.
     init : fitted estimator of this class or None, default=None
-        Where to start otherwise: at the end of a fit that was made with ``warm_start=True`` or by ``partial_fit``.
+        Initial model otherwise; it must be fitted with ``warm_start=True`` or by ``partial_fit``.
 
     Attributes
     ----------
@@ -134,11 +134,10 @@ class SePCA(PosteriorModel):
         ``"map"``: Laplace's approximation, NaN with a loading penalty, whose prior has no known constant. NaN in
         ``"hmc"``, whose draws give none.
     evidence_by_rank_ : dict
-        The same for the dimensions that were compared. Only the fit of the chosen one converges to ``tol``, the others
-        to about a tenth of a nat.
+        Evidence of each compared dimension. Only the chosen fit converges to ``tol``, the others to about a tenth of a
+        nat.
     rank_probabilities_ : dict
-        ``"vb"`` only: the evidence of the compared dimensions as probabilities, each dimension being equally likely
-        beforehand. Dimensions that were not compared have none.
+        ``"vb"`` only: posterior probabilities of the compared dimensions, with equal prior probabilities.
     n_above_noise_ : int
         Directions of the residuals without components that lie above the edge of noise (99 % of the Tracy-Widom law),
         at most ``max_components``. Under a logarithmic link strong components bend the means into more directions
@@ -156,7 +155,7 @@ class SePCA(PosteriorModel):
         ``"hmc"`` only: aligned draws for ArviZ (InferenceData; from its version 1 on xarray.DataTree), and their
         diagnostics by variable.
     pruning_path_ : tuple of Removal
-        Which component left when, at what alpha, for what reason.
+        The pruned components: iteration, alpha and reason of each.
     explained_deviance_ratio_ : ndarray of shape (n_components_,)
     explained_variance_ : ndarray of shape (n_components_,)
         Ones: the prior variance of the scores, which ``sample`` draws from.
