@@ -49,15 +49,15 @@ class LatentModel(Estimator, TransformerMixin, BaseEstimator):
     """Base class of the estimators: validation, names, tags, progress, methods that follow from others.
 
     A subclass is a dataclass whose fields are its parameters; it has ``max_iter``, ``tol`` and ``random_state`` where
-    they mean something. It states its own ``_parameter_constraints``, writes ``fit``, and sets ``components_`` and
-    ``n_components_``. What it says of rows comes from `anypca.models._row_methods`.
+    they are meaningful. It defines ``_parameter_constraints`` and ``fit``, and sets ``components_`` and
+    ``n_components_``. Methods for rows are inherited from `anypca.models._row_methods`.
 
     Attributes
     ----------
     layout_ : Layout
-        Which columns of the table are columns of the model, and as what. Loadings and other numbers of columns have an
-        entry for each column of the table, 0 where it is left out; if some column enters as several, one for each
-        column of the model, whose names are ``layout_.names``.
+        Maps columns of the table to columns of the model. Loadings and other arrays over columns have one entry for
+        each column of the table, 0 if it is dropped. If a column is encoded as several, they have one entry for each
+        column of the model, with the names ``layout_.names``.
     """
 
     layout_: Layout

@@ -45,11 +45,11 @@ class EPCA(PosteriorModel):
     Parameters
     ----------
     n_components : int or float, default=2
-        Number of components; 0 is the model of intercepts and covariates alone. A number between 0 and 1 asks for the
-        fewest components that explain that share of the deviance, found by some fits of different numbers.
+        Number of components; 0 is the model of intercepts and covariates alone. A number between 0 and 1 selects the
+        fewest components that explain this share of the deviance, by several fits.
     family : str, Family, list or dict, default="auto"
-        One family for all columns, one per column, or a dict from column to family. ``"auto"`` chooses by the
-        values of each column and says why in ``family_report_``.
+        One family for all columns, one per column, or a dict from column to family. ``"auto"`` chooses a family from
+        the values of each column; ``family_report_`` contains the reasons.
     resolution : None, float, sequence or dict, default=None
         Step with which columns are recorded, such as 0.1 for one decimal: one for all, one per column, or a dict from
         column to step. None finds it from the values.
@@ -67,23 +67,24 @@ class EPCA(PosteriorModel):
         A ridge of 1 mainly removes infinite estimates, and 0 is maximum likelihood. On small tables both fit the
         observed entries more closely and predict new entries worse.
     score_penalty : str or Prior, default="ridge"
-        ``"l1"`` penalises absolute scores instead, so that each row uses few components (SpEPCA); ``"scad"`` does so
-        without shrinking large scores, ``"group"`` makes rows zero as a whole. Also a `anypca.priors.Prior`.
+        ``"l1"`` penalises absolute scores instead, so that each row uses few components (SpEPCA). ``"scad"`` does the
+        same without shrinking large scores. ``"group"`` sets all scores of a row to zero. Also a `anypca.priors.Prior`.
     loading_penalty : str or Prior, default="ridge"
-        The same for the loadings of the columns, in units of their noise: with ``"l1"`` and ``"scad"`` components have
-        few columns, with ``"group"`` columns leave all components at once, ``"adaptive_l0"`` counts non-zeros.
+        Penalty on the loadings of the columns, in units of their noise. ``"l1"`` and ``"scad"`` give components with
+        few columns, ``"group"`` sets all loadings of a column to zero, ``"adaptive_l0"`` penalises the number of
+        nonzero loadings.
     l1_strength : float, default=1.0
         Weight of the score penalty if that is not a ridge.
     loading_strength : float, default=1.0
         Weight of the loading penalty if that is not a ridge.
     fit_intercept : bool, default=True
-        Without it eta = 0 is the origin of the scores.
+        Whether to estimate intercepts. Without intercepts, scores of zero give eta = 0.
     coef_scale : float or None, default=2.0
-        Standard deviation of the normal prior on coefficients of covariates, which are centred and scaled inside, on
-        the scale of the predictor (of a gaussian column: in its standard deviations). It keeps coefficients finite if
-        a column has no events in a whole level of a covariate. None, 0 and infinity mean no prior.
+        Standard deviation of the normal prior on the coefficients of the centred and scaled covariates, on the scale of
+        the predictor (for a gaussian column, in its standard deviations). The prior keeps coefficients finite if a
+        column has no events in a level of a covariate. None, 0 and infinity mean no prior.
     whiten : bool, default=False
-        Whether scores have unit variance, and the loadings their sizes.
+        Whether to scale scores to unit variance, and loadings inversely.
     max_iter : int, default=500
         Largest number of sweeps over the table.
     tol : float, default=1e-5
@@ -95,17 +96,17 @@ class EPCA(PosteriorModel):
     random_state : int, RandomState or None, default=0
         Seed of the start.
     warm_start : bool, default=False
-        Start where the last fit of this object ended, if the numbers of columns and components are the same.
+        Whether to start from the last fit of this object, if the numbers of columns and components are the same.
     init : fitted estimator of this class or None, default=None
-        Where to start otherwise: at the end of a fit that was made with ``warm_start=True`` or by ``partial_fit``.
+        Initial model otherwise; it must be fitted with ``warm_start=True`` or by ``partial_fit``.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        Loadings in decreasing order of explained deviance, the largest entry of each positive. Rows are orthonormal,
-        with ``whiten`` orthogonal; of unit length only, not orthogonal, where a penalty other than the ridge, and
-        ``"group"`` of loadings, fixes the coordinates. If columns have different families, all this holds for loadings
-        divided by the standard deviation of their column's noise, which is 1 for columns without units.
+        Loadings in decreasing order of explained deviance, the largest entry of each positive. Rows are orthonormal, or
+        orthogonal with ``whiten``. With penalties other than the ridge (and ``"group"`` on loadings) they have unit
+        length but are not orthogonal. If columns have different families, this holds for loadings divided by the
+        standard deviation of their column's noise, which is 1 for columns without units.
     intercept_ : ndarray of shape (n_features,)
         b.
     coef_ : ndarray of shape (n_features, n_covariates)
@@ -116,7 +117,7 @@ class EPCA(PosteriorModel):
     covariate_names_ : list of str
         Of the columns of ``coef_``; ``"tree=b"`` is the level ``b`` of a column of text.
     dispersion_ : ndarray of shape (n_features,)
-        Dispersion of each column, estimated where the family leaves it open.
+        Dispersion of each column, estimated unless the family fixes it.
     calibration_slope_ : ndarray of shape (n_columns,) or None
         Factor by which ``impute`` shrinks expectations towards the column means, between 0 and 1: the slope of the
         entries of a column on approximate leave-one-out predictions within one standard deviation of the mean. None if
@@ -140,9 +141,9 @@ class EPCA(PosteriorModel):
     family_ : Family
         The family used.
     layout_ : Layout
-        Which columns of the table are columns of the model, and as what. Numbers of columns, such as loadings, have an
-        entry for each column of the table, 0 where it is left out; if some column enters as several, one for each
-        column of the model, whose names are ``layout_.names``.
+        Maps columns of the table to columns of the model. Arrays over columns, for example loadings, have one entry for
+        each column of the table, 0 if it is dropped. If a column is encoded as several, they have one entry for each
+        column of the model, with the names ``layout_.names``.
     family_report_ : FamilyReport or None
         The choice of ``family="auto"`` for each column, with reasons.
     n_components_, n_features_in_, n_iter_ : int

@@ -89,7 +89,7 @@ class PiecewisePCA(PosteriorModel):
     resolution_ : ndarray of shape (n_features,)
         Step with which each column is recorded; ``entry_log_likelihood`` gives probabilities of steps.
     layout_ : Layout
-        Which columns of the table are columns of the model, and as what; see `EPCA`.
+        Maps columns of the table to columns of the model; see `EPCA`.
     family_ : Family
         Of the entries.
     family_report_ : FamilyReport or None

@@ -67,7 +67,7 @@ class PLNPCA(PosteriorModel):
     warm_start : bool, default=False
         Start where the last fit of this object ended, if the numbers of columns and components are the same.
     init : fitted estimator of this class or None, default=None
-        Where to start otherwise: at the end of a fit that was made with ``warm_start=True`` or by ``partial_fit``.
+        Initial model otherwise; it must be fitted with ``warm_start=True`` or by ``partial_fit``.
 
     Attributes
     ----------

@@ -51,9 +51,9 @@ class PPCA(PosteriorModel):
         Start of the iterative eigensolver, which is used only when rows and columns both exceed 4000. The
         result does not depend on it beyond rounding.
     warm_start : bool, default=False
-        Start where the last fit of this object ended, if the numbers of columns and components are the same.
+        Whether to start from the last fit of this object, if the numbers of columns and components are the same.
     init : fitted estimator of this class or None, default=None
-        Where to start otherwise: at the end of a fit that was made with ``warm_start=True`` or by ``partial_fit``.
+        Initial model otherwise; it must be fitted with ``warm_start=True`` or by ``partial_fit``.
 
     Attributes
     ----------

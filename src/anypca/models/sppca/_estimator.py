@@ -1,4 +1,4 @@
-"""Simple Poisson PCA: SePCA for tables of counts, as published or with what was learned since."""
+"""Simple Poisson PCA: SePCA for tables of counts, with the published algorithm as an option."""
 
 from __future__ import annotations
 
@@ -15,31 +15,30 @@ _PUBLISHED_THRESHOLD = 100.0
 
 
 class SPPCA(SePCA):
-    """Simple Poisson PCA: components of a table of counts, their number chosen.
+    """Simple Poisson PCA: components of a table of counts, with automatic choice of their number.
 
     A configuration of `SePCA`. By default it has an intercept, scores of unit variance, a posterior of scores and
-    loadings, and a dispersion that is estimated: counts may vary more than Poisson counts (negative binomial) or less
-    (`ScaledPoisson`), which otherwise shows as too many or too few components. Efforts that differ from row to
-    row enter as an offset, ``fit(X, offset=anypca.offsets.total_counts(X))``. They are not taken from the totals
-    unasked: where one factor raises all columns, the totals are that factor.
+    loadings, and an estimated dispersion. Counts may vary more than Poisson counts (negative binomial) or less
+    (`ScaledPoisson`); a Poisson model would find too many or too few components. Pass sampling efforts that differ
+    between rows as an offset, ``fit(X, offset=anypca.offsets.total_counts(X))``. Totals are no default offset, because
+    they may measure a factor that increases all columns.
 
     Parameters
     ----------
     max_components : int or None, default=None
-        Number of components to start from; None is 20, or what the table allows; one less than the number of columns
-        with ``method="paper"``.
+        Initial and largest number of components; None is 20, or the maximum for the table if smaller; one less than the
+        number of columns with ``method="paper"``.
     method : {"default", "paper"}, default="default"
         ``"paper"`` is the published algorithm: Poisson counts, no intercept, start from an ordinary PCA, joint modes
-        of scores and loadings, ``alpha = D / ||w||^2``, components leaving one at a time when alpha reaches
-        ``threshold``, until the objective and the number of components stand. It keeps noise when there are many more
-        rows than columns.
+        of scores and loadings, and ``alpha = D / ||w||^2``. It prunes one component at a time when alpha reaches
+        ``threshold``, until the objective and the number of components converge. It keeps noise components if there are
+        many more rows than columns.
     threshold : float or None, default=None
-        With ``method="paper"``, the published M: a component leaves when its alpha reaches it (five times it in the
-        first ten rounds, so that none leaves too early). None is 100, the value of the published simulations; the
-        letters there have 40. It is not free of units: see `SePCA`. The default method takes none, it compares
-        dimensions by evidence.
+        With ``method="paper"``, the published M: a component is pruned when its alpha reaches M (5 M in the first ten
+        rounds, to avoid early pruning). None is 100, as in the published simulations; the published letters use 40. It
+        depends on units, see `SePCA`. The default method compares dimensions by evidence and has no threshold.
     dispersion : {"auto", "feature", "poisson"}, default="auto"
-        As in `SePCA`; ``"poisson"`` takes the variance to be the mean. ``method="paper"`` always does.
+        As in `SePCA`; ``"poisson"`` sets the variance equal to the mean, as ``method="paper"`` always does.
     coef_scale, max_iter, tol, n_jobs, verbose, random_state, warm_start, init
         As in `SePCA`.
 
