@@ -40,14 +40,14 @@ from anypca.models.sepca.map._options import ModeSettings
 from anypca.priors import AdaptiveL0, Ridge
 from anypca.solvers import Result, Status
 
-# The threshold on alpha is five times as high in the first ten rounds, so that no component leaves too early: the
-# values of Smallman et al. (2020), 500 and 100.
+# The threshold on alpha is five times as high in the first ten rounds, to avoid early pruning: 500 and 100 in Smallman
+# et al. (2020).
 _EARLY_FACTOR, _EARLY_ROUNDS = 5.0, 10
-# The threshold in units of what lasts: at a fixed point with h units of information in an entry alpha is at most h D,
-# so that a hundred times that is on its way to infinity.
+# The threshold relative to the largest stable alpha: with information h in an entry, alpha is at most h D at a fixed
+# point. An alpha a hundred times larger diverges.
 _THRESHOLD = 100.0
-# Bits say on which side of zero eta lies but not how far, so that the start is too near to zero. There are two sizes at
-# which a component can rest; sweeps lead away from the lower, and from below it the component fades that would last.
+# Binary entries contain the sign of eta but not its size, so that the start is too close to zero. The size of a
+# component has two fixed points, of which the smaller is unstable: from below it, a valid component would be pruned.
 _REACH = 2.0
 # Sweeps between two updates of the ARD precisions, and their tolerance relative to the tolerance of the rounds. Before
 # convergence ARD would prune components that are still growing.
