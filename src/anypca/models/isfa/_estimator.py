@@ -17,17 +17,17 @@ from anypca.models._validation import AT_LEAST_ONE, POSITIVE
 from anypca.models.isfa._fit import ISFAFit, fit_buffet
 from anypca.models.isfa._sampler import Settings
 
-# Components of the fit that open dispersions are estimated by: the number of factors is not known before.
+# Components of the fit that estimates open dispersions, because the number of factors is unknown before sampling.
 _DISPERSION_COMPONENTS = 3
 
 
 @dataclass(eq=False, repr=False)
 class ISFA(DrawnModel):
-    r"""Infinite sparse factor analysis with any family: the number of factors is drawn along with them.
+    r"""Infinite sparse factor analysis with any family; samples the number of factors.
 
-    The predictor is :math:`\eta = b + (Z \circ V) T` with a mask Z of zeros and ones from an Indian buffet process:
-    each row uses some of an unbounded number of factors, with :math:`v_{ik} \sim N(0, 1)` of each, and factors have
-    loadings :math:`t_{kj} \sim N(0, 1 / \tau)`. With ``mask="loadings"`` columns have the masks, rows normal scores.
+    The predictor is :math:`\eta = b + (Z \circ V) T` with a binary mask Z from an Indian buffet process. Each row uses
+    some of an unbounded number of factors, with scores :math:`v_{ik} \sim N(0, 1)`. The loadings of the factors are
+    :math:`t_{kj} \sim N(0, 1 / \tau)`. With ``mask="loadings"`` the mask applies to columns, and scores are normal.
 
     Parameters
     ----------
@@ -37,11 +37,11 @@ class ISFA(DrawnModel):
         Step with which columns are recorded, such as 0.1 for one decimal: one for all, one per column, or a dict from
         column to step. None finds it from the values.
     mask : {"scores", "loadings"}, default="scores"
-        Whether each row uses some of the factors, or each column takes part in some.
+        Whether the mask selects factors for each row, or for each column.
     sampler : {"infinite", "finite"}, default="infinite"
         ``"infinite"``: the Indian buffet process. ``"finite"``: its approximation with ``max_factors`` factors.
     max_factors : int, default=10
-        Of the finite sampler.
+        Number of factors of the finite sampler.
     concentration : float or None, default=None
         :math:`\alpha`: a row uses that many factors on average. None: drawn, from Gamma(1, 1).
     fit_intercept : bool, default=True

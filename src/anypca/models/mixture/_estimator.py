@@ -61,7 +61,7 @@ class MixtureOf(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     n_parameters_ : int
         Number of free parameters.
     objective_trace_ : ndarray of shape (n_iter_,)
-        Log-likelihood of the training rows after each step; it never falls.
+        Log-likelihood of the training rows after each step, never decreasing.
     n_components_ : int
         Number of columns of ``transform``: the components of all groups.
     converged_ : bool

@@ -25,7 +25,7 @@ from anypca.models.plnpca._stream import CountRule, report
 
 
 class _Counts(Poisson):
-    """Poisson counts, with a remedy that does not name a parameter that `PLNPCA` lacks."""
+    """Poisson counts, with an error message for `PLNPCA`, which has no parameter ``family``."""
 
     remedy = "PLNPCA is for counts; EPCA and PPCA take other values."
 
@@ -46,11 +46,10 @@ class PLNPCA(PosteriorModel):
     n_components : int, default=2
         q, the rank of the covariance of the log rates.
     fit_intercept : bool, default=True
-        Without it log rates are centred at offset and covariates alone.
+        Whether to estimate intercepts of the log rates.
     coef_scale : float or None, default=2.0
-        Standard deviation of the normal prior on coefficients of covariates, which are centred and scaled inside. It
-        keeps coefficients finite if a column has no counts in a whole level of a covariate. None, 0 and infinity mean
-        no prior.
+        Standard deviation of the normal prior on the coefficients of the centred and scaled covariates. It keeps
+        coefficients finite if a column has no counts in a level of a covariate. None, 0 and infinity mean no prior.
     ridge : float, default=0.25
         Precision of the normal prior on loadings; the default is a standard deviation of 2. It keeps loadings finite if
         all counts of a column are in a few rows. 0 is the objective of R's PLNmodels.
@@ -65,7 +64,7 @@ class PLNPCA(PosteriorModel):
     random_state : int, RandomState or None, default=0
         Seed of the start.
     warm_start : bool, default=False
-        Start where the last fit of this object ended, if the numbers of columns and components are the same.
+        Whether to start from the last fit of this object, if the numbers of columns and components are the same.
     init : fitted estimator of this class or None, default=None
         Initial model otherwise; it must be fitted with ``warm_start=True`` or by ``partial_fit``.
 
