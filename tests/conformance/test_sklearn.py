@@ -129,8 +129,6 @@ def expected_failures(estimator: Any) -> dict[str, str]:
     weights = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
     if isinstance(estimator, VAE):
         return dict.fromkeys(weights, "rows are drawn into batches: a weight counts in the bound only")
-    if isinstance(estimator, PiecewisePCA) and estimator.n_pieces > 1:
-        return dict.fromkeys(weights, "starts depend on the ranks of the rows, and fits end within tol")
     if isinstance(estimator, KernelPCA) and estimator.kernel == "precomputed":
         return {"check_estimators_nan_inf": "transforms 5 x 3 values after a fit to a 5 x 5 kernel"}
     return {}

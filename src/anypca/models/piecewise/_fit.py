@@ -303,10 +303,13 @@ def random_starts(settings: Settings, problem: GaussianProblem, sample: Sample) 
 
 
 def normal_scores(values: Floats, weight: Floats) -> Floats:
-    """Standard normal quantiles at the ranks of some values, each counted with its weight; both (n,)."""
+    """Return standard normal quantiles at weighted ranks, (n,); values that agree up to rounding share a rank."""
     order = np.argsort(values, kind="stable")
+    is_next = np.diff(values[order], prepend=values[order[:1]]) > np.sqrt(np.finfo(float).eps)
+    level = np.cumsum(is_next)
+    mass = np.bincount(level, weights=weight[order])
     rank = np.empty(len(values))
-    rank[order] = np.cumsum(weight[order]) - 0.5 * weight[order]
+    rank[order] = (np.cumsum(mass) - 0.5 * mass)[level]
     return np.asarray(ndtri(rank / weight.sum()))
 
 
