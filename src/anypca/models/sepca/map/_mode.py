@@ -47,7 +47,7 @@ _EARLY_FACTOR, _EARLY_ROUNDS = 5.0, 10
 # point. An alpha a hundred times larger diverges.
 _THRESHOLD = 100.0
 # Binary entries contain the sign of eta but not its size, so that the start is too close to zero. The size of a
-# component has two fixed points, of which the smaller is unstable: from below it, a valid component would be pruned.
+# component has two fixed points. The smaller is unstable: a valid component that starts below it would be pruned.
 _REACH = 2.0
 # Sweeps between two updates of the ARD precisions, and their tolerance relative to the tolerance of the rounds. Before
 # convergence ARD would prune components that are still growing.
