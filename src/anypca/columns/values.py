@@ -50,7 +50,7 @@ class Column:
     @property
     def has_weight(self) -> Bools:
         """Whether each value occurs in rows of positive weight."""
-        return self.weights > np.finfo(float).eps * self.weights.max(initial=0.0)
+        return np.asarray(self.weights > np.finfo(float).eps * self.weights.max(initial=0.0))
 
     @property
     def n_distinct(self) -> int:
