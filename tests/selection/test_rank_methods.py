@@ -127,7 +127,10 @@ def test_settings_are_checked(method, options, message):
 
 def test_a_comparison_has_a_row_for_each_method(rng):
     found = compare_ranks(
-        flat_noise(rng, 3, missing=0.05), ["parallel", "minka", ParallelAnalysis()], max_rank=5
+        flat_noise(rng, 3, missing=0.05),
+        ["parallel", "minka", ParallelAnalysis()],
+        family="gaussian",
+        max_rank=5,
     )
     assert found.ranks == {"parallel": 3}
     assert found.family == "gaussian"
